@@ -1,0 +1,6 @@
+//! Gives the library cuDNN 9's soname, so that programs linked with cuDNN find it under that name.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
+}

@@ -1,0 +1,1 @@
+//! hostdnn: cuDNN's C ABI on the CPU.

@@ -1,0 +1,1 @@
+//! ucudnn: cuDNN's C ABI with convolutions run in micro-batches.
