@@ -1,1 +1,3 @@
 //! hostdnn: cuDNN's C ABI on the CPU.
+
+pub mod convolution;
