@@ -1,0 +1,175 @@
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#include "memory.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A page: it keeps data aligned as cudaMalloc would, and catches a write of a few rows too many. */
+enum { GUARD = 4096 };
+
+static size_t held, peak;
+
+/* The CUDA driver, loaded at run time so that one binary runs with and without a GPU. Its functions
+ * return 0 for success; device addresses are 64-bit integers. */
+typedef unsigned long long device_address;
+static struct {
+    int (*init)(unsigned flags);
+    int (*device_get)(int *device, int ordinal);
+    int (*retain_primary_context)(void **context, int device);
+    int (*set_current)(void *context);
+    int (*synchronize)(void);
+    int (*allocate)(device_address *address, size_t bytes);
+    int (*release)(device_address address);
+    int (*to_device)(device_address to, const void *from, size_t bytes);
+    int (*to_host)(void *to, device_address from, size_t bytes);
+    int (*fill)(device_address to, unsigned char value, size_t bytes);
+    int (*error_name)(int error, const char **name);
+} cuda;
+static int on_gpu;
+
+static void check(int error, const char *call) {
+    if (!error) return;
+    const char *name = NULL;
+    if (cuda.error_name) cuda.error_name(error, &name);
+    fprintf(stderr, "convnet: %s: CUDA error %d %s\n", call, error, name ? name : "");
+    exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+static void load(void *library, const char *symbol, void *function) {
+    void *found = dlsym(library, symbol);
+    if (!found) {
+        fprintf(stderr, "convnet: libcuda.so.1 has no %s\n", symbol);
+        exit(1);
+    }
+    memcpy(function, &found, sizeof found); /* C99 has no cast from an object to a function pointer */
+}
+
+void memory_open(void) {
+    /* hostdnn is a cuDNN that computes on the CPU; this symbol of its own tells it apart. */
+    on_gpu = dlsym(RTLD_DEFAULT, "hostdnnGetVersion") == NULL;
+    if (!on_gpu) return;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!library) {
+        fprintf(stderr, "convnet: the cuDNN in this process needs a GPU, and its driver does not load: %s\n",
+                dlerror());
+        exit(1);
+    }
+    load(library, "cuInit", &cuda.init);
+    load(library, "cuDeviceGet", &cuda.device_get);
+    load(library, "cuDevicePrimaryCtxRetain", &cuda.retain_primary_context);
+    load(library, "cuCtxSetCurrent", &cuda.set_current);
+    load(library, "cuCtxSynchronize", &cuda.synchronize);
+    load(library, "cuMemAlloc_v2", &cuda.allocate);
+    load(library, "cuMemFree_v2", &cuda.release);
+    load(library, "cuMemcpyHtoD_v2", &cuda.to_device);
+    load(library, "cuMemcpyDtoH_v2", &cuda.to_host);
+    load(library, "cuMemsetD8_v2", &cuda.fill);
+    load(library, "cuGetErrorName", &cuda.error_name);
+    int device;
+    void *context;
+    CHECK(cuda.init(0));
+    CHECK(cuda.device_get(&device, 0));
+    /* The primary context is the one the CUDA runtime, and with it cuDNN, uses. */
+    CHECK(cuda.retain_primary_context(&context, device));
+    CHECK(cuda.set_current(context));
+}
+
+const char *memory_kind(void) { return on_gpu ? "gpu" : "host"; }
+
+size_t memory_held(void) { return held; }
+
+size_t memory_peak(void) { return peak; }
+
+void memory_wait(void) {
+    if (on_gpu) CHECK(cuda.synchronize());
+}
+
+static void copy_in(char *to, const void *from, size_t bytes) {
+    if (on_gpu)
+        CHECK(cuda.to_device((device_address)(size_t)to, from, bytes));
+    else
+        memcpy(to, from, bytes);
+}
+
+static void copy_out(void *to, const char *from, size_t bytes) {
+    if (on_gpu)
+        CHECK(cuda.to_host(to, (device_address)(size_t)from, bytes));
+    else
+        memcpy(to, from, bytes);
+}
+
+static const unsigned char *guard_pattern(void) {
+    static unsigned char pattern[GUARD];
+    for (int i = 0; i < GUARD; ++i) pattern[i] = (unsigned char)(i * 37 + 11);
+    return pattern;
+}
+
+struct buffer buffer_new(size_t bytes, const char *what) {
+    struct buffer b = {NULL, bytes, NULL};
+    if (bytes == 0) return b;
+    int failed = bytes > (size_t)-1 - 2 * GUARD;
+    if (!failed && on_gpu) {
+        device_address address = 0;
+        failed = cuda.allocate(&address, bytes + 2 * GUARD);
+        b.base = (void *)(size_t)address;
+    } else if (!failed) {
+        failed = posix_memalign(&b.base, GUARD, bytes + 2 * GUARD);
+    }
+    if (failed) {
+        fprintf(stderr, "convnet: no %s memory for %s: %zu bytes, with %zu bytes held\n", memory_kind(), what, bytes,
+                held);
+        exit(1);
+    }
+    b.data = (char *)b.base + GUARD;
+    copy_in(b.base, guard_pattern(), GUARD);
+    copy_in((char *)b.data + bytes, guard_pattern(), GUARD);
+    buffer_poison(b);
+    held += bytes;
+    if (held > peak) peak = held;
+    return b;
+}
+
+void buffer_poison(struct buffer b) {
+    if (!b.data) return;
+    if (on_gpu)
+        CHECK(cuda.fill((device_address)(size_t)b.data, 0xff, b.bytes));
+    else
+        memset(b.data, 0xff, b.bytes);
+}
+
+void buffer_write(struct buffer b, const void *host) {
+    if (b.data) copy_in(b.data, host, b.bytes);
+}
+
+void buffer_read(struct buffer b, void *host) {
+    if (b.data) copy_out(host, b.data, b.bytes);
+}
+
+int buffer_check(struct buffer b, const char *what) {
+    if (!b.data) return 0;
+    int damaged = 0;
+    const struct {
+        const char *at, *side;
+    } guards[] = {{b.base, "before"}, {(char *)b.data + b.bytes, "after"}};
+    for (int g = 0; g < 2; ++g) {
+        unsigned char found[GUARD];
+        copy_out(found, guards[g].at, GUARD);
+        if (!memcmp(found, guard_pattern(), GUARD)) continue;
+        fprintf(stderr, "convnet: %s of %zu bytes: memory %s it was written to\n", what, b.bytes, guards[g].side);
+        damaged = -1;
+    }
+    return damaged;
+}
+
+void buffer_free(struct buffer *b) {
+    if (!b->data) return;
+    held -= b->bytes;
+    if (on_gpu)
+        CHECK(cuda.release((device_address)(size_t)b->base));
+    else
+        free(b->base);
+    memset(b, 0, sizeof *b);
+}

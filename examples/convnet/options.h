@@ -1,0 +1,33 @@
+/* The command line. */
+#ifndef CONVNET_OPTIONS_H
+#define CONVNET_OPTIONS_H
+
+#include <cudnn.h>
+#include <stddef.h>
+
+#include "convolution.h"
+
+struct options {
+    const char *network; /* path of the CSV */
+    const char *layers;  /* comma-separated names, or NULL for all */
+    int batch;           /* 0 for the file's own */
+    cudnnDataType_t type;
+    cudnnTensorFormat_t format;
+    size_t limit; /* bytes of workspace for a kernel; NO_LIMIT where none holds */
+    enum query query;
+    int shared_workspace; /* one workspace for all kernels, as large as the largest needs */
+    int iterations, warmup;
+    int skip_first_backward_data;
+    unsigned long long seed;
+    const char *dump; /* directory, or NULL */
+    const char *json; /* path, or NULL */
+    /* As given, for the report. */
+    const char *type_name, *format_name, *query_name;
+};
+
+#define NO_LIMIT ((size_t)-1)
+
+/* Reads the command line; on a mistake prints what is accepted and exits with 2. */
+struct options options_read(int argc, char **argv);
+
+#endif
