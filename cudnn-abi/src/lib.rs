@@ -3,7 +3,7 @@
 //! Enumerations are integers, never Rust enums: a newer cuDNN, or a careless program, may hand
 //! over values that are not listed here. Descriptors and handles are opaque. Names are cuDNN's
 //! own, so that the headers made from this crate read as a cuDNN header does.
-#![allow(non_camel_case_types, non_snake_case)]
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 #![allow(missing_docs)] // the names are cuDNN's; its reference documents them
 
 use std::ffi::{c_float, c_int};
@@ -21,6 +21,10 @@ pub struct cudnnActivationStruct(());
 /// An element-wise operation on two tensors.
 pub struct cudnnOpTensorStruct(());
 
+/// A CUDA stream, which only CUDA looks into.
+pub struct CUstream_st(());
+
+pub type cudaStream_t = *mut CUstream_st;
 pub type cudnnHandle_t = *mut cudnnContext;
 pub type cudnnTensorDescriptor_t = *mut cudnnTensorStruct;
 pub type cudnnFilterDescriptor_t = *mut cudnnFilterStruct;
@@ -32,10 +36,14 @@ pub type cudnnStatus_t = c_int;
 pub const CUDNN_STATUS_SUCCESS: cudnnStatus_t = 0;
 pub const CUDNN_STATUS_NOT_INITIALIZED: cudnnStatus_t = 1001;
 pub const CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = 1002;
+pub const CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH: cudnnStatus_t = 1003;
 pub const CUDNN_STATUS_DEPRECATED: cudnnStatus_t = 1004;
 pub const CUDNN_STATUS_LICENSE_ERROR: cudnnStatus_t = 1005;
+pub const CUDNN_STATUS_RUNTIME_IN_PROGRESS: cudnnStatus_t = 1006;
+pub const CUDNN_STATUS_RUNTIME_FP_OVERFLOW: cudnnStatus_t = 1007;
 pub const CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = 1008;
 pub const CUDNN_STATUS_BAD_PARAM: cudnnStatus_t = 2000;
+pub const CUDNN_STATUS_INVALID_VALUE: cudnnStatus_t = 2001;
 pub const CUDNN_STATUS_BAD_PARAM_NULL_POINTER: cudnnStatus_t = 2002;
 pub const CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: cudnnStatus_t = 2003;
 pub const CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED: cudnnStatus_t = 2004;
@@ -43,14 +51,43 @@ pub const CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND: cudnnStatus_t = 2005;
 pub const CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: cudnnStatus_t = 2006;
 pub const CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH: cudnnStatus_t = 2007;
 pub const CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH: cudnnStatus_t = 2008;
+pub const CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES: cudnnStatus_t = 2009;
+pub const CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE: cudnnStatus_t = 2010;
+pub const CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH: cudnnStatus_t = 2011;
+pub const CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE: cudnnStatus_t = 2012;
 pub const CUDNN_STATUS_NOT_SUPPORTED: cudnnStatus_t = 3000;
+pub const CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN: cudnnStatus_t = 3001;
 pub const CUDNN_STATUS_NOT_SUPPORTED_SHAPE: cudnnStatus_t = 3002;
 pub const CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE: cudnnStatus_t = 3003;
 pub const CUDNN_STATUS_NOT_SUPPORTED_LAYOUT: cudnnStatus_t = 3004;
+pub const CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER: cudnnStatus_t = 3005;
+pub const CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART: cudnnStatus_t = 3006;
+pub const CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH: cudnnStatus_t = 3007;
+pub const CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: cudnnStatus_t = 3008;
+pub const CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = 3009;
+pub const CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT: cudnnStatus_t = 3010;
+pub const CUDNN_STATUS_NOT_SUPPORTED_PADDING: cudnnStatus_t = 3011;
+pub const CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM: cudnnStatus_t = 3012;
+pub const CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: cudnnStatus_t = 3013;
+pub const CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE: cudnnStatus_t = 3014;
 pub const CUDNN_STATUS_INTERNAL_ERROR: cudnnStatus_t = 4000;
+pub const CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED: cudnnStatus_t = 4001;
+pub const CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE: cudnnStatus_t = 4002;
 pub const CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: cudnnStatus_t = 4003;
 pub const CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED: cudnnStatus_t = 4004;
+pub const CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM: cudnnStatus_t = 4005;
+pub const CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED: cudnnStatus_t = 4006;
 pub const CUDNN_STATUS_EXECUTION_FAILED: cudnnStatus_t = 5000;
+pub const CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER: cudnnStatus_t = 5001;
+pub const CUDNN_STATUS_EXECUTION_FAILED_CUBLAS: cudnnStatus_t = 5002;
+pub const CUDNN_STATUS_EXECUTION_FAILED_CUDART: cudnnStatus_t = 5003;
+pub const CUDNN_STATUS_EXECUTION_FAILED_CURAND: cudnnStatus_t = 5004;
+// cuDNN 8's names, which cuDNN 9 keeps.
+pub const CUDNN_STATUS_ALLOC_FAILED: cudnnStatus_t = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+pub const CUDNN_STATUS_ARCH_MISMATCH: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH;
+pub const CUDNN_STATUS_MAPPING_ERROR: cudnnStatus_t = CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED;
+pub const CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
+pub const CUDNN_STATUS_VERSION_MISMATCH: cudnnStatus_t = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH;
 
 pub type cudnnDataType_t = c_int;
 pub const CUDNN_DATA_FLOAT: cudnnDataType_t = 0;
@@ -58,7 +95,10 @@ pub const CUDNN_DATA_DOUBLE: cudnnDataType_t = 1;
 pub const CUDNN_DATA_HALF: cudnnDataType_t = 2;
 pub const CUDNN_DATA_INT8: cudnnDataType_t = 3;
 pub const CUDNN_DATA_INT32: cudnnDataType_t = 4;
+pub const CUDNN_DATA_INT8x4: cudnnDataType_t = 5;
 pub const CUDNN_DATA_UINT8: cudnnDataType_t = 6;
+pub const CUDNN_DATA_UINT8x4: cudnnDataType_t = 7;
+pub const CUDNN_DATA_INT8x32: cudnnDataType_t = 8;
 pub const CUDNN_DATA_BFLOAT16: cudnnDataType_t = 9;
 pub const CUDNN_DATA_INT64: cudnnDataType_t = 10;
 pub const CUDNN_DATA_BOOLEAN: cudnnDataType_t = 11;
