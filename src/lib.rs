@@ -1,1 +1,4 @@
 //! ucudnn: cuDNN's C ABI with convolutions run in micro-batches.
+
+pub mod abi;
+pub mod cudnn;
