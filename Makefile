@@ -1,0 +1,64 @@
+# A thin front over cargo. `make` alone says what there is.
+
+SHELL     := /bin/bash
+CC        ?= gcc
+PYTHON    ?= python3
+CARGO     ?= cargo
+TARGET    := $(or $(CARGO_TARGET_DIR),target)
+LOCKED    := --workspace --locked
+CFLAGS    ?= -O2 -Wall -Wextra -Wpedantic
+CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
+
+.DEFAULT_GOAL := help
+.PHONY: help tools build demo test bench check header test-aarch64 test-real test-pytorch clean
+
+help: ## say what there is to make
+	@echo "ucudnn: cuDNN's convolutions in micro-batches"
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+tools:
+	@scripts/tools.sh
+
+build: tools ## build libucudnn.so and hostdnn, optimised
+	$(CARGO) build --release $(LOCKED)
+
+demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
+	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
+
+test: tools ## run every test that needs no download
+	$(CARGO) build $(LOCKED)
+	$(CARGO) test $(LOCKED)
+
+bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
+	$(CARGO) bench $(LOCKED) $(ARGS)
+
+check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
+	scripts/headers.sh --check
+	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so
+
+header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
+	scripts/headers.sh
+
+test-aarch64: tools ## the library's tests for AArch64, under qemu
+	scripts/test-aarch64.sh
+
+test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and check ours against it
+	scripts/test-real.sh $(TARGET)/release
+
+test-pytorch: build ## fetch PyTorch with CUDA (2 GB of wheels) and load it with the library preloaded
+	scripts/test-pytorch.sh $(TARGET)/release
+
+clean: ## remove all that was built or fetched
+	$(CARGO) clean
+	rm -rf build
+
+# hostdnn under cuDNN's file names, for the linker and for the loader.
+build/hostdnn/libcudnn.so: | build
+	mkdir -p build/hostdnn
+	ln -sfn $(abspath $(TARGET))/release/libhostdnn.so build/hostdnn/libcudnn.so.9
+	ln -sfn libcudnn.so.9 $@
+
+build/convnet: $(CONVNET) $(wildcard examples/convnet/*.h) hostdnn/include/cudnn.h | build/hostdnn/libcudnn.so
+	$(CC) -std=c99 $(CFLAGS) -Ihostdnn/include $(CONVNET) -Lbuild/hostdnn -lcudnn -ldl -lm -o $@

@@ -1,0 +1,220 @@
+"""Trains a network's convolutions with and without libucudnn.so, and shows both in one table.
+
+The same program runs twice, unchanged, at the same workspace limit: plain, and with the library
+preloaded. On a machine with an NVIDIA GPU and cuDNN 9 it runs there, on any other on hostdnn.
+Needs nothing but Python's standard library.
+"""
+
+import argparse
+import array
+import ctypes.util
+import glob
+import json
+import math
+import os
+import pathlib
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+import demo_picture
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEBI = 1 << 20
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so and libhostdnn.so")
+    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
+    parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
+    parser.add_argument("--batch", default="32", help="images in a mini-batch")
+    parser.add_argument("--limit", default="16MiB", help="workspace a kernel may use: bytes or 64MiB")
+    parser.add_argument("--type", default="float", choices=["float", "half", "double"])
+    parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
+    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
+    parser.add_argument("--rounds", default=1, type=int, help="runs of each kind, taken in turns; medians over all")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "demo", help="where results go")
+    return parser.parse_args()
+
+
+def find_cudnn():
+    """The folder of a cuDNN 9 for the GPU here, "" if the loader finds one itself, None without a GPU."""
+    if not os.path.exists("/dev/nvidia0"):
+        return None
+    try:
+        ctypes.CDLL("libcudnn.so.9")
+        return ""
+    except OSError:
+        pass
+    for folder in [*sys.path, str(ROOT / "build/real/lib/python3*/site-packages")]:
+        for found in glob.glob(os.path.join(folder, "nvidia/cudnn/lib/libcudnn.so.9")):
+            return os.path.dirname(found)
+    return None
+
+
+def library_path(cudnn):
+    """LD_LIBRARY_PATH for the runs: the cuDNN to use first, then what the caller had."""
+    folders = [str(ROOT / "build" / "hostdnn")] if cudnn is None else [cudnn] if cudnn else []
+    # cuDNN's wheel leaves cuBLAS to another, two folders away.
+    folders += glob.glob(os.path.join(cudnn, "../../cu13/lib")) if cudnn else []
+    return ":".join(folders + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
+
+
+def run(options, environment, folder):
+    """Runs the program once; returns its report. Its outputs are left in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    report = folder / "convnet.json"
+    command = [
+        str(options.convnet), "--limit", options.limit, "--batch", options.batch, "--type", options.type,
+        "--format", options.format, "--query", options.query, "--iterations", str(options.iterations),
+        "--dump", str(folder), "--json", str(report), str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
+    ]  # fmt: skip
+    start = time.monotonic()
+    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+    if result.returncode:
+        sys.exit(f"demo: {' '.join(command)}\ndemo: ended with {result.returncode}")
+    say(f"demo: … {time.monotonic() - start:.1f} s")
+    return json.loads(report.read_text())
+
+
+def read_plans(path):
+    """The report's decisions. One line an event; what is not a plan is left aside."""
+    plans = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event.get("event") == "plan":
+                plans.append(event)
+    return plans
+
+
+def plan_of(kernel, plans):
+    """The last plan made for this kernel: same direction, and same shapes and parameters where both name them."""
+    names = ["direction", "x", "w", "y", "pad", "stride", "dilation", "groups"]
+    fits = [p for p in plans if all(p[n] == kernel[n] for n in names if p.get(n) is not None)]
+    return fits[-1] if fits else None
+
+
+def elements(path, kind, count=1 << 18):
+    """A dumped output, piece by piece."""
+    code, size = {"float": ("f", 4), "double": ("d", 8), "half": ("e", 2)}[kind]
+    with open(path, "rb") as file:
+        while piece := file.read(count * size):
+            yield struct.unpack(f"<{len(piece) // 2}e", piece) if code == "e" else array.array(code, piece)
+
+
+def difference(path, reference, kind):
+    """||out - ref|| / ||ref|| over the whole output."""
+    if path.read_bytes() == reference.read_bytes():
+        return 0.0
+    apart, norm = [], []
+    for out, ref in zip(elements(path, kind), elements(reference, kind), strict=True):
+        apart.append(math.dist(out, ref))
+        norm.append(math.hypot(*ref))
+    return math.hypot(*apart) / math.hypot(*norm)
+
+
+def compare(options, plain, preloaded, plans):
+    """One row a kernel, from all runs of each kind."""
+    rows = []
+    for kernels in zip(*(r["kernels"] for r in plain + preloaded), strict=True):
+        before, after = kernels[: len(plain)], kernels[len(plain) :]
+        first, last = before[0], after[-1]
+        name = f"{first['layer']}.{first['direction']}.raw"
+        plan = plan_of(last, plans)
+        rows.append({
+            "kernel": f"{first['layer']} {first['direction']}",
+            "plain_algorithm": first["algorithm_name"],
+            "plain_workspace": first["workspace"],
+            "plain_ms": statistics.median(t for k in before for t in k["times_ms"]),
+            "division": (plan or {}).get("division") or last["algorithm_name"],
+            "workspace": last["workspace"],
+            "ms": statistics.median(t for k in after for t in k["times_ms"]),
+            "difference": difference(options.output / "with" / name, options.output / "plain" / name, options.type),
+        })  # fmt: skip
+    return rows
+
+
+def total(rows):
+    sums = {key: sum(r[key] for r in rows) for key in ["plain_workspace", "plain_ms", "workspace", "ms"]}
+    return {"kernel": "all", "plain_algorithm": "", "division": "", **sums,
+            "difference": max(r["difference"] for r in rows)}  # fmt: skip
+
+
+def print_table(rows):
+    header = ["kernel", "algorithm", "MiB", "ms", "division with us", "MiB", "ms", "speed-up", "difference"]
+    lines = [header]
+    for row in rows:
+        lines.append([
+            row["kernel"],
+            row["plain_algorithm"], f"{row['plain_workspace'] / MEBI:.2f}", f"{row['plain_ms']:.2f}",
+            row["division"], f"{row['workspace'] / MEBI:.2f}", f"{row['ms']:.2f}",
+            f"{row['plain_ms'] / row['ms']:.2f}×",
+            "equal" if row["difference"] == 0 else f"{row['difference']:.1e}",
+        ])  # fmt: skip
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    left = {0, 1, 4}
+    for number, line in enumerate(lines):
+        if number in (1, len(lines) - 1):
+            print("  ".join("─" * width for width in widths))
+        print("  ".join(cell.ljust(w) if c in left else cell.rjust(w)
+                        for c, (cell, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
+
+
+def main():
+    options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    cudnn = find_cudnn()
+    where = "hostdnn, on the CPU" if cudnn is None else "cuDNN, on the GPU"
+    plain_environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    plain_environment["LD_LIBRARY_PATH"] = library_path(cudnn)
+    report = options.output / "report.jsonl"
+    preloaded_environment = plain_environment | {
+        "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
+        "UCUDNN_WORKSPACE_LIMIT": options.limit,
+        "UCUDNN_REPORT": str(report),
+    }
+    plain, preloaded = [], []
+    for number in range(1, options.rounds + 1):
+        of = f" ({number} of {options.rounds})" if options.rounds > 1 else ""
+        say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain{of}")
+        plain.append(run(options, plain_environment, options.output / "plain"))
+        say(f"demo: the same under LD_PRELOAD=libucudnn.so, which tunes first{of}")
+        report.unlink(missing_ok=True)
+        preloaded.append(run(options, preloaded_environment, options.output / "with"))
+    say("demo: comparing outputs")
+    rows = compare(options, plain, preloaded, read_plans(report))
+    everything = total(rows)
+
+    title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, "
+             f"workspace limit {options.limit} a kernel, {where}")  # fmt: skip
+    print(f"\n{title}\n")
+    print_table(rows + [everything])
+    asking = statistics.median(r["asking_ms"] for r in preloaded) / 1e3
+    speed_up = everything["plain_ms"] / everything["ms"]
+    accepted = {"float": 1e-5, "half": 2e-3, "double": 1e-5}[options.type]
+    agree = everything["difference"] <= accepted
+    print(f"\nAn iteration takes {everything['plain_ms']:.0f} ms plain and {everything['ms']:.0f} ms with us: "
+          f"{speed_up:.2f} times as fast. Planning took {asking:.1f} s, once.")  # fmt: skip
+    print(f"Outputs {'agree' if agree else 'DO NOT AGREE'}: the largest ‖with − plain‖ / ‖plain‖ is "
+          f"{everything['difference']:.1e} (accepted: {accepted:.0e}).")  # fmt: skip
+    (options.output / "demo.json").write_text(json.dumps({"title": title, "rows": rows, "total": everything}, indent=1))
+    picture = options.output.parent / "demo.svg"
+    picture.write_text(demo_picture.draw(title, rows, everything), encoding="utf-8")
+    print(f"Picture: {picture}")
+    for dumped in options.output.glob("*/*.raw"):
+        dumped.unlink()
+    if not agree:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The demo's table as an SVG: a pair of bars a kernel, milliseconds plain and with us."""
+
+from xml.sax.saxutils import escape
+
+WIDTH, LEFT, RIGHT, ROW, TOP = 960, 110, 330, 40, 96
+PLAIN, WITH, INK, FAINT = "#9aa0a6", "#1a73e8", "#202124", "#5f6368"
+
+
+def text(x, y, words, size=13, colour=INK, anchor="start", weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
+            f'font-weight="{weight}">{escape(words)}</text>')  # fmt: skip
+
+
+def bar(x, y, width, colour):
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 1):.1f}" height="13" rx="2" fill="{colour}"/>'
+
+
+def step_of(longest):
+    """A round distance between the axis's lines, for about five of them."""
+    step = 10.0 ** -3
+    while True:
+        for factor in (1, 2, 5):
+            if longest / (step * factor) <= 6:
+                return step * factor
+        step *= 10
+
+
+def draw(title, rows, total):
+    longest = max(max(row["plain_ms"], row["ms"]) for row in rows)
+    scale = (WIDTH - LEFT - RIGHT) / longest
+    height = TOP + ROW * len(rows) + 34
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        text(16, 28, title, 15, weight="bold"),
+        text(16, 50, f"all kernels: {total['plain_ms']:.0f} ms plain, {total['ms']:.0f} ms with ucudnn, "
+                     f"{total['plain_ms'] / total['ms']:.2f}× as fast", 13, FAINT),
+        bar(LEFT, 64, 13, PLAIN), text(LEFT + 20, 75, "plain", 12),
+        bar(LEFT + 70, 64, 13, WITH), text(LEFT + 90, 75, "with ucudnn", 12),
+        text(LEFT + 190, 75, "milliseconds a call (median); at the right: algorithm or division, workspace", 12, FAINT),
+    ]  # fmt: skip
+    bottom = TOP + ROW * len(rows)
+    step = step_of(longest)
+    for tick in range(int(longest / step) + 1):
+        x = LEFT + tick * step * scale
+        parts.append(f'<line x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{bottom}" stroke="#e8eaed"/>')
+        parts.append(text(x, bottom + 18, f"{tick * step:g} ms", 11, FAINT, "middle"))
+    for number, row in enumerate(rows):
+        y = TOP + number * ROW
+        parts.append(text(LEFT - 10, y + 19, row["kernel"], 13, anchor="end"))
+        sides = [("plain_ms", "plain_algorithm", "plain_workspace", PLAIN), ("ms", "division", "workspace", WITH)]
+        for side, (time, how, workspace, colour) in enumerate(sides):
+            top = y + 15 * side
+            end = LEFT + row[time] * scale
+            parts.append(bar(LEFT, top, row[time] * scale, colour))
+            label = f"{row[time]:.1f}  {row[how]}, {row[workspace] / (1 << 20):.1f} MiB"
+            parts.append(text(end + 6, top + 11, label, 11))
+    return "\n".join(parts + ["</svg>", ""])

@@ -1,0 +1,24 @@
+#!/bin/bash
+# test-pytorch.sh BUILD: an unmodified PyTorch, with the library preloaded, finds its own cuDNN through us
+# and computes on the CPU as ever. Needs no GPU.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+shim=$(realpath "$1/libucudnn.so")
+scripts/wheels.sh pytorch >/dev/null
+program='
+import torch
+print(torch.__version__, torch.backends.cudnn.version())
+x = torch.ones(2, 3, 8, 8)
+print(torch.nn.functional.conv2d(x, torch.ones(4, 3, 3, 3)).sum().item())
+maps = open("/proc/self/maps").read()
+print("libucudnn.so" in maps)
+'
+plain=$(build/pytorch/bin/python -c "$program")
+with=$(LD_PRELOAD=$shim build/pytorch/bin/python -c "$program")
+echo "PyTorch, its cuDNN, a sum, whether libucudnn.so is mapped:"
+echo "  plain:     " $plain
+echo "  preloaded: " $with
+if [[ $plain != *91900*3888*False || $with != "${plain/False/True}" ]]; then
+    echo "test-pytorch: expected the same with and without, and cuDNN 91900" >&2
+    exit 1
+fi

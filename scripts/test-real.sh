@@ -1,0 +1,32 @@
+#!/bin/bash
+# test-real.sh BUILD: the real cuDNN through libucudnn.so. It needs no GPU: the library loads, descriptors
+# work, and cudnnCreate refuses with an error of its own that must come through unchanged.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+shim=$(realpath "$1/libucudnn.so")
+site=$(scripts/wheels.sh real)
+cudnn=$site/nvidia/cudnn cuda=$site/nvidia/cu13
+cc=("${CC:-gcc}" -std=c99 -O1 -Wall -Wextra)
+vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
+
+"${PYTHON:-python3}" -B scripts/check_symbols.py --shim "$shim" --real "$cudnn/lib/libcudnn.so.9"
+
+echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
+export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
+for header in vendor ours; do
+    include=("${vendor[@]}")
+    [[ $header = ours ]] && include=(-Ihostdnn/include)
+    "${cc[@]}" "${include[@]}" scripts/descriptors.c -o build/descriptors-$header "$cudnn/lib/libcudnn.so.9"
+    build/descriptors-$header >build/descriptors-$header.plain
+    LD_PRELOAD=$shim build/descriptors-$header >build/descriptors-$header.preloaded
+    diff build/descriptors-$header.plain build/descriptors-$header.preloaded
+done
+diff build/descriptors-vendor.plain build/descriptors-ours.plain
+grep -e version -e 'cudnnCreate(' build/descriptors-ours.preloaded
+# Nothing above would notice a library that was never loaded.
+LD_DEBUG=bindings LD_PRELOAD=$shim build/descriptors-ours 2>&1 >/dev/null | grep -q 'descriptors-ours.*to .*libucudnn.so.*cudnnCreate' ||
+    { echo "test-real: cudnnCreate is not bound to $shim" >&2; exit 1; }
+echo "  ok: all the same, and bound to libucudnn.so"
+
+"${cc[@]}" -Wpedantic "${vendor[@]}" -fsyntax-only examples/convnet.c examples/convnet/*.c
+echo "  ok: convnet compiles with the vendor's header"

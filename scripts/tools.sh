@@ -1,0 +1,37 @@
+#!/bin/bash
+# Checks for what building takes: a C compiler, Python, Rust. Installs what Debian's packages give where
+# it may, and says what it does; Rust it leaves to the reader.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
+command -v ld >/dev/null || missing+=(binutils)
+command -v make >/dev/null || missing+=(make)
+python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
+if ((${#missing[@]})); then
+    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+        echo "tools: please install: ${missing[*]} (names as in Debian)" >&2
+        exit 1
+    fi
+    echo "tools: installing ${missing[*]}" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+fi
+
+if ! command -v "${CARGO:-cargo}" >/dev/null; then
+    if [[ -x $HOME/.cargo/bin/cargo ]]; then
+        echo "tools: cargo is in $HOME/.cargo/bin, which is not on PATH: run . ~/.cargo/env first" >&2
+    else
+        echo "tools: no cargo. Install Rust, with rustup (the Rust project's installer) or your system's package." >&2
+    fi
+    exit 1
+fi
+
+# The version that Cargo.toml asks for, so that it stands in one place.
+least=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+have=$(rustc --version | cut -d' ' -f2)
+if [[ $(printf '%s\n' "$least" "$have" | sort -V | head -n1) != "$least" ]]; then
+    echo "tools: Rust $have is too old: $least or newer (rustup update)" >&2
+    exit 1
+fi

@@ -1,0 +1,18 @@
+#!/bin/bash
+# wheels.sh NAME: makes the virtual environment build/NAME with the packages of scripts/NAME.txt, once,
+# and prints its site-packages folder. The lists are complete, so pip resolves nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+name=$1
+list=scripts/$name.txt
+venv=build/$name
+if ! cmp -s "$list" "$venv/installed.txt"; then
+    echo "wheels: fetching into $venv: $(grep -v '^#' "$list" | tr '\n' ' ')" >&2
+    mkdir -p build
+    rm -rf "$venv"
+    "${PYTHON:-python3}" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --no-deps \
+        --only-binary=:all: -r "$list" >&2
+    cp "$list" "$venv/installed.txt"
+fi
+"$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
