@@ -1,0 +1,317 @@
+//! Every environment variable that ucudnn reads, in one table.
+//!
+//! Variables are read once, when the first exported function runs. A bad value is one warning that
+//! names the variable, the value and what is accepted; the default is used instead.
+
+use once_cell::sync::OnceCell;
+
+use crate::plan::BatchSizePolicy;
+
+/// How workspace limits apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Workspace Reuse: each kernel is planned on its own.
+    Reuse,
+    /// Every call goes through to cuDNN unchanged.
+    Off,
+}
+
+/// Which numerical classes a plan may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numerics {
+    /// The class of the algorithm that the program, or cuDNN for it, chose.
+    Match,
+    /// Any algorithm that cuDNN offers for the descriptors.
+    Any,
+    /// Deterministic algorithms of the chosen class, and no exploring while the program runs.
+    Deterministic,
+}
+
+/// One row of the table: what README documents, and a test holds against it.
+pub struct Variable {
+    /// The variable's name.
+    pub name: &'static str,
+    /// The values accepted, the default first, as README writes them.
+    pub values: &'static str,
+}
+
+/// The variables of this version, in README's order.
+pub const VARIABLES: &[Variable] = &[
+    Variable { name: POLICY, values: "`wr`, `off`" },
+    Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
+    Variable { name: WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
+    Variable { name: DEFAULT_WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
+    Variable { name: TUNE_SECONDS, values: "`10`, seconds" },
+    Variable { name: TUNE_BYTES, values: "`1GiB`, bytes" },
+    Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
+    Variable { name: CHECK, values: "`0`, `1`" },
+    Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
+    Variable { name: LOG, values: "`warn`, any env_logger filter" },
+    Variable { name: REPORT, values: "unset, a path" },
+    Variable { name: FAULT, values: "unset, `panic:PLACE`, `allocation`" },
+];
+
+const POLICY: &str = "UCUDNN_POLICY";
+const BATCH_SIZE_POLICY: &str = "UCUDNN_BATCH_SIZE_POLICY";
+const WORKSPACE_LIMIT: &str = "UCUDNN_WORKSPACE_LIMIT";
+const DEFAULT_WORKSPACE_LIMIT: &str = "UCUDNN_DEFAULT_WORKSPACE_LIMIT";
+const TUNE_SECONDS: &str = "UCUDNN_TUNE_SECONDS";
+const TUNE_BYTES: &str = "UCUDNN_TUNE_BYTES";
+const NUMERICS: &str = "UCUDNN_NUMERICS";
+const CHECK: &str = "UCUDNN_CHECK";
+/// Where the real cuDNN is; read by [`crate::cudnn::library`], which may run before settings do.
+pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
+const LOG: &str = "UCUDNN_LOG";
+const REPORT: &str = "UCUDNN_REPORT";
+const FAULT: &str = "UCUDNN_FAULT";
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How limits apply.
+    pub policy: Policy,
+    /// Which micro-batch sizes are tried.
+    pub batch_size_policy: BatchSizePolicy,
+    /// The most workspace of any kernel, in bytes, whatever the program allows.
+    pub workspace_limit: Option<usize>,
+    /// The most workspace, in bytes, of a kernel for which the program gives no limit.
+    pub default_workspace_limit: Option<usize>,
+    /// The most seconds that tuning one kernel may take while the program waits.
+    pub tune_seconds: f64,
+    /// The most bytes that tuning one kernel may allocate.
+    pub tune_bytes: usize,
+    /// Which numerical classes a plan may use.
+    pub numerics: Numerics,
+    /// Run the undivided convolution too and compare.
+    pub check: bool,
+    /// Where decisions are written, one JSON object a line.
+    pub report: Option<String>,
+    /// A failure to be made on purpose, for tests.
+    pub fault: Option<Fault>,
+}
+
+/// A failure made on purpose, to test that no program is harmed by a real one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Panic at the named place.
+    Panic(String),
+    /// Every allocation of ours on the device fails.
+    Allocation,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Reuse,
+            batch_size_policy: BatchSizePolicy::PowerOfTwo,
+            workspace_limit: None,
+            default_workspace_limit: None,
+            tune_seconds: 10.0,
+            tune_bytes: 1 << 30,
+            numerics: Numerics::Match,
+            check: false,
+            report: None,
+            fault: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
+        let mut reader = Reader { lookup, warnings: Vec::new() };
+        let default = Self::default();
+        let settings = Self {
+            policy: reader.parse(POLICY, default.policy, "wr or off", parse_policy),
+            batch_size_policy: reader.parse(
+                BATCH_SIZE_POLICY,
+                default.batch_size_policy,
+                "powerOfTwo, all or undivided",
+                |text| text.parse().ok(),
+            ),
+            workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            default_workspace_limit: reader
+                .parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            tune_seconds: reader.parse(
+                TUNE_SECONDS,
+                default.tune_seconds,
+                "a number of seconds, 0 or more",
+                |text| text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0),
+            ),
+            tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
+            numerics: reader.parse(
+                NUMERICS,
+                default.numerics,
+                "match, any or deterministic",
+                parse_numerics,
+            ),
+            check: reader.parse(CHECK, false, "0 or 1", |text| match text {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            }),
+            report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
+            fault: reader.parse(FAULT, None, "panic:PLACE or allocation", |text| {
+                parse_fault(text).map(Some)
+            }),
+        };
+        (settings, reader.warnings)
+    }
+}
+
+const BYTES: &str = "a number of bytes, with KiB, MiB or GiB behind it if wanted";
+
+struct Reader<L> {
+    lookup: L,
+    warnings: Vec<String>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    fn parse<T: std::fmt::Debug>(
+        &mut self,
+        name: &str,
+        default: T,
+        accepted: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        // An empty variable is how shells unset one for a single command.
+        let Some(text) = (self.lookup)(name).filter(|text| !text.is_empty()) else {
+            return default;
+        };
+        parse(text.trim()).unwrap_or_else(|| {
+            self.warnings.push(format!(
+                "{name}={text:?} is not understood: it takes {accepted}; the default is used"
+            ));
+            default
+        })
+    }
+}
+
+fn parse_policy(text: &str) -> Option<Policy> {
+    match text {
+        "wr" => Some(Policy::Reuse),
+        "off" => Some(Policy::Off),
+        _ => None,
+    }
+}
+
+fn parse_numerics(text: &str) -> Option<Numerics> {
+    match text {
+        "match" => Some(Numerics::Match),
+        "any" => Some(Numerics::Any),
+        "deterministic" => Some(Numerics::Deterministic),
+        _ => None,
+    }
+}
+
+fn parse_fault(text: &str) -> Option<Fault> {
+    match text.split_once(':') {
+        Some(("panic", place)) if !place.is_empty() => Some(Fault::Panic(place.to_owned())),
+        None if text == "allocation" => Some(Fault::Allocation),
+        _ => None,
+    }
+}
+
+/// Reads `"67108864"`, `"64MiB"`, `"0.5GiB"`: a number of bytes, with a binary unit if wanted.
+pub fn parse_bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1_u64,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    let digits = digits.trim_end();
+    if let Ok(count) = digits.parse::<u64>() {
+        return count.checked_mul(unit).and_then(|bytes| usize::try_from(bytes).ok());
+    }
+    let bytes = digits.parse::<f64>().ok()? * unit as f64;
+    // Above 2^53 a float no longer tells single bytes apart; nobody has such a workspace.
+    (unit > 1 && (0.0..9e15).contains(&bytes)).then_some(bytes as usize)
+}
+
+/// The settings of this process; the first call reads the environment and sets up logging.
+pub fn get() -> &'static Settings {
+    static SETTINGS: OnceCell<Settings> = OnceCell::new();
+    SETTINGS.get_or_init(|| {
+        // The program may hold its own logger: ours is the copy of `log` inside this library.
+        let _ = env_logger::Builder::new()
+            .filter_level(log::LevelFilter::Warn)
+            .parse_env(env_logger::Env::new().filter(LOG))
+            .format_timestamp(None)
+            .try_init();
+        let (settings, warnings) = Settings::read(|name| std::env::var(name).ok());
+        for warning in warnings {
+            log::warn!("{warning}");
+        }
+        settings
+    })
+}
+
+/// Panics if the tests asked for it at this place (`UCUDNN_FAULT=panic:PLACE`).
+pub fn fault_point(place: &str) {
+    if let Some(Fault::Panic(wanted)) = &get().fault {
+        assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
+        Settings::read(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn values_are_read() {
+        let (settings, warnings) = read(&[
+            (POLICY, "off"),
+            (BATCH_SIZE_POLICY, "all"),
+            (WORKSPACE_LIMIT, "64MiB"),
+            (TUNE_BYTES, "123"),
+            (NUMERICS, "deterministic"),
+            (CHECK, "1"),
+            (FAULT, "panic:run"),
+        ]);
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(settings.policy, Policy::Off);
+        assert_eq!(settings.batch_size_policy, BatchSizePolicy::All);
+        assert_eq!(settings.workspace_limit, Some(64 << 20));
+        assert_eq!(settings.tune_bytes, 123);
+        assert_eq!(settings.numerics, Numerics::Deterministic);
+        assert!(settings.check);
+        assert_eq!(settings.fault, Some(Fault::Panic("run".into())));
+    }
+
+    #[test]
+    fn a_bad_value_is_one_warning_and_the_default() {
+        let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1")]);
+        assert_eq!(settings.workspace_limit, None);
+        assert_eq!(settings.tune_seconds, 10.0);
+        assert_eq!(warnings.len(), 2);
+        assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
+    }
+
+    #[test]
+    fn sizes_take_binary_units() {
+        assert_eq!(parse_bytes("0"), Some(0));
+        assert_eq!(parse_bytes("8k"), Some(8192));
+        assert_eq!(parse_bytes("1.5 GiB"), Some(3 << 29));
+        assert_eq!(parse_bytes("1.5"), None);
+        assert_eq!(parse_bytes("-1"), None);
+        assert_eq!(parse_bytes("99999999999GiB"), None);
+        assert_eq!(parse_bytes("MiB"), None);
+    }
+
+    #[test]
+    fn every_variable_is_in_the_table_once() {
+        let mut names: Vec<_> = VARIABLES.iter().map(|v| v.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), VARIABLES.len());
+    }
+}
