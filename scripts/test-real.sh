@@ -28,5 +28,9 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/descriptors-ours 2>&1 >/dev/null | grep
     { echo "test-real: cudnnCreate is not bound to $shim" >&2; exit 1; }
 echo "  ok: all the same, and bound to libucudnn.so"
 
+others() { grep -v -e '^version' -e '^cudnnCreate('; }
+LD_LIBRARY_PATH=build/hostdnn build/descriptors-ours | others | diff <(others <build/descriptors-ours.plain) -
+echo "  ok: hostdnn's descriptors answer as the real ones do"
+
 "${cc[@]}" -Wpedantic "${vendor[@]}" -fsyntax-only examples/convnet.c examples/convnet/*.c
 echo "  ok: convnet compiles with the vendor's header"
