@@ -2,3 +2,4 @@
 
 pub mod abi;
 pub mod cudnn;
+pub mod plan;

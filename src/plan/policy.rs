@@ -1,0 +1,120 @@
+use std::{error::Error, fmt, str::FromStr};
+
+/// The largest mini-batch that is divided. Above it, planning tables would outgrow their use (a tensor's dimension may
+/// be 2³¹ − 1), and the mini-batch runs undivided.
+pub const LARGEST_DIVIDED_BATCH: usize = 1 << 20;
+
+/// Which micro-batch sizes are tried. Each policy's sizes include those of the next in `all`, `powerOfTwo`,
+/// `undivided`, so a plan by it is predicted no slower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BatchSizePolicy {
+    /// 1, 2, 4, … and the mini-batch itself.
+    #[default]
+    PowerOfTwo,
+    /// Every size up to the mini-batch.
+    All,
+    /// The mini-batch alone.
+    Undivided,
+}
+
+impl BatchSizePolicy {
+    /// All policies, the default first.
+    pub const EVERY: [Self; 3] = [Self::PowerOfTwo, Self::All, Self::Undivided];
+
+    /// The name that settings use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerOfTwo => "powerOfTwo",
+            Self::All => "all",
+            Self::Undivided => "undivided",
+        }
+    }
+
+    /// The micro-batch sizes to try for a mini-batch of `batch` images, ascending, the last of them `batch`; none for an
+    /// empty mini-batch.
+    pub fn sizes(self, batch: usize) -> Vec<usize> {
+        if batch == 0 {
+            return Vec::new();
+        }
+        let smaller: Vec<usize> = match self {
+            _ if batch > LARGEST_DIVIDED_BATCH => Vec::new(),
+            Self::PowerOfTwo => (0..).map(|k| 1 << k).take_while(|&size| size < batch).collect(),
+            Self::All => (1..batch).collect(),
+            Self::Undivided => Vec::new(),
+        };
+        smaller.into_iter().chain([batch]).collect()
+    }
+}
+
+impl fmt::Display for BatchSizePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no [`BatchSizePolicy`]; its message says which it was and what is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownBatchSizePolicy(String);
+
+impl fmt::Display for UnknownBatchSizePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accepted = BatchSizePolicy::EVERY.map(BatchSizePolicy::name).join(", ");
+        write!(f, "unknown batch-size policy {:?}: accepted are {accepted}", self.0)
+    }
+}
+
+impl Error for UnknownBatchSizePolicy {}
+
+impl FromStr for BatchSizePolicy {
+    type Err = UnknownBatchSizePolicy;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::EVERY
+            .into_iter()
+            .find(|policy| policy.name() == text)
+            .ok_or_else(|| UnknownBatchSizePolicy(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BatchSizePolicy::*;
+
+    #[test]
+    fn sizes_ascend_to_the_mini_batch() {
+        assert_eq!(PowerOfTwo.sizes(1), [1]);
+        assert_eq!(PowerOfTwo.sizes(8), [1, 2, 4, 8]);
+        assert_eq!(PowerOfTwo.sizes(100), [1, 2, 4, 8, 16, 32, 64, 100]);
+        assert_eq!(All.sizes(5), [1, 2, 3, 4, 5]);
+        assert_eq!(Undivided.sizes(100), [100]);
+        for policy in BatchSizePolicy::EVERY {
+            assert!(policy.sizes(0).is_empty());
+            assert_eq!(policy.sizes(usize::MAX), [usize::MAX]);
+        }
+        assert_eq!(PowerOfTwo.sizes(LARGEST_DIVIDED_BATCH).len(), 21);
+    }
+
+    #[test]
+    fn every_policy_contains_the_next() {
+        for batch in 0..=300 {
+            let [all, power, undivided] =
+                [All, PowerOfTwo, Undivided].map(|policy| policy.sizes(batch));
+            assert!(power.iter().all(|size| all.contains(size)), "{batch}");
+            assert!(undivided.iter().all(|size| power.contains(size)), "{batch}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_others_refused() {
+        for policy in BatchSizePolicy::EVERY {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert_eq!(BatchSizePolicy::default().name(), "powerOfTwo");
+        let message = "PowerOfTwo".parse::<BatchSizePolicy>().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            r#"unknown batch-size policy "PowerOfTwo": accepted are powerOfTwo, all, undivided"#
+        );
+    }
+}
