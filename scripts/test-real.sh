@@ -3,7 +3,7 @@
 # work, and cudnnCreate refuses with an error of its own that must come through unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-shim=$(realpath "$1/libucudnn.so")
+shim=$(realpath -e "$1/libucudnn.so")
 site=$(scripts/wheels.sh real)
 cudnn=$site/nvidia/cudnn cuda=$site/nvidia/cu13
 cc=("${CC:-gcc}" -std=c99 -O1 -Wall -Wextra)
