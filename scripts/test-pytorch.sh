@@ -22,3 +22,7 @@ if [[ $plain != *91900*7776*False || $with != "${plain/False/True}" ]]; then
     echo "test-pytorch: expected the same with and without, and cuDNN 91900" >&2
     exit 1
 fi
+# The version above would be the same without us: see that the call comes through us.
+LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$program" 2>&1 >/dev/null |
+    grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
+    { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }

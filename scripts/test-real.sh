@@ -24,7 +24,8 @@ done
 diff build/descriptors-vendor.plain build/descriptors-ours.plain
 grep -e version -e 'cudnnCreate(' build/descriptors-ours.preloaded
 # Nothing above would notice a library that was never loaded.
-LD_DEBUG=bindings LD_PRELOAD=$shim build/descriptors-ours 2>&1 >/dev/null | grep -q 'descriptors-ours.*to .*libucudnn.so.*cudnnCreate' ||
+LD_DEBUG=bindings LD_PRELOAD=$shim build/descriptors-ours 2>&1 >/dev/null |
+    grep -c 'descriptors-ours .* to .*libucudnn.so .*cudnnCreate' >/dev/null ||
     { echo "test-real: cudnnCreate is not bound to $shim" >&2; exit 1; }
 echo "  ok: all the same, and bound to libucudnn.so"
 
