@@ -43,11 +43,8 @@ pub fn best_configurations<A: Clone>(
         }
         found.push(configuration(&parts, micro));
     }
-    found.sort_by_cached_key(|found| {
-        (found.ticks(), found.workspace(), found.len(), Reverse(largest(found)))
-    });
-    let undivided =
-        found.iter().position(Configuration::is_undivided).filter(|&at| at >= count && count >= 2);
+    found.sort_by_cached_key(|found| (found.ticks(), found.workspace(), found.len(), Reverse(largest(found))));
+    let undivided = found.iter().position(Configuration::is_undivided).filter(|&at| at >= count && count >= 2);
     if let Some(at) = undivided {
         found.swap(at, count - 1);
     }
@@ -62,17 +59,8 @@ fn largest<A>(configuration: &Configuration<A>) -> usize {
 /// The candidate with the least workspace among those whose time is within [`TIE`] of the best; of equal workspaces the
 /// fastest, then the first. Works on predicted and on measured times alike: `time` and `workspace` say what a candidate
 /// costs. A candidate whose time is negative, infinite or not a number is passed over.
-pub fn prefer_small<T>(
-    candidates: &[T],
-    time: impl Fn(&T) -> f64,
-    workspace: impl Fn(&T) -> usize,
-) -> Option<&T> {
-    let timed = || {
-        candidates
-            .iter()
-            .map(|it| (time(it), it))
-            .filter(|(time, _)| time.is_finite() && *time >= 0.0)
-    };
+pub fn prefer_small<T>(candidates: &[T], time: impl Fn(&T) -> f64, workspace: impl Fn(&T) -> usize) -> Option<&T> {
+    let timed = || candidates.iter().map(|it| (time(it), it)).filter(|(time, _)| time.is_finite() && *time >= 0.0);
     let best = timed().map(|(time, _)| time).min_by(f64::total_cmp)?;
     let close = timed().filter(|(time, _)| *time <= best * (1.0 + TIE));
     let least = close.min_by(|(s, a), (t, b)| workspace(a).cmp(&workspace(b)).then(s.total_cmp(t)));

@@ -83,9 +83,7 @@ impl<A> Configuration<A> {
     }
 
     fn sum(&self, quantity: impl Fn(&MicroConfiguration<A>) -> usize) -> usize {
-        self.parts.iter().fold(0, |sum, (count, micro)| {
-            sum.saturating_add(count.saturating_mul(quantity(micro)))
-        })
+        self.parts.iter().fold(0, |sum, (count, micro)| sum.saturating_add(count.saturating_mul(quantity(micro))))
     }
 }
 
@@ -117,35 +115,19 @@ impl<A: fmt::Display> fmt::Display for Configuration<A> {
 mod tests {
     use super::*;
 
-    fn micro(
-        batch: usize,
-        algorithm: &str,
-        time: f64,
-        workspace: usize,
-    ) -> MicroConfiguration<&str> {
+    fn micro(batch: usize, algorithm: &str, time: f64, workspace: usize) -> MicroConfiguration<&str> {
         MicroConfiguration { batch, algorithm, time, workspace }
     }
 
     #[test]
     fn parts_are_merged_and_ordered() {
         let (small, large) = (micro(4, "GEMM", 1.0, 0), micro(32, "FFT", 2.5, 100));
-        let configuration = Configuration::new([
-            (1, large),
-            (1, small),
-            (0, micro(7, "none", 9.0, 999)),
-            (2, large),
-        ]);
+        let configuration = Configuration::new([(1, large), (1, small), (0, micro(7, "none", 9.0, 999)), (2, large)]);
         assert_eq!(configuration.parts(), [(3, large), (1, small)]);
         assert_eq!(configuration.to_string(), "3×32[FFT]+1×4[GEMM]");
-        assert_eq!(
-            (configuration.batch(), configuration.time(), configuration.workspace()),
-            (100, 8.5, 100)
-        );
+        assert_eq!((configuration.batch(), configuration.time(), configuration.workspace()), (100, 8.5, 100));
         assert_eq!((configuration.len(), configuration.is_undivided()), (4, false));
-        assert_eq!(
-            configuration.micro_batches().map(|micro| micro.batch).collect::<Vec<_>>(),
-            [32, 32, 32, 4]
-        );
+        assert_eq!(configuration.micro_batches().map(|micro| micro.batch).collect::<Vec<_>>(), [32, 32, 32, 4]);
         assert!(Configuration::undivided(small).is_undivided());
     }
 

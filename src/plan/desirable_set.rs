@@ -16,9 +16,7 @@ pub fn workspace_reuse<A: Clone>(
 ) -> Option<Configuration<A>> {
     // the fastest is the last to come as workspace grows
     let mut fastest = None;
-    for_each_desirable(batch, micro, limit, |division| {
-        fastest = Some(division.parts(division.whole()))
-    });
+    for_each_desirable(batch, micro, limit, |division| fastest = Some(division.parts(division.whole())));
     fastest.map(|parts| configuration(&parts, micro))
 }
 
@@ -26,10 +24,7 @@ pub fn workspace_reuse<A: Clone>(
 /// equal in both), workspace ascending and time descending.
 ///
 /// The last one within a limit is [`workspace_reuse`]'s answer under that limit.
-pub fn desirable_set<A: Clone>(
-    batch: usize,
-    micro: &[MicroConfiguration<A>],
-) -> Vec<Configuration<A>> {
+pub fn desirable_set<A: Clone>(batch: usize, micro: &[MicroConfiguration<A>]) -> Vec<Configuration<A>> {
     let mut set = Vec::new();
     for_each_desirable(batch, micro, usize::MAX, |division| {
         set.push(configuration(&division.parts(division.whole()), micro));
@@ -49,7 +44,7 @@ fn for_each_desirable<A>(
     mut visit: impl FnMut(&Division),
 ) {
     let mut usable = usable(batch, micro, limit);
-    usable.sort_by_key(|part| (part.workspace, part.time));
+    usable.sort_by_key(|part| part.workspace);
     let mut division = Division::of(batch);
     let whole = division.whole();
     if whole == 0 {

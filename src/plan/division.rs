@@ -21,10 +21,7 @@ impl Cost {
     }
 
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            time: self.time.saturating_add(other.time),
-            parts: self.parts.saturating_add(other.parts),
-        }
+        Self { time: self.time.saturating_add(other.time), parts: self.parts.saturating_add(other.parts) }
     }
 
     pub fn is_reachable(self) -> bool {
@@ -115,22 +112,13 @@ pub(super) struct Usable {
 }
 
 /// Those of `micro` that may be part of a configuration of `batch` within `limit`: the rule in the folder's docs.
-pub(super) fn usable<A>(
-    batch: usize,
-    micro: &[MicroConfiguration<A>],
-    limit: usize,
-) -> Vec<Usable> {
+pub(super) fn usable<A>(batch: usize, micro: &[MicroConfiguration<A>], limit: usize) -> Vec<Usable> {
     let of = |(index, micro): (usize, &MicroConfiguration<A>)| {
         let size = in_grains(micro.batch, batch)?;
         let time = time::ticks(micro.time)?;
         // so that no sum over a mini-batch overflows
         let adds_up = time as u128 * batch as u128 <= (u64::MAX - 1) as u128 * micro.batch as u128;
-        (adds_up && micro.workspace <= limit).then_some(Usable {
-            size,
-            time,
-            workspace: micro.workspace,
-            index,
-        })
+        (adds_up && micro.workspace <= limit).then_some(Usable { size, time, workspace: micro.workspace, index })
     };
     micro.iter().enumerate().filter_map(of).collect()
 }
@@ -147,11 +135,6 @@ pub(super) fn in_grains(size: usize, batch: usize) -> Option<usize> {
 }
 
 /// The configuration of (count, index into `micro`).
-pub(super) fn configuration<A: Clone>(
-    parts: &[(usize, usize)],
-    micro: &[MicroConfiguration<A>],
-) -> Configuration<A> {
-    Configuration::from_merged(
-        parts.iter().map(|&(count, index)| (count, micro[index].clone())).collect(),
-    )
+pub(super) fn configuration<A: Clone>(parts: &[(usize, usize)], micro: &[MicroConfiguration<A>]) -> Configuration<A> {
+    Configuration::from_merged(parts.iter().map(|&(count, index)| (count, micro[index].clone())).collect())
 }

@@ -98,8 +98,7 @@ mod tests {
     #[test]
     fn every_policy_contains_the_next() {
         for batch in 0..=300 {
-            let [all, power, undivided] =
-                [All, PowerOfTwo, Undivided].map(|policy| policy.sizes(batch));
+            let [all, power, undivided] = [All, PowerOfTwo, Undivided].map(|policy| policy.sizes(batch));
             assert!(power.iter().all(|size| all.contains(size)), "{batch}");
             assert!(undivided.iter().all(|size| power.contains(size)), "{batch}");
         }
@@ -112,9 +111,6 @@ mod tests {
         }
         assert_eq!(BatchSizePolicy::default().name(), "powerOfTwo");
         let message = "PowerOfTwo".parse::<BatchSizePolicy>().unwrap_err().to_string();
-        assert_eq!(
-            message,
-            r#"unknown batch-size policy "PowerOfTwo": accepted are powerOfTwo, all, undivided"#
-        );
+        assert_eq!(message, r#"unknown batch-size policy "PowerOfTwo": accepted are powerOfTwo, all, undivided"#);
     }
 }

@@ -42,9 +42,7 @@ pub fn can_win<A: PartialEq>(
 
     let least: Vec<Option<(usize, u64)>> = untimed
         .iter()
-        .map(|(size, algorithm)| {
-            Some((in_grains(*size, batch)?, least_time(timed, *size, algorithm, slack)))
-        })
+        .map(|(size, algorithm)| Some((in_grains(*size, batch)?, least_time(timed, *size, algorithm, slack))))
         .collect();
     for &(size, time) in least.iter().flatten() {
         division.add(size, time, usize::MAX);
@@ -57,15 +55,9 @@ pub fn can_win<A: PartialEq>(
 }
 
 /// The least time, in ticks, that `algorithm` may take at `size` images under [`can_win`]'s assumption.
-fn least_time<A: PartialEq>(
-    timed: &[MicroConfiguration<A>],
-    size: usize,
-    algorithm: &A,
-    slack: u64,
-) -> u64 {
+fn least_time<A: PartialEq>(timed: &[MicroConfiguration<A>], size: usize, algorithm: &A, slack: u64) -> u64 {
     let bound = |known: &MicroConfiguration<A>| {
-        let time =
-            time::ticks(known.time).filter(|_| known.batch > 0 && known.algorithm == *algorithm)?;
+        let time = time::ticks(known.time).filter(|_| known.batch > 0 && known.algorithm == *algorithm)?;
         // at a larger size its rate, at a smaller one its time
         let scaled = time as u128 * size.min(known.batch) as u128 / known.batch as u128;
         Some((scaled * slack as u128 / SLACK_ONE as u128) as u64)

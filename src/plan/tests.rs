@@ -36,9 +36,8 @@ fn every_configuration(batch: usize, micro: &[Micro], limit: usize) -> Vec<Key> 
             extend(batch - next.batch, &micro[i..], key, found);
         }
     }
-    let able = |micro: &&Micro| {
-        micro.batch > 0 && micro.time.is_finite() && micro.time >= 0.0 && micro.workspace <= limit
-    };
+    let able =
+        |micro: &&Micro| micro.batch > 0 && micro.time.is_finite() && micro.time >= 0.0 && micro.workspace <= limit;
     let mut found = Vec::new();
     let able: Vec<&Micro> = micro.iter().filter(able).collect();
     extend(batch, &able, (0.0, 0, 0, Reverse(Vec::new())), &mut found);
@@ -68,49 +67,34 @@ fn brute_force_front(batch: usize, micro: &[Micro]) -> Vec<Key> {
 fn check_against_brute_force(batch: usize, micro: &[Micro]) {
     let front: Vec<Key> = desirable_set(batch, micro).iter().map(key).collect();
     assert_eq!(front, brute_force_front(batch, micro), "batch {batch}, {micro:?}");
-    let mut limits: Vec<usize> =
-        micro.iter().map(|micro| micro.workspace).chain([0, usize::MAX]).collect();
+    let mut limits: Vec<usize> = micro.iter().map(|micro| micro.workspace).chain([0, usize::MAX]).collect();
     limits.sort_unstable();
     limits.dedup();
     let mut last: Option<f64> = None;
     for limit in limits {
         let best = workspace_reuse(batch, micro, limit);
         let best = best.as_ref().map(key);
-        assert_eq!(
-            best,
-            brute_force_best(batch, micro, limit),
-            "batch {batch}, limit {limit}, {micro:?}"
-        );
+        assert_eq!(best, brute_force_best(batch, micro, limit), "batch {batch}, limit {limit}, {micro:?}");
         let within = front.iter().rev().find(|key| key.1 <= limit);
         assert_eq!(best.as_ref(), within, "the desirable set under {limit}");
         let time = best.map(|key| key.0);
-        assert!(
-            last.is_none_or(|last| time.is_some_and(|time| time <= last)),
-            "slower under a larger limit"
-        );
+        assert!(last.is_none_or(|last| time.is_some_and(|time| time <= last)), "slower under a larger limit");
         last = time;
     }
 }
 
 /// Times in multiples of 2⁻¹⁰ ms, so that the brute force's sums are exact too; few values, so that many tie.
 fn tying() -> BoxedStrategy<(f64, usize)> {
-    (0u32..12, 0usize..5)
-        .prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace))
-        .boxed()
+    (0u32..12, 0usize..5).prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace)).boxed()
 }
 
 /// As above, but hardly ever tying.
 fn spread() -> BoxedStrategy<(f64, usize)> {
-    (1u32..4_000_000, 0usize..1_000)
-        .prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace))
-        .boxed()
+    (1u32..4_000_000, 0usize..1_000).prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace)).boxed()
 }
 
 /// A mini-batch of up to `largest` and up to three algorithms a size, shuffled, with some that cannot be used.
-fn case(
-    largest: usize,
-    cost: BoxedStrategy<(f64, usize)>,
-) -> impl Strategy<Value = (usize, Vec<Micro>)> {
+fn case(largest: usize, cost: BoxedStrategy<(f64, usize)>) -> impl Strategy<Value = (usize, Vec<Micro>)> {
     (1..=largest)
         .prop_flat_map(move |batch| {
             let sizes = prop::collection::vec(prop::collection::vec(cost.clone(), 0..=3), batch);
@@ -120,11 +104,7 @@ fn case(
         .prop_flat_map(|(batch, sizes, odd, (time, workspace))| {
             let mut all = vec![micro(0, 9, time, workspace), micro(batch + 1, 9, time, workspace)];
             for (i, costs) in sizes.into_iter().enumerate() {
-                all.extend(
-                    (0u8..)
-                        .zip(costs)
-                        .map(|(algorithm, (time, bytes))| micro(i + 1, algorithm, time, bytes)),
-                );
+                all.extend((0u8..).zip(costs).map(|(algorithm, (time, bytes))| micro(i + 1, algorithm, time, bytes)));
             }
             all.extend(odd.into_iter().map(|(size, time)| micro(size, 9, time, 0)));
             (Just(batch), Just(all).prop_shuffle())
@@ -139,8 +119,7 @@ fn tried(policy: BatchSizePolicy, batch: usize, micro: &[Micro]) -> Vec<Micro> {
 
 /// A configuration's time, infinite where there is none.
 fn time_by(policy: BatchSizePolicy, batch: usize, micro: &[Micro], limit: usize) -> f64 {
-    workspace_reuse(batch, &tried(policy, batch, micro), limit)
-        .map_or(f64::INFINITY, |best| best.time())
+    workspace_reuse(batch, &tried(policy, batch, micro), limit).map_or(f64::INFINITY, |best| best.time())
 }
 
 proptest! {
@@ -244,9 +223,8 @@ proptest! {
 /// Every case with B ≤ 4, sizes with one of nine costs or none.
 #[test]
 fn equals_brute_force_on_all_small_cases() {
-    let costs: Vec<Option<(f64, usize)>> = std::iter::once(None)
-        .chain((1..=3).flat_map(|t| (0..3).map(move |w| Some((f64::from(t), w)))))
-        .collect();
+    let costs: Vec<Option<(f64, usize)>> =
+        std::iter::once(None).chain((1..=3).flat_map(|t| (0..3).map(move |w| Some((f64::from(t), w))))).collect();
     for batch in 1..=4usize {
         for case in 0..costs.len().pow(batch as u32) {
             let cost = |size: usize| costs[case / costs.len().pow(size as u32 - 1) % costs.len()];
@@ -261,10 +239,7 @@ fn splits_to_let_the_fast_algorithm_fit() {
     // an FFT that is fast but grows with the batch, a GEMM that needs nothing
     let sizes = BatchSizePolicy::PowerOfTwo.sizes(256);
     let of = |&size: &usize| {
-        [
-            micro(size, 1, 0.2 + 0.05 * size as f64, 3 << 20),
-            micro(size, 2, 0.1 + 0.01 * size as f64, size << 20),
-        ]
+        [micro(size, 1, 0.2 + 0.05 * size as f64, 3 << 20), micro(size, 2, 0.1 + 0.01 * size as f64, size << 20)]
     };
     let micro: Vec<Micro> = sizes.iter().flat_map(of).collect();
     let plan = |limit| workspace_reuse(256, &micro, limit).map(|plan| plan.to_string());
@@ -274,16 +249,13 @@ fn splits_to_let_the_fast_algorithm_fit() {
     assert_eq!(plan(3 << 20).as_deref(), Some("1×256[1]"));
     assert_eq!(plan(0), None);
     // 4×64 takes 2.96 ms, 8×32 3.36: the margin is 2%
-    let close =
-        prefer_small(&desirable_set(256, &micro), Configuration::time, Configuration::workspace)
-            .cloned();
+    let close = prefer_small(&desirable_set(256, &micro), Configuration::time, Configuration::workspace).cloned();
     assert_eq!(close.map(|it| it.to_string()).as_deref(), Some("1×256[2]"));
 }
 
 #[test]
 fn nearly_as_fast_and_smaller_is_preferred() {
-    let prefer =
-        |candidates: &[(f64, usize)]| prefer_small(candidates, |it| it.0, |it| it.1).copied();
+    let prefer = |candidates: &[(f64, usize)]| prefer_small(candidates, |it| it.0, |it| it.1).copied();
     assert_eq!(prefer(&[(1.0, 100), (1.019, 50), (1.021, 0)]), Some((1.019, 50)));
     assert_eq!(prefer(&[(1.01, 50), (1.0, 50)]), Some((1.0, 50)));
     assert_eq!(prefer(&[(f64::NAN, 0), (-1.0, 0), (f64::INFINITY, 0), (2.0, 7)]), Some((2.0, 7)));
@@ -298,6 +270,10 @@ fn slow_algorithms_need_no_timing_at_smaller_sizes() {
     let untimed = [(16, 1), (8, 1), (4, 1), (4, 2), (64, 2), (0, 2)];
     assert_eq!(can_win(32, &timed, 80, &untimed, 1.0), [false; 6]);
     assert_eq!(can_win(32, &timed, 80, &untimed, 0.9), [false, false, false, true, false, false]);
+    // two parts of 16 would take at least 2 × 12 ms by what 32 take, but 2 × 30 by what 8 take, and 40 is to be beaten
+    let timed_too = [micro(32, 2, 40.0, 0), micro(32, 1, 24.0, 81), micro(8, 1, 30.0, 0)];
+    assert_eq!(can_win(32, &timed_too[..2], 80, &[(16, 1)], 1.0), [true]);
+    assert_eq!(can_win(32, &timed_too, 80, &[(16, 1)], 1.0), [false]);
     // an algorithm of which nothing is known may always win
     assert_eq!(can_win(32, &timed, 80, &[(4, 3)], 1.0), [true]);
     assert_eq!(can_win(32, &timed, 80, &[(4, 2)], f64::NAN), [true]);
@@ -311,10 +287,7 @@ fn slow_algorithms_need_no_timing_at_smaller_sizes() {
 fn extremes_do_not_panic() {
     let huge = 1 << 31;
     let all = [micro(huge, 1, 5.0, 10), micro(huge / 2, 1, 1.0, 10), micro(usize::MAX, 1, 1.0, 1)];
-    assert_eq!(
-        workspace_reuse(huge, &all, 10).map(|it| it.to_string()).as_deref(),
-        Some("1×2147483648[1]")
-    );
+    assert_eq!(workspace_reuse(huge, &all, 10).map(|it| it.to_string()).as_deref(), Some("1×2147483648[1]"));
     assert_eq!(workspace_reuse(usize::MAX, &all, 10).map(|it| it.len()), Some(1));
     assert_eq!(can_win(huge, &all, 10, &[(huge, 2), (1, 2)], 1.0), [true, false]);
     assert_eq!(best_configurations(huge, &all, 10, 5).len(), 1);
@@ -323,15 +296,10 @@ fn extremes_do_not_panic() {
     let slow = [micro(1, 1, 20_000.0, 0), micro(1, 1, f64::MAX, 0), micro(2, 1, 20_000.0, 0)];
     // a million parts of 20 seconds at two images each add up to 121 days; at one each to more than can be held
     assert_eq!(workspace_reuse(large, &slow, 0).map(|it| it.len()), Some(large / 2));
+    assert!(workspace_reuse(large, &slow[..2], 0).is_none());
 
-    assert_eq!(
-        workspace_reuse::<u8>(0, &[], 0).map(|it| (it.len(), it.time(), it.workspace())),
-        Some((0, 0.0, 0))
-    );
+    assert_eq!(workspace_reuse::<u8>(0, &[], 0).map(|it| (it.len(), it.time(), it.workspace())), Some((0, 0.0, 0)));
     assert_eq!(desirable_set(0, &all).len(), 1);
     assert_eq!(best_configurations(0, &all, 0, 3).len(), 1);
-    assert!(
-        workspace_reuse::<u8>(7, &[], usize::MAX).is_none()
-            && desirable_set::<u8>(7, &[]).is_empty()
-    );
+    assert!(workspace_reuse::<u8>(7, &[], usize::MAX).is_none() && desirable_set::<u8>(7, &[]).is_empty());
 }
