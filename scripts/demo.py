@@ -35,7 +35,7 @@ def parse_arguments():
     parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="32", help="images in a mini-batch")
-    parser.add_argument("--limit", default="16MiB", help="workspace a kernel may use: bytes or 64MiB")
+    parser.add_argument("--limit", default="16MiB", help="workspace a kernel may use: bytes, 64MiB or none")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
@@ -179,9 +179,10 @@ def main():
     report = options.output / "report.jsonl"
     preloaded_environment = plain_environment | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-        "UCUDNN_WORKSPACE_LIMIT": options.limit,
         "UCUDNN_REPORT": str(report),
     }
+    if options.limit != "none":
+        preloaded_environment["UCUDNN_WORKSPACE_LIMIT"] = options.limit
     plain, preloaded = [], []
     for number in range(1, options.rounds + 1):
         of = f" ({number} of {options.rounds})" if options.rounds > 1 else ""

@@ -140,8 +140,10 @@ int network_read(const char *path, int batch, const char *only, struct network *
             failed = read_row(line, batch, only, network);
     }
     if (!failed && ferror(file)) failed = complain("row", "cannot be read", NULL);
-    if (!failed && network->layer_count == 0)
-        failed = complain("layer", only ? "no layer is left by --layers" : "the file has no layer", NULL);
+    if (!failed && network->layer_count == 0) {
+        fprintf(stderr, "convnet: %s: %s%s\n", path, only ? "no layer is called " : "no layers", only ? only : "");
+        failed = -1;
+    }
     fclose(file);
     if (failed) network_free(network);
     return failed;
