@@ -3,3 +3,6 @@
 pub mod abi;
 pub mod cudnn;
 pub mod plan;
+pub mod device;
+pub mod settings;
+pub mod exec;

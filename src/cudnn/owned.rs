@@ -1,0 +1,171 @@
+//! Descriptors of our own, destroyed with their owner.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::calls;
+use super::convolution::{Descriptors, Direction};
+use super::kernel::{Kernel, Tensor};
+
+macro_rules! owned {
+    ($(#[$doc:meta])* $name:ident, $raw:ty, $create:ident, $destroy:ident) => {
+        $(#[$doc])*
+        pub struct $name($raw);
+
+        // SAFETY: cuDNN's descriptors are plain memory that only their setters change, and ours are
+        // not set again once made.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            fn create() -> Result<Self, cudnnStatus_t> {
+                let mut raw = ptr::null_mut();
+                // SAFETY: writes one pointer.
+                checked(unsafe { calls::$create(&mut raw) })?;
+                Ok(Self(raw))
+            }
+
+            /// The descriptor, valid as long as `self`.
+            pub fn raw(&self) -> $raw {
+                self.0
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: made by `create` and destroyed once.
+                unsafe { calls::$destroy(self.0) };
+            }
+        }
+    };
+}
+
+owned!(
+    /// A tensor descriptor.
+    OwnedTensor,
+    cudnnTensorDescriptor_t,
+    cudnnCreateTensorDescriptor,
+    cudnnDestroyTensorDescriptor
+);
+owned!(
+    /// A filter descriptor.
+    OwnedFilter,
+    cudnnFilterDescriptor_t,
+    cudnnCreateFilterDescriptor,
+    cudnnDestroyFilterDescriptor
+);
+owned!(
+    /// A convolution descriptor.
+    OwnedConvolution,
+    cudnnConvolutionDescriptor_t,
+    cudnnCreateConvolutionDescriptor,
+    cudnnDestroyConvolutionDescriptor
+);
+owned!(
+    /// A descriptor of an element-wise operation.
+    OwnedOpTensor,
+    cudnnOpTensorDescriptor_t,
+    cudnnCreateOpTensorDescriptor,
+    cudnnDestroyOpTensorDescriptor
+);
+
+fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
+    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
+}
+
+impl OwnedTensor {
+    /// A tensor of the first `rank` dimensions and strides of `tensor`.
+    pub fn new(rank: usize, tensor: &Tensor) -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        // SAFETY: the arrays hold at least `rank` values.
+        checked(unsafe {
+            calls::cudnnSetTensorNdDescriptor(
+                owned.0,
+                tensor.data_type,
+                rank as c_int,
+                tensor.dims.as_ptr(),
+                tensor.strides.as_ptr(),
+            )
+        })?;
+        Ok(owned)
+    }
+
+    /// A row of `count` packed values.
+    pub fn row(data_type: cudnnDataType_t, count: usize) -> Result<Self, cudnnStatus_t> {
+        let count = c_int::try_from(count).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+        let row = Tensor { data_type, dims: [1, 1, 1, count, 0], strides: [count, count, count, 1, 0] };
+        Self::new(4, &row)
+    }
+}
+
+impl OwnedOpTensor {
+    /// A sum of tensors, computed in float.
+    pub fn add() -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        // SAFETY: plain values.
+        checked(unsafe {
+            calls::cudnnSetOpTensorDescriptor(
+                owned.0,
+                CUDNN_OP_TENSOR_ADD,
+                CUDNN_DATA_FLOAT,
+                CUDNN_PROPAGATE_NAN,
+            )
+        })?;
+        Ok(owned)
+    }
+}
+
+/// All descriptors of one kernel.
+pub struct OwnedDescriptors {
+    direction: Direction,
+    x: OwnedTensor,
+    w: OwnedFilter,
+    convolution: OwnedConvolution,
+    y: OwnedTensor,
+}
+
+impl OwnedDescriptors {
+    /// The descriptors of `kernel`, with a math type of its own.
+    pub fn new(kernel: &Kernel, math_type: cudnnMathType_t) -> Result<Self, cudnnStatus_t> {
+        let rank = usize::from(kernel.rank);
+        let w = OwnedFilter::create()?;
+        let convolution = OwnedConvolution::create()?;
+        // SAFETY: the arrays hold at least as many values as the ranks say.
+        unsafe {
+            checked(calls::cudnnSetFilterNdDescriptor(
+                w.0,
+                kernel.w_type,
+                kernel.w_format,
+                rank as c_int,
+                kernel.w_dims.as_ptr(),
+            ))?;
+            checked(calls::cudnnSetConvolutionNdDescriptor(
+                convolution.0,
+                rank as c_int - 2,
+                kernel.pad.as_ptr(),
+                kernel.stride.as_ptr(),
+                kernel.dilation.as_ptr(),
+                kernel.mode,
+                kernel.compute_type,
+            ))?;
+            checked(calls::cudnnSetConvolutionGroupCount(convolution.0, kernel.groups))?;
+            checked(calls::cudnnSetConvolutionMathType(convolution.0, math_type))?;
+        }
+        let (x, y) = (OwnedTensor::new(rank, &kernel.x)?, OwnedTensor::new(rank, &kernel.y)?);
+        Ok(Self { direction: kernel.direction, x, w, convolution, y })
+    }
+
+    /// As a call takes them; valid as long as `self`.
+    pub fn raw(&self) -> Descriptors {
+        Descriptors {
+            direction: self.direction,
+            x: self.x.raw(),
+            w: self.w.raw(),
+            convolution: self.convolution.raw(),
+            y: self.y.raw(),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Where work runs: memory, streams, timing and capture state, of a GPU or of this machine's CPU.
+//! Asks `cudnn` which of the two its library computes on, and nothing else.
+
+mod cuda;
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use crate::settings::{self, Fault};
+
+/// A stream of the device: a CUDA stream, or an opaque value on the host, where calls are finished
+/// when they return.
+pub type Stream = *mut c_void;
+
+/// What the loaded cuDNN computes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Host pointers; the library is hostdnn.
+    Host,
+    /// Pointers of the calling thread's current CUDA device.
+    Cuda,
+}
+
+/// How far apart two marks are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Elapsed {
+    /// Milliseconds.
+    Ready(f64),
+    /// The later mark has not been reached yet.
+    Pending,
+    /// It cannot be told.
+    Lost,
+}
+
+impl Device {
+    /// What the loaded cuDNN computes on.
+    pub fn current() -> Self {
+        if crate::cudnn::library::is_host() { Self::Host } else { Self::Cuda }
+    }
+
+    /// The device's number, for keys: equal kernels on two devices are planned apart.
+    pub fn ordinal(self) -> i32 {
+        match self {
+            Self::Host => 0,
+            Self::Cuda => cuda::ordinal(),
+        }
+    }
+
+    /// The alignment, in bytes, that every micro-batch's data must keep: cuDNN's GPU kernels load up
+    /// to 16 bytes at once from pointers that it takes to be aligned as allocations are.
+    pub fn alignment(self) -> usize {
+        match self {
+            Self::Host => 1,
+            Self::Cuda => 16,
+        }
+    }
+
+    /// Memory of the device, or `None` where it cannot be had.
+    pub fn allocate(self, bytes: usize) -> Option<Buffer> {
+        if settings::get().fault == Some(Fault::Allocation) {
+            return None;
+        }
+        let bytes = bytes.max(1);
+        let data = match self {
+            Self::Host => {
+                let mut data = std::ptr::null_mut();
+                // SAFETY: a power of two, and a place for the pointer.
+                let status = unsafe { libc::posix_memalign(&mut data, 256, bytes) };
+                NonNull::new(data).filter(|_| status == 0)
+            }
+            Self::Cuda => cuda::allocate(bytes),
+        }?;
+        Some(Buffer { device: self, data, bytes })
+    }
+
+    /// Whether the stream is being captured into a CUDA graph, when nothing may be timed, allocated
+    /// or waited for.
+    pub fn is_capturing(self, stream: Stream) -> bool {
+        self == Self::Cuda && cuda::is_capturing(stream)
+    }
+
+    /// A point in the stream's work, to measure time from and to.
+    pub fn mark(self, stream: Stream) -> Option<Mark> {
+        Some(match self {
+            Self::Host => Mark(Point::Host(Instant::now())),
+            Self::Cuda => Mark(Point::Cuda(cuda::Event::record(stream)?)),
+        })
+    }
+
+    /// Waits for the stream's work; whether it went well.
+    pub fn synchronize(self, stream: Stream) -> bool {
+        self == Self::Host || cuda::synchronize(stream)
+    }
+
+    /// Copies within the device, in the stream's order.
+    ///
+    /// # Safety
+    /// Both are memory of the device, `bytes` long, apart from each other.
+    pub unsafe fn copy(self, to: *mut c_void, from: *const c_void, bytes: usize, stream: Stream) -> bool {
+        match self {
+            Self::Host => {
+                // SAFETY: as ours.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+                true
+            }
+            // SAFETY: as ours.
+            Self::Cuda => unsafe { cuda::copy(to, from, bytes, stream) },
+        }
+    }
+
+    /// Reads the device's memory once the stream's work is done.
+    ///
+    /// # Safety
+    /// `from` is memory of the device, as long as `to`.
+    pub unsafe fn read(self, to: &mut [u8], from: *const c_void, stream: Stream) -> bool {
+        match self {
+            Self::Host => {
+                // SAFETY: as ours.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast(), to.as_mut_ptr(), to.len()) };
+                true
+            }
+            // SAFETY: as ours.
+            Self::Cuda => self.synchronize(stream) && unsafe { cuda::read(to, from) },
+        }
+    }
+
+    /// Writes the device's memory; the bytes are taken before it returns.
+    ///
+    /// # Safety
+    /// `to` is memory of the device, as long as `from`.
+    pub unsafe fn write(self, to: *mut c_void, from: &[u8]) -> bool {
+        match self {
+            Self::Host => {
+                // SAFETY: as ours.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };
+                true
+            }
+            // SAFETY: as ours.
+            Self::Cuda => unsafe { cuda::write(to, from) },
+        }
+    }
+}
+
+/// A point in a stream's work.
+pub struct Mark(Point);
+
+enum Point {
+    Host(Instant),
+    Cuda(cuda::Event),
+}
+
+impl Mark {
+    /// The time from `earlier` to here; never waits.
+    pub fn since(&self, earlier: &Self) -> Elapsed {
+        match (&earlier.0, &self.0) {
+            (Point::Host(from), Point::Host(to)) => Elapsed::Ready(to.duration_since(*from).as_secs_f64() * 1e3),
+            (Point::Cuda(from), Point::Cuda(to)) => cuda::elapsed(from, to),
+            _ => Elapsed::Lost,
+        }
+    }
+}
+
+/// Memory of the device, freed with its owner.
+pub struct Buffer {
+    device: Device,
+    data: NonNull<c_void>,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Its first byte; aligned to 256 bytes.
+    pub fn data(&self) -> *mut c_void {
+        self.data.as_ptr()
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        match self.device {
+            // SAFETY: allocated by posix_memalign, freed once.
+            Device::Host => unsafe { libc::free(self.data.as_ptr()) },
+            Device::Cuda => cuda::free(self.data),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Running a plan: the micro-batch loop, the float sums of half filter gradients, and the check
+//! against the undivided convolution. Uses `cudnn`, `device` and what `plan` says.
+
+mod check;
+mod operands;
+mod plan;
+mod run;
+
+pub use check::{Check, tolerance};
+pub use operands::{Constant, Scaling, scaling_type};
+pub use plan::{Plan, divided_workspace};
+pub use run::{Failure, adds_to_result, run};

@@ -1,0 +1,126 @@
+//! A configuration made ready to run: with the descriptors of its micro-batches and its workspace laid
+//! out.
+
+use cudnn_abi::*;
+
+use crate::cudnn::algorithm::Algorithm;
+use crate::cudnn::kernel::Kernel;
+use crate::cudnn::owned::{OwnedDescriptors, OwnedOpTensor, OwnedTensor};
+use crate::plan::Configuration;
+
+/// Where things start within a workspace, in bytes: as far apart as device allocations are.
+const ALIGNMENT: usize = 256;
+
+/// A configuration of one kernel, ready to run. It is not changed once made, and may run on several
+/// threads at once, each with its own handle, data and workspace.
+pub struct Plan {
+    pub(super) kernel: Kernel,
+    configuration: Configuration<Algorithm>,
+    pub(super) parts: Vec<Part>,
+    pub(super) accumulator: Option<Accumulator>,
+    workspace: usize,
+}
+
+/// Micro-batches of one size and algorithm that follow each other.
+pub(super) struct Part {
+    pub count: usize,
+    pub batch: usize,
+    pub algorithm: Algorithm,
+    pub descriptors: OwnedDescriptors,
+}
+
+/// Sums BackwardFilter's parts in float, where the filter's own type would round every partial sum:
+/// each part writes `partial`, which is added into `sum`, and the sum is rounded once.
+pub(super) struct Accumulator {
+    pub add: OwnedOpTensor,
+    /// The filter as a row of its own type.
+    pub row: OwnedTensor,
+    /// The filter as a row of floats.
+    pub float_row: OwnedTensor,
+    /// Where in the workspace the two buffers start, in bytes.
+    pub partial: usize,
+    pub sum: usize,
+}
+
+impl Plan {
+    /// Makes the descriptors. Fails as cuDNN fails to make or set one.
+    pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        crate::settings::fault_point("plan");
+        let parts = (configuration.parts().iter())
+            .map(|(count, micro)| {
+                Ok(Part {
+                    count: *count,
+                    batch: micro.batch,
+                    algorithm: micro.algorithm,
+                    descriptors: OwnedDescriptors::new(
+                        &kernel.with_batch(micro.batch),
+                        micro.algorithm.math_type,
+                    )?,
+                })
+            })
+            .collect::<Result<_, cudnnStatus_t>>()?;
+        let workspace = configuration.workspace();
+        let divided = configuration.len() > 1 && kernel.sums_in_reduced_precision();
+        let accumulator = divided.then(|| Accumulator::at_end_of(kernel, workspace)).transpose()?;
+        Ok(Self { kernel: *kernel, configuration, parts, accumulator, workspace })
+    }
+
+    /// Bytes of workspace that it needs, sums included.
+    pub fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    /// Which micro-batches it runs, with their predicted times.
+    pub fn configuration(&self) -> &Configuration<Algorithm> {
+        &self.configuration
+    }
+
+    /// The kernel that it runs.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Whether the same call gives the same bits each time.
+    pub fn is_deterministic(&self) -> bool {
+        self.parts.iter().all(|part| part.algorithm.deterministic)
+    }
+
+    /// The algorithm that most images run in.
+    pub fn main_algorithm(&self) -> Algorithm {
+        let most = self.parts.iter().max_by_key(|part| part.count * part.batch);
+        most.map(|part| part.algorithm).expect("a plan has at least one part")
+    }
+}
+
+/// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its algorithm needs
+/// `workspace` bytes: more by the two buffers of the sums where the filter's type is small.
+pub fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
+    if kernel.sums_in_reduced_precision() {
+        workspace.next_multiple_of(ALIGNMENT) + partial_bytes(kernel) + sum_bytes(kernel)
+    } else {
+        workspace
+    }
+}
+
+fn partial_bytes(kernel: &Kernel) -> usize {
+    kernel.filter_bytes().next_multiple_of(ALIGNMENT)
+}
+
+fn sum_bytes(kernel: &Kernel) -> usize {
+    kernel.filter_values() * size_of::<f32>()
+}
+
+impl Accumulator {
+    /// In the last bytes of a workspace of that size, as [`divided_workspace`] counts them.
+    fn at_end_of(kernel: &Kernel, workspace: usize) -> Result<Self, cudnnStatus_t> {
+        let values = kernel.filter_values();
+        let sum = workspace - sum_bytes(kernel);
+        Ok(Self {
+            add: OwnedOpTensor::add()?,
+            row: OwnedTensor::row(kernel.w_type, values)?,
+            float_row: OwnedTensor::row(CUDNN_DATA_FLOAT, values)?,
+            partial: sum - partial_bytes(kernel),
+            sum,
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! The micro-batch loop.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::operands::{Constant, Scaling, scaling_type};
+use super::plan::{Accumulator, Part, Plan};
+use crate::cudnn::algorithm::Algorithm;
+use crate::cudnn::calls;
+use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
+use crate::cudnn::kernel::{Kernel, Tensor};
+use crate::cudnn::owned::OwnedTensor;
+
+/// A plan that stopped before its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// What cuDNN answered.
+    pub status: cudnnStatus_t,
+    /// Whether micro-batches that ran before have changed the result in a way that running the whole
+    /// convolution anew would not undo: the result was to be added to.
+    pub result_spent: bool,
+}
+
+/// Runs a plan on the handle's stream; `after` is called as each micro-batch has been launched, with
+/// its size and algorithm.
+///
+/// Micro-batches of F and BD write different images and keep beta as given. BF's add up: the first
+/// takes the caller's beta, the others 1, or they are summed in float (see [`Plan`]).
+///
+/// # Safety
+/// The operands are those of a call of the plan's kernel, and the workspace is memory of the device of
+/// at least [`Plan::workspace`] bytes.
+pub unsafe fn run(
+    plan: &Plan,
+    handle: cudnnHandle_t,
+    operands: &Operands,
+    workspace: Workspace,
+    mut after: impl FnMut(usize, Algorithm),
+) -> Result<(), Failure> {
+    debug_assert!(workspace.size >= plan.workspace(), "a plan was given less workspace than it needs");
+    let scaling = scaling_type(&plan.kernel);
+    let sums = plan.kernel.direction == Direction::BackwardFilter;
+    let mut first = 0;
+    for part in &plan.parts {
+        let descriptors = part.descriptors.raw();
+        // SAFETY: as ours.
+        let z = unsafe { ZImages::of(operands.epilogue.as_ref(), plan, part, &descriptors) }
+            .map_err(|status| plan.failure(status, operands, first))?;
+        for _ in 0..part.count {
+            crate::settings::fault_point(if first == 0 { "run" } else { "run-midway" });
+            let mut micro = operands.from_image(&plan.kernel, first);
+            if let (Some(epilogue), Some(z)) = (&mut micro.epilogue, &z) {
+                z.place(epilogue, first);
+            }
+            if sums && first > 0 {
+                micro.beta = scaling.constant(Constant::One);
+            }
+            // SAFETY: images `first..first + batch` of the caller's tensors; the workspace is the
+            // caller's, and as large as the algorithm needs.
+            let status = unsafe {
+                match &plan.accumulator {
+                    Some(sum) => sum.accumulate(handle, part, &descriptors, micro, workspace, first == 0),
+                    None => descriptors.convolve(handle, part.algorithm.id, &micro, workspace),
+                }
+            };
+            if status != CUDNN_STATUS_SUCCESS {
+                return Err(plan.failure(status, operands, first));
+            }
+            first += part.batch;
+            after(part.batch, part.algorithm);
+        }
+    }
+    match &plan.accumulator {
+        // SAFETY: the sum is complete, in the caller's workspace.
+        Some(sum) => match unsafe { sum.round(handle, operands, workspace) } {
+            CUDNN_STATUS_SUCCESS => Ok(()),
+            status => Err(Failure { status, result_spent: false }),
+        },
+        None => Ok(()),
+    }
+}
+
+impl Plan {
+    fn failure(&self, status: cudnnStatus_t, operands: &Operands, first: usize) -> Failure {
+        // SAFETY: the operands are the caller's.
+        let adds = unsafe { adds_to_result(&self.kernel, operands) };
+        Failure { status, result_spent: first > 0 && adds && self.accumulator.is_none() }
+    }
+}
+
+/// The summand z of a fused call, cut along the batch as y is.
+struct ZImages {
+    descriptor: cudnnTensorDescriptor_t,
+    stride: usize,
+    _owned: Option<OwnedTensor>,
+}
+
+impl ZImages {
+    /// # Safety
+    /// The epilogue's descriptors are null or cuDNN's.
+    unsafe fn of(
+        epilogue: Option<&Epilogue>,
+        plan: &Plan,
+        part: &Part,
+        descriptors: &Descriptors,
+    ) -> Result<Option<Self>, cudnnStatus_t> {
+        let Some(epilogue) = epilogue else { return Ok(None) };
+        // SAFETY: as ours.
+        let Some((rank, z)) = (unsafe { Tensor::read(epilogue.z_descriptor) }) else {
+            return Err(CUDNN_STATUS_BAD_PARAM);
+        };
+        Ok(Some(if z == plan.kernel.y {
+            Self { descriptor: descriptors.y, stride: z.image_stride(), _owned: None }
+        } else if z.dims[0] == 1 {
+            Self { descriptor: epilogue.z_descriptor, stride: 0, _owned: None }
+        } else {
+            let owned = OwnedTensor::new(rank, &z.with_batch(part.batch))?;
+            Self { descriptor: owned.raw(), stride: z.image_stride(), _owned: Some(owned) }
+        }))
+    }
+
+    fn place(&self, epilogue: &mut Epilogue, first: usize) {
+        epilogue.z_descriptor = self.descriptor;
+        if !epilogue.z.is_null() {
+            epilogue.z = epilogue.z.wrapping_byte_add(first * self.stride);
+        }
+    }
+}
+
+impl Accumulator {
+    /// Runs a part into the partial result, and adds that to the sum.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn accumulate(
+        &self,
+        handle: cudnnHandle_t,
+        part: &Part,
+        descriptors: &Descriptors,
+        micro: Operands,
+        workspace: Workspace,
+        is_first: bool,
+    ) -> cudnnStatus_t {
+        let (partial, sum) = self.buffers(workspace);
+        let micro = Operands {
+            alpha: Scaling::Float.constant(Constant::One),
+            beta: Scaling::Float.constant(Constant::Zero),
+            ..micro.with_result(Direction::BackwardFilter, partial)
+        };
+        let own = Workspace { data: workspace.data, size: self.partial };
+        // SAFETY: as ours; the two buffers lie behind the algorithm's own workspace.
+        let status = unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) };
+        if status != CUDNN_STATUS_SUCCESS {
+            return status;
+        }
+        let beta = Scaling::Float.constant(if is_first { Constant::Zero } else { Constant::One });
+        let half = Scaling::Float.constant(Constant::Half);
+        // SAFETY: rows of as many values as the buffers hold.
+        unsafe { self.blend(handle, half, (&self.row, partial), beta, (&self.float_row, sum)) }
+    }
+
+    /// dw = alpha · sum + beta · dw, rounded once.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn round(&self, handle: cudnnHandle_t, operands: &Operands, workspace: Workspace) -> cudnnStatus_t {
+        // SAFETY: the caller's factor, float for half data.
+        let half_alpha = unsafe { Scaling::Float.read(operands.alpha) } as f32 / 2.0;
+        let half_alpha = (&raw const half_alpha).cast();
+        let (_, sum) = self.buffers(workspace);
+        // SAFETY: rows of as many values as the buffers hold.
+        unsafe {
+            self.blend(handle, half_alpha, (&self.float_row, sum), operands.beta, (&self.row, operands.w))
+        }
+    }
+
+    /// to = 2 · `half_factor` · from + beta · to. cuDNN's element-wise sum takes two summands: it gets
+    /// `from` twice, half each, which is exact and keeps infinities, as 1 · from + 0 · from does not.
+    ///
+    /// # Safety
+    /// Both rows have as many values as their memory.
+    unsafe fn blend(
+        &self,
+        handle: cudnnHandle_t,
+        half_factor: *const c_void,
+        (from_row, from): (&OwnedTensor, *mut c_void),
+        beta: *const c_void,
+        (to_row, to): (&OwnedTensor, *mut c_void),
+    ) -> cudnnStatus_t {
+        let from_row = from_row.raw();
+        // SAFETY: as ours.
+        unsafe {
+            calls::cudnnOpTensor(
+                handle, self.add.raw(), half_factor, from_row, from, half_factor, from_row, from, beta,
+                to_row.raw(), to,
+            )
+        }
+    }
+
+    fn buffers(&self, workspace: Workspace) -> (*mut c_void, *mut c_void) {
+        let at = |offset| workspace.data.wrapping_byte_add(offset);
+        (at(self.partial), at(self.sum))
+    }
+}
+
+/// Whether running the kernel anew would lose what the result held: it is to be added to.
+///
+/// # Safety
+/// The operands are a call's of the kernel.
+pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
+    // SAFETY: as ours.
+    operands.epilogue.is_none() && unsafe { scaling_type(kernel).read(operands.beta) } != 0.0
+}
