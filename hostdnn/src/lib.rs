@@ -1,3 +1,19 @@
-//! hostdnn: cuDNN's C ABI on the CPU.
+//! hostdnn: cuDNN 9's C ABI on the CPU. Device pointers are host pointers, streams are ignored, and every call is done
+//! when it returns.
+//!
+//! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
+//! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution` and
+//! `elementwise` do the arithmetic; `fault` makes calls fail on demand.
 
+#![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
+
+pub mod abi;
 pub mod convolution;
+pub mod descriptor;
+mod elementwise;
+mod error;
+mod fault;
+mod kernel;
+mod select;
+
+pub use error::{Error, Result};

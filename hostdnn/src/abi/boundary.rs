@@ -1,0 +1,213 @@
+//! What stands between C and Rust: panics and errors become statuses, pointers become references or statuses.
+
+use crate::descriptor::*;
+use crate::error::{Error, Result, require};
+use crate::fault;
+use cudnn_abi::*;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The body of every exported function that returns a status: `export!(name, { … })`, where the block gives a [`Result`].
+macro_rules! export {
+    ($name:ident, $body:block) => {
+        $crate::abi::boundary::call(stringify!($name), || -> $crate::error::Result { $body })
+    };
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<Option<(&'static str, Cow<'static, str>)>> = const { RefCell::new(None) };
+}
+
+/// Runs the body of the exported function `name`. Nothing unwinds out of here.
+pub fn call(name: &'static str, body: impl FnOnce() -> Result) -> cudnnStatus_t {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        fault::check(name, None)?;
+        body()
+    }));
+    let error = match outcome {
+        Ok(Ok(())) => return CUDNN_STATUS_SUCCESS,
+        Ok(Err(error)) => error,
+        Err(payload) => {
+            // Its destructor could panic in turn.
+            std::mem::forget(payload);
+            Error::new(CUDNN_STATUS_INTERNAL_ERROR, "a panic")
+        }
+    };
+    // A thread that is ending has nowhere to keep the reason; the status is enough then.
+    let _ = LAST_ERROR.try_with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = Some((name, error.reason));
+        }
+    });
+    error.status
+}
+
+/// The function that last failed on this thread and why, once.
+pub fn take_last_error() -> Option<String> {
+    let take = |last: &RefCell<Option<_>>| last.try_borrow_mut().ok().and_then(|mut last| last.take());
+    let (name, reason) = LAST_ERROR.try_with(take).ok()??;
+    Some(format!("{name}: {reason}"))
+}
+
+/// What a handle holds.
+#[derive(Debug)]
+pub struct Context {
+    /// The program's stream: kept and given back, never used.
+    pub stream: cudaStream_t,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self { stream: std::ptr::null_mut() }
+    }
+}
+
+/// A type that lives behind one of cuDNN's opaque pointers.
+pub trait Opaque: Default {
+    /// What the pointer points to, in cuDNN's name.
+    type Handle;
+    /// Marks memory as this type, so that a pointer of another kind is refused rather than believed.
+    const KIND: u32;
+}
+
+macro_rules! opaque {
+    ($($type:ty: $handle:ty = $kind:literal,)*) => {
+        $(impl Opaque for $type {
+            type Handle = $handle;
+            const KIND: u32 = u32::from_ne_bytes(*$kind);
+        })*
+    };
+}
+opaque! {
+    Context: cudnnContext = b"hctx",
+    TensorDescriptor: cudnnTensorStruct = b"hten",
+    FilterDescriptor: cudnnFilterStruct = b"hfil",
+    ConvolutionDescriptor: cudnnConvolutionStruct = b"hcnv",
+    ActivationDescriptor: cudnnActivationStruct = b"hact",
+    OpTensorDescriptor: cudnnOpTensorStruct = b"hopt",
+}
+
+#[repr(C)]
+struct Object<T> {
+    kind: u32,
+    value: T,
+}
+
+/// Makes an unset object and writes a pointer to it to `out`.
+///
+/// # Safety
+/// `out` is null or valid for a write.
+pub unsafe fn create<T: Opaque>(out: *mut *mut T::Handle) -> Result {
+    let object = Box::new(Object { kind: T::KIND, value: T::default() });
+    let pointer = Box::into_raw(object);
+    // SAFETY: the caller's promise.
+    unsafe { write(out, pointer.cast()) }.inspect_err(|_| {
+        // SAFETY: made above, and handed to nobody.
+        drop(unsafe { Box::from_raw(pointer) });
+    })
+}
+
+/// Frees an object. Null is no object, and no error.
+///
+/// # Safety
+/// `pointer` is null or points to a live object of this library, which nobody uses any more.
+pub unsafe fn destroy<T: Opaque>(pointer: *mut T::Handle) -> Result {
+    if pointer.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise; every object begins with its kind.
+    unsafe {
+        refer::<T>(pointer)?;
+        let object = pointer.cast::<Object<T>>();
+        // A pointer that is used again is refused as long as the memory stays as it is.
+        (&raw mut (*object).kind).write_volatile(0);
+        drop(Box::from_raw(object));
+    }
+    Ok(())
+}
+
+/// The object behind a pointer.
+///
+/// # Safety
+/// `pointer` is null or points to a live object of this library, which nobody changes meanwhile.
+pub unsafe fn refer<'a, T: Opaque>(pointer: *mut T::Handle) -> Result<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { refer_mut::<T>(pointer) }.map(|object| &*object)
+}
+
+/// The object behind a pointer, to change it.
+///
+/// # Safety
+/// `pointer` is null or points to a live object of this library, which nobody else uses meanwhile.
+pub unsafe fn refer_mut<'a, T: Opaque>(pointer: *mut T::Handle) -> Result<&'a mut T> {
+    require(!pointer.is_null(), "handles and descriptors are not null")?;
+    let object = pointer.cast::<Object<T>>();
+    // SAFETY: every object begins with its kind; only if that is right is the rest looked at.
+    unsafe {
+        require((&raw const (*object).kind).read() == T::KIND, "a handle or descriptor of the kind asked for")?;
+        Ok(&mut (*object).value)
+    }
+}
+
+/// Writes to a pointer that C handed over for the purpose.
+///
+/// # Safety
+/// `out` is null or valid for a write.
+pub unsafe fn write<T>(out: *mut T, value: T) -> Result {
+    require(!out.is_null(), "pointers to results are not null")?;
+    // SAFETY: the caller's promise.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Writes to several such pointers, or to none of them if one is null.
+///
+/// # Safety
+/// Each pointer is null or valid for a write.
+pub unsafe fn write_all<T: Copy, const N: usize>(outs: [*mut T; N], values: [T; N]) -> Result {
+    require(outs.iter().all(|out| !out.is_null()), "pointers to results are not null")?;
+    for (out, value) in outs.into_iter().zip(values) {
+        // SAFETY: the caller's promise.
+        unsafe { out.write(value) };
+    }
+    Ok(())
+}
+
+/// An array that C handed over.
+///
+/// # Safety
+/// `array` is null or valid for `length` reads, and nobody changes it meanwhile.
+pub unsafe fn read_array<'a, T>(array: *const T, length: usize) -> Result<&'a [T]> {
+    require(!array.is_null(), "arrays are not null")?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(array, length) })
+}
+
+/// Copies values to an array that C handed over, which may be null if there are none.
+///
+/// # Safety
+/// `array` is null or valid for as many writes as there are values.
+pub unsafe fn write_array<T: Copy>(array: *mut T, values: &[T]) -> Result {
+    require(!array.is_null() || values.is_empty(), "arrays are not null")?;
+    for (i, &value) in values.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { array.add(i).write(value) };
+    }
+    Ok(())
+}
+
+/// A scaling factor: a double for tensors of doubles, a float for all others.
+///
+/// # Safety
+/// `pointer` is null or points to such a number.
+pub unsafe fn scale(pointer: *const std::ffi::c_void, data_type: cudnnDataType_t) -> Result<f64> {
+    require(!pointer.is_null(), "scaling factors are not null")?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe {
+        match data_type {
+            CUDNN_DATA_DOUBLE => pointer.cast::<f64>().read_unaligned(),
+            _ => pointer.cast::<f32>().read_unaligned().into(),
+        }
+    })
+}

@@ -1,0 +1,31 @@
+//! The functions that C calls, with cuDNN's names and signatures, and nothing else: each checks what it was handed, calls
+//! the safe core, and turns the outcome into a status by the one macro in `boundary`. The header in `include/` is made
+//! from this folder and `cudnn-abi`.
+//!
+//! # Safety
+//! Every function takes what cuDNN's takes: pointers that are null or valid for what they are used for. Null where cuDNN
+//! needs a value is CUDNN_STATUS_BAD_PARAM, also where cuDNN itself would crash.
+#![allow(clippy::missing_safety_doc)] // the section above says it for all
+#![allow(clippy::too_many_arguments)] // the signatures are cuDNN's
+#![allow(missing_docs)] // the names are cuDNN's; its reference documents them
+
+#[macro_use]
+mod boundary;
+mod convolution;
+mod convolution_backward;
+mod convolution_descriptor;
+mod convolution_forward;
+mod filter_descriptor;
+mod library;
+mod pointwise;
+mod pointwise_descriptor;
+mod tensor_descriptor;
+
+pub use convolution_backward::*;
+pub use convolution_descriptor::*;
+pub use convolution_forward::*;
+pub use filter_descriptor::*;
+pub use library::*;
+pub use pointwise::*;
+pub use pointwise_descriptor::*;
+pub use tensor_descriptor::*;

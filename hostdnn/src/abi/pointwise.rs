@@ -1,0 +1,403 @@
+//! Element-wise functions on tensors, and the bias gradient.
+
+use super::boundary::{Context, refer, scale};
+use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor, TensorDescriptor};
+use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine, sum};
+use crate::error::{Error, Result, require, support};
+use cudnn_abi::*;
+use half::f16;
+use rayon::prelude::*;
+use std::ffi::c_void;
+
+/// Runs `$body` with `$T` as the Rust type of a cuDNN data type; CUDNN_STATUS_NOT_SUPPORTED for types not computed here.
+macro_rules! with_type {
+    ($data_type:expr, $T:ident => $body:expr) => {
+        match $data_type {
+            CUDNN_DATA_FLOAT => {
+                type $T = f32;
+                $body
+            }
+            CUDNN_DATA_DOUBLE => {
+                type $T = f64;
+                $body
+            }
+            CUDNN_DATA_HALF => {
+                type $T = f16;
+                $body
+            }
+            other => Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, format!("data type {other} is not computed here"))),
+        }
+    };
+}
+
+/// How the dimensions of an input go with those of the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Each equal.
+    Equal,
+    /// Each equal, or 1 and repeated.
+    Broadcast,
+}
+
+/// The walk over an output and its inputs. The output comes last.
+fn walk<const M: usize>(inputs: &[(&TensorDescriptor, Fit)], out: &TensorDescriptor) -> Result<Walk<M>> {
+    let rank = out.dims().len();
+    require(rank > 0, "descriptors are set")?;
+    support(rank <= 5, "tensors of up to five dimensions")?;
+    for (tensor, fit) in inputs {
+        require(tensor.dims().len() == rank, "tensors have as many dimensions")?;
+        let fits = tensor
+            .dims()
+            .iter()
+            .zip(out.dims())
+            .all(|(&dim, &of_out)| dim == of_out || (*fit == Fit::Broadcast && dim == 1));
+        require(fits, "dimensions go together")?;
+        support(!tensor.is_reversed(), "strides are not negative")?;
+    }
+    support(out.is_injective(), "the output's elements do not overlap")?;
+    let dims: Vec<usize> = out.dims().iter().map(|&dim| dim as usize).collect();
+    let step = |tensor: &TensorDescriptor, i: usize| match tensor.dims()[i] {
+        1 => 0,
+        _ => tensor.strides()[i] as isize,
+    };
+    let strides: Vec<[isize; M]> =
+        (0..rank).map(|i| std::array::from_fn(|m| step(inputs.get(m).map_or(out, |input| input.0), i))).collect();
+    Ok(Walk::new(&dims, &strides))
+}
+
+fn data<T>(pointer: *const c_void) -> Result<Data<T>> {
+    require(!pointer.is_null(), "tensors are not null")?;
+    Ok(Data(pointer.cast_mut().cast()))
+}
+
+fn same_type(tensors: &[&TensorDescriptor]) -> Result {
+    require(tensors.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type()), "tensors have one data type")
+}
+
+/// `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnAddTensor(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    aDesc: cudnnTensorDescriptor_t,
+    A: *const c_void,
+    beta: *const c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    C: *mut c_void,
+) -> cudnnStatus_t {
+    // SAFETY: null or valid by cuDNN's contract.
+    export!(cudnnAddTensor, { unsafe { add(handle, alpha, (aDesc, A), Fit::Broadcast, beta, (cDesc, C)) } })
+}
+
+/// `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnTransformTensor(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    // SAFETY: null or valid by cuDNN's contract.
+    export!(cudnnTransformTensor, { unsafe { add(handle, alpha, (xDesc, x), Fit::Equal, beta, (yDesc, y)) } })
+}
+
+/// `out = alpha·input + beta·out`.
+///
+/// # Safety
+/// Every pointer is null or what cuDNN's contract says.
+unsafe fn add(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    (in_desc, input): (cudnnTensorDescriptor_t, *const c_void),
+    fit: Fit,
+    beta: *const c_void,
+    (out_desc, out): (cudnnTensorDescriptor_t, *mut c_void),
+) -> Result {
+    // SAFETY: the caller's promise.
+    unsafe {
+        refer::<Context>(handle)?;
+        let (a, c) = (refer::<TensorDescriptor>(in_desc)?, refer::<TensorDescriptor>(out_desc)?);
+        same_type(&[a, c])?;
+        let (alpha, beta) = (scale(alpha, c.data_type())?, scale(beta, c.data_type())?);
+        let walk = walk::<2>(&[(a, fit)], c)?;
+        with_type!(c.data_type(), T => {
+            combine(&walk, [data::<T>(input)?], data::<T>(out)?, beta, |[a]| alpha * a);
+            Ok(())
+        })
+    }
+}
+
+/// Sets all elements to the one at `valuePtr`, which is of the tensor's type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetTensor(
+    handle: cudnnHandle_t,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    valuePtr: *const c_void,
+) -> cudnnStatus_t {
+    export!(cudnnSetTensor, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let tensor = refer::<TensorDescriptor>(yDesc)?;
+            require(!valuePtr.is_null(), "valuePtr is not null")?;
+            let walk = walk::<1>(&[], tensor)?;
+            with_type!(tensor.data_type(), T => {
+                let value = valuePtr.cast::<T>().read_unaligned().to_f64();
+                combine(&walk, [] as [Data<T>; 0], data::<T>(y)?, 0.0, |[]: [f64; 0]| value);
+                Ok(())
+            })
+        }
+    })
+}
+
+/// Multiplies all elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnScaleTensor(
+    handle: cudnnHandle_t,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    alpha: *const c_void,
+) -> cudnnStatus_t {
+    export!(cudnnScaleTensor, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let tensor = refer::<TensorDescriptor>(yDesc)?;
+            let alpha = scale(alpha, tensor.data_type())?;
+            let walk = walk::<2>(&[(tensor, Fit::Equal)], tensor)?;
+            with_type!(tensor.data_type(), T => {
+                combine(&walk, [data::<T>(y)?], data::<T>(y)?, 0.0, |[y]| alpha * y);
+                Ok(())
+            })
+        }
+    })
+}
+
+/// `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
+/// or half and float either way round, computed in float; all double, computed in double; all half, in float or half.
+/// SQRT and NOT look at A alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnOpTensor(
+    handle: cudnnHandle_t,
+    opTensorDesc: cudnnOpTensorDescriptor_t,
+    alpha1: *const c_void,
+    aDesc: cudnnTensorDescriptor_t,
+    A: *const c_void,
+    alpha2: *const c_void,
+    bDesc: cudnnTensorDescriptor_t,
+    B: *const c_void,
+    beta: *const c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    C: *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnOpTensor, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let operation = refer::<OpTensorDescriptor>(opTensorDesc)?;
+            let a = refer::<TensorDescriptor>(aDesc)?;
+            let c = refer::<TensorDescriptor>(cDesc)?;
+            let unary = matches!(operation.op, CUDNN_OP_TENSOR_SQRT | CUDNN_OP_TENSOR_NOT);
+            let (b, b_data, alpha2) = match unary {
+                true => (a, A, alpha1),
+                false => (refer::<TensorDescriptor>(bDesc)?, B, alpha2),
+            };
+            let compute_type = operation.compute_type;
+            let (alpha1, alpha2) = (scale(alpha1, compute_type)?, scale(alpha2, compute_type)?);
+            let beta = scale(beta, compute_type)?;
+            support(a.data_type() == b.data_type(), "A and B have one data type")?;
+            let walk = walk::<3>(&[(a, Fit::Equal), (b, Fit::Broadcast)], c)?;
+            let op = operation.op;
+            let keeps_nan = operation.nan_propagation == CUDNN_PROPAGATE_NAN;
+            let f = move |[a, b]: [f64; 2]| {
+                let (a, b) = (alpha1 * a, alpha2 * b);
+                let nan = keeps_nan && (a.is_nan() || b.is_nan());
+                match op {
+                    CUDNN_OP_TENSOR_ADD => a + b,
+                    CUDNN_OP_TENSOR_MUL => a * b,
+                    CUDNN_OP_TENSOR_MIN | CUDNN_OP_TENSOR_MAX if nan => f64::NAN,
+                    CUDNN_OP_TENSOR_MIN => a.min(b),
+                    CUDNN_OP_TENSOR_MAX => a.max(b),
+                    CUDNN_OP_TENSOR_SQRT => a.sqrt(),
+                    _ => 1.0 - a,
+                }
+            };
+            macro_rules! run {
+                ($In:ty, $Out:ty) => {{
+                    combine(&walk, [data::<$In>(A)?, data::<$In>(b_data)?], data::<$Out>(C)?, beta, f);
+                    Ok(())
+                }};
+            }
+            const FLOAT: cudnnDataType_t = CUDNN_DATA_FLOAT;
+            const HALF: cudnnDataType_t = CUDNN_DATA_HALF;
+            match (a.data_type(), c.data_type(), compute_type) {
+                (FLOAT, FLOAT, FLOAT) => run!(f32, f32),
+                (HALF, HALF, FLOAT | HALF) => run!(f16, f16),
+                (HALF, FLOAT, FLOAT) => run!(f16, f32),
+                (FLOAT, HALF, FLOAT) => run!(f32, f16),
+                (CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE) => run!(f64, f64),
+                _ => support(false, "data types that go together"),
+            }
+        }
+    })
+}
+
+/// `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnActivationForward(
+    handle: cudnnHandle_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnActivationForward, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let activation = *refer::<ActivationDescriptor>(activationDesc)?;
+            let (from, to) = (refer::<TensorDescriptor>(xDesc)?, refer::<TensorDescriptor>(yDesc)?);
+            same_type(&[from, to])?;
+            in_place(from, x, to, y)?;
+            support(activation.mode != CUDNN_ACTIVATION_IDENTITY, "the identity is for convolutions alone")?;
+            let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
+            let walk = walk::<2>(&[(from, Fit::Equal)], to)?;
+            with_type!(to.data_type(), T => {
+                combine(&walk, [data::<T>(x)?], data::<T>(y)?, beta, |[x]| alpha * activate(&activation, x));
+                Ok(())
+            })
+        }
+    })
+}
+
+/// `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnActivationBackward(
+    handle: cudnnHandle_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnActivationBackward, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let activation = *refer::<ActivationDescriptor>(activationDesc)?;
+            let output = refer::<TensorDescriptor>(yDesc)?;
+            let slope = refer::<TensorDescriptor>(dyDesc)?;
+            let input = refer::<TensorDescriptor>(xDesc)?;
+            let to = refer::<TensorDescriptor>(dxDesc)?;
+            same_type(&[output, slope, input, to])?;
+            in_place(slope, dy, to, dx)?;
+            support(activation.mode != CUDNN_ACTIVATION_IDENTITY, "the identity is for convolutions alone")?;
+            let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
+            let walk = walk::<4>(&[(output, Fit::Equal), (slope, Fit::Equal), (input, Fit::Equal)], to)?;
+            with_type!(to.data_type(), T => {
+                let inputs = [data::<T>(y)?, data::<T>(dy)?, data::<T>(x)?];
+                combine(&walk, inputs, data::<T>(dx)?, beta, |[y, dy, x]| {
+                    alpha * activate_backward(&activation, y, dy, x)
+                });
+                Ok(())
+            })
+        }
+    })
+}
+
+/// An operation in place reads and writes each element once: its two descriptors must say the same.
+fn in_place(from: &TensorDescriptor, x: *const c_void, to: &TensorDescriptor, y: *mut c_void) -> Result {
+    require(x != y.cast_const() || from.strides() == to.strides(), "strides are equal in place")
+}
+
+/// `db = alpha·(sum of dy over all but the channels) + beta·db`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    beta: *const c_void,
+    dbDesc: cudnnTensorDescriptor_t,
+    db: *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnConvolutionBackwardBias, {
+        // SAFETY: null or valid by cuDNN's contract.
+        unsafe {
+            refer::<Context>(handle)?;
+            let (from, to) = (refer::<TensorDescriptor>(dyDesc)?, refer::<TensorDescriptor>(dbDesc)?);
+            same_type(&[from, to])?;
+            check_bias(to, from)?;
+            support(!from.is_reversed() && to.is_injective(), "strides are not negative")?;
+            let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
+            let extents = from.dims().iter().enumerate().filter(|&(axis, _)| axis != 1);
+            let (dims, strides): (Vec<usize>, Vec<[isize; 1]>) =
+                extents.map(|(axis, &dim)| (dim as usize, [from.strides()[axis] as isize])).unzip();
+            let image = Walk::new(&dims, &strides);
+            let channel_step = |tensor: &TensorDescriptor| tensor.strides()[1] as isize;
+            let (from_step, to_step) = (channel_step(from), channel_step(to));
+            with_type!(to.data_type(), T => {
+                let (dy, db) = (data::<T>(dy)?, data::<T>(db)?);
+                (0..from.dims()[1] as isize).into_par_iter().for_each(|channel| {
+                    let (dy, db) = (dy.skip(channel * from_step), db.skip(channel * to_step));
+                    let total = sum(&image, dy);
+                    combine(&Walk::<1>::new(&[1], &[[0]]), [] as [Data<T>; 0], db, beta, |[]: [f64; 0]| alpha * total);
+                });
+                Ok(())
+            })
+        }
+    })
+}
+
+/// A bias has one value a channel.
+pub(super) fn check_bias(bias: &TensorDescriptor, of: &TensorDescriptor) -> Result {
+    require(!of.dims().is_empty() && bias.dims().len() == of.dims().len(), "tensors have as many dimensions")?;
+    let fits = bias.dims().iter().enumerate().all(|(i, &dim)| dim == if i == 1 { of.dims()[1] } else { 1 });
+    require(fits, "a bias has one value a channel")
+}
+
+/// `y = z`, type and dimensions being equal.
+///
+/// # Safety
+/// `z` and `y` are null or as long as their descriptors say.
+pub(super) unsafe fn copy(
+    (from, z): (&TensorDescriptor, *const c_void),
+    (to, y): (&TensorDescriptor, *mut c_void),
+) -> Result {
+    let walk = walk::<2>(&[(from, Fit::Equal)], to)?;
+    // SAFETY: the caller's promise.
+    with_type!(to.data_type(), T => unsafe {
+        combine(&walk, [data::<T>(z)?], data::<T>(y)?, 0.0, |[z]| z);
+        Ok(())
+    })
+}
+
+/// `y = f(y + bias)`.
+///
+/// # Safety
+/// `bias` and `y` are null or as long as their descriptors say.
+pub(super) unsafe fn add_bias_and_activate(
+    activation: &ActivationDescriptor,
+    (bias, bias_data): (&TensorDescriptor, *const c_void),
+    (to, y): (&TensorDescriptor, *mut c_void),
+) -> Result {
+    let walk = walk::<3>(&[(to, Fit::Equal), (bias, Fit::Broadcast)], to)?;
+    // SAFETY: the caller's promise.
+    with_type!(to.data_type(), T => unsafe {
+        combine(&walk, [data::<T>(y)?, data::<T>(bias_data)?], data::<T>(y)?, 0.0, |[y, b]| activate(activation, y + b));
+        Ok(())
+    })
+}

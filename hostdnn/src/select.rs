@@ -1,0 +1,247 @@
+//! Which algorithm to take: ranked by operation counts (`cudnnGetConvolution*Algorithm_v7`) or by the clock
+//! (`cudnnFindConvolution*Algorithm[Ex]`).
+
+use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem};
+use crate::error::{Error, Result};
+use crate::fault;
+use crate::kernel::element_size;
+use cudnn_abi::*;
+use std::alloc::{Layout, alloc, dealloc};
+use std::time::{Duration, Instant};
+
+/// One entry of a ranking.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// cuDNN's id.
+    pub algo: i32,
+    /// Whether it can run: CUDNN_STATUS_SUCCESS, or why not.
+    pub status: cudnnStatus_t,
+    /// Milliseconds; -1 where not measured.
+    pub time: f32,
+    /// Bytes of workspace; 0 where the problem is not supported.
+    pub memory: usize,
+    /// Whether equal calls give equal bits.
+    pub deterministic: bool,
+}
+
+/// Pointers to `x`, `w` and `y`.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensors {
+    /// The input, or its gradient.
+    pub x: *mut u8,
+    /// The filter, or its gradient.
+    pub w: *mut u8,
+    /// The output, or its gradient.
+    pub y: *mut u8,
+}
+
+/// Every algorithm that cuDNN names in the problem's direction, those that compute it first.
+fn candidates(problem: &Problem) -> Vec<(Algorithm, Candidate)> {
+    let all = Algorithm::all(problem.direction).iter().enumerate();
+    all.map(|(id, &algorithm)| {
+        let need = convolution::workspace_size(problem, algorithm);
+        let candidate = Candidate {
+            algo: id as i32,
+            status: if need.is_ok() { CUDNN_STATUS_SUCCESS } else { CUDNN_STATUS_NOT_SUPPORTED },
+            time: -1.0,
+            memory: need.unwrap_or(0),
+            deterministic: algorithm.deterministic(),
+        };
+        (algorithm, candidate)
+    })
+    .collect()
+}
+
+/// All algorithms by [`cost`], those that do not compute the problem last. Times are not measured.
+pub fn rank(problem: &Problem) -> Vec<Candidate> {
+    let mut all = candidates(problem);
+    let key = |&(algorithm, candidate): &(Algorithm, Candidate)| match candidate.status {
+        CUDNN_STATUS_SUCCESS => cost(problem, algorithm, candidate.memory),
+        _ => f64::INFINITY,
+    };
+    all.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    all.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Times every algorithm on `tensors`, whose output is overwritten; fastest first, then those without a time.
+///
+/// An algorithm that needs more than `workspace` holds is listed with CUDNN_STATUS_ALLOC_FAILED. With no `workspace` given,
+/// each gets a buffer of its own. `function` is the caller's name, for faults.
+///
+/// # Safety
+/// As for [`convolution::run`]; `workspace` is valid for reads and writes of its length.
+pub unsafe fn time_all(
+    function: &str,
+    problem: &Problem,
+    tensors: Tensors,
+    workspace: Option<(*mut u8, usize)>,
+) -> Vec<Candidate> {
+    let mut all = candidates(problem);
+    for (algorithm, candidate) in &mut all {
+        if candidate.status == CUDNN_STATUS_SUCCESS {
+            // SAFETY: the caller's promise.
+            match unsafe { time(function, problem, *algorithm, candidate, tensors, workspace) } {
+                Ok(time) => candidate.time = time.as_secs_f32() * 1e3,
+                Err(error) => candidate.status = error.status,
+            }
+        }
+    }
+    all.sort_by(|(_, a), (_, b)| {
+        let key = |c: &Candidate| (c.status == CUDNN_STATUS_NOT_SUPPORTED, c.time < 0.0);
+        key(a).cmp(&key(b)).then(a.time.total_cmp(&b.time))
+    });
+    all.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// The best of a few runs, or the one run where that took long.
+///
+/// # Safety
+/// As for [`time_all`].
+unsafe fn time(
+    function: &str,
+    problem: &Problem,
+    algorithm: Algorithm,
+    candidate: &Candidate,
+    tensors: Tensors,
+    workspace: Option<(*mut u8, usize)>,
+) -> Result<Duration> {
+    const LONG: Duration = Duration::from_millis(20);
+    const RUNS: usize = 3;
+    fault::check(function, Some(fault::Run { algo: candidate.algo, batch: problem.batch }))?;
+    let own;
+    let (buffer, size) = match workspace {
+        Some(given) => given,
+        None => {
+            own = Buffer::new(candidate.memory)?;
+            (own.pointer, candidate.memory)
+        }
+    };
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        let Tensors { x, w, y } = tensors;
+        // SAFETY: the caller's promise; `buffer` holds `size` bytes.
+        unsafe { convolution::run(problem, algorithm, 1.0, 0.0, x, w, y, buffer, size) }.map_err(|error| {
+            // What does not fit is an allocation that failed, as cuDNN reports it of FindEx.
+            let status = match error {
+                RunError::Unsupported => CUDNN_STATUS_NOT_SUPPORTED,
+                RunError::Workspace { .. } => CUDNN_STATUS_ALLOC_FAILED,
+            };
+            Error::new(status, error.to_string())
+        })?;
+        best = best.min(start.elapsed());
+        if best > LONG {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Times every algorithm on tensors of its own, allocated for the purpose.
+pub fn time_all_on_own_tensors(function: &str, problem: &Problem) -> Result<Vec<Candidate>> {
+    let [x, w, y] = footprints(problem).map(|bytes| Buffer::filled(problem, bytes));
+    let (x, w, y) = (x?, w?, y?);
+    let tensors = Tensors { x: x.pointer, w: w.pointer, y: y.pointer };
+    // SAFETY: the buffers span their tensors, are ours alone, and do not overlap.
+    Ok(unsafe { time_all(function, problem, tensors, None) })
+}
+
+/// Bytes that `x`, `w` and `y` span.
+fn footprints(problem: &Problem) -> [usize; 3] {
+    let span = |outer: [usize; 2], extents: [usize; 3], strides: [usize; 5]| {
+        let dims = [outer[0], outer[1], extents[0], extents[1], extents[2]];
+        let last: usize = dims.iter().zip(strides).map(|(&dim, stride)| (dim - 1) * stride).sum();
+        (last + 1) * element_size(problem.element)
+    };
+    let (n, c, k) = (problem.batch, problem.in_channels, problem.out_channels);
+    [
+        span([n, c], problem.input, problem.x_strides),
+        span([k, c / problem.groups], problem.filter, problem.w_strides),
+        span([n, k], problem.output, problem.y_strides),
+    ]
+}
+
+/// Memory for a trial. Failing to get it is a status, never an abort.
+struct Buffer {
+    pointer: *mut u8,
+    layout: Layout,
+}
+
+impl Buffer {
+    /// `bytes` uninitialised bytes; null if none are asked for.
+    fn new(bytes: usize) -> Result<Self> {
+        let failed = || Error::new(CUDNN_STATUS_ALLOC_FAILED, format!("{bytes} bytes for a trial cannot be had"));
+        let layout = Layout::from_size_align(bytes, 64).map_err(|_| failed())?;
+        if bytes == 0 {
+            return Ok(Self { pointer: std::ptr::null_mut(), layout });
+        }
+        // SAFETY: the layout's size is not 0.
+        let pointer = unsafe { alloc(layout) };
+        if pointer.is_null() { Err(failed()) } else { Ok(Self { pointer, layout }) }
+    }
+
+    /// Filled with ones: ordinary numbers on pages of their own, so that times are those of real data.
+    fn filled(problem: &Problem, bytes: usize) -> Result<Self> {
+        use convolution::Element::{Double, Float, Half};
+        let buffer = Self::new(bytes)?;
+        let (one, size): ([u8; 8], usize) = match problem.element {
+            Half => ([0x00, 0x3c, 0x00, 0x3c, 0x00, 0x3c, 0x00, 0x3c], 2),
+            Float => ([0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x80, 0x3f], 4),
+            Double => (1f64.to_le_bytes(), 8),
+        };
+        for at in (0..bytes).step_by(size) {
+            // SAFETY: `bytes` is a whole number of elements, and the buffer holds them.
+            unsafe { buffer.pointer.add(at).copy_from_nonoverlapping(one.as_ptr(), size) };
+        }
+        Ok(buffer)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if !self.pointer.is_null() {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.pointer, self.layout) };
+        }
+    }
+}
+
+/// An estimate in units of one multiplication and addition of a well-fed GEMM. Counts the multiplications that an
+/// algorithm does and the bytes of workspace that it writes and reads; needs no measurement.
+fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
+    // What a byte that goes out to the workspace and comes back costs.
+    const BYTE: f64 = 4.0;
+    let product = |values: [usize; 3]| values.iter().product::<usize>() as f64;
+    let (images, k) = (problem.batch as f64, problem.out_channels as f64);
+    let c = problem.in_channels as f64;
+    let pairs = k * c / problem.groups as f64;
+    let direct = images * pairs * product(problem.output) * product(problem.filter);
+    // Real transforms of `points` take 2.5·n·log2(n) operations; their products 4 multiplications for each complex pair.
+    let transformed = |points: f64, tiles: f64| {
+        let transforms = images * tiles * (c + k) + pairs;
+        2.5 * points * points.log2() * transforms + 2.0 * points * images * tiles * pairs
+    };
+    let padded: f64 =
+        (0..3).map(|i| ((problem.input[i] + 2 * problem.pad[i]) as f64).max(1.0)).product::<f64>().max(2.0);
+    let multiplications = match algorithm {
+        Algorithm::Gemm => direct,
+        Algorithm::ImplicitPrecompGemm | Algorithm::Algo3 => 1.1 * direct,
+        Algorithm::ImplicitGemm | Algorithm::Algo0 | Algorithm::Algo1 => 1.15 * direct,
+        Algorithm::Direct => f64::INFINITY,
+        Algorithm::Winograd => direct / 2.25 * 1.6,
+        Algorithm::WinogradNonfused if product(problem.filter) > 9.0 => direct / 2.78 * 1.4,
+        Algorithm::WinogradNonfused => direct / 4.0 * 1.4,
+        Algorithm::Fft => transformed(padded, 1.0),
+        Algorithm::FftTiling => {
+            let inside = |i: usize| (33.0 - problem.filter[i] as f64).max(1.0);
+            let tiles = (1..3).map(|i| (problem.output[i] as f64 / inside(i)).ceil()).product();
+            transformed(1024.0, tiles)
+        }
+    };
+    multiplications + BYTE * workspace as f64
+}
+
+/// The direction's name in cuDNN's functions.
+pub fn count(direction: Direction) -> i32 {
+    Algorithm::all(direction).len() as i32
+}
