@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
 
 use crate::abi::symbols::Symbol;
-use places::{Place, VARIABLE};
+use crate::settings::{self, CUDNN_LIBRARY};
+use places::Place;
 
 /// Null until the search is over; then a leaked `Library`.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
@@ -92,11 +93,9 @@ fn get() -> &'static Library {
 #[cold]
 fn load() -> &'static Library {
     let mut refused = Vec::new();
-    let found = places::all()
-        .find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
-    let addresses = std::array::from_fn(|index| {
-        found.as_ref().and_then(|real| lookup(&real.handle, Symbol::ALL[index].name()))
-    });
+    let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
+    let addresses =
+        std::array::from_fn(|index| found.as_ref().and_then(|real| lookup(&real.handle, Symbol::ALL[index].name())));
     let library = Box::into_raw(Box::new(Library { real: found, addresses }));
     let null = std::ptr::null_mut();
     match LIBRARY.compare_exchange(null, library, Ordering::AcqRel, Ordering::Acquire) {
@@ -113,6 +112,7 @@ fn load() -> &'static Library {
 
 /// Says what was found, and what was not where it matters. Once: only the publisher comes here.
 fn report(library: &Library, refused: &[(Place, String)]) {
+    settings::get(); // sets up logging
     let Some(real) = &library.real else {
         let mut places = String::new();
         for (place, why) in refused {
@@ -121,7 +121,7 @@ fn report(library: &Library, refused: &[(Place, String)]) {
         log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{places}");
         return;
     };
-    if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == VARIABLE) {
+    if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
         log::warn!("{place}: {why}; using {} instead", real.path.display());
     }
     if major(real.version) < 9 {

@@ -6,8 +6,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The variable that names the real cuDNN.
-pub const VARIABLE: &str = "UCUDNN_CUDNN_LIBRARY";
+use crate::settings::CUDNN_LIBRARY;
 
 const NAME: &str = "libcudnn.so.9";
 
@@ -15,8 +14,7 @@ const NAME: &str = "libcudnn.so.9";
 const OLDER: [&str; 3] = ["libcudnn.so.8", "libcudnn.so.7", "libcudnn.so.6"];
 
 /// Folders that hold libraries by custom, for when the loader's own search finds ourselves.
-const SYSTEM: [&str; 5] =
-    ["/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
+const SYSTEM: [&str; 5] = ["/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
 
 /// A candidate for the real cuDNN.
 pub struct Place {
@@ -36,29 +34,30 @@ impl fmt::Display for Place {
 
 /// All places. Each group is listed only when those before it have failed.
 pub fn all() -> impl Iterator<Item = Place> {
-    let groups: [fn() -> Vec<Place>; 6] = [named, loaded, older, searched, system, packages];
+    let groups = [named, loaded, older, searched, system, packages];
     groups.into_iter().flat_map(|group| group())
 }
 
 fn named() -> Vec<Place> {
-    let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty());
-    file.into_iter().map(|file| Place { origin: VARIABLE, file, loaded: false }).collect()
+    let file = std::env::var_os(CUDNN_LIBRARY).filter(|file| !file.is_empty());
+    file.into_iter().map(|file| Place { origin: CUDNN_LIBRARY, file, loaded: false }).collect()
 }
 
 /// By name, and by the paths of all loaded files that look like one: we may go by that name
 /// ourselves and hide another.
 fn loaded() -> Vec<Place> {
     let mut files = vec![OsString::from(NAME)];
-    files.extend(loaded_files().into_iter().filter(|file| {
-        Path::new(file).file_name().is_some_and(|name| name == NAME || name == "libcudnn.so")
-    }));
+    files.extend(
+        loaded_files()
+            .into_iter()
+            .filter(|file| Path::new(file).file_name().is_some_and(|name| name == NAME || name == "libcudnn.so")),
+    );
     let place = |file| Place { origin: "already loaded", file, loaded: true };
     files.into_iter().map(place).collect()
 }
 
 fn older() -> Vec<Place> {
-    let place =
-        |name| Place { origin: "older, already loaded", file: OsString::from(name), loaded: true };
+    let place = |name| Place { origin: "older, already loaded", file: OsString::from(name), loaded: true };
     OLDER.map(place).into()
 }
 
@@ -113,12 +112,9 @@ fn package_folders() -> Vec<PathBuf> {
     for prefix in prefixes.into_iter().flatten() {
         for library in ["lib", "lib64", "local/lib"] {
             let versions = std::fs::read_dir(prefix.join(library)).into_iter().flatten().flatten();
-            let versions =
-                versions.filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"));
+            let versions = versions.filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"));
             for version in versions {
-                folders.extend(
-                    ["site-packages", "dist-packages"].map(|name| version.path().join(name)),
-                );
+                folders.extend(["site-packages", "dist-packages"].map(|name| version.path().join(name)));
             }
         }
     }
@@ -148,11 +144,7 @@ fn started_as() -> Option<PathBuf> {
 
 /// The files of all libraries in the process.
 fn loaded_files() -> Vec<OsString> {
-    unsafe extern "C" fn note(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        files: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and
         // our vector.
         unsafe {

@@ -1,0 +1,236 @@
+//! Which library the shim forwards to, in each way a process may come to have a cuDNN, and what a
+//! program sees when there is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the
+//! versions that they claim.
+
+mod programs;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use programs::{Folder, Outcome, compile, library, run, skip, source};
+
+const NOT_INITIALIZED: &str = "1001";
+const NOT_SUPPORTED: &str = "3000";
+
+/// A fake cuDNN of this version at `path` with this soname.
+fn fake(path: &Path, soname: &str, version: u32) {
+    let options = ["-shared".into(), "-fPIC".into(), format!("-Wl,-soname,{soname}"), format!("-DVERSION={version}")];
+    compile(path, options.map(OsString::from).into_iter().chain([source("fake_cudnn.c").into()]));
+}
+
+/// `tests/c/calls.c` at `path`, linked with `linked` if any.
+fn caller(path: &Path, linked: Option<&Path>) {
+    let options = match linked {
+        Some(linked) => vec!["-Wl,--no-as-needed".into(), linked.into()],
+        None => vec![OsString::from("-DDLOPEN")],
+    };
+    compile(path, options.into_iter().chain([source("calls.c").into()]));
+}
+
+/// A folder where libcudnn.so.9 is ourselves, as for programs that open cuDNN by name.
+fn disguise(folder: &Folder) -> PathBuf {
+    let file = folder.join("disguise/libcudnn.so.9");
+    symlink(library(), &file).unwrap();
+    file.parent().unwrap().to_owned()
+}
+
+fn paths<const N: usize>(folders: [&Path; N]) -> OsString {
+    std::env::join_paths(folders).unwrap()
+}
+
+fn answers(outcome: &Outcome, version: &str, status: &str) {
+    assert!(outcome.line("from").contains("libucudnn.so") || outcome.line("from").contains("disguise"));
+    assert_eq!(outcome.line("version"), version, "{}", outcome.stderr);
+    assert_eq!(outcome.line("version again"), version);
+    assert_eq!(outcome.line("status"), status);
+    assert_eq!(outcome.line("size"), "0");
+    assert_eq!(outcome.line("text"), "ucudnn: the real cuDNN is missing or lacks this function");
+    assert_eq!(outcome.line("message"), "ucudnn");
+}
+
+/// How many messages of this level the program's standard error holds.
+fn messages(outcome: &Outcome, level: &str) -> usize {
+    outcome.stderr.lines().filter(|line| line.starts_with('[') && line.contains(level)).count()
+}
+
+fn silent(outcome: &Outcome) {
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn the_one_that_the_program_was_linked_with() {
+    let folder = Folder::new("linked");
+    let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, Some(&real));
+    let search = real.parent().unwrap();
+    let variables = [("LD_PRELOAD", library().into_os_string()), ("LD_LIBRARY_PATH", search.into())];
+    let outcome = start(&program, &variables);
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    silent(&outcome);
+}
+
+#[test]
+fn the_variable_comes_first() {
+    let folder = Folder::new("variable");
+    let (loaded, named) = (folder.join("loaded/libcudnn.so.9"), folder.join("named.so"));
+    let program = folder.join("calls");
+    fake(&loaded, "libcudnn.so.9", 91_900);
+    fake(&named, "libcudnn.so.9", 92_000);
+    caller(&program, Some(&loaded));
+    let search = loaded.parent().unwrap();
+    let variables = [
+        ("LD_PRELOAD", library().into_os_string()),
+        ("LD_LIBRARY_PATH", search.into()),
+        ("UCUDNN_CUDNN_LIBRARY", named.into_os_string()),
+    ];
+    let outcome = start(&program, &variables);
+    answers(&outcome, "92000", NOT_SUPPORTED);
+    silent(&outcome);
+}
+
+#[test]
+fn the_loader_s_search_path() {
+    let folder = Folder::new("searched");
+    let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, Some(&library()));
+    let search = real.parent().unwrap();
+    let variables = [("LD_LIBRARY_PATH", paths([search, library().parent().unwrap()]))];
+    let outcome = start(&program, &variables);
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    silent(&outcome);
+}
+
+#[test]
+fn a_bad_variable_is_named_once_and_passed_over() {
+    let folder = Folder::new("bad-variable");
+    let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, Some(&real));
+    let not_cudnn = folder.join("empty.so");
+    compile(&not_cudnn, ["-shared", "-fPIC", "-x", "c", "/dev/null"]);
+    let search = real.parent().unwrap();
+    let ours = library();
+    let wrong = [
+        (Path::new("/nonexistent/libcudnn.so"), "No such file"),
+        (not_cudnn.as_path(), "exports no cudnnGetVersion"),
+        (ours.as_path(), "is ucudnn itself"),
+        (program.as_path(), "dynamically load"),
+    ];
+    for (value, why) in wrong {
+        let variables = [
+            ("LD_PRELOAD", library().into_os_string()),
+            ("LD_LIBRARY_PATH", search.into()),
+            ("UCUDNN_CUDNN_LIBRARY", value.into()),
+        ];
+        let outcome = start(&program, &variables);
+        answers(&outcome, "91900", NOT_SUPPORTED);
+        assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
+        let warning = &outcome.stderr;
+        assert!(warning.contains("UCUDNN_CUDNN_LIBRARY"), "{warning}");
+        assert!(warning.contains(value.to_str().unwrap()) && warning.contains(why), "{warning}");
+    }
+}
+
+#[test]
+fn none_is_one_message_with_every_place() {
+    // SAFETY: loads what the loader finds as cuDNN, if anything, as the shim would.
+    if unsafe { libloading::Library::new("libcudnn.so.9") }.is_ok() {
+        return skip("the loader finds a cuDNN");
+    }
+    let folder = Folder::new("none");
+    let program = folder.join("calls");
+    caller(&program, Some(&library()));
+    let own = library().parent().unwrap().as_os_str().to_owned();
+    let outcome = start(&program, &[("LD_LIBRARY_PATH", own.clone())]);
+    answers(&outcome, "0", NOT_INITIALIZED);
+    assert_eq!(messages(&outcome, "ERROR"), 1, "{}", outcome.stderr);
+    let message = &outcome.stderr;
+    let places = ["already loaded", "search path", "/usr/lib64/libcudnn.so.9", own.to_str().unwrap()];
+    for place in places {
+        assert!(message.contains(place), "{place} is not in {message}");
+    }
+}
+
+/// Ourselves under cuDNN's name, first in the search path: programs that open cuDNN by name.
+#[test]
+fn never_ourselves() {
+    let folder = Folder::new("ourselves");
+    let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, None);
+    let disguise = disguise(&folder);
+    let search = paths([&disguise, real.parent().unwrap()]);
+    let outcome = start(&program, &[("LD_LIBRARY_PATH", search)]);
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    silent(&outcome);
+
+    let outcome = start(&program, &[("LD_LIBRARY_PATH", disguise.into_os_string())]);
+    answers(&outcome, "0", NOT_INITIALIZED);
+    assert!(outcome.stderr.contains("is ucudnn itself"), "{}", outcome.stderr);
+}
+
+/// A copy of the library is another file and another library, but ucudnn all the same: two of
+/// them must not forward to each other.
+#[test]
+fn never_a_copy_of_ourselves() {
+    let folder = Folder::new("copy");
+    let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, None);
+    let copy = folder.join("copy/libcudnn.so.9");
+    std::fs::copy(library(), &copy).unwrap();
+    let search = paths([&disguise(&folder), copy.parent().unwrap(), real.parent().unwrap()]);
+    for preload in [library(), copy] {
+        let variables = [("LD_PRELOAD", preload.into()), ("LD_LIBRARY_PATH", search.clone())];
+        let outcome = start(&program, &variables);
+        assert_eq!(outcome.line("version"), "91900");
+        silent(&outcome);
+    }
+}
+
+#[test]
+fn an_older_major_in_the_process_keeps_its_calls() {
+    let folder = Folder::new("older");
+    let (old, newer) = (folder.join("old/libcudnn.so.8"), folder.join("new/libcudnn.so.9"));
+    let program = folder.join("calls");
+    fake(&old, "libcudnn.so.8", 8_907);
+    fake(&newer, "libcudnn.so.9", 91_900);
+    caller(&program, Some(&old));
+    let search = paths([old.parent().unwrap(), newer.parent().unwrap()]);
+    let variables = [("LD_PRELOAD", library().into_os_string()), ("LD_LIBRARY_PATH", search)];
+    let outcome = start(&program, &variables);
+    answers(&outcome, "8907", NOT_SUPPORTED);
+    assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("cuDNN 8907, older than 9"), "{}", outcome.stderr);
+}
+
+/// In a virtual environment: next to the program, as it was started, or named by a variable.
+#[test]
+fn the_process_s_python_packages() {
+    let folder = Folder::new("packages");
+    let real = folder.join("venv/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+    fake(&real, "libcudnn.so.9", 91_900);
+    let program = folder.join("system/calls");
+    caller(&program, Some(&library()));
+    let link = folder.join("venv/bin/calls");
+    symlink(&program, &link).unwrap();
+    let own = library().parent().unwrap().as_os_str().to_owned();
+    let venv = folder.join("venv").into_os_string();
+    let packages = folder.join("venv/lib/python3.11/site-packages").into_os_string();
+    let ways: [(&Path, &[(&str, OsString)]); 3] =
+        [(&program, &[("VIRTUAL_ENV", venv)]), (&program, &[("PYTHONPATH", packages)]), (&link, &[])];
+    for (program, variables) in ways {
+        let variables = [variables, &[("LD_LIBRARY_PATH", own.clone())]].concat();
+        let outcome = start(program, &variables);
+        answers(&outcome, "91900", NOT_SUPPORTED);
+        silent(&outcome);
+    }
+}
+
+fn start(program: &Path, variables: &[(&str, OsString)]) -> Outcome {
+    let variables: Vec<(&str, &OsStr)> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+    run(program, &[], &variables)
+}
