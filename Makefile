@@ -26,6 +26,7 @@ demo: build build/convnet ## train AlexNet's convolutions with and without us, i
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 
 test: tools ## run every test that needs no download
+	@scripts/tools.sh c++
 	$(CARGO) build $(LOCKED)
 	$(CARGO) test $(LOCKED)
 
@@ -35,11 +36,11 @@ bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
 check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
-	scripts/headers.sh --check
+	$(CARGO) test $(LOCKED) --test header
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
-	scripts/headers.sh
+	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test header
 
 test-aarch64: tools ## the library's tests for AArch64, under qemu
 	scripts/test-aarch64.sh

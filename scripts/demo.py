@@ -86,12 +86,12 @@ def run(options, environment, folder):
 
 
 def read_plans(path):
-    """The report's decisions. One line an event; what is not a plan is left aside."""
+    """The report's decisions, in their order: of its events those that divide a kernel."""
     plans = []
     if path.exists():
         for line in path.read_text().splitlines():
             event = json.loads(line)
-            if event.get("event") == "plan":
+            if "division" in event and event.get("event") != "checked":
                 plans.append(event)
     return plans
 

@@ -11,8 +11,11 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 
 "${PYTHON:-python3}" -B scripts/check_symbols.py --shim "$shim" --real "$cudnn/lib/libcudnn.so.9"
 
-echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
+# The tests that skip themselves where they know of no real library.
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
+UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --workspace --locked --quiet
+
+echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
 for header in vendor ours; do
     include=("${vendor[@]}")
     [[ $header = ours ]] && include=(-Ihostdnn/include)

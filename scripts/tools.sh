@@ -1,11 +1,12 @@
 #!/bin/bash
-# Checks for what building takes: a C compiler, Python, Rust. Installs what Debian's packages give where
-# it may, and says what it does; Rust it leaves to the reader.
+# tools.sh [c++]: checks for what building takes: a C compiler, make, Python, Rust; for the tests a C++ compiler
+# too. Installs what Debian's packages give where it may, and says so; Rust it leaves to the reader.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
 command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
+[[ ${1:-} != c++ ]] || command -v "${CXX:-c++}" >/dev/null || missing+=(g++)
 command -v ld >/dev/null || missing+=(binutils)
 command -v make >/dev/null || missing+=(make)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
