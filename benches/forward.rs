@@ -1,0 +1,66 @@
+//! What a forwarded call costs over a direct one, and looking up an address in the table.
+//! Limits: forwarded at most 2 ns over direct, in the same run; an address under 1 ns.
+//!
+//! The real library is `tests/c/fake_cudnn.c`; its functions do next to nothing, so the calls
+//! themselves are what is timed.
+
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use libloading::os::unix::Library;
+use ucudnn::abi::symbols::Symbol;
+use ucudnn::cudnn::library;
+
+type Version = unsafe extern "C" fn() -> usize;
+/// Twelve integers, six of them on the stack.
+type Integers = unsafe extern "C" fn(i64, c_int, i16, i8, u32, i64, i64, c_int, i8, i64, i16, i64) -> i64;
+
+fn fake_cudnn() -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let fake = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-libcudnn.so.9");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-pthread", "-o"]).arg(&fake);
+    assert!(compiler.arg(sources.join("fake_cudnn.c")).status().unwrap().success());
+    fake
+}
+
+fn forward(criterion: &mut Criterion) {
+    let fake = fake_cudnn();
+    let shim = std::env::current_exe().unwrap().with_file_name("libucudnn.so");
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("UCUDNN_CUDNN_LIBRARY", &fake) };
+    // SAFETY: both are ours, and neither has constructors that matter.
+    let (direct, forwarded) = unsafe { (open(&fake), open(&shim)) };
+    let mut group = criterion.benchmark_group("forward (limit: direct + 2 ns)");
+    for (name, library) in [("direct", &direct), ("forwarded", &forwarded)] {
+        // SAFETY: the types are those of fake_cudnn.h.
+        let (version, integers) = unsafe {
+            let version = library.get::<Version>(b"cudnnGetVersion\0").unwrap();
+            (version, library.get::<Integers>(b"cudnnActivationForward\0").unwrap())
+        };
+        // SAFETY: plain functions of the types above.
+        assert_eq!(unsafe { version() }, 91_900, "{name} does not reach the fake library");
+        group.bench_function(format!("{name}, no arguments"), |bencher| bencher.iter(|| unsafe { version() }));
+        group.bench_function(format!("{name}, 12 arguments"), |bencher| {
+            let one = black_box(1);
+            bencher.iter(|| unsafe { integers(one, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) })
+        });
+    }
+    group.finish();
+    criterion.bench_function("address of a function (limit: 1 ns)", |bencher| {
+        bencher.iter(|| library::address(black_box(Symbol::cudnnConvolutionForward)))
+    });
+}
+
+/// # Safety
+/// The file's constructors are run.
+unsafe fn open(file: &Path) -> Library {
+    // SAFETY: as the caller says.
+    unsafe { Library::open(Some(file), libloading::os::unix::RTLD_NOW) }.unwrap()
+}
+
+criterion_group!(benches, forward);
+criterion_main!(benches);
