@@ -14,9 +14,9 @@ use libloading::os::unix::Library;
 use ucudnn::abi::symbols::Symbol;
 use ucudnn::cudnn::library;
 
-type Version = unsafe extern "C" fn() -> usize;
+type Version = extern "C" fn() -> usize;
 /// Twelve integers, six of them on the stack.
-type Integers = unsafe extern "C" fn(i64, c_int, i16, i8, u32, i64, i64, c_int, i8, i64, i16, i64) -> i64;
+type Integers = extern "C" fn(i64, c_int, i16, i8, u32, i64, i64, c_int, i8, i64, i16, i64) -> i64;
 
 fn fake_cudnn() -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
@@ -36,17 +36,16 @@ fn forward(criterion: &mut Criterion) {
     let (direct, forwarded) = unsafe { (open(&fake), open(&shim)) };
     let mut group = criterion.benchmark_group("forward (limit: direct + 2 ns)");
     for (name, library) in [("direct", &direct), ("forwarded", &forwarded)] {
-        // SAFETY: the types are those of fake_cudnn.h.
+        // SAFETY: the types are those of fake_cudnn.h, and any call to them is sound.
         let (version, integers) = unsafe {
             let version = library.get::<Version>(b"cudnnGetVersion\0").unwrap();
             (version, library.get::<Integers>(b"cudnnActivationForward\0").unwrap())
         };
-        // SAFETY: plain functions of the types above.
-        assert_eq!(unsafe { version() }, 91_900, "{name} does not reach the fake library");
-        group.bench_function(format!("{name}, no arguments"), |bencher| bencher.iter(|| unsafe { version() }));
+        assert_eq!(version(), 91_900, "{name} does not reach the fake library");
+        group.bench_function(format!("{name}, no arguments"), |bencher| bencher.iter(|| version()));
         group.bench_function(format!("{name}, 12 arguments"), |bencher| {
             let one = black_box(1);
-            bencher.iter(|| unsafe { integers(one, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) })
+            bencher.iter(|| integers(one, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
         });
     }
     group.finish();

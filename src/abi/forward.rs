@@ -25,9 +25,7 @@ mod arch;
 #[path = "forward/x86_64.rs"]
 mod arch;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compile_error!(
-    "ucudnn has trampolines for x86-64 and AArch64 only: add src/abi/forward/<architecture>.rs"
-);
+compile_error!("ucudnn has trampolines for x86-64 and AArch64 only: add src/abi/forward/<architecture>.rs");
 
 use arch::{first_call, trampoline};
 
@@ -63,9 +61,7 @@ extern "C" fn resolve(index: usize) -> *mut c_void {
 }
 
 fn target(symbol: Symbol) -> *mut c_void {
-    library::address(symbol)
-        .unwrap_or_else(|| answer(symbol.returns(), library::path().is_some()))
-        .as_ptr()
+    library::address(symbol).unwrap_or_else(|| answer(symbol.returns(), library::path().is_some())).as_ptr()
 }
 
 /// The function that stands in for one that the real library lacks (`loaded`), or for any when

@@ -92,6 +92,7 @@ fn get() -> &'static Library {
 
 #[cold]
 fn load() -> &'static Library {
+    crate::settings::get(); // sets up logging, in time for what is said here
     let mut refused = Vec::new();
     let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
     let addresses =
