@@ -79,10 +79,7 @@ impl Algorithm {
 
     /// cuDNN's id of this algorithm in `direction`; `None` if it has none there.
     pub fn id(self, direction: Direction) -> Option<i32> {
-        Self::all(direction)
-            .iter()
-            .position(|&a| a == self)
-            .map(|id| id as i32)
+        Self::all(direction).iter().position(|&a| a == self).map(|id| id as i32)
     }
 
     /// Whether equal calls promise equal bits, as cuDNN declares it.

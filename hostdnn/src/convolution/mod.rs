@@ -6,9 +6,25 @@
 //! keeps a few buffers of fixed size.
 
 mod algorithm;
+mod columns;
+mod correlation;
+mod element;
+mod filter_gradient;
+mod gather;
+mod memory;
+mod method;
+#[doc(hidden)]
+pub mod oracle;
+mod scatter;
+mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use algorithm::Algorithm;
 
+use correlation::Operands;
+use half::f16;
+use method::Method;
 use std::fmt;
 
 /// Which of the three tensors is computed from the other two.
@@ -102,10 +118,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported => Unsupported.fmt(f),
-            Self::Workspace { needed, given } => write!(
-                f,
-                "the workspace holds {given} bytes of the {needed} needed"
-            ),
+            Self::Workspace { needed, given } => write!(f, "the workspace holds {given} bytes of the {needed} needed"),
         }
     }
 }
@@ -119,13 +132,21 @@ impl From<Unsupported> for Error {
     }
 }
 
-/// Bytes of workspace that [`run`] needs; never more than that is touched. At any alignment.
-pub fn workspace_size(_problem: &Problem, _algorithm: Algorithm) -> Result<usize, Unsupported> {
-    Err(Unsupported)
+/// Bytes of workspace that [`run`] needs, at any alignment; never more than that is touched.
+///
+/// The problem's numbers are consistent: extents, strides and dilations are at least 1, groups divide channels, and the
+/// output is what cuDNN's formula gives, `1 + (input + 2·pad − (1 + (filter − 1)·dilation)) / stride`.
+pub fn workspace_size(problem: &Problem, algorithm: Algorithm) -> Result<usize, Unsupported> {
+    let size = match problem.element {
+        Element::Half => Method::<f16>::new(problem, algorithm, &Operands::none())?.workspace_size(),
+        Element::Float => Method::<f32>::new(problem, algorithm, &Operands::none())?.workspace_size(),
+        Element::Double => Method::<f64>::new(problem, algorithm, &Operands::none())?.workspace_size(),
+    };
+    size.ok_or(Unsupported)
 }
 
 /// Computes `out = alpha·convolution + beta·out`, where `out` is `y`, `x` or `w` by direction.
-/// With `beta` 0 the old value is never read. Blocks until done; uses rayon's global pool.
+/// With `beta` 0 the old value is never read. Blocks until done; uses rayon's current pool.
 ///
 /// # Safety
 /// `x`, `w` and `y` point to elements of the problem's type, valid for all offsets its shapes and strides reach; the
@@ -135,20 +156,32 @@ pub fn workspace_size(_problem: &Problem, _algorithm: Algorithm) -> Result<usize
 pub unsafe fn run(
     problem: &Problem,
     algorithm: Algorithm,
-    _alpha: f64,
-    _beta: f64,
-    _x: *mut u8,
-    _w: *mut u8,
-    _y: *mut u8,
-    _workspace: *mut u8,
+    alpha: f64,
+    beta: f64,
+    x: *mut u8,
+    w: *mut u8,
+    y: *mut u8,
+    workspace: *mut u8,
     workspace_size: usize,
 ) -> Result<(), Error> {
     let needed = self::workspace_size(problem, algorithm)?;
-    if workspace_size < needed {
-        return Err(Error::Workspace {
-            needed,
-            given: workspace_size,
-        });
+    let given = if workspace.is_null() { 0 } else { workspace_size };
+    if given < needed {
+        return Err(Error::Workspace { needed, given });
     }
-    Err(Error::Unsupported)
+    // SAFETY: the caller's promise, and the workspace is large enough.
+    unsafe {
+        match problem.element {
+            Element::Half => {
+                Method::<f16>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)
+            }
+            Element::Float => {
+                Method::<f32>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)
+            }
+            Element::Double => {
+                Method::<f64>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)
+            }
+        }
+    }
+    Ok(())
 }

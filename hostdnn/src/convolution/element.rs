@@ -1,0 +1,225 @@
+//! Numbers: what is stored, what is computed with, and matrix products of the latter.
+
+use gemm::{Parallelism, gemm};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use realfft::FftNum;
+use realfft::num_complex::Complex;
+use std::slice;
+
+/// A number that convolutions are computed in: `f32` or `f64`. All bytes zero is the number 0.
+pub trait Real: FftNum + Default {
+    fn of(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+}
+
+/// A number as it lies in a tensor.
+pub trait Storage: Copy + Send + Sync + 'static {
+    type Real: Real;
+
+    fn load(self) -> Self::Real;
+    fn store(value: Self::Real) -> Self;
+
+    /// The tensor's memory seen as computing numbers, where the two types are one.
+    fn as_real(pointer: *mut Self) -> Option<*mut Self::Real>;
+
+    /// `to[i] = from[i·step]`.
+    ///
+    /// # Safety
+    /// All offsets `0, step, …` from `from` that `to` asks for are readable.
+    unsafe fn load_run(from: *const Self, step: usize, to: &mut [Self::Real]);
+}
+
+macro_rules! stored_as_computed {
+    ($real:ty) => {
+        impl Storage for $real {
+            type Real = $real;
+
+            fn load(self) -> $real {
+                self
+            }
+
+            fn store(value: $real) -> Self {
+                value
+            }
+
+            fn as_real(pointer: *mut Self) -> Option<*mut $real> {
+                Some(pointer)
+            }
+
+            unsafe fn load_run(from: *const Self, step: usize, to: &mut [$real]) {
+                // SAFETY: the caller's promise. Known steps let the compiler load vectors and shuffle.
+                unsafe {
+                    match step {
+                        1 => to.copy_from_slice(slice::from_raw_parts(from, to.len())),
+                        2 => load_strided::<Self, 2>(from, to),
+                        4 => load_strided::<Self, 4>(from, to),
+                        _ => {
+                            for (i, to) in to.iter_mut().enumerate() {
+                                *to = *from.add(i * step);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+stored_as_computed!(f32);
+stored_as_computed!(f64);
+
+/// # Safety
+/// As for [`Storage::load_run`] with `step` = `STEP`.
+unsafe fn load_strided<T: Copy, const STEP: usize>(from: *const T, to: &mut [T]) {
+    let Some(last) = to.len().checked_sub(1) else { return };
+    // SAFETY: the last element read is the last that `to` asks for.
+    let from = unsafe { slice::from_raw_parts(from, last * STEP + 1) };
+    let (whole, rest) = from.as_chunks::<STEP>();
+    for (to, from) in to.iter_mut().zip(whole) {
+        *to = from[0];
+    }
+    to[last] = rest[0];
+}
+
+impl Storage for f16 {
+    type Real = f32;
+
+    fn load(self) -> f32 {
+        self.to_f32()
+    }
+
+    fn store(value: f32) -> Self {
+        f16::from_f32(value)
+    }
+
+    fn as_real(_: *mut Self) -> Option<*mut f32> {
+        None
+    }
+
+    unsafe fn load_run(from: *const Self, step: usize, to: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if step == 1 {
+                slice::from_raw_parts(from, to.len()).convert_to_f32_slice(to);
+            } else {
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = (*from.add(i * step)).to_f32();
+                }
+            }
+        }
+    }
+}
+
+/// A matrix in memory: its first element and the distances, in elements, from row to row and column to column.
+pub struct Matrix<T> {
+    pub at: *const T,
+    pub row: usize,
+    pub column: usize,
+}
+
+impl<T> Clone for Matrix<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Matrix<T> {}
+
+impl<T> Matrix<T> {
+    pub fn new(at: *const T, row: usize, column: usize) -> Self {
+        Self { at, row, column }
+    }
+
+    pub fn transposed(self) -> Self {
+        Self { at: self.at, row: self.column, column: self.row }
+    }
+}
+
+/// `c = keep·c + scale·a·b`, where `a` is m×k and `b` is k×n; with `keep` 0, `c` is not read. On this thread alone.
+///
+/// # Safety
+/// The elements of `a` and `b` are readable, those of `c` writable and nobody else's.
+pub unsafe fn multiply<T: Real>(
+    [m, n, k]: [usize; 3],
+    (c, keep): (Matrix<T>, T),
+    scale: T,
+    a: Matrix<T>,
+    b: Matrix<T>,
+) {
+    let stride = |s: usize| s as isize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        gemm(
+            m,
+            n,
+            k,
+            c.at.cast_mut(),
+            stride(c.column),
+            stride(c.row),
+            keep != T::zero(),
+            a.at,
+            stride(a.column),
+            stride(a.row),
+            b.at,
+            stride(b.column),
+            stride(b.row),
+            keep,
+            scale,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+/// `c = a·b` in complex numbers, with `a` conjugated if asked; `a` is m×k and `b` is k×n.
+///
+/// # Safety
+/// As for [`multiply`].
+pub unsafe fn multiply_complex<T: Real>(
+    [m, n, k]: [usize; 3],
+    c: Matrix<Complex<T>>,
+    a: Matrix<Complex<T>>,
+    conjugate_a: bool,
+    b: Matrix<Complex<T>>,
+) {
+    let stride = |s: usize| s as isize;
+    let (zero, one) = (Complex::new(T::zero(), T::zero()), Complex::new(T::one(), T::zero()));
+    // SAFETY: the caller's promise.
+    unsafe {
+        gemm(
+            m,
+            n,
+            k,
+            c.at.cast_mut(),
+            stride(c.column),
+            stride(c.row),
+            false,
+            a.at,
+            stride(a.column),
+            stride(a.row),
+            b.at,
+            stride(b.column),
+            stride(b.row),
+            zero,
+            one,
+            false,
+            conjugate_a,
+            false,
+            Parallelism::None,
+        );
+    }
+}

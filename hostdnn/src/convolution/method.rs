@@ -1,0 +1,81 @@
+//! From an algorithm's name to what computes it.
+
+use super::columns::Columns;
+use super::correlation::{Axis, Correlation, Operands, phases};
+use super::element::Storage;
+use super::filter_gradient::FilterGradient;
+use super::gather;
+use super::memory::{Parts, parts_size};
+use super::scatter::Scatter;
+use super::{Algorithm, Direction, Problem, Unsupported};
+
+/// An algorithm made ready for a problem.
+pub enum Method<S: Storage> {
+    ImplicitGemm(Correlation<S>, Vec<[Axis; 3]>),
+    ImplicitPrecompGemm(Correlation<S>, [Axis; 3]),
+    Gemm(Correlation<S>, [Axis; 3]),
+    Scatter(Scatter<S>),
+    FilterGradient(FilterGradient<S>),
+    FilterGradientUnordered(FilterGradient<S>),
+    FilterGradientGemm(FilterGradient<S>),
+}
+
+impl<S: Storage> Method<S> {
+    pub fn new(p: &Problem, algorithm: Algorithm, operands: &Operands<S>) -> Result<Self, Unsupported> {
+        use Algorithm::*;
+        let correlation = || Correlation::new(p, operands);
+        let gradient = || FilterGradient::new(p, operands);
+        let all_phases = || phases(p);
+        Ok(match (p.direction, algorithm) {
+            (Direction::Forward, ImplicitGemm) => Self::ImplicitGemm(correlation(), all_phases()),
+            (Direction::Forward, ImplicitPrecompGemm) => Self::ImplicitPrecompGemm(correlation(), all_phases()[0]),
+            (Direction::Forward, Gemm) => Self::Gemm(correlation(), all_phases()[0]),
+            (Direction::BackwardData, Algo0) => match Scatter::new(p, operands) {
+                Some(scatter) => Self::Scatter(scatter),
+                None => Self::ImplicitGemm(correlation(), all_phases()),
+            },
+            (Direction::BackwardData, Algo1) => Self::ImplicitGemm(correlation(), all_phases()),
+            (Direction::BackwardFilter, Algo0) => Self::FilterGradientUnordered(gradient()),
+            (Direction::BackwardFilter, Algo1) => Self::FilterGradient(gradient()),
+            (Direction::BackwardFilter, Algo3) => Self::FilterGradientGemm(gradient()),
+            _ => return Err(Unsupported),
+        })
+    }
+
+    /// Bytes of workspace; `None` if no address space holds them.
+    pub fn workspace_size(&self) -> Option<usize> {
+        match self {
+            Self::ImplicitGemm(..)
+            | Self::Scatter(..)
+            | Self::FilterGradient(..)
+            | Self::FilterGradientUnordered(..) => Some(0),
+            Self::ImplicitPrecompGemm(_, axes) => parts_size(&[lines_bytes(axes)]),
+            Self::Gemm(job, axes) => gather::explicit_size(job, *axes),
+            Self::FilterGradientGemm(job) => job.explicit_size(),
+        }
+    }
+
+    /// # Safety
+    /// As for [`super::run`], with a workspace of [`Self::workspace_size`] bytes.
+    pub unsafe fn run(&self, workspace: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::ImplicitGemm(job, phases) => gather::implicit(job, phases, None),
+                Self::ImplicitPrecompGemm(job, axes) => {
+                    let lines = Parts::new(workspace).take(lines_bytes(axes));
+                    gather::implicit(job, &[*axes], Some(lines));
+                }
+                Self::Gemm(job, axes) => gather::explicit(job, *axes, workspace),
+                Self::Scatter(job) => job.run(),
+                Self::FilterGradient(job) => job.implicit(),
+                Self::FilterGradientUnordered(job) => job.implicit_unordered(),
+                Self::FilterGradientGemm(job) => job.explicit(workspace),
+            }
+        }
+    }
+}
+
+fn lines_bytes(axes: &[Axis; 3]) -> usize {
+    Columns::lines_len(axes) * size_of::<isize>()
+}
