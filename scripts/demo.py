@@ -140,7 +140,10 @@ def compare(options, plain, preloaded, plans):
             "ms": statistics.median(t for k in after for t in k["times_ms"]),
             "difference": difference(options.output / "with" / name, options.output / "plain" / name, options.type),
         })  # fmt: skip
-    return rows
+    # The program runs forward, then backward; a layer's kernels are easier to compare side by side.
+    layers = list(dict.fromkeys(row["kernel"].split()[0] for row in rows))
+    directions = ["F", "BD", "BF"]
+    return sorted(rows, key=lambda r: (layers.index(r["kernel"].split()[0]), directions.index(r["kernel"].split()[1])))
 
 
 def total(rows):

@@ -2,7 +2,7 @@
 
 from xml.sax.saxutils import escape
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 960, 110, 330, 40, 96
+WIDTH, LEFT, RIGHT, ROW, TOP = 1040, 110, 390, 40, 96
 PLAIN, WITH, INK, FAINT = "#9aa0a6", "#1a73e8", "#202124", "#5f6368"
 
 
@@ -54,6 +54,6 @@ def draw(title, rows, total):
             top = y + 15 * side
             end = LEFT + row[time] * scale
             parts.append(bar(LEFT, top, row[time] * scale, colour))
-            label = f"{row[time]:.1f}  {row[how]}, {row[workspace] / (1 << 20):.1f} MiB"
+            label = f"{row[time]:.1f} ms, {row[how]}, {row[workspace] / (1 << 20):.1f} MiB"
             parts.append(text(end + 6, top + 11, label, 11))
     return "\n".join(parts + ["</svg>", ""])
