@@ -1,8 +1,28 @@
 //! ucudnn: cuDNN's C ABI with convolutions run in micro-batches.
+//!
+//! `libucudnn.so` is loaded in front of cuDNN, forwards what it does not know, and runs the
+//! convolutions of unchanged programs in micro-batches, each with its own algorithm, so that fast
+//! algorithms fit in a limited workspace. The method is that of Oyama, Ben-Nun, Hoefler and Matsuoka,
+//! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806).
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`abi`] | what the dynamic linker sees: exported functions only |
+//! | `legacy` | what the legacy convolution API is answered, and what its calls run |
+//! | `tune` | measuring micro-configurations, while the program waits and while it runs |
+//! | `exec` | running a plan |
+//! | [`plan`] | planning, by arithmetic alone |
+//! | `cudnn` | the real cuDNN: loading it, typed calls, descriptors as plain values |
+//! | `device` | where work runs: a GPU, or the host for hostdnn |
+//! | [`settings`] | every environment variable |
+//!
+//! Arrows go one way: `abi → legacy → tune → exec → plan, cudnn → device`.
 
 pub mod abi;
-pub mod cudnn;
+mod cudnn;
+mod device;
+mod exec;
+mod legacy;
 pub mod plan;
-pub mod device;
 pub mod settings;
-pub mod exec;
+mod tune;

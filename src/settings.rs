@@ -130,30 +130,19 @@ impl Settings {
                 |text| text.parse().ok(),
             ),
             workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
-            default_workspace_limit: reader
-                .parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
-            tune_seconds: reader.parse(
-                TUNE_SECONDS,
-                default.tune_seconds,
-                "a number of seconds, 0 or more",
-                |text| text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0),
-            ),
+            default_workspace_limit: reader.parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, "a number of seconds, 0 or more", |text| {
+                text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
+            }),
             tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
-            numerics: reader.parse(
-                NUMERICS,
-                default.numerics,
-                "match, any or deterministic",
-                parse_numerics,
-            ),
+            numerics: reader.parse(NUMERICS, default.numerics, "match, any or deterministic", parse_numerics),
             check: reader.parse(CHECK, false, "0 or 1", |text| match text {
                 "0" => Some(false),
                 "1" => Some(true),
                 _ => None,
             }),
             report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
-            fault: reader.parse(FAULT, None, "panic:PLACE or allocation", |text| {
-                parse_fault(text).map(Some)
-            }),
+            fault: reader.parse(FAULT, None, "panic:PLACE or allocation", |text| parse_fault(text).map(Some)),
         };
         (settings, reader.warnings)
     }
@@ -179,9 +168,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
             return default;
         };
         parse(text.trim()).unwrap_or_else(|| {
-            self.warnings.push(format!(
-                "{name}={text:?} is not understood: it takes {accepted}; the default is used"
-            ));
+            self.warnings.push(format!("{name}={text:?} is not understood: it takes {accepted}; the default is used"));
             default
         })
     }
@@ -261,9 +248,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
-        Settings::read(|name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
+        Settings::read(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! What the dynamic linker sees: exported functions only, each a few lines. May use everything.
 
+mod boundary;
+mod convolution;
 mod forward;
 pub mod symbols;
+pub mod ucudnn;

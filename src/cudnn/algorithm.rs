@@ -41,8 +41,7 @@ impl Algorithm {
             "WINOGRAD",
             "WINOGRAD_NONFUSED",
         ];
-        const BACKWARD_DATA: [&str; 6] =
-            ["ALGO_0", "ALGO_1", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"];
+        const BACKWARD_DATA: [&str; 6] = ["ALGO_0", "ALGO_1", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"];
         const BACKWARD_FILTER: [&str; 7] =
             ["ALGO_0", "ALGO_1", "FFT", "ALGO_3", "WINOGRAD", "WINOGRAD_NONFUSED", "FFT_TILING"];
         let names: &[&'static str] = match self.direction {
@@ -86,19 +85,28 @@ impl Class {
             Numerics::Match => {
                 Self { deterministic: chosen_deterministic, math_type: Some(chosen.mathType), only: None }
             }
-            Numerics::Deterministic => {
-                Self { deterministic: true, math_type: Some(chosen.mathType), only: None }
-            }
+            Numerics::Deterministic => Self { deterministic: true, math_type: Some(chosen.mathType), only: None },
         }
+    }
+
+    /// Whether an algorithm that was timed before may be used.
+    pub fn admits_algorithm(&self, algorithm: &Algorithm) -> bool {
+        (!self.deterministic || algorithm.deterministic)
+            && self.math_type.is_none_or(|loosest| looseness(algorithm.math_type) <= looseness(loosest))
+            && self.only.is_none_or(|only| algorithm.id == only)
     }
 
     /// Whether a result of a query may be used.
     pub fn admits(&self, result: &AlgoPerf) -> bool {
         result.status == CUDNN_STATUS_SUCCESS
-            && (!self.deterministic || result.determinism == CUDNN_DETERMINISTIC)
-            && self.math_type.is_none_or(|loosest| looseness(result.mathType) <= looseness(loosest))
-            && self.only.is_none_or(|only| result.algo == only)
+            // the direction has no part in it
+            && self.admits_algorithm(&Algorithm::of(Direction::Forward, result))
     }
+}
+
+/// The loosest of some math types.
+pub fn loosest(math_types: impl Iterator<Item = cudnnMathType_t>) -> Option<cudnnMathType_t> {
+    math_types.max_by_key(|&math_type| looseness(math_type))
 }
 
 /// Math types in the order of what they allow: plain multiply-adds, TF32 as cuDNN sees fit, tensor

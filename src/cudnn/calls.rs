@@ -24,17 +24,10 @@ macro_rules! calls {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {$(
         #[inline]
         pub unsafe fn $name($($argument: $type),*) -> cudnnStatus_t {
-            match library::address(Symbol::$name) {
-                Some(address) => {
-                    type Function = unsafe extern "C" fn($($type),*) -> cudnnStatus_t;
-                    // SAFETY: the address is that of cuDNN's function of this name, whose C
-                    // prototype is the one written in this table.
-                    let function: Function = unsafe { std::mem::transmute(address.as_ptr()) };
-                    // SAFETY: the caller keeps the function's own rules.
-                    unsafe { function($($argument),*) }
-                }
-                None => missing(),
-            }
+            type Function = unsafe extern "C" fn($($type),*) -> cudnnStatus_t;
+            // SAFETY: cuDNN's C prototype of the function of this name is the one in this table, and
+            // the caller keeps the function's own rules.
+            unsafe { library::function::<Function>(Symbol::$name).map_or_else(missing, |f| f($($argument),*)) }
         }
     )*};
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
-use std::ptr;
 
 use cudnn_abi::*;
 
@@ -72,11 +71,6 @@ pub struct Workspace {
     pub size: usize,
 }
 
-impl Workspace {
-    /// No workspace at all.
-    pub const NONE: Self = Self { data: ptr::null_mut(), size: 0 };
-}
-
 type Ask = unsafe fn(
     cudnnHandle_t,
     *mut c_void,
@@ -103,10 +97,7 @@ impl Descriptors {
     ///
     /// # Safety
     /// As for the function of cuDNN.
-    pub unsafe fn get_algorithms(
-        &self,
-        handle: cudnnHandle_t,
-    ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+    pub unsafe fn get_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let get: Ask = match self.direction {
             Direction::Forward => query::cudnnGetConvolutionForwardAlgorithm_v7,
             Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithm_v7,
@@ -120,10 +111,7 @@ impl Descriptors {
     ///
     /// # Safety
     /// As for the function of cuDNN.
-    pub unsafe fn find_algorithms(
-        &self,
-        handle: cudnnHandle_t,
-    ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+    pub unsafe fn find_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let find: Ask = match self.direction {
             Direction::Forward => query::cudnnFindConvolutionForwardAlgorithm,
             Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithm,
@@ -212,11 +200,7 @@ impl Descriptors {
     ///
     /// # Safety
     /// As for the function of cuDNN.
-    pub unsafe fn workspace_size(
-        &self,
-        handle: cudnnHandle_t,
-        algorithm: c_int,
-    ) -> Result<usize, cudnnStatus_t> {
+    pub unsafe fn workspace_size(&self, handle: cudnnHandle_t, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
         let mut size = 0;
         // SAFETY: as ours.
         match unsafe { self.workspace_size_into(handle, algorithm, &mut size) } {
@@ -264,21 +248,69 @@ impl Descriptors {
         unsafe {
             match (direction, epilogue) {
                 (Direction::Forward, Some(e)) => calls::cudnnConvolutionBiasActivationForward(
-                    handle, alpha, x_descriptor, x, w_descriptor, w, convolution, algorithm, data,
-                    size, e.alpha2, e.z_descriptor, e.z, e.bias_descriptor, e.bias, e.activation,
-                    y_descriptor, y,
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    w_descriptor,
+                    w,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    e.alpha2,
+                    e.z_descriptor,
+                    e.z,
+                    e.bias_descriptor,
+                    e.bias,
+                    e.activation,
+                    y_descriptor,
+                    y,
                 ),
                 (Direction::Forward, None) => calls::cudnnConvolutionForward(
-                    handle, alpha, x_descriptor, x, w_descriptor, w, convolution, algorithm, data,
-                    size, beta, y_descriptor, y,
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    w_descriptor,
+                    w,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    y_descriptor,
+                    y,
                 ),
                 (Direction::BackwardData, _) => calls::cudnnConvolutionBackwardData(
-                    handle, alpha, w_descriptor, w, y_descriptor, y, convolution, algorithm, data,
-                    size, beta, x_descriptor, x,
+                    handle,
+                    alpha,
+                    w_descriptor,
+                    w,
+                    y_descriptor,
+                    y,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    x_descriptor,
+                    x,
                 ),
                 (Direction::BackwardFilter, _) => calls::cudnnConvolutionBackwardFilter(
-                    handle, alpha, x_descriptor, x, y_descriptor, y, convolution, algorithm, data,
-                    size, beta, w_descriptor, w,
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    y_descriptor,
+                    y,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    w_descriptor,
+                    w,
                 ),
             }
         }

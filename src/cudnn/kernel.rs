@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 use std::fmt;
 
-
 use cudnn_abi::*;
 
 use super::calls;
@@ -85,8 +84,7 @@ impl Tensor {
             && dims[..rank].iter().all(|&d| d > 0)
             && strides[..rank].iter().all(|&s| s >= 0);
         usable.then(|| {
-            let tensor =
-                Self { data_type, dims: in_use(&dims, rank), strides: in_use(&strides, rank) };
+            let tensor = Self { data_type, dims: in_use(&dims, rank), strides: in_use(&strides, rank) };
             (rank, tensor)
         })
     }
@@ -181,14 +179,11 @@ impl Kernel {
                 &mut mode,
                 &mut compute_type,
             ) == CUDNN_STATUS_SUCCESS
-                && calls::cudnnGetConvolutionMathType(convolution, &mut math_type)
-                    == CUDNN_STATUS_SUCCESS
-                && calls::cudnnGetConvolutionGroupCount(convolution, &mut groups)
-                    == CUDNN_STATUS_SUCCESS
+                && calls::cudnnGetConvolutionMathType(convolution, &mut math_type) == CUDNN_STATUS_SUCCESS
+                && calls::cudnnGetConvolutionGroupCount(convolution, &mut groups) == CUDNN_STATUS_SUCCESS
         };
         let planned = [x.data_type, w_type, y.data_type].into_iter().all(|t| element_size(t).is_some());
-        if !known || !planned || y_rank != rank || w_rank as usize != rank || spatial as usize != rank - 2
-        {
+        if !known || !planned || y_rank != rank || w_rank as usize != rank || spatial as usize != rank - 2 {
             return None;
         }
         let spatial = rank - 2;
@@ -252,8 +247,7 @@ impl Kernel {
     /// Whether partial sums over micro-batches would be rounded to fewer bits than they are computed
     /// in: BackwardFilter with a half or bfloat16 filter.
     pub fn sums_in_reduced_precision(&self) -> bool {
-        self.direction == Direction::BackwardFilter
-            && matches!(self.w_type, CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16)
+        self.direction == Direction::BackwardFilter && matches!(self.w_type, CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16)
     }
 
     /// The dimensions in use of x, w and y.
@@ -304,4 +298,3 @@ impl fmt::Display for Joined<'_> {
         })
     }
 }
-

@@ -107,12 +107,7 @@ impl OwnedOpTensor {
         let owned = Self::create()?;
         // SAFETY: plain values.
         checked(unsafe {
-            calls::cudnnSetOpTensorDescriptor(
-                owned.0,
-                CUDNN_OP_TENSOR_ADD,
-                CUDNN_DATA_FLOAT,
-                CUDNN_PROPAGATE_NAN,
-            )
+            calls::cudnnSetOpTensorDescriptor(owned.0, CUDNN_OP_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN)
         })?;
         Ok(owned)
     }

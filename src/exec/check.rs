@@ -49,7 +49,10 @@ impl Check {
         let workspace = self.device.allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
         let workspace = Workspace { data: workspace.data(), size: workspace.bytes() };
         let direction = kernel.direction;
-        let undivided = operands.with_result(direction, self.copy.data());
+        let mut undivided = operands.with_result(direction, self.copy.data());
+        if let Some(epilogue) = undivided.epilogue.as_mut().filter(|e| e.z == operands.y.cast_const()) {
+            epilogue.z = self.copy.data(); // z was the result itself, which has been overwritten
+        }
         // SAFETY: the call's own operands, but for the result, which is a copy.
         let status = unsafe { descriptors.convolve(handle, algorithm, &undivided, workspace) };
         if status != CUDNN_STATUS_SUCCESS {

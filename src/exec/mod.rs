@@ -7,6 +7,6 @@ mod plan;
 mod run;
 
 pub use check::{Check, tolerance};
-pub use operands::{Constant, Scaling, scaling_type};
+pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, run};

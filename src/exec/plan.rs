@@ -1,12 +1,14 @@
 //! A configuration made ready to run: with the descriptors of its micro-batches and its workspace laid
 //! out.
 
+use std::ffi::c_int;
+
 use cudnn_abi::*;
 
-use crate::cudnn::algorithm::Algorithm;
+use crate::cudnn::algorithm::{self, Algorithm};
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::{OwnedDescriptors, OwnedOpTensor, OwnedTensor};
-use crate::plan::Configuration;
+use crate::plan::{Configuration, MicroConfiguration};
 
 /// Where things start within a workspace, in bytes: as far apart as device allocations are.
 const ALIGNMENT: usize = 256;
@@ -45,6 +47,17 @@ pub(super) struct Accumulator {
 impl Plan {
     /// Makes the descriptors. Fails as cuDNN fails to make or set one.
     pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        let divided = configuration.len() > 1;
+        Self::make(kernel, configuration, divided)
+    }
+
+    /// One micro-batch as a division of `kernel` runs it, sums included, so that it can be timed alone.
+    pub fn micro_batch(kernel: &Kernel, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        let divided = micro.batch < kernel.batch();
+        Self::make(&kernel.with_batch(micro.batch), Configuration::undivided(micro), divided)
+    }
+
+    fn make(kernel: &Kernel, configuration: Configuration<Algorithm>, divided: bool) -> Result<Self, cudnnStatus_t> {
         crate::settings::fault_point("plan");
         let parts = (configuration.parts().iter())
             .map(|(count, micro)| {
@@ -52,16 +65,14 @@ impl Plan {
                     count: *count,
                     batch: micro.batch,
                     algorithm: micro.algorithm,
-                    descriptors: OwnedDescriptors::new(
-                        &kernel.with_batch(micro.batch),
-                        micro.algorithm.math_type,
-                    )?,
+                    descriptors: OwnedDescriptors::new(&kernel.with_batch(micro.batch), micro.algorithm.math_type)?,
                 })
             })
             .collect::<Result<_, cudnnStatus_t>>()?;
         let workspace = configuration.workspace();
-        let divided = configuration.len() > 1 && kernel.sums_in_reduced_precision();
-        let accumulator = divided.then(|| Accumulator::at_end_of(kernel, workspace)).transpose()?;
+        let accumulator = (divided && kernel.sums_in_reduced_precision())
+            .then(|| Accumulator::at_end_of(kernel, workspace))
+            .transpose()?;
         Ok(Self { kernel: *kernel, configuration, parts, accumulator, workspace })
     }
 
@@ -83,6 +94,16 @@ impl Plan {
     /// Whether the same call gives the same bits each time.
     pub fn is_deterministic(&self) -> bool {
         self.parts.iter().all(|part| part.algorithm.deterministic)
+    }
+
+    /// The loosest math type that it uses.
+    pub fn math_type(&self) -> cudnnMathType_t {
+        algorithm::loosest(self.parts.iter().map(|part| part.algorithm.math_type)).unwrap_or(CUDNN_DEFAULT_MATH)
+    }
+
+    /// Whether all images run in this algorithm.
+    pub fn runs_only(&self, id: c_int) -> bool {
+        self.parts.iter().all(|part| part.algorithm.id == id)
     }
 
     /// The algorithm that most images run in.

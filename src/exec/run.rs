@@ -170,9 +170,7 @@ impl Accumulator {
         let half_alpha = (&raw const half_alpha).cast();
         let (_, sum) = self.buffers(workspace);
         // SAFETY: rows of as many values as the buffers hold.
-        unsafe {
-            self.blend(handle, half_alpha, (&self.float_row, sum), operands.beta, (&self.row, operands.w))
-        }
+        unsafe { self.blend(handle, half_alpha, (&self.float_row, sum), operands.beta, (&self.row, operands.w)) }
     }
 
     /// to = 2 · `half_factor` · from + beta · to. cuDNN's element-wise sum takes two summands: it gets
@@ -192,8 +190,17 @@ impl Accumulator {
         // SAFETY: as ours.
         unsafe {
             calls::cudnnOpTensor(
-                handle, self.add.raw(), half_factor, from_row, from, half_factor, from_row, from, beta,
-                to_row.raw(), to,
+                handle,
+                self.add.raw(),
+                half_factor,
+                from_row,
+                from,
+                half_factor,
+                from_row,
+                from,
+                beta,
+                to_row.raw(),
+                to,
             )
         }
     }

@@ -1,0 +1,311 @@
+//! What the queries are answered: `cudnnGet…Algorithm_v7`, `cudnnFind…Algorithm[Ex]` and
+//! `…WorkspaceSize`.
+//!
+//! The first result stands for our plan. What the program then passes back is an algorithm id and a
+//! workspace, so each id carries one promise: the workspace reported with it, the plan that runs, and
+//! a ready configuration, an algorithm that runs undivided in that workspace, for when the plan cannot.
+//!
+//! Which id the plan goes under:
+//! - With a limit that somebody gave (a variable, `FindEx`'s workspace, a pre-v8 preference): that of
+//!   the ready configuration, so that even a call that goes around us is safe. cuDNN's own result of
+//!   that id gives way: an id has one workspace.
+//! - With none: if the plan is undivided, its own. If it is divided, that of cuDNN's own first result,
+//!   whose place it takes, in less workspace. All other results stay as cuDNN gave them, so that a
+//!   program with a limit of its own that walks down the list still finds whatever it would have
+//!   found.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cudnn_abi::*;
+
+use super::book::{self, Page, Promise};
+use super::execute::EXECUTED;
+use super::policies::{self, Policies};
+use super::report::{self, Chosen};
+use crate::cudnn::algorithm::Class;
+use crate::cudnn::calls;
+use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
+use crate::cudnn::kernel::Kernel;
+use crate::device::{Device, Stream};
+use crate::exec::Plan;
+use crate::settings::{self, Policy};
+use crate::tune::candidates;
+use crate::tune::search::Search;
+use crate::tune::waiting::{self, OwnBuffers};
+
+/// How the program asks for algorithms.
+#[derive(Clone, Copy)]
+pub enum Query {
+    /// `cudnnGetConvolution*Algorithm_v7`.
+    Get,
+    /// `cudnnFindConvolution*Algorithm`.
+    Find,
+    /// `cudnnFindConvolution*AlgorithmEx`, with the program's data and workspace.
+    FindEx(Operands, Workspace),
+}
+
+/// Answers a query: our plan first, then cuDNN's own results. `said` is the program's own limit in
+/// bytes, where the function has one. `Err` is cuDNN's status.
+///
+/// # Safety
+/// The arguments are those of the cuDNN function that the query stands for.
+pub unsafe fn algorithms(
+    handle: cudnnHandle_t,
+    descriptors: &Descriptors,
+    query: Query,
+    said: Option<usize>,
+) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+    // SAFETY: as ours.
+    let results = unsafe {
+        match &query {
+            Query::Get => descriptors.get_algorithms(handle),
+            Query::Find => descriptors.find_algorithms(handle),
+            Query::FindEx(operands, workspace) => descriptors.find_algorithms_in(handle, operands, *workspace),
+        }
+    }?;
+    settings::fault_point("query");
+    let policies = policies::of(handle);
+    if policies.policy == Policy::Off {
+        return Ok(results);
+    }
+    // SAFETY: as ours.
+    let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
+    let asked = policies.query_limit(said);
+    let Some(own) = results.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS) else {
+        return Ok(results);
+    };
+    let limit = asked.unwrap_or(own.memory);
+    let chosen = *results.iter().find(|r| r.status == CUDNN_STATUS_SUCCESS && r.memory <= limit).unwrap_or(own);
+
+    let page = book::page(Device::current(), policies.batch_size_policy, &kernel);
+    let question = Question { handle, descriptors, kernel, policies, asked, limit, chosen };
+    // SAFETY: as ours.
+    Ok(match unsafe { question.promise(&page, &query) } {
+        Some(promise) => with_promise(results, &promise, &chosen),
+        None => within(results, asked),
+    })
+}
+
+/// The results with those first that fit into the limit: cuDNN's order otherwise.
+fn within(mut results: Vec<AlgoPerf>, limit: Option<usize>) -> Vec<AlgoPerf> {
+    if let Some(limit) = limit {
+        results.sort_by_key(|result| result.status == CUDNN_STATUS_SUCCESS && result.memory > limit);
+    }
+    results
+}
+
+/// The promise first, in place of cuDNN's result of its id.
+fn with_promise(mut results: Vec<AlgoPerf>, promise: &Promise, chosen: &AlgoPerf) -> Vec<AlgoPerf> {
+    results.retain(|result| result.algo != promise.entry.algo || result.status != CUDNN_STATUS_SUCCESS);
+    results.insert(0, AlgoPerf { reserved: chosen.reserved, ..promise.entry });
+    within_from(results, promise)
+}
+
+/// With a given limit, what exceeds it comes last.
+fn within_from(mut results: Vec<AlgoPerf>, promise: &Promise) -> Vec<AlgoPerf> {
+    let rest = within(results.split_off(1), promise.asked);
+    results.extend(rest);
+    results
+}
+
+/// A query about a kernel that we may plan.
+struct Question<'a> {
+    handle: cudnnHandle_t,
+    descriptors: &'a Descriptors,
+    kernel: Kernel,
+    policies: Policies,
+    asked: Option<usize>,
+    limit: usize,
+    /// What the program would take without us.
+    chosen: AlgoPerf,
+}
+
+impl Question<'_> {
+    /// The promise that answers it: one made before, or a new one if there is time to tune. `None`
+    /// if cuDNN's own results shall do.
+    ///
+    /// # Safety
+    /// As for [`algorithms`].
+    unsafe fn promise(&self, page: &Arc<Page>, query: &Query) -> Option<Promise> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the program's handle.
+        if unsafe { calls::cudnnGetStream(self.handle, &mut stream) } != CUDNN_STATUS_SUCCESS {
+            return None;
+        }
+        let known = {
+            let mut state = page.state.lock();
+            while state.busy {
+                page.tuned.wait(&mut state);
+            }
+            let same = |p: &&Promise| (p.asked, p.limit) == (self.asked, self.limit);
+            if let Some(promise) = state.promises.iter().find(same) {
+                return Some(promise.clone());
+            }
+            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
+            // must have come back: one that never does is not worth stalling for.
+            let waits = state.executions > 0 || !EXECUTED.load(Ordering::Relaxed);
+            if !waits || Device::current().is_capturing(stream) {
+                return None;
+            }
+            state.busy = true;
+            state.measured.clone()
+        };
+        let busy = Busy(page);
+        // SAFETY: as ours.
+        let found = unsafe { self.tune(query, stream, known) };
+        let promise = found.and_then(|search| {
+            let promise = self.make(&search);
+            let mut state = page.state.lock();
+            state.learn(search.measured());
+            if let Some(promise) = &promise {
+                state.promised(promise.clone());
+            }
+            promise
+        });
+        drop(busy);
+        if let Some(promise) = &promise
+            && promise.entry.mathType != self.kernel.math_type
+        {
+            // Programs set the math type that a result names before they use it.
+            let kernel = Kernel { math_type: promise.entry.mathType, ..self.kernel };
+            let page = book::page(Device::current(), self.policies.batch_size_policy, &kernel);
+            page.state.lock().promised(promise.clone());
+        }
+        promise
+    }
+
+    /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
+    ///
+    /// # Safety
+    /// As for [`algorithms`].
+    unsafe fn tune(
+        &self,
+        query: &Query,
+        stream: Stream,
+        known: Vec<crate::plan::MicroConfiguration<crate::cudnn::algorithm::Algorithm>>,
+    ) -> Option<Search> {
+        let Self { handle, kernel, limit, .. } = self;
+        settings::fault_point("tune");
+        let (settings, device) = (settings::get(), Device::current());
+        let class = Class::of(&self.chosen, settings.numerics);
+        let sizes = candidates::sizes(kernel, self.policies.batch_size_policy, device);
+        // Find's results leave out what does not fit undivided; these do not.
+        // SAFETY: as ours.
+        let offered = unsafe { self.descriptors.get_algorithms(*handle) }.ok()?;
+        // SAFETY: the program's handle.
+        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, *limit, &sizes) };
+        let workspace = candidates.iter().map(|c| c.workspace).max()?;
+        let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
+        let mut search = Search::new(kernel.batch(), *limit, candidates, known);
+        let budget = Duration::from_secs_f64(settings.tune_seconds);
+
+        let own;
+        let bench = match query {
+            Query::FindEx(operands, workspace) => {
+                let scaling = crate::exec::scaling_type(kernel);
+                let operands = Operands {
+                    alpha: scaling.constant(crate::exec::Constant::One),
+                    beta: scaling.constant(crate::exec::Constant::Zero),
+                    ..*operands
+                };
+                waiting::Bench { device, handle: *handle, stream, operands, workspace: *workspace }
+            }
+            Query::Get | Query::Find => match OwnBuffers::allocate(device, kernel, workspace, settings.tune_bytes) {
+                Ok(buffers) => {
+                    own = buffers;
+                    own.bench(device, *handle, stream, kernel)
+                }
+                Err(why) => {
+                    log::info!("{kernel} is not tuned before it runs: {why}");
+                    return None;
+                }
+            },
+        };
+        // SAFETY: data of this kernel, and a workspace as large as any candidate's or as the limit.
+        if !unsafe { waiting::tune(&mut search, kernel, &bench, budget) } {
+            log::info!("{kernel}: tuning ended after UCUDNN_TUNE_SECONDS={}", settings.tune_seconds);
+        }
+        Some(search)
+    }
+
+    /// What is promised after a search. `None` if nothing fits.
+    fn make(&self, search: &Search) -> Option<Promise> {
+        let (configuration, time) = search.best()?;
+        let undivided = configuration.is_undivided();
+        let plan = Arc::new(Plan::new(&self.kernel, configuration).ok()?);
+        let ready = search.fastest_whole(plan.workspace()).or_else(|| search.smallest_whole())?;
+        let memory = plan.workspace().max(ready.workspace);
+        let id = match (undivided, self.asked) {
+            (true, _) => plan.main_algorithm().id,
+            (false, Some(_)) => ready.algorithm.id,
+            (false, None) => self.chosen.algo,
+        };
+        let chosen = Chosen { event: "asked", limit: self.limit, plan: &plan, time, undivided: search.undivided() };
+        report::chosen(&chosen);
+        let entry = AlgoPerf {
+            algo: id,
+            status: CUDNN_STATUS_SUCCESS,
+            time: time as f32,
+            memory,
+            determinism: if plan.is_deterministic() { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
+            mathType: plan.math_type(),
+            reserved: [0; 3],
+        };
+        let (asked, limit, ready) = (self.asked, self.limit, ready.algorithm.id);
+        Some(Promise { asked, limit, entry, ready, plan, broken: [false; 2] })
+    }
+}
+
+/// Ends a page's tuning, however it ends.
+struct Busy<'a>(&'a Page);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().busy = false;
+        self.0.tuned.notify_all();
+    }
+}
+
+/// The workspace that was promised with an algorithm id, in bytes; `None` if none was.
+///
+/// # Safety
+/// The descriptors are null or cuDNN's.
+pub unsafe fn promised_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+    settings::fault_point("query");
+    // SAFETY: as ours.
+    let promise = unsafe { promise(handle, descriptors, id) }?;
+    Some(promise.entry.memory)
+}
+
+/// What was promised with an algorithm id.
+///
+/// # Safety
+/// The descriptors are null or cuDNN's.
+pub unsafe fn promise(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<Promise> {
+    // SAFETY: as ours.
+    let kernel = unsafe { Kernel::read(descriptors) }?;
+    let policy = policies::of(handle).batch_size_policy;
+    let page = book::known_page(Device::current(), policy, &kernel)?;
+    let state = page.state.lock();
+    state.promise(id).cloned()
+}
+
+/// The pre-v8 query: one algorithm within a limit (`None`: as fast as possible).
+///
+/// # Safety
+/// As for [`algorithms`] with [`Query::Get`].
+pub unsafe fn algorithm_within(
+    handle: cudnnHandle_t,
+    descriptors: &Descriptors,
+    limit: Option<usize>,
+) -> Result<c_int, cudnnStatus_t> {
+    // SAFETY: as ours.
+    let results = unsafe { algorithms(handle, descriptors, Query::Get, limit) }?;
+    let fits =
+        |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS && limit.is_none_or(|limit| result.memory <= limit);
+    results.iter().find(fits).map(|result| result.algo).ok_or(CUDNN_STATUS_NOT_SUPPORTED)
+}

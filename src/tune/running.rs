@@ -1,0 +1,219 @@
+//! Tuning while the program runs: executions of a kernel try candidates in the program's own buffers,
+//! every one of which computes the right result. Times are read when they are there, never waited for.
+
+use cudnn_abi::*;
+
+use super::search::{Candidate, Next, Search};
+use crate::cudnn::algorithm::Algorithm;
+use crate::cudnn::kernel::Kernel;
+use crate::cudnn::owned::OwnedDescriptors;
+use crate::device::{Device, Elapsed, Mark, Stream};
+use crate::exec::divided_workspace;
+use crate::plan::{Configuration, MicroConfiguration};
+
+/// Micro-batches that a candidate runs in one execution: the first warms it up.
+const SAMPLES: usize = 3;
+/// Executions after which a search that has not ended is ended.
+const MOST_EXECUTIONS: usize = 200;
+/// What exploring may cost in all, in executions of the program's own choice.
+const MOST_EXTRA: f64 = 20.0;
+
+/// A search that the program's own executions carry on.
+pub struct Exploration {
+    search: Search,
+    /// What the program asked for: it computes the images that a candidate does not.
+    own: Algorithm,
+    /// Least time of the candidate that runs now, and how many executions it had.
+    current: Option<(Candidate, f64, usize)>,
+    pending: Option<Timing>,
+    in_flight: bool,
+    executions: usize,
+    /// Milliseconds spent over the program's own choice.
+    extra: f64,
+}
+
+/// What an execution is to run.
+pub enum Step {
+    /// The search is over: this configuration, with its time in milliseconds, or what the program
+    /// asked for where there is none.
+    Settled(Option<(Configuration<Algorithm>, f64)>),
+    /// Run this and hand what [`Timing`] collected to [`Exploration::ran`], or `None` if it failed.
+    Run(Next),
+    /// Run what the program asked for; times are still to come.
+    Wait,
+}
+
+/// Marks in the stream around the micro-batches of one execution.
+pub struct Timing {
+    what: Next,
+    start: Mark,
+    parts: Vec<(usize, Algorithm, Mark)>,
+    end: Option<Mark>,
+}
+
+impl Timing {
+    /// Begins with a mark; `None` if the device makes none.
+    pub fn start(what: Next, device: Device, stream: Stream) -> Option<Self> {
+        Some(Self { what, start: device.mark(stream)?, parts: Vec::new(), end: None })
+    }
+
+    /// A micro-batch has been launched.
+    pub fn part(&mut self, batch: usize, algorithm: Algorithm, device: Device, stream: Stream) {
+        // Whole configurations are timed as a whole.
+        if matches!(self.what, Next::Time(_))
+            && let Some(mark) = device.mark(stream)
+        {
+            self.parts.push((batch, algorithm, mark));
+        }
+    }
+
+    /// The execution has been launched.
+    pub fn end(mut self, device: Device, stream: Stream) -> Self {
+        self.end = device.mark(stream);
+        self
+    }
+
+    fn total(&self) -> Elapsed {
+        self.end.as_ref().map_or(Elapsed::Lost, |end| end.since(&self.start))
+    }
+
+    /// The least time of the candidate's micro-batches; the first does not count if there are more.
+    fn least(&self, candidate: &Candidate) -> Option<f64> {
+        let starts = std::iter::once(&self.start).chain(self.parts.iter().map(|(_, _, mark)| mark));
+        let times = (self.parts.iter().zip(starts))
+            .take_while(|((batch, algorithm, _), _)| *batch == candidate.batch && *algorithm == candidate.algorithm)
+            .map(|((_, _, end), start)| match end.since(start) {
+                Elapsed::Ready(time) => time,
+                _ => f64::INFINITY,
+            });
+        let times: Vec<f64> = times.collect();
+        let counted = if times.len() > 1 { &times[1..] } else { &times[..] };
+        counted.iter().copied().min_by(f64::total_cmp).filter(|time| time.is_finite())
+    }
+}
+
+impl Exploration {
+    /// Explores what `search` has to time, for a program that asked for `own`.
+    pub fn new(search: Search, own: Algorithm) -> Self {
+        Self { search, own, current: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
+    }
+
+    /// What the program asked for.
+    pub fn own(&self) -> Algorithm {
+        self.own
+    }
+
+    /// A step could not be run now, for no fault of its own: it comes again.
+    pub fn put_back(&mut self) {
+        self.in_flight = false;
+    }
+
+    /// What was timed so far.
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// What the next execution is to run.
+    pub fn step(&mut self) -> Step {
+        if self.in_flight || !self.read_pending() {
+            return Step::Wait;
+        }
+        let own = self.own_time();
+        let spent = own.is_some_and(|own| self.extra > MOST_EXTRA * own) || self.executions >= MOST_EXECUTIONS;
+        match self.search.next() {
+            next @ (Next::Time(_) | Next::Try(_)) if !spent => {
+                self.in_flight = true;
+                self.executions += 1;
+                Step::Run(next)
+            }
+            _ => {
+                self.in_flight = true; // whoever got this ends it; all others wait
+                Step::Settled(self.search.best())
+            }
+        }
+    }
+
+    /// An execution has been launched, or could not be: then `timing` is `None`.
+    pub fn ran(&mut self, what: &Next, timing: Option<Timing>) {
+        self.in_flight = false;
+        match (timing, what) {
+            (Some(timing), _) => self.pending = Some(timing),
+            (None, Next::Time(candidate)) => {
+                self.current = None;
+                self.search.failed(*candidate);
+            }
+            (None, Next::Try(index)) => self.search.tried(*index, None),
+            (None, Next::Nothing) => {}
+        }
+    }
+
+    /// Whether no time is outstanding any more.
+    fn read_pending(&mut self) -> bool {
+        let Some(timing) = &self.pending else { return true };
+        let total = match timing.total() {
+            Elapsed::Pending => return false,
+            Elapsed::Ready(total) => Some(total),
+            Elapsed::Lost => None,
+        };
+        let Some(timing) = self.pending.take() else { return true };
+        if let (Some(total), Some(own)) = (total, self.own_time()) {
+            self.extra += (total - own).max(0.0);
+        }
+        match timing.what {
+            Next::Time(candidate) => match (total, timing.least(&candidate)) {
+                (Some(_), Some(time)) => self.sample(candidate, time, timing.parts.len()),
+                _ => self.search.failed(candidate),
+            },
+            Next::Try(index) => self.search.tried(index, total),
+            Next::Nothing => {}
+        }
+        true
+    }
+
+    fn sample(&mut self, candidate: Candidate, time: f64, parts: usize) {
+        let (least, runs) = match self.current {
+            Some((known, least, runs)) if known == candidate => (least.min(time), runs + 1),
+            _ => (time, 1),
+        };
+        // One micro-batch an execution: the first execution was the warm-up.
+        let warm = parts > 1 || runs > 1;
+        if warm {
+            self.current = None;
+            self.search.timed(candidate, least);
+        } else {
+            self.current = Some((candidate, f64::INFINITY, runs));
+        }
+    }
+
+    /// The time of what the program asked for, once it is known.
+    fn own_time(&self) -> Option<f64> {
+        self.search.whole(self.own).map(|micro| micro.time)
+    }
+}
+
+/// The configuration that shows what a candidate takes: some micro-batches of it, and the other images
+/// in one piece as the program asked. `None` where these do not fit into `limit` bytes.
+///
+/// # Safety
+/// The handle is the program's.
+pub unsafe fn sampling(
+    handle: cudnnHandle_t,
+    kernel: &Kernel,
+    candidate: &Candidate,
+    own: Algorithm,
+    limit: usize,
+) -> Option<Configuration<Algorithm>> {
+    let Candidate { batch, algorithm, workspace } = *candidate;
+    let count = (kernel.batch() / batch).min(SAMPLES);
+    let rest = kernel.batch() - count * batch;
+    let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
+    if rest == 0 {
+        return Some(Configuration::new([(count, micro)]));
+    }
+    let descriptors = OwnedDescriptors::new(&kernel.with_batch(rest), own.math_type).ok()?;
+    // SAFETY: our own descriptors.
+    let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) }.ok()?;
+    let workspace = divided_workspace(kernel, needed);
+    let rest = MicroConfiguration { batch: rest, algorithm: own, time: 0.0, workspace };
+    (workspace <= limit).then(|| Configuration::new([(count, micro), (1, rest)]))
+}

@@ -1,0 +1,189 @@
+//! Tuning while the program waits for an answer: each candidate is timed alone, then the best
+//! configurations in place.
+
+use std::time::{Duration, Instant};
+
+use cudnn_abi::*;
+use log::debug;
+
+use super::search::{Candidate, Next, Search};
+use crate::cudnn::convolution::{Operands, Workspace};
+use crate::cudnn::kernel::{Kernel, element_size};
+use crate::device::{Buffer, Device, Elapsed, Stream};
+use crate::exec::{self, Constant, Plan, scaling_type};
+use crate::plan::MicroConfiguration;
+
+/// A candidate runs until it has run this long or this often.
+const ENOUGH: f64 = 10.0; // milliseconds
+const OFTEN: usize = 5;
+
+/// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
+#[derive(Clone, Copy)]
+pub struct Bench {
+    pub device: Device,
+    pub handle: cudnnHandle_t,
+    pub stream: Stream,
+    pub operands: Operands,
+    pub workspace: Workspace,
+}
+
+/// Runs a search to its end, or until `budget` is spent; whether it came to its end.
+///
+/// # Safety
+/// The bench's data are a kernel's, its workspace is as large as the search's limit or as its largest
+/// candidate, and its handle is the program's.
+pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: Duration) -> bool {
+    let deadline = Instant::now() + budget;
+    let mut last_log = Instant::now();
+    loop {
+        match search.next() {
+            Next::Nothing => return true,
+            _ if Instant::now() >= deadline => return false,
+            Next::Time(candidate) => {
+                let Candidate { batch, algorithm, workspace } = candidate;
+                let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
+                let plan = Plan::micro_batch(kernel, micro).ok();
+                // SAFETY: as ours; a micro-batch is a part of the kernel.
+                match plan.and_then(|plan| unsafe { bench.time(&plan, deadline) }) {
+                    Some(time) => {
+                        debug!("{kernel}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes");
+                        search.timed(candidate, time);
+                    }
+                    None => search.failed(candidate),
+                }
+            }
+            Next::Try(index) => {
+                let plan = search.trial(index).and_then(|trial| Plan::new(kernel, trial.clone()).ok());
+                // SAFETY: as ours.
+                let time = plan.and_then(|plan| unsafe { bench.time_once(&plan) });
+                search.tried(index, time);
+            }
+        }
+        if last_log.elapsed() > Duration::from_secs(2) {
+            last_log = Instant::now();
+            log::info!("tuning {kernel}: {} micro-configurations timed", search.measured().len());
+        }
+    }
+}
+
+impl Bench {
+    /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer.
+    ///
+    /// # Safety
+    /// As for [`tune`].
+    unsafe fn time(&self, plan: &Plan, deadline: Instant) -> Option<f64> {
+        // SAFETY: as ours.
+        let first = unsafe { self.time_once(plan) }?;
+        // A first run may load code; a long one hardly notices.
+        let (mut least, mut spent, mut runs) = if first > ENOUGH { (first, first, 1) } else { (f64::MAX, 0.0, 0) };
+        while runs < 2 || (spent < ENOUGH && runs < OFTEN) {
+            if runs > 0 && Instant::now() >= deadline {
+                break;
+            }
+            // SAFETY: as ours.
+            let time = unsafe { self.time_once(plan) }?;
+            least = least.min(time);
+            spent += time;
+            runs += 1;
+        }
+        Some(least)
+    }
+
+    /// # Safety
+    /// As for [`tune`].
+    unsafe fn time_once(&self, plan: &Plan) -> Option<f64> {
+        let Self { device, handle, stream, .. } = *self;
+        if plan.workspace() > self.workspace.size || !device.synchronize(stream) {
+            return None;
+        }
+        let start = device.mark(stream)?;
+        // SAFETY: as ours.
+        unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) }.ok()?;
+        let end = device.mark(stream)?;
+        match (device.synchronize(stream), end.since(&start)) {
+            (true, Elapsed::Ready(time)) => Some(time),
+            _ => None,
+        }
+    }
+}
+
+/// Buffers of our own for a kernel's data, filled with random numbers: zeros may run faster than what
+/// the program will bring.
+pub struct OwnBuffers {
+    x: Buffer,
+    w: Buffer,
+    y: Buffer,
+    workspace: Buffer,
+}
+
+impl OwnBuffers {
+    /// Allocates them, within `most` bytes in all. `Err` says what was wrong.
+    pub fn allocate(device: Device, kernel: &Kernel, workspace: usize, most: usize) -> Result<Self, String> {
+        let bytes = kernel.x.bytes() + kernel.filter_bytes() + kernel.y.bytes() + workspace;
+        if bytes > most {
+            return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
+        }
+        let allocate = |bytes| device.allocate(bytes).ok_or(format!("{bytes} bytes cannot be allocated"));
+        let buffers = Self {
+            x: allocate(kernel.x.bytes())?,
+            w: allocate(kernel.filter_bytes())?,
+            y: allocate(kernel.y.bytes())?,
+            workspace: allocate(workspace)?,
+        };
+        for (buffer, data_type) in
+            [(&buffers.x, kernel.x.data_type), (&buffers.w, kernel.w_type), (&buffers.y, kernel.y.data_type)]
+        {
+            if !fill(device, buffer, data_type) {
+                return Err("its buffers cannot be filled".into());
+            }
+        }
+        Ok(buffers)
+    }
+
+    /// A bench on these buffers.
+    pub fn bench(&self, device: Device, handle: cudnnHandle_t, stream: Stream, kernel: &Kernel) -> Bench {
+        let scaling = scaling_type(kernel);
+        Bench {
+            device,
+            handle,
+            stream,
+            operands: Operands {
+                alpha: scaling.constant(Constant::One),
+                beta: scaling.constant(Constant::Zero),
+                x: self.x.data(),
+                w: self.w.data(),
+                y: self.y.data(),
+                epilogue: None,
+            },
+            workspace: Workspace { data: self.workspace.data(), size: self.workspace.bytes() },
+        }
+    }
+}
+
+/// Fills a buffer with numbers between −1 and 1, a tile of which repeats.
+fn fill(device: Device, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
+    const TILE: usize = 1 << 20;
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = || {
+        // xorshift64 of Marsaglia, "Xorshift RNGs", 2003
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut tile = Vec::with_capacity(TILE);
+    for _ in 0..TILE / element_size(data_type).unwrap_or(1) {
+        let value = random();
+        match data_type {
+            CUDNN_DATA_DOUBLE => tile.extend(f64::from(value).to_ne_bytes()),
+            CUDNN_DATA_HALF => tile.extend(half::f16::from_f32(value).to_ne_bytes()),
+            CUDNN_DATA_BFLOAT16 => tile.extend(half::bf16::from_f32(value).to_ne_bytes()),
+            _ => tile.extend(value.to_ne_bytes()),
+        }
+    }
+    (0..buffer.bytes()).step_by(TILE).all(|start| {
+        let bytes = TILE.min(buffer.bytes() - start);
+        // SAFETY: within the buffer.
+        unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes]) }
+    })
+}
