@@ -1,0 +1,1477 @@
+/* cuDNN 9's C API as hostdnn carries it, on host pointers. Programs written for cuDNN's own header that use these
+ * functions compile unchanged. Made by cbindgen from cudnn-abi and hostdnn/src/abi: do not edit. */
+
+#ifndef CUDNN_H_
+#define CUDNN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#define CUDNN_MAJOR 9
+#define CUDNN_MINOR 19
+#define CUDNN_PATCHLEVEL 0
+#define CUDNN_VERSION (CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL)
+
+/* CUDA's own names, from CUDA where it is installed. */
+#if defined(__has_include)
+#if __has_include(<library_types.h>)
+#include <library_types.h>
+#endif
+#endif
+#ifndef __LIBRARY_TYPES_H__
+typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
+#endif
+#ifndef __DRIVER_TYPES_H__
+typedef struct CUstream_st *cudaStream_t;
+#endif
+
+#define CUDNNWINAPI
+
+/*
+ The most dimensions a tensor descriptor takes.
+ */
+#define CUDNN_DIM_MAX 8
+
+/*
+ An activation function and its parameter.
+ */
+typedef struct cudnnActivationStruct cudnnActivationStruct;
+
+/*
+ An execution context: device, stream and what the library keeps for them.
+ */
+typedef struct cudnnContext cudnnContext;
+
+/*
+ A convolution's padding, strides, dilation, groups, mode and math type.
+ */
+typedef struct cudnnConvolutionStruct cudnnConvolutionStruct;
+
+/*
+ A filter's type, layout and dimensions.
+ */
+typedef struct cudnnFilterStruct cudnnFilterStruct;
+
+/*
+ An element-wise operation on two tensors.
+ */
+typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
+
+/*
+ A tensor's type, dimensions and strides.
+ */
+typedef struct cudnnTensorStruct cudnnTensorStruct;
+
+typedef int cudnnStatus_t;
+
+typedef struct cudnnContext *cudnnHandle_t;
+
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+
+typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+
+typedef int cudnnConvolutionBwdDataAlgo_t;
+
+typedef int cudnnDeterminism_t;
+
+typedef int cudnnMathType_t;
+
+/*
+ What cuDNN says of one BackwardData algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ */
+typedef struct cudnnConvolutionBwdDataAlgoPerfStruct {
+  cudnnConvolutionBwdDataAlgo_t algo;
+  cudnnStatus_t status;
+  float time;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t mathType;
+  int reserved[3];
+} cudnnConvolutionBwdDataAlgoPerfStruct;
+
+typedef struct cudnnConvolutionBwdDataAlgoPerfStruct cudnnConvolutionBwdDataAlgoPerf_t;
+
+typedef int cudnnConvolutionBwdFilterAlgo_t;
+
+/*
+ What cuDNN says of one BackwardFilter algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ */
+typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
+  cudnnConvolutionBwdFilterAlgo_t algo;
+  cudnnStatus_t status;
+  float time;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t mathType;
+  int reserved[3];
+} cudnnConvolutionBwdFilterAlgoPerfStruct;
+
+typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct cudnnConvolutionBwdFilterAlgoPerf_t;
+
+typedef int cudnnReorderType_t;
+
+typedef int cudnnConvolutionMode_t;
+
+typedef int cudnnDataType_t;
+
+typedef int cudnnConvolutionFwdAlgo_t;
+
+/*
+ What cuDNN says of one Forward algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ */
+typedef struct cudnnConvolutionFwdAlgoPerfStruct {
+  cudnnConvolutionFwdAlgo_t algo;
+  cudnnStatus_t status;
+  float time;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t mathType;
+  int reserved[3];
+} cudnnConvolutionFwdAlgoPerfStruct;
+
+typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
+
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
+
+typedef int cudnnTensorFormat_t;
+
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
+
+typedef int cudnnActivationMode_t;
+
+typedef int cudnnNanPropagation_t;
+
+typedef int cudnnOpTensorOp_t;
+
+#define CUDNN_STATUS_SUCCESS 0
+
+#define CUDNN_STATUS_NOT_INITIALIZED 1001
+
+#define CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH 1002
+
+#define CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH 1003
+
+#define CUDNN_STATUS_DEPRECATED 1004
+
+#define CUDNN_STATUS_LICENSE_ERROR 1005
+
+#define CUDNN_STATUS_RUNTIME_IN_PROGRESS 1006
+
+#define CUDNN_STATUS_RUNTIME_FP_OVERFLOW 1007
+
+#define CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED 1008
+
+#define CUDNN_STATUS_BAD_PARAM 2000
+
+#define CUDNN_STATUS_INVALID_VALUE 2001
+
+#define CUDNN_STATUS_BAD_PARAM_NULL_POINTER 2002
+
+#define CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER 2003
+
+#define CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED 2004
+
+#define CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND 2005
+
+#define CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT 2006
+
+#define CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH 2007
+
+#define CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH 2008
+
+#define CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES 2009
+
+#define CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE 2010
+
+#define CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH 2011
+
+#define CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE 2012
+
+#define CUDNN_STATUS_NOT_SUPPORTED 3000
+
+#define CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN 3001
+
+#define CUDNN_STATUS_NOT_SUPPORTED_SHAPE 3002
+
+#define CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE 3003
+
+#define CUDNN_STATUS_NOT_SUPPORTED_LAYOUT 3004
+
+#define CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER 3005
+
+#define CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART 3006
+
+#define CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH 3007
+
+#define CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING 3008
+
+#define CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE 3009
+
+#define CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT 3010
+
+#define CUDNN_STATUS_NOT_SUPPORTED_PADDING 3011
+
+#define CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM 3012
+
+#define CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API 3013
+
+#define CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE 3014
+
+#define CUDNN_STATUS_INTERNAL_ERROR 4000
+
+#define CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED 4001
+
+#define CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE 4002
+
+#define CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED 4003
+
+#define CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED 4004
+
+#define CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM 4005
+
+#define CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED 4006
+
+#define CUDNN_STATUS_EXECUTION_FAILED 5000
+
+#define CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER 5001
+
+#define CUDNN_STATUS_EXECUTION_FAILED_CUBLAS 5002
+
+#define CUDNN_STATUS_EXECUTION_FAILED_CUDART 5003
+
+#define CUDNN_STATUS_EXECUTION_FAILED_CURAND 5004
+
+#define CUDNN_STATUS_ALLOC_FAILED CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+
+#define CUDNN_STATUS_ARCH_MISMATCH CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH
+
+#define CUDNN_STATUS_MAPPING_ERROR CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED
+
+#define CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING
+
+#define CUDNN_STATUS_VERSION_MISMATCH CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
+
+#define CUDNN_DATA_FLOAT 0
+
+#define CUDNN_DATA_DOUBLE 1
+
+#define CUDNN_DATA_HALF 2
+
+#define CUDNN_DATA_INT8 3
+
+#define CUDNN_DATA_INT32 4
+
+#define CUDNN_DATA_INT8x4 5
+
+#define CUDNN_DATA_UINT8 6
+
+#define CUDNN_DATA_UINT8x4 7
+
+#define CUDNN_DATA_INT8x32 8
+
+#define CUDNN_DATA_BFLOAT16 9
+
+#define CUDNN_DATA_INT64 10
+
+#define CUDNN_DATA_BOOLEAN 11
+
+#define CUDNN_DATA_FP8_E4M3 12
+
+#define CUDNN_DATA_FP8_E5M2 13
+
+#define CUDNN_DEFAULT_MATH 0
+
+#define CUDNN_TENSOR_OP_MATH 1
+
+#define CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION 2
+
+#define CUDNN_FMA_MATH 3
+
+#define CUDNN_NOT_PROPAGATE_NAN 0
+
+#define CUDNN_PROPAGATE_NAN 1
+
+#define CUDNN_NON_DETERMINISTIC 0
+
+#define CUDNN_DETERMINISTIC 1
+
+#define CUDNN_DEFAULT_REORDER 0
+
+#define CUDNN_NO_REORDER 1
+
+#define CUDNN_TENSOR_NCHW 0
+
+#define CUDNN_TENSOR_NHWC 1
+
+#define CUDNN_TENSOR_NCHW_VECT_C 2
+
+#define CUDNN_ACTIVATION_SIGMOID 0
+
+#define CUDNN_ACTIVATION_RELU 1
+
+#define CUDNN_ACTIVATION_TANH 2
+
+#define CUDNN_ACTIVATION_CLIPPED_RELU 3
+
+#define CUDNN_ACTIVATION_ELU 4
+
+#define CUDNN_ACTIVATION_IDENTITY 5
+
+#define CUDNN_ACTIVATION_SWISH 6
+
+#define CUDNN_OP_TENSOR_ADD 0
+
+#define CUDNN_OP_TENSOR_MUL 1
+
+#define CUDNN_OP_TENSOR_MIN 2
+
+#define CUDNN_OP_TENSOR_MAX 3
+
+#define CUDNN_OP_TENSOR_SQRT 4
+
+#define CUDNN_OP_TENSOR_NOT 5
+
+#define CUDNN_CONVOLUTION 0
+
+#define CUDNN_CROSS_CORRELATION 1
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM 0
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM 1
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_GEMM 2
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_DIRECT 3
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_FFT 4
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING 5
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD 6
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED 7
+
+#define CUDNN_CONVOLUTION_FWD_ALGO_COUNT 8
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 0
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 1
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT 2
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING 3
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD 4
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED 5
+
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT 6
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 0
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 1
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT 2
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 3
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD 4
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED 5
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING 6
+
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT 7
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t wDesc,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t dxDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                        cudnnFilterDescriptor_t wDesc,
+                                                        cudnnTensorDescriptor_t dyDesc,
+                                                        cudnnConvolutionDescriptor_t convDesc,
+                                                        cudnnTensorDescriptor_t dxDesc,
+                                                        int requestedAlgoCount,
+                                                        int *returnedAlgoCount,
+                                                        cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t wDesc,
+                                                          const void *w,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          const void *dy,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t dxDesc,
+                                                          void *dx,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults,
+                                                          void *workSpace,
+                                                          size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
+                                                           cudnnFilterDescriptor_t wDesc,
+                                                           cudnnTensorDescriptor_t dyDesc,
+                                                           cudnnConvolutionDescriptor_t convDesc,
+                                                           cudnnTensorDescriptor_t dxDesc,
+                                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                                           size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnFilterDescriptor_t wDesc,
+                                           const void *w,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnConvolutionDescriptor_t convDesc,
+                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                           void *workSpace,
+                                           size_t workSpaceSizeInBytes,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            cudnnTensorDescriptor_t dyDesc,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t dwDesc,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                          cudnnTensorDescriptor_t xDesc,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnFilterDescriptor_t dwDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            const void *x,
+                                                            cudnnTensorDescriptor_t dyDesc,
+                                                            const void *dy,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t dwDesc,
+                                                            void *dw,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults,
+                                                            void *workSpace,
+                                                            size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
+                                                             cudnnTensorDescriptor_t xDesc,
+                                                             cudnnTensorDescriptor_t dyDesc,
+                                                             cudnnConvolutionDescriptor_t convDesc,
+                                                             cudnnFilterDescriptor_t dwDesc,
+                                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                                             size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
+                                             const void *alpha,
+                                             cudnnTensorDescriptor_t xDesc,
+                                             const void *x,
+                                             cudnnTensorDescriptor_t dyDesc,
+                                             const void *dy,
+                                             cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                             void *workSpace,
+                                             size_t workSpaceSizeInBytes,
+                                             const void *beta,
+                                             cudnnFilterDescriptor_t dwDesc,
+                                             void *dw);
+
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
+
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convDesc);
+
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t mathType);
+
+cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t *mathType);
+
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int groupCount);
+
+cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int *groupCount);
+
+cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t reorderType);
+
+cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t *reorderType);
+
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int pad_h,
+                                              int pad_w,
+                                              int u,
+                                              int v,
+                                              int dilation_h,
+                                              int dilation_w,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int *pad_h,
+                                              int *pad_w,
+                                              int *u,
+                                              int *v,
+                                              int *dilation_h,
+                                              int *dilation_w,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLength,
+                                              const int *padA,
+                                              const int *filterStrideA,
+                                              const int *dilationA,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+/*
+ Writes `arrayLengthRequested` values to each array, 0 to 6; 0 where there are fewer.
+ */
+cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLengthRequested,
+                                              int *arrayLength,
+                                              int *padA,
+                                              int *strideA,
+                                              int *dilationA,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+/*
+ Where the shapes do not go together, the results are 0; where the filter does not fit, from that dimension on.
+ */
+cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int *n,
+                                                    int *c,
+                                                    int *h,
+                                                    int *w);
+
+/*
+ Writes the first `nbDims` dimensions of the output. Where the filter does not fit, only those before.
+ */
+cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int nbDims,
+                                                    int *tensorOuputDimA);
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                   cudnnTensorDescriptor_t xDesc,
+                                                   cudnnFilterDescriptor_t wDesc,
+                                                   cudnnConvolutionDescriptor_t convDesc,
+                                                   cudnnTensorDescriptor_t yDesc,
+                                                   int requestedAlgoCount,
+                                                   int *returnedAlgoCount,
+                                                   cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     const void *x,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     const void *w,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     void *y,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults,
+                                                     void *workSpace,
+                                                     size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
+                                                      cudnnTensorDescriptor_t xDesc,
+                                                      cudnnFilterDescriptor_t wDesc,
+                                                      cudnnConvolutionDescriptor_t convDesc,
+                                                      cudnnTensorDescriptor_t yDesc,
+                                                      cudnnConvolutionFwdAlgo_t algo,
+                                                      size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      cudnnFilterDescriptor_t wDesc,
+                                      const void *w,
+                                      cudnnConvolutionDescriptor_t convDesc,
+                                      cudnnConvolutionFwdAlgo_t algo,
+                                      void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      void *y);
+
+/*
+ `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
+ `z` may be `y` itself. In half, the sum before the bias is rounded once on its way.
+ */
+cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
+                                                    const void *alpha1,
+                                                    cudnnTensorDescriptor_t xDesc,
+                                                    const void *x,
+                                                    cudnnFilterDescriptor_t wDesc,
+                                                    const void *w,
+                                                    cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnConvolutionFwdAlgo_t algo,
+                                                    void *workSpace,
+                                                    size_t workSpaceSizeInBytes,
+                                                    const void *alpha2,
+                                                    cudnnTensorDescriptor_t zDesc,
+                                                    const void *z,
+                                                    cudnnTensorDescriptor_t biasDesc,
+                                                    const void *bias,
+                                                    cudnnActivationDescriptor_t activationDesc,
+                                                    cudnnTensorDescriptor_t yDesc,
+                                                    void *y);
+
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
+
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
+
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int k,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *k,
+                                         int *c,
+                                         int *h,
+                                         int *w);
+
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int nbDims,
+                                         const int *filterDimA);
+
+/*
+ Writes `nbDimsRequested` dimensions, 1 to 8; 0 where there are fewer.
+ */
+cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *nbDims,
+                                         int *filterDimA);
+
+cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc, size_t *size);
+
+/*
+ hostdnn's own version, as text that lives as long as the library. The real cuDNN has no such function: it tells them apart.
+ */
+const char *hostdnnGetVersion(void);
+
+/*
+ Replaces the faults that are armed (grammar: hostdnn/src/fault.rs); counting starts anew. Null or "" disarms.
+ CUDNN_STATUS_BAD_PARAM if the text is not understood; then nothing changes.
+ */
+cudnnStatus_t hostdnnFail(const char *faults);
+
+size_t cudnnGetVersion(void);
+
+/*
+ 0: no CUDA runtime is linked.
+ */
+size_t cudnnGetCudartVersion(void);
+
+/*
+ 0: no GPU architecture is supported.
+ */
+size_t cudnnGetMaxDeviceVersion(void);
+
+/*
+ `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
+ */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
+
+/*
+ The enumerator's name; text that lives as long as the library.
+ */
+const char *cudnnGetErrorString(cudnnStatus_t status);
+
+/*
+ The function that last failed on this thread and the check that failed, at most `max_size` bytes with the final 0.
+ Empty if nothing failed since the last time.
+ */
+void cudnnGetLastErrorString(char *message,
+                             size_t max_size);
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
+
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t wDesc,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t dxDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                        cudnnFilterDescriptor_t wDesc,
+                                                        cudnnTensorDescriptor_t dyDesc,
+                                                        cudnnConvolutionDescriptor_t convDesc,
+                                                        cudnnTensorDescriptor_t dxDesc,
+                                                        int requestedAlgoCount,
+                                                        int *returnedAlgoCount,
+                                                        cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t wDesc,
+                                                          const void *w,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          const void *dy,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t dxDesc,
+                                                          void *dx,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults,
+                                                          void *workSpace,
+                                                          size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
+                                                           cudnnFilterDescriptor_t wDesc,
+                                                           cudnnTensorDescriptor_t dyDesc,
+                                                           cudnnConvolutionDescriptor_t convDesc,
+                                                           cudnnTensorDescriptor_t dxDesc,
+                                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                                           size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnFilterDescriptor_t wDesc,
+                                           const void *w,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnConvolutionDescriptor_t convDesc,
+                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                           void *workSpace,
+                                           size_t workSpaceSizeInBytes,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            cudnnTensorDescriptor_t dyDesc,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t dwDesc,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                          cudnnTensorDescriptor_t xDesc,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnFilterDescriptor_t dwDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            const void *x,
+                                                            cudnnTensorDescriptor_t dyDesc,
+                                                            const void *dy,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t dwDesc,
+                                                            void *dw,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults,
+                                                            void *workSpace,
+                                                            size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
+                                                             cudnnTensorDescriptor_t xDesc,
+                                                             cudnnTensorDescriptor_t dyDesc,
+                                                             cudnnConvolutionDescriptor_t convDesc,
+                                                             cudnnFilterDescriptor_t dwDesc,
+                                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                                             size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
+                                             const void *alpha,
+                                             cudnnTensorDescriptor_t xDesc,
+                                             const void *x,
+                                             cudnnTensorDescriptor_t dyDesc,
+                                             const void *dy,
+                                             cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                             void *workSpace,
+                                             size_t workSpaceSizeInBytes,
+                                             const void *beta,
+                                             cudnnFilterDescriptor_t dwDesc,
+                                             void *dw);
+
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
+
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convDesc);
+
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t mathType);
+
+cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t *mathType);
+
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int groupCount);
+
+cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int *groupCount);
+
+cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t reorderType);
+
+cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t *reorderType);
+
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int pad_h,
+                                              int pad_w,
+                                              int u,
+                                              int v,
+                                              int dilation_h,
+                                              int dilation_w,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int *pad_h,
+                                              int *pad_w,
+                                              int *u,
+                                              int *v,
+                                              int *dilation_h,
+                                              int *dilation_w,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLength,
+                                              const int *padA,
+                                              const int *filterStrideA,
+                                              const int *dilationA,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+/*
+ Writes `arrayLengthRequested` values to each array, 0 to 6; 0 where there are fewer.
+ */
+cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLengthRequested,
+                                              int *arrayLength,
+                                              int *padA,
+                                              int *strideA,
+                                              int *dilationA,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+/*
+ Where the shapes do not go together, the results are 0; where the filter does not fit, from that dimension on.
+ */
+cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int *n,
+                                                    int *c,
+                                                    int *h,
+                                                    int *w);
+
+/*
+ Writes the first `nbDims` dimensions of the output. Where the filter does not fit, only those before.
+ */
+cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int nbDims,
+                                                    int *tensorOuputDimA);
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                   cudnnTensorDescriptor_t xDesc,
+                                                   cudnnFilterDescriptor_t wDesc,
+                                                   cudnnConvolutionDescriptor_t convDesc,
+                                                   cudnnTensorDescriptor_t yDesc,
+                                                   int requestedAlgoCount,
+                                                   int *returnedAlgoCount,
+                                                   cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     const void *x,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     const void *w,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     void *y,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults,
+                                                     void *workSpace,
+                                                     size_t workSpaceSizeInBytes);
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
+                                                      cudnnTensorDescriptor_t xDesc,
+                                                      cudnnFilterDescriptor_t wDesc,
+                                                      cudnnConvolutionDescriptor_t convDesc,
+                                                      cudnnTensorDescriptor_t yDesc,
+                                                      cudnnConvolutionFwdAlgo_t algo,
+                                                      size_t *sizeInBytes);
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      cudnnFilterDescriptor_t wDesc,
+                                      const void *w,
+                                      cudnnConvolutionDescriptor_t convDesc,
+                                      cudnnConvolutionFwdAlgo_t algo,
+                                      void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      void *y);
+
+/*
+ `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
+ `z` may be `y` itself. In half, the sum before the bias is rounded once on its way.
+ */
+cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
+                                                    const void *alpha1,
+                                                    cudnnTensorDescriptor_t xDesc,
+                                                    const void *x,
+                                                    cudnnFilterDescriptor_t wDesc,
+                                                    const void *w,
+                                                    cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnConvolutionFwdAlgo_t algo,
+                                                    void *workSpace,
+                                                    size_t workSpaceSizeInBytes,
+                                                    const void *alpha2,
+                                                    cudnnTensorDescriptor_t zDesc,
+                                                    const void *z,
+                                                    cudnnTensorDescriptor_t biasDesc,
+                                                    const void *bias,
+                                                    cudnnActivationDescriptor_t activationDesc,
+                                                    cudnnTensorDescriptor_t yDesc,
+                                                    void *y);
+
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
+
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
+
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int k,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *k,
+                                         int *c,
+                                         int *h,
+                                         int *w);
+
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int nbDims,
+                                         const int *filterDimA);
+
+/*
+ Writes `nbDimsRequested` dimensions, 1 to 8; 0 where there are fewer.
+ */
+cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *nbDims,
+                                         int *filterDimA);
+
+cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc, size_t *size);
+
+/*
+ hostdnn's own version, as text that lives as long as the library. The real cuDNN has no such function: it tells them apart.
+ */
+const char *hostdnnGetVersion(void);
+
+/*
+ Replaces the faults that are armed (grammar: hostdnn/src/fault.rs); counting starts anew. Null or "" disarms.
+ CUDNN_STATUS_BAD_PARAM if the text is not understood; then nothing changes.
+ */
+cudnnStatus_t hostdnnFail(const char *faults);
+
+size_t cudnnGetVersion(void);
+
+/*
+ 0: no CUDA runtime is linked.
+ */
+size_t cudnnGetCudartVersion(void);
+
+/*
+ 0: no GPU architecture is supported.
+ */
+size_t cudnnGetMaxDeviceVersion(void);
+
+/*
+ `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
+ */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
+
+/*
+ The enumerator's name; text that lives as long as the library.
+ */
+const char *cudnnGetErrorString(cudnnStatus_t status);
+
+/*
+ The function that last failed on this thread and the check that failed, at most `max_size` bytes with the final 0.
+ Empty if nothing failed since the last time.
+ */
+void cudnnGetLastErrorString(char *message,
+                             size_t max_size);
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
+
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
+
+/*
+ `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
+ */
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
+                             const void *alpha,
+                             cudnnTensorDescriptor_t aDesc,
+                             const void *A,
+                             const void *beta,
+                             cudnnTensorDescriptor_t cDesc,
+                             void *C);
+
+/*
+ `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
+ */
+cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   void *y);
+
+/*
+ Sets all elements to the one at `valuePtr`, which is of the tensor's type.
+ */
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
+                             cudnnTensorDescriptor_t yDesc,
+                             void *y,
+                             const void *valuePtr);
+
+/*
+ Multiplies all elements.
+ */
+cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
+                               cudnnTensorDescriptor_t yDesc,
+                               void *y,
+                               const void *alpha);
+
+/*
+ `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
+ or half and float either way round, computed in float; all double, computed in double; all half, in float or half.
+ SQRT and NOT look at A alone.
+ */
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
+                            cudnnOpTensorDescriptor_t opTensorDesc,
+                            const void *alpha1,
+                            cudnnTensorDescriptor_t aDesc,
+                            const void *A,
+                            const void *alpha2,
+                            cudnnTensorDescriptor_t bDesc,
+                            const void *B,
+                            const void *beta,
+                            cudnnTensorDescriptor_t cDesc,
+                            void *C);
+
+/*
+ `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
+ */
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
+                                     cudnnActivationDescriptor_t activationDesc,
+                                     const void *alpha,
+                                     cudnnTensorDescriptor_t xDesc,
+                                     const void *x,
+                                     const void *beta,
+                                     cudnnTensorDescriptor_t yDesc,
+                                     void *y);
+
+/*
+ `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
+ */
+cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
+                                      cudnnActivationDescriptor_t activationDesc,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      const void *y,
+                                      cudnnTensorDescriptor_t dyDesc,
+                                      const void *dy,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t dxDesc,
+                                      void *dx);
+
+/*
+ `db = alpha·(sum of dy over all but the channels) + beta·db`.
+ */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dbDesc,
+                                           void *db);
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
+
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activationDesc);
+
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t mode,
+                                           cudnnNanPropagation_t reluNanOpt,
+                                           double coef);
+
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t *mode,
+                                           cudnnNanPropagation_t *reluNanOpt,
+                                           double *coef);
+
+cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double swish_beta);
+
+cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double *swish_beta);
+
+cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *opTensorDesc);
+
+cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc);
+
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t opTensorOp,
+                                         cudnnDataType_t opTensorCompType,
+                                         cudnnNanPropagation_t opTensorNanOpt);
+
+cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t *opTensorOp,
+                                         cudnnDataType_t *opTensorCompType,
+                                         cudnnNanPropagation_t *opTensorNanOpt);
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
+
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnTensorFormat_t format,
+                                         cudnnDataType_t dataType,
+                                         int n,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnDataType_t dataType,
+                                           int n,
+                                           int c,
+                                           int h,
+                                           int w,
+                                           int nStride,
+                                           int cStride,
+                                           int hStride,
+                                           int wStride);
+
+cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t *dataType,
+                                         int *n,
+                                         int *c,
+                                         int *h,
+                                         int *w,
+                                         int *nStride,
+                                         int *cStride,
+                                         int *hStride,
+                                         int *wStride);
+
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t dataType,
+                                         int nbDims,
+                                         const int *dimA,
+                                         const int *strideA);
+
+cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnTensorFormat_t format,
+                                           cudnnDataType_t dataType,
+                                           int nbDims,
+                                           const int *dimA);
+
+/*
+ Writes the first `nbDimsRequested` dimensions and strides, or as many as there are.
+ */
+cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         int *nbDims,
+                                         int *dimA,
+                                         int *strideA);
+
+cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
+
+/*
+ `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
+ */
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
+                             const void *alpha,
+                             cudnnTensorDescriptor_t aDesc,
+                             const void *A,
+                             const void *beta,
+                             cudnnTensorDescriptor_t cDesc,
+                             void *C);
+
+/*
+ `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
+ */
+cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   void *y);
+
+/*
+ Sets all elements to the one at `valuePtr`, which is of the tensor's type.
+ */
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
+                             cudnnTensorDescriptor_t yDesc,
+                             void *y,
+                             const void *valuePtr);
+
+/*
+ Multiplies all elements.
+ */
+cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
+                               cudnnTensorDescriptor_t yDesc,
+                               void *y,
+                               const void *alpha);
+
+/*
+ `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
+ or half and float either way round, computed in float; all double, computed in double; all half, in float or half.
+ SQRT and NOT look at A alone.
+ */
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
+                            cudnnOpTensorDescriptor_t opTensorDesc,
+                            const void *alpha1,
+                            cudnnTensorDescriptor_t aDesc,
+                            const void *A,
+                            const void *alpha2,
+                            cudnnTensorDescriptor_t bDesc,
+                            const void *B,
+                            const void *beta,
+                            cudnnTensorDescriptor_t cDesc,
+                            void *C);
+
+/*
+ `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
+ */
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
+                                     cudnnActivationDescriptor_t activationDesc,
+                                     const void *alpha,
+                                     cudnnTensorDescriptor_t xDesc,
+                                     const void *x,
+                                     const void *beta,
+                                     cudnnTensorDescriptor_t yDesc,
+                                     void *y);
+
+/*
+ `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
+ */
+cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
+                                      cudnnActivationDescriptor_t activationDesc,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      const void *y,
+                                      cudnnTensorDescriptor_t dyDesc,
+                                      const void *dy,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t dxDesc,
+                                      void *dx);
+
+/*
+ `db = alpha·(sum of dy over all but the channels) + beta·db`.
+ */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dbDesc,
+                                           void *db);
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
+
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activationDesc);
+
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t mode,
+                                           cudnnNanPropagation_t reluNanOpt,
+                                           double coef);
+
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t *mode,
+                                           cudnnNanPropagation_t *reluNanOpt,
+                                           double *coef);
+
+cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double swish_beta);
+
+cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double *swish_beta);
+
+cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *opTensorDesc);
+
+cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc);
+
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t opTensorOp,
+                                         cudnnDataType_t opTensorCompType,
+                                         cudnnNanPropagation_t opTensorNanOpt);
+
+cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t *opTensorOp,
+                                         cudnnDataType_t *opTensorCompType,
+                                         cudnnNanPropagation_t *opTensorNanOpt);
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
+
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnTensorFormat_t format,
+                                         cudnnDataType_t dataType,
+                                         int n,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnDataType_t dataType,
+                                           int n,
+                                           int c,
+                                           int h,
+                                           int w,
+                                           int nStride,
+                                           int cStride,
+                                           int hStride,
+                                           int wStride);
+
+cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t *dataType,
+                                         int *n,
+                                         int *c,
+                                         int *h,
+                                         int *w,
+                                         int *nStride,
+                                         int *cStride,
+                                         int *hStride,
+                                         int *wStride);
+
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t dataType,
+                                         int nbDims,
+                                         const int *dimA,
+                                         const int *strideA);
+
+cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnTensorFormat_t format,
+                                           cudnnDataType_t dataType,
+                                           int nbDims,
+                                           const int *dimA);
+
+/*
+ Writes the first `nbDimsRequested` dimensions and strides, or as many as there are.
+ */
+cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         int *nbDims,
+                                         int *dimA,
+                                         int *strideA);
+
+cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* CUDNN_H_ */
