@@ -12,14 +12,14 @@
 //! | `tune` | measuring micro-configurations, while the program waits and while it runs |
 //! | `exec` | running a plan |
 //! | [`plan`] | planning, by arithmetic alone |
-//! | `cudnn` | the real cuDNN: loading it, typed calls, descriptors as plain values |
+//! | [`cudnn`] | the real cuDNN: loading it, typed calls, descriptors as plain values |
 //! | `device` | where work runs: a GPU, or the host for hostdnn |
 //! | [`settings`] | every environment variable |
 //!
 //! Arrows go one way: `abi → legacy → tune → exec → plan, cudnn → device`.
 
 pub mod abi;
-mod cudnn;
+pub mod cudnn;
 mod device;
 mod exec;
 mod legacy;
