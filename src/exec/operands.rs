@@ -77,7 +77,7 @@ impl Operands {
     }
 
     /// The operands of the micro-batch that starts at image `first`; the epilogue's z is left as it is.
-    pub fn from_image(&self, kernel: &Kernel, first: usize) -> Self {
+    pub fn starting_at(&self, kernel: &Kernel, first: usize) -> Self {
         let at = |data: *mut c_void, stride: usize| data.wrapping_byte_add(first * stride);
         Self { x: at(self.x, kernel.x.image_stride()), y: at(self.y, kernel.y.image_stride()), ..*self }
     }

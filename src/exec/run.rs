@@ -49,7 +49,7 @@ pub unsafe fn run(
             .map_err(|status| plan.failure(status, operands, first))?;
         for _ in 0..part.count {
             crate::settings::fault_point(if first == 0 { "run" } else { "run-midway" });
-            let mut micro = operands.from_image(&plan.kernel, first);
+            let mut micro = operands.starting_at(&plan.kernel, first);
             if let (Some(epilogue), Some(z)) = (&mut micro.epilogue, &z) {
                 z.place(epilogue, first);
             }

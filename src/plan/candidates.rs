@@ -56,13 +56,13 @@ fn largest<A>(configuration: &Configuration<A>) -> usize {
     configuration.parts().first().map_or(0, |(_, micro)| micro.batch)
 }
 
-/// The candidate with the least workspace among those whose time is within [`TIE`] of the best; of equal workspaces the
-/// fastest, then the first. Works on predicted and on measured times alike: `time` and `workspace` say what a candidate
-/// costs. A candidate whose time is negative, infinite or not a number is passed over.
-pub fn prefer_small<T>(candidates: &[T], time: impl Fn(&T) -> f64, workspace: impl Fn(&T) -> usize) -> Option<&T> {
+/// The candidate with the least `cost` (its workspace, or that and what matters next) among those whose time is within
+/// [`TIE`] of the best; of equal costs the fastest, then the first. Works on predicted and on measured times alike. A
+/// candidate whose time is negative, infinite or not a number is passed over.
+pub fn prefer_small<T, C: Ord>(candidates: &[T], time: impl Fn(&T) -> f64, cost: impl Fn(&T) -> C) -> Option<&T> {
     let timed = || candidates.iter().map(|it| (time(it), it)).filter(|(time, _)| time.is_finite() && *time >= 0.0);
     let best = timed().map(|(time, _)| time).min_by(f64::total_cmp)?;
     let close = timed().filter(|(time, _)| *time <= best * (1.0 + TIE));
-    let least = close.min_by(|(s, a), (t, b)| workspace(a).cmp(&workspace(b)).then(s.total_cmp(t)));
+    let least = close.min_by(|(s, a), (t, b)| cost(a).cmp(&cost(b)).then(s.total_cmp(t)));
     least.map(|(_, candidate)| candidate)
 }

@@ -1,0 +1,265 @@
+/* ucudnn: cuDNN's convolutions in micro-batches. Made by cbindgen from src/abi/ucudnn.rs: do not edit.
+ *
+ * A program needs none of this: it links with -lucudnn instead of -lcudnn, or runs with
+ * LD_PRELOAD=libucudnn.so, and UCUDNN_... variables say what they may. These functions steer single
+ * handles, tell what was planned, and bring back the queries that cuDNN 8 took away.
+ *
+ * Sizes are in bytes. Handles, descriptors and places for results stay the caller's; nothing here
+ * keeps a pointer. Functions that return a status return CUDNN_STATUS_SUCCESS, what their comments
+ * say, or CUDNN_STATUS_BAD_PARAM_NULL_POINTER for a null pointer. They may be called from any thread.
+ */
+
+#ifndef UCUDNN_H_
+#define UCUDNN_H_
+
+#include <cudnn.h>
+#include <stddef.h>
+/* No limit was set. */
+#define UCUDNN_NO_LIMIT ((size_t)-1)
+
+
+/*
+ How workspace limits apply to a handle's convolutions.
+ */
+typedef int ucudnnPolicy_t;
+
+/*
+ Which micro-batch sizes are tried.
+ */
+typedef int ucudnnBatchSizePolicy_t;
+
+/*
+ What the pre-v8 query of a Forward algorithm prefers.
+ */
+typedef int cudnnConvolutionFwdPreference_t;
+
+/*
+ What the pre-v8 query of a BackwardData algorithm prefers.
+ */
+typedef int cudnnConvolutionBwdDataPreference_t;
+
+/*
+ What the pre-v8 query of a BackwardFilter algorithm prefers.
+ */
+typedef int cudnnConvolutionBwdFilterPreference_t;
+
+/*
+ Workspace Reuse: each convolution is planned on its own. The default.
+ */
+#define UCUDNN_POLICY_WR 0
+
+/*
+ Every call goes through to cuDNN unchanged.
+ */
+#define UCUDNN_POLICY_OFF 2
+
+/*
+ 1, 2, 4, ... and the mini-batch itself. The default.
+ */
+#define UCUDNN_BATCH_SIZE_POWER_OF_TWO 0
+
+/*
+ Every size up to the mini-batch.
+ */
+#define UCUDNN_BATCH_SIZE_ALL 1
+
+/*
+ The mini-batch alone: algorithms are chosen, nothing is divided.
+ */
+#define UCUDNN_BATCH_SIZE_UNDIVIDED 2
+
+/*
+ An algorithm that needs no workspace.
+ */
+#define CUDNN_CONVOLUTION_FWD_NO_WORKSPACE 0
+
+/*
+ The fastest algorithm, whatever workspace it needs.
+ */
+#define CUDNN_CONVOLUTION_FWD_PREFER_FASTEST 1
+
+/*
+ The fastest algorithm within the limit given.
+ */
+#define CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT 2
+
+/*
+ An algorithm that needs no workspace.
+ */
+#define CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE 0
+
+/*
+ The fastest algorithm, whatever workspace it needs.
+ */
+#define CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST 1
+
+/*
+ The fastest algorithm within the limit given.
+ */
+#define CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT 2
+
+/*
+ An algorithm that needs no workspace.
+ */
+#define CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE 0
+
+/*
+ The fastest algorithm, whatever workspace it needs.
+ */
+#define CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST 1
+
+/*
+ The fastest algorithm within the limit given.
+ */
+#define CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT 2
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ The version of this library: major * 10000 + minor * 100 + patch.
+ */
+size_t ucudnnGetVersion(void);
+
+/*
+ Sets how workspace limits apply to a handle's convolutions. What was reported to the program
+ before stays true.
+
+ CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or the handle is null; nothing is
+ changed.
+ */
+cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle, ucudnnPolicy_t policy);
+
+/*
+ The policy in force for a handle: its own, or that of UCUDNN_POLICY.
+ */
+cudnnStatus_t ucudnnGetPolicy(cudnnHandle_t handle, ucudnnPolicy_t *policy);
+
+/*
+ Sets which micro-batch sizes are tried for a handle's convolutions.
+
+ CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnBatchSizePolicy_t, or the handle is null;
+ nothing is changed.
+ */
+cudnnStatus_t ucudnnSetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t policy);
+
+/*
+ The batch-size policy in force for a handle: its own, or that of UCUDNN_BATCH_SIZE_POLICY.
+ */
+cudnnStatus_t ucudnnGetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t *policy);
+
+/*
+ Sets the most workspace, in bytes, that any convolution of the handle may use: the least of this
+ and the program's own limit holds. UCUDNN_NO_LIMIT takes it away.
+ */
+cudnnStatus_t ucudnnSetWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The limit in force for a handle, in bytes: its own, or that of UCUDNN_WORKSPACE_LIMIT;
+ UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
+
+/*
+ Sets the most workspace, in bytes, of a convolution for which the program gives no limit.
+ UCUDNN_NO_LIMIT takes it away: then it is what cuDNN's own choice would take.
+ */
+cudnnStatus_t ucudnnSetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The default limit in force for a handle, in bytes: its own, or that of
+ UCUDNN_DEFAULT_WORKSPACE_LIMIT; UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
+
+/*
+ Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
+ the division, its workspace in bytes and its predicted time in milliseconds.
+
+ Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+ if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+ CUDNN_STATUS_NOT_SUPPORTED: no plan stands behind the algorithm; cuDNN runs it as asked.
+ */
+cudnnStatus_t ucudnnGetConvolutionForwardPlanDescription(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnFilterDescriptor_t wDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnTensorDescriptor_t yDesc,
+                                                         cudnnConvolutionFwdAlgo_t algo,
+                                                         char *text,
+                                                         size_t textSizeInBytes,
+                                                         size_t *neededSizeInBytes);
+
+/*
+ As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
+ */
+cudnnStatus_t ucudnnGetConvolutionBackwardDataPlanDescription(cudnnHandle_t handle,
+                                                              cudnnFilterDescriptor_t wDesc,
+                                                              cudnnTensorDescriptor_t dyDesc,
+                                                              cudnnConvolutionDescriptor_t convDesc,
+                                                              cudnnTensorDescriptor_t dxDesc,
+                                                              cudnnConvolutionBwdDataAlgo_t algo,
+                                                              char *text,
+                                                              size_t textSizeInBytes,
+                                                              size_t *neededSizeInBytes);
+
+/*
+ As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
+ */
+cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t handle,
+                                                                cudnnTensorDescriptor_t xDesc,
+                                                                cudnnTensorDescriptor_t dyDesc,
+                                                                cudnnConvolutionDescriptor_t convDesc,
+                                                                cudnnFilterDescriptor_t dwDesc,
+                                                                cudnnConvolutionBwdFilterAlgo_t algo,
+                                                                char *text,
+                                                                size_t textSizeInBytes,
+                                                                size_t *neededSizeInBytes);
+
+/*
+ As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
+ memoryLimitInBytes if the preference says so. Then cudnnGetConvolutionForwardWorkspaceSize gives
+ the workspace.
+
+ CUDNN_STATUS_BAD_PARAM: an unknown preference, or null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+ runs within the limit.
+ */
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                  cudnnTensorDescriptor_t xDesc,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  cudnnConvolutionDescriptor_t convDesc,
+                                                  cudnnTensorDescriptor_t yDesc,
+                                                  cudnnConvolutionFwdPreference_t preference,
+                                                  size_t memoryLimitInBytes,
+                                                  cudnnConvolutionFwdAlgo_t *algo);
+
+/*
+ As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
+ */
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                       cudnnFilterDescriptor_t wDesc,
+                                                       cudnnTensorDescriptor_t dyDesc,
+                                                       cudnnConvolutionDescriptor_t convDesc,
+                                                       cudnnTensorDescriptor_t dxDesc,
+                                                       cudnnConvolutionBwdDataPreference_t preference,
+                                                       size_t memoryLimitInBytes,
+                                                       cudnnConvolutionBwdDataAlgo_t *algo);
+
+/*
+ As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
+ */
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnFilterDescriptor_t dwDesc,
+                                                         cudnnConvolutionBwdFilterPreference_t preference,
+                                                         size_t memoryLimitInBytes,
+                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* UCUDNN_H_ */

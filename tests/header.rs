@@ -1,0 +1,20 @@
+//! `include/ucudnn.h` is what its source says.
+
+use std::path::Path;
+
+#[test]
+fn the_header_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let builder = cbindgen::Builder::new().with_config(config).with_src(root.join("src/abi/ucudnn.rs"));
+    let mut made = Vec::new();
+    builder.generate().unwrap().write(&mut made);
+    let made = String::from_utf8(made).unwrap();
+    let path = root.join("include/ucudnn.h");
+    if std::env::var_os("UCUDNN_UPDATE_HEADERS").is_some() {
+        std::fs::write(&path, made).unwrap();
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == made, "{} is out of date: run `make header`", path.display());
+}
