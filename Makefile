@@ -1,7 +1,10 @@
 # A thin front over cargo. `make` alone says what there is.
 
 SHELL     := /bin/bash
-CC        ?= gcc
+# Make's own default is cc.
+ifeq ($(origin CC),default)
+CC        := gcc
+endif
 PYTHON    ?= python3
 CARGO     ?= cargo
 TARGET    := $(or $(CARGO_TARGET_DIR),target)
