@@ -32,9 +32,14 @@ pub fn install(directory: &Path) {
     }
 }
 
-/// Builds `tests/c/{name}.c` as a program that knows cuDNN alone.
+/// Builds `tests/c/{name}.c` as a program that knows cuDNN alone, in a folder of that name.
 pub fn compile(name: &str) -> PathBuf {
-    let directory = scratch(name);
+    compile_in(name, name)
+}
+
+/// Builds `tests/c/{name}.c` in a folder of its own.
+pub fn compile_in(name: &str, folder: &str) -> PathBuf {
+    let directory = scratch(folder);
     install(&directory);
     let program = directory.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
