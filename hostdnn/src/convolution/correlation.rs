@@ -185,13 +185,13 @@ impl<S: Storage> Operands<S> {
 }
 
 impl<S: Storage> Correlation<S> {
-    /// Forward or backward data, by the problem's direction.
+    /// Backward data for that direction; else forward, which for backward filter names the tensors' roles alone.
     pub fn new(p: &Problem, operands: &Operands<S>) -> Self {
         let (channels, maps) = (p.in_channels / p.groups, p.out_channels / p.groups);
         let [k, c, d, h, w] = p.w_strides;
         let x = Tensor::new(operands.x, p.x_strides);
         let y = Tensor::new(operands.y, p.y_strides);
-        let forward = p.direction == Direction::Forward;
+        let forward = p.direction != Direction::BackwardData;
         let (row, reduce) = if forward { (k, c) } else { (c, k) };
         Self {
             batch: p.batch,

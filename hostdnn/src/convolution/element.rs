@@ -10,17 +10,26 @@ use std::slice;
 /// A number that convolutions are computed in: `f32` or `f64`. All bytes zero is the number 0.
 pub trait Real: FftNum + Default {
     fn of(value: f64) -> Self;
+    fn single(self) -> f32;
 }
 
 impl Real for f32 {
     fn of(value: f64) -> Self {
         value as f32
     }
+
+    fn single(self) -> f32 {
+        self
+    }
 }
 
 impl Real for f64 {
     fn of(value: f64) -> Self {
         value
+    }
+
+    fn single(self) -> f32 {
+        self as f32
     }
 }
 
@@ -30,6 +39,9 @@ pub trait Storage: Copy + Send + Sync + 'static {
 
     fn load(self) -> Self::Real;
     fn store(value: Self::Real) -> Self;
+
+    fn to_single(self) -> f32;
+    fn from_single(value: f32) -> Self;
 
     /// The tensor's memory seen as computing numbers, where the two types are one.
     fn as_real(pointer: *mut Self) -> Option<*mut Self::Real>;
@@ -52,6 +64,14 @@ macro_rules! stored_as_computed {
 
             fn store(value: $real) -> Self {
                 value
+            }
+
+            fn to_single(self) -> f32 {
+                self as f32
+            }
+
+            fn from_single(value: f32) -> Self {
+                value.into()
             }
 
             fn as_real(pointer: *mut Self) -> Option<*mut $real> {
@@ -101,6 +121,14 @@ impl Storage for f16 {
     }
 
     fn store(value: f32) -> Self {
+        f16::from_f32(value)
+    }
+
+    fn to_single(self) -> f32 {
+        self.to_f32()
+    }
+
+    fn from_single(value: f32) -> Self {
         f16::from_f32(value)
     }
 

@@ -1,12 +1,13 @@
 //! From an algorithm's name to what computes it.
 
 use super::columns::Columns;
-use super::correlation::{Axis, Correlation, Operands, phases};
+use super::correlation::{Axis, Correlation, Operands, forward_axes, phases};
 use super::element::Storage;
 use super::filter_gradient::FilterGradient;
 use super::gather;
 use super::memory::{Parts, parts_size};
 use super::scatter::Scatter;
+use super::winograd::{fused::Fused, gradient::Gradient, nonfused::Nonfused};
 use super::{Algorithm, Direction, Problem, Unsupported};
 
 /// An algorithm made ready for a problem.
@@ -18,6 +19,9 @@ pub enum Method<S: Storage> {
     FilterGradient(FilterGradient<S>),
     FilterGradientUnordered(FilterGradient<S>),
     FilterGradientGemm(FilterGradient<S>),
+    Winograd(Fused<S>),
+    WinogradNonfused(Nonfused<S>),
+    WinogradGradient(Gradient<S>),
 }
 
 impl<S: Storage> Method<S> {
@@ -26,6 +30,8 @@ impl<S: Storage> Method<S> {
         let correlation = || Correlation::new(p, operands);
         let gradient = || FilterGradient::new(p, operands);
         let all_phases = || phases(p);
+        // Transforms need stride 1.
+        let only_phase = || if p.stride == [1; 3] { Ok(phases(p)[0]) } else { Err(Unsupported) };
         Ok(match (p.direction, algorithm) {
             (Direction::Forward, ImplicitGemm) => Self::ImplicitGemm(correlation(), all_phases()),
             (Direction::Forward, ImplicitPrecompGemm) => Self::ImplicitPrecompGemm(correlation(), all_phases()[0]),
@@ -38,6 +44,15 @@ impl<S: Storage> Method<S> {
             (Direction::BackwardFilter, Algo0) => Self::FilterGradientUnordered(gradient()),
             (Direction::BackwardFilter, Algo1) => Self::FilterGradient(gradient()),
             (Direction::BackwardFilter, Algo3) => Self::FilterGradientGemm(gradient()),
+            (Direction::BackwardFilter, WinogradNonfused) => {
+                Self::WinogradGradient(Gradient::new(correlation(), forward_axes(p)).ok_or(Unsupported)?)
+            }
+            (_, WinogradNonfused) => {
+                Self::WinogradNonfused(Nonfused::new(correlation(), only_phase()?).ok_or(Unsupported)?)
+            }
+            (Direction::Forward | Direction::BackwardData, Winograd) => {
+                Self::Winograd(Fused::new(correlation(), only_phase()?).ok_or(Unsupported)?)
+            }
             _ => return Err(Unsupported),
         })
     }
@@ -52,6 +67,9 @@ impl<S: Storage> Method<S> {
             Self::ImplicitPrecompGemm(_, axes) => parts_size(&[lines_bytes(axes)]),
             Self::Gemm(job, axes) => gather::explicit_size(job, *axes),
             Self::FilterGradientGemm(job) => job.explicit_size(),
+            Self::Winograd(job) => job.workspace_size(),
+            Self::WinogradNonfused(job) => job.workspace_size(),
+            Self::WinogradGradient(job) => job.workspace_size(),
         }
     }
 
@@ -71,6 +89,9 @@ impl<S: Storage> Method<S> {
                 Self::FilterGradient(job) => job.implicit(),
                 Self::FilterGradientUnordered(job) => job.implicit_unordered(),
                 Self::FilterGradientGemm(job) => job.explicit(workspace),
+                Self::Winograd(job) => job.run(workspace),
+                Self::WinogradNonfused(job) => job.run(workspace),
+                Self::WinogradGradient(job) => job.run(workspace),
             }
         }
     }

@@ -19,6 +19,7 @@ mod scatter;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
 pub use algorithm::Algorithm;
 
