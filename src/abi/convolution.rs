@@ -176,7 +176,7 @@ macro_rules! queries {
             }
             guarded(
                 // SAFETY: as above.
-                || match unsafe { answer::promised_workspace(handle, &descriptors, algorithm) } {
+                || match unsafe { answer::told_workspace(&descriptors, algorithm) } {
                     Some(promised) => {
                         // SAFETY: not null, and the program's.
                         unsafe { *size = promised };

@@ -212,10 +212,11 @@ unsafe fn describe(
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
             // SAFETY: the caller's descriptors.
-            let Some(promise) = (unsafe { answer::promise(handle, &descriptors, algorithm) }) else {
+            let promise = unsafe { answer::told_promise(&descriptors, algorithm) };
+            let Some((memory, plan)) = promise.and_then(|p| Some((p.entry.memory, p.plan?))) else {
                 return CUDNN_STATUS_NOT_SUPPORTED;
             };
-            let description = report::describe(&promise.plan, promise.entry.memory);
+            let description = report::describe(&plan, memory);
             // SAFETY: not null; no more than `size` bytes are written.
             unsafe {
                 needed.write(description.len() + 1);

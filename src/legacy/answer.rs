@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use cudnn_abi::*;
 
-use super::book::{self, Page, Promise};
+use super::book::{self, Page, Promise, Question};
 use super::execute::EXECUTED;
-use super::policies::{self, Policies};
+use super::policies;
 use super::report::{self, Chosen};
 use crate::cudnn::algorithm::Class;
 use crate::cudnn::calls;
@@ -79,103 +79,121 @@ pub unsafe fn algorithms(
         return Ok(results);
     };
     let limit = asked.unwrap_or(own.memory);
-    let chosen = *results.iter().find(|r| r.status == CUDNN_STATUS_SUCCESS && r.memory <= limit).unwrap_or(own);
-
-    let page = book::page(Device::current(), policies.batch_size_policy, &kernel);
-    let question = Question { handle, descriptors, kernel, policies, asked, limit, chosen };
+    let fits = |r: &&AlgoPerf| r.status == CUDNN_STATUS_SUCCESS && r.memory <= limit;
+    let fitting = results.iter().find(fits).copied();
+    let question = Question { asked, limit, sizes: policies.batch_size_policy };
+    let asking = Asking { handle, descriptors, kernel, question, own: *own, fitting };
     // SAFETY: as ours.
-    Ok(match unsafe { question.promise(&page, &query) } {
-        Some(promise) => with_promise(results, &promise, &chosen),
-        None => within(results, asked),
-    })
+    let promise = unsafe { asking.answer(&query) };
+    Ok(answered(results, promise.as_ref(), asked))
 }
 
-/// The results with those first that fit into the limit: cuDNN's order otherwise.
-fn within(mut results: Vec<AlgoPerf>, limit: Option<usize>) -> Vec<AlgoPerf> {
+/// The promise first, in place of cuDNN's result of its id; then cuDNN's order, but what exceeds a
+/// given limit comes last.
+fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option<usize>) -> Vec<AlgoPerf> {
+    let ran = |result: &AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     if let Some(limit) = limit {
-        results.sort_by_key(|result| result.status == CUDNN_STATUS_SUCCESS && result.memory > limit);
+        results.sort_by_key(|result| ran(result) && result.memory > limit);
+    }
+    if let Some(Promise { entry, .. }) = promise {
+        results.retain(|result| !ran(result) || result.algo != entry.algo);
+        results.insert(0, *entry);
     }
     results
 }
 
-/// The promise first, in place of cuDNN's result of its id.
-fn with_promise(mut results: Vec<AlgoPerf>, promise: &Promise, chosen: &AlgoPerf) -> Vec<AlgoPerf> {
-    results.retain(|result| result.algo != promise.entry.algo || result.status != CUDNN_STATUS_SUCCESS);
-    results.insert(0, AlgoPerf { reserved: chosen.reserved, ..promise.entry });
-    within_from(results, promise)
-}
-
-/// With a given limit, what exceeds it comes last.
-fn within_from(mut results: Vec<AlgoPerf>, promise: &Promise) -> Vec<AlgoPerf> {
-    let rest = within(results.split_off(1), promise.asked);
-    results.extend(rest);
-    results
-}
-
 /// A query about a kernel that we may plan.
-struct Question<'a> {
+struct Asking<'a> {
     handle: cudnnHandle_t,
     descriptors: &'a Descriptors,
     kernel: Kernel,
-    policies: Policies,
-    asked: Option<usize>,
-    limit: usize,
-    /// What the program would take without us.
-    chosen: AlgoPerf,
+    question: Question,
+    /// cuDNN's own first result.
+    own: AlgoPerf,
+    /// cuDNN's first result within the limit: what the program would take without us.
+    fitting: Option<AlgoPerf>,
 }
 
-impl Question<'_> {
-    /// The promise that answers it: one made before, or a new one if there is time to tune. `None`
-    /// if cuDNN's own results shall do.
+impl Asking<'_> {
+    /// The promise to answer with: one made before, or a new one. `None` if cuDNN's own results shall
+    /// do.
     ///
     /// # Safety
     /// As for [`algorithms`].
-    unsafe fn promise(&self, page: &Arc<Page>, query: &Query) -> Option<Promise> {
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: the program's handle.
-        if unsafe { calls::cudnnGetStream(self.handle, &mut stream) } != CUDNN_STATUS_SUCCESS {
-            return None;
-        }
-        let known = {
-            let mut state = page.state.lock();
-            while state.busy {
-                page.tuned.wait(&mut state);
-            }
-            let same = |p: &&Promise| (p.asked, p.limit) == (self.asked, self.limit);
-            if let Some(promise) = state.promises.iter().find(same) {
-                return Some(promise.clone());
-            }
-            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
-            // must have come back: one that never does is not worth stalling for.
-            let waits = state.executions > 0 || !EXECUTED.load(Ordering::Relaxed);
-            if !waits || Device::current().is_capturing(stream) {
-                return None;
-            }
-            state.busy = true;
-            state.measured.clone()
-        };
-        let busy = Busy(page);
+    unsafe fn answer(&self, query: &Query) -> Option<Promise> {
+        let page = book::page(Device::current(), &self.kernel);
         // SAFETY: as ours.
-        let found = unsafe { self.tune(query, stream, known) };
-        let promise = found.and_then(|search| {
-            let promise = self.make(&search);
-            let mut state = page.state.lock();
-            state.learn(search.measured());
-            if let Some(promise) = &promise {
-                state.promised(promise.clone());
-            }
-            promise
-        });
-        drop(busy);
+        let promise = unsafe { self.promise(&page, query) };
+        page.state.lock().tell(promise.as_ref());
         if let Some(promise) = &promise
             && promise.entry.mathType != self.kernel.math_type
         {
             // Programs set the math type that a result names before they use it.
             let kernel = Kernel { math_type: promise.entry.mathType, ..self.kernel };
-            let page = book::page(Device::current(), self.policies.batch_size_policy, &kernel);
-            page.state.lock().promised(promise.clone());
+            book::page(Device::current(), &kernel).state.lock().tell(Some(promise));
         }
         promise
+    }
+
+    /// # Safety
+    /// As for [`algorithms`].
+    unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the program's handle.
+        if unsafe { calls::cudnnGetStream(self.handle, &mut stream) } != CUDNN_STATUS_SUCCESS {
+            return None;
+        }
+        let capturing = Device::current().is_capturing(stream);
+        let known = {
+            let mut state = page.state.lock();
+            while state.busy {
+                page.tuned.wait(&mut state);
+            }
+            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
+            // must have come back: one that never does is not worth stalling for.
+            let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            match state.answer(self.question) {
+                Some(made) if made.plan.is_some() || !waits => return Some(made.clone()),
+                _ => {}
+            }
+            if waits {
+                state.busy = true;
+                Some(state.measured.clone())
+            } else {
+                None
+            }
+        };
+        let Some(known) = known else {
+            // SAFETY: as ours.
+            return unsafe { self.reserve() };
+        };
+        let _busy = Busy(page);
+        // SAFETY: as ours.
+        let search = unsafe { self.tune(query, stream, known) }?;
+        page.state.lock().learn(search.measured());
+        self.make(&search)
+    }
+
+    /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
+    /// that fit in micro-batches. The plan is found while the program runs; until then what fits
+    /// undivided runs. `None` if there are none, or nobody gave a limit.
+    ///
+    /// # Safety
+    /// As for [`algorithms`].
+    unsafe fn reserve(&self) -> Option<Promise> {
+        let Self { handle, descriptors, kernel, question, own, .. } = self;
+        let ready = self.fitting.filter(|fitting| question.asked.is_some() && fitting.algo != own.algo)?;
+        // SAFETY: as ours.
+        let offered = unsafe { descriptors.get_algorithms(*handle) }.ok()?;
+        let better = offered.iter().position(|result| result.algo == ready.algo).unwrap_or(offered.len());
+        let class = Class::of(&ready, settings::get().numerics);
+        let sizes = candidates::sizes(kernel, question.sizes, Device::current());
+        // SAFETY: the program's handle.
+        let candidates =
+            unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, question.limit, &sizes) };
+        let memory = candidates.iter().map(|candidate| candidate.workspace).max()?.max(ready.memory);
+        let entry = AlgoPerf { memory, ..ready };
+        Some(Promise { question: *question, entry, ready: ready.algo, plan: None, broken: [false; 2] })
     }
 
     /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
@@ -188,19 +206,20 @@ impl Question<'_> {
         stream: Stream,
         known: Vec<crate::plan::MicroConfiguration<crate::cudnn::algorithm::Algorithm>>,
     ) -> Option<Search> {
-        let Self { handle, kernel, limit, .. } = self;
+        let Self { handle, kernel, question, .. } = self;
+        let limit = question.limit;
         settings::fault_point("tune");
         let (settings, device) = (settings::get(), Device::current());
-        let class = Class::of(&self.chosen, settings.numerics);
-        let sizes = candidates::sizes(kernel, self.policies.batch_size_policy, device);
+        let class = Class::of(&self.fitting.unwrap_or(self.own), settings.numerics);
+        let sizes = candidates::sizes(kernel, question.sizes, device);
         // Find's results leave out what does not fit undivided; these do not.
         // SAFETY: as ours.
         let offered = unsafe { self.descriptors.get_algorithms(*handle) }.ok()?;
         // SAFETY: the program's handle.
-        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, *limit, &sizes) };
+        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, limit, &sizes) };
         let workspace = candidates.iter().map(|c| c.workspace).max()?;
         let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
-        let mut search = Search::new(kernel.batch(), *limit, candidates, known);
+        let mut search = Search::new(kernel.batch(), limit, candidates, known);
         let budget = Duration::from_secs_f64(settings.tune_seconds);
 
         let own;
@@ -239,13 +258,13 @@ impl Question<'_> {
         let plan = Arc::new(Plan::new(&self.kernel, configuration).ok()?);
         let ready = search.fastest_whole(plan.workspace()).or_else(|| search.smallest_whole())?;
         let memory = plan.workspace().max(ready.workspace);
-        let id = match (undivided, self.asked) {
+        let Question { asked, limit, .. } = self.question;
+        let id = match (undivided, asked) {
             (true, _) => plan.main_algorithm().id,
             (false, Some(_)) => ready.algorithm.id,
-            (false, None) => self.chosen.algo,
+            (false, None) => self.own.algo,
         };
-        let chosen = Chosen { event: "asked", limit: self.limit, plan: &plan, time, undivided: search.undivided() };
-        report::chosen(&chosen);
+        report::chosen(&Chosen { event: "asked", limit, plan: &plan, time, undivided: search.undivided() });
         let entry = AlgoPerf {
             algo: id,
             status: CUDNN_STATUS_SUCCESS,
@@ -253,10 +272,10 @@ impl Question<'_> {
             memory,
             determinism: if plan.is_deterministic() { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
             mathType: plan.math_type(),
-            reserved: [0; 3],
+            reserved: self.own.reserved,
         };
-        let (asked, limit, ready) = (self.asked, self.limit, ready.algorithm.id);
-        Some(Promise { asked, limit, entry, ready, plan, broken: [false; 2] })
+        let ready = ready.algorithm.id;
+        Some(Promise { question: self.question, entry, ready, plan: Some(plan), broken: [false; 2] })
     }
 }
 
@@ -270,28 +289,45 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// The workspace that was promised with an algorithm id, in bytes; `None` if none was.
+/// The workspace that the program was told for an algorithm id, in bytes; `None` if that is cuDNN's own.
 ///
 /// # Safety
 /// The descriptors are null or cuDNN's.
-pub unsafe fn promised_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+pub unsafe fn told_workspace(descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
     // SAFETY: as ours.
-    let promise = unsafe { promise(handle, descriptors, id) }?;
-    Some(promise.entry.memory)
+    let page = unsafe { known_page(descriptors) }?;
+    page.state.lock().told(id)
 }
 
-/// What was promised with an algorithm id.
+/// What the newest answer promised with an algorithm id.
 ///
 /// # Safety
 /// The descriptors are null or cuDNN's.
-pub unsafe fn promise(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<Promise> {
+pub unsafe fn told_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
+    // SAFETY: as ours.
+    let page = unsafe { known_page(descriptors) }?;
+    let state = page.state.lock();
+    state.promise(id, state.told(id)?).cloned()
+}
+
+/// What a call by an algorithm id with `workspace` bytes relies on.
+///
+/// # Safety
+/// The descriptors are null or cuDNN's.
+pub unsafe fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) -> Option<Promise> {
+    // SAFETY: as ours.
+    let page = unsafe { known_page(descriptors) }?;
+    let state = page.state.lock();
+    state.promise(id, workspace).cloned()
+}
+
+/// # Safety
+/// The descriptors are null or cuDNN's.
+unsafe fn known_page(descriptors: &Descriptors) -> Option<Arc<Page>> {
     // SAFETY: as ours.
     let kernel = unsafe { Kernel::read(descriptors) }?;
-    let policy = policies::of(handle).batch_size_policy;
-    let page = book::known_page(Device::current(), policy, &kernel)?;
-    let state = page.state.lock();
-    state.promise(id).cloned()
+    book::known_page(Device::current(), &kernel)
 }
 
 /// The pre-v8 query: one algorithm within a limit (`None`: as fast as possible).

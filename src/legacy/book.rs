@@ -15,11 +15,10 @@ use crate::exec::Plan;
 use crate::plan::{BatchSizePolicy, MicroConfiguration};
 use crate::tune::running::Exploration;
 
-/// What plans are kept by: everything that changes them.
+/// What pages are kept by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     device: i32,
-    policy: BatchSizePolicy,
     kernel: Kernel,
 }
 
@@ -49,25 +48,34 @@ pub struct State {
     pub busy: bool,
     /// Times of micro-configurations.
     pub measured: Vec<MicroConfiguration<Algorithm>>,
-    /// What queries were answered; of those with one id, the last.
+    /// What queries were answered.
     pub promises: Vec<Promise>,
-    /// What calls run that no promise covers.
+    /// The workspace that belongs to an algorithm id by the newest answer, where it is not cuDNN's own.
+    pub told: Vec<(c_int, usize)>,
+    /// What calls run that no promise has a plan for.
     pub decisions: Vec<Decision>,
 }
 
-/// A plan that the program was told of as an algorithm id and a workspace size.
+/// What a query asks for: of two such questions about a kernel the second gets the first's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The limit that somebody gave, in bytes.
+    pub asked: Option<usize>,
+    /// The limit in bytes: that, or cuDNN's own choice's workspace.
+    pub limit: usize,
+    pub sizes: BatchSizePolicy,
+}
+
+/// What stands behind an algorithm id and a workspace size that the program was told.
 #[derive(Clone)]
 pub struct Promise {
-    /// The limit that the query had: `None` for cuDNN's own choice's workspace.
-    pub asked: Option<usize>,
-    /// The limit in bytes that the plan was made for.
-    pub limit: usize,
+    pub question: Question,
     /// What the program was told: id, bytes of workspace, time.
     pub entry: AlgoPerf,
     /// The ready configuration: an algorithm that runs undivided in the reported workspace.
     pub ready: c_int,
-    /// What runs.
-    pub plan: Arc<Plan>,
+    /// What runs; `None` if that is still to be found within the reported workspace.
+    pub plan: Option<Arc<Plan>>,
     /// The plan failed once: the ready configuration runs from then on. Plain calls, and fused ones.
     pub broken: [bool; 2],
 }
@@ -79,12 +87,13 @@ pub struct Decision {
 }
 
 /// A call, as far as it decides what runs: the algorithm asked for, the bytes it may use, and whether
-/// it takes no other algorithm.
+/// it takes no other algorithm; and the sizes that may be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub id: c_int,
     pub limit: usize,
     pub only: bool,
+    pub sizes: BatchSizePolicy,
 }
 
 /// How far the decision is.
@@ -96,8 +105,8 @@ pub enum Course {
 }
 
 /// The kernel's page, a new one if it has none.
-pub fn page(device: Device, policy: BatchSizePolicy, kernel: &Kernel) -> Arc<Page> {
-    let key = Key { device: device.ordinal(), policy, kernel: *kernel };
+pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
+    let key = Key { device: device.ordinal(), kernel: *kernel };
     if let Some(page) = BOOK.read().get(&key) {
         return page.clone();
     }
@@ -109,8 +118,8 @@ pub fn page(device: Device, policy: BatchSizePolicy, kernel: &Kernel) -> Arc<Pag
 }
 
 /// The kernel's page, if it has one.
-pub fn known_page(device: Device, policy: BatchSizePolicy, kernel: &Kernel) -> Option<Arc<Page>> {
-    let key = Key { device: device.ordinal(), policy, kernel: *kernel };
+pub fn known_page(device: Device, kernel: &Kernel) -> Option<Arc<Page>> {
+    let key = Key { device: device.ordinal(), kernel: *kernel };
     BOOK.read().get(&key).cloned()
 }
 
@@ -119,15 +128,31 @@ impl State {
         !self.busy && self.measured.is_empty() && self.promises.is_empty() && self.decisions.is_empty()
     }
 
-    /// What the program was told of an algorithm id.
-    pub fn promise(&self, id: c_int) -> Option<&Promise> {
-        self.promises.iter().find(|promise| promise.entry.algo == id)
+    /// The answer that such a question got before.
+    pub fn answer(&self, question: Question) -> Option<&Promise> {
+        self.promises.iter().find(|promise| promise.question == question)
     }
 
-    /// Makes a promise; an older one for the same id is void.
-    pub fn promised(&mut self, promise: Promise) {
-        self.promises.retain(|old| old.entry.algo != promise.entry.algo);
-        self.promises.push(promise);
+    /// The promise that a call by `id` with `workspace` bytes relies on: of those that it has room
+    /// for, the one that was told to need the most.
+    pub fn promise(&self, id: c_int, workspace: usize) -> Option<&Promise> {
+        let made = self.promises.iter().filter(|p| p.entry.algo == id && p.entry.memory <= workspace);
+        made.max_by_key(|promise| promise.entry.memory)
+    }
+
+    /// The program is answered with a promise, or with cuDNN's own results.
+    pub fn tell(&mut self, promise: Option<&Promise>) {
+        self.told.clear();
+        if let Some(promise) = promise {
+            self.told.push((promise.entry.algo, promise.entry.memory));
+            self.promises.retain(|old| old.question != promise.question);
+            self.promises.push(promise.clone());
+        }
+    }
+
+    /// The workspace that belongs to an id by the newest answer; `None` if that is cuDNN's own.
+    pub fn told(&self, id: c_int) -> Option<usize> {
+        self.told.iter().find(|(told, _)| *told == id).map(|(_, bytes)| *bytes)
     }
 
     /// What such a call runs, if that has been decided.

@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::book::{self, Ask, Course, Decision, Page, State};
-use super::policies::{self, Policies};
+use super::answer;
+use super::book::{self, Ask, Course, Decision, Page};
+use super::policies;
 use super::report::{self, Chosen};
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls;
+use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
-use crate::exec::{self, Check, Plan};
+use crate::exec::{self, Check, Failure, Plan};
 use crate::plan::Configuration;
 use crate::settings::{self, Numerics, Policy};
 use crate::tune::candidates;
@@ -39,20 +41,24 @@ pub struct Call {
     pub workspace: Workspace,
 }
 
-/// What a call is going to run.
+/// What a call is going to run. Whatever else fails, cuDNN runs undivided.
 enum Run {
-    /// cuDNN, as asked.
-    AsAsked,
-    /// The ready configuration: this algorithm, undivided.
-    Ready(c_int),
-    /// A plan, and the ready configuration if one was promised.
-    Plan(Arc<Plan>, Option<c_int>),
-    /// What the exploration wants; if that cannot be, the plan, or as asked.
+    /// cuDNN, undivided.
+    Undivided,
+    /// A plan.
+    Plan(Arc<Plan>),
+    /// What the exploration wants; if that cannot be, the plan if there is one.
     Explore(Next, Option<Arc<Plan>>),
     /// The exploration is over.
     Settle(Option<(Configuration<Algorithm>, f64)>),
     /// Nothing is decided yet: begin to explore.
     Begin,
+}
+
+impl From<Option<Arc<Plan>>> for Run {
+    fn from(plan: Option<Arc<Plan>>) -> Self {
+        plan.map_or(Self::Undivided, Self::Plan)
+    }
 }
 
 /// Runs a convolution call; nothing that fails inside us is seen by the program, as long as what its
@@ -79,6 +85,10 @@ impl Call {
     /// # Safety
     /// As for [`convolve`].
     unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
+        if policies::all_off() {
+            // SAFETY: as ours.
+            return unsafe { self.run_as(self.algorithm) };
+        }
         let policies = policies::of(self.handle);
         if policies.policy == Policy::Off {
             // SAFETY: as ours.
@@ -91,10 +101,12 @@ impl Call {
             // SAFETY: as ours.
             return unsafe { self.run_as(self.algorithm) };
         };
-        let page = book::page(Device::current(), policies.batch_size_policy, &kernel);
+        let page = book::page(Device::current(), &kernel);
         // SAFETY: as ours.
         let only = unsafe { self.takes_no_other() };
-        let running = Running { call: self, kernel: &kernel, page: &page, policies, only, spent };
+        let limit = policies.call_limit(self.workspace.size);
+        let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
+        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, spent };
         // SAFETY: as ours.
         unsafe { running.run() }
     }
@@ -114,10 +126,9 @@ impl Call {
     /// As for [`convolve`].
     unsafe fn run_ready(&self) -> cudnnStatus_t {
         // SAFETY: as ours.
-        let promise = unsafe { super::answer::promise(self.handle, &self.descriptors, self.algorithm) };
-        let ready = promise.filter(|p| self.workspace.size >= p.entry.memory).map(|p| p.ready);
+        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
         // SAFETY: the ready configuration runs in what was reported.
-        unsafe { self.run_as(ready.unwrap_or(self.algorithm)) }
+        unsafe { self.run_as(promise.map_or(self.algorithm, |promise| promise.ready)) }
     }
 
     /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
@@ -143,8 +154,9 @@ struct Running<'a> {
     call: &'a Call,
     kernel: &'a Kernel,
     page: &'a Page,
-    policies: Policies,
-    only: bool,
+    /// The algorithm in it is the one that runs undivided in this call's workspace: the one that the
+    /// program asked for, or the ready configuration of what it was promised under that id.
+    ask: Ask,
     /// Set when the result has been added to, so that the call cannot be run anew.
     spent: &'a Cell<bool>,
 }
@@ -152,20 +164,20 @@ struct Running<'a> {
 impl Running<'_> {
     /// # Safety
     /// As for [`convolve`].
-    unsafe fn run(&self) -> cudnnStatus_t {
-        let (call, mut stream) = (self.call, std::ptr::null_mut());
-        let mut run = self.decide(&mut self.page.state.lock());
+    unsafe fn run(&mut self) -> cudnnStatus_t {
+        let mut stream = std::ptr::null_mut();
+        let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(..)) {
             // SAFETY: the program's handle.
-            let known = unsafe { calls::cudnnGetStream(call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
+            let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
             let capturing = !known || Device::current().is_capturing(stream);
             run = match run {
-                Run::Begin if capturing => Run::AsAsked,
+                Run::Begin if capturing => Run::Undivided,
                 // SAFETY: as ours.
                 Run::Begin => unsafe { self.begin() },
                 Run::Explore(_, meanwhile) if capturing => {
-                    self.with_exploration(|exploration| exploration.put_back());
-                    meanwhile.map_or(Run::AsAsked, |plan| Run::Plan(plan, None))
+                    self.with_exploration(Exploration::put_back);
+                    meanwhile.into()
                 }
                 explore => explore,
             };
@@ -176,46 +188,92 @@ impl Running<'_> {
         // SAFETY: as ours.
         unsafe {
             match run {
-                Run::AsAsked | Run::Begin | Run::Settle(_) => call.run_as(call.algorithm),
-                Run::Ready(algorithm) => call.run_as(algorithm),
-                Run::Plan(plan, ready) => self.run_plan(&plan, ready, |_, _| ()),
+                Run::Undivided | Run::Begin | Run::Settle(_) => self.call.run_as(self.ask.id),
+                Run::Plan(plan) => self.run_plan(&plan),
                 Run::Explore(next, meanwhile) => self.explore(&next, meanwhile, stream),
             }
         }
     }
 
-    fn ask(&self, state: &State) -> Ask {
-        let (id, limit) = (self.call.algorithm, self.policies.call_limit(self.call.workspace.size));
-        let promised = state.promise(id).map_or(usize::MAX, |promise| promise.limit);
-        Ask { id, limit: limit.min(promised), only: self.only }
-    }
-
-    fn decide(&self, state: &mut State) -> Run {
+    fn decide(&mut self) -> Run {
+        let (asked_for, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
+        let mut state = self.page.state.lock();
         state.executions = state.executions.saturating_add(1);
-        let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
-        if let Some(promise) = state.promise(id)
-            && promise.entry.memory <= self.call.workspace.size
-            && (!self.only || promise.plan.runs_only(id))
-        {
-            return match promise.broken[usize::from(fused)] {
-                true => Run::Ready(promise.ready),
-                false => Run::Plan(promise.plan.clone(), Some(promise.ready)),
-            };
+        if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
+            self.ask.limit = self.ask.limit.min(promise.question.limit);
+            if !self.ask.only {
+                self.ask.id = promise.ready;
+            }
+            if let Some(plan) = &promise.plan
+                && (!self.ask.only || plan.runs_only(asked_for))
+            {
+                return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
+            }
         }
-        let ask = self.ask(state);
         let begins = state.executions > UNTOUCHED || !state.measured.is_empty();
-        let Some(decision) = state.decision(ask) else {
-            return if begins { Run::Begin } else { Run::AsAsked };
-        };
-        match &mut decision.course {
-            Course::Settled(Some(plan)) => Run::Plan(plan.clone(), None),
-            Course::Settled(None) => Run::AsAsked,
-            Course::Exploring { exploration, meanwhile } => match exploration.step() {
+        match state.decision(self.ask).map(|decision| &mut decision.course) {
+            None if begins => Run::Begin,
+            None => Run::Undivided,
+            Some(Course::Settled(plan)) => plan.clone().into(),
+            Some(Course::Exploring { exploration, meanwhile }) => match exploration.step() {
                 Step::Run(next) => Run::Explore(next, meanwhile.clone()),
-                Step::Wait => meanwhile.clone().map_or(Run::AsAsked, |plan| Run::Plan(plan, None)),
+                Step::Wait => meanwhile.clone().into(),
                 Step::Settled(best) => Run::Settle(best),
             },
         }
+    }
+
+    /// Begins to explore.
+    ///
+    /// # Safety
+    /// As for [`convolve`].
+    unsafe fn begin(&self) -> Run {
+        // SAFETY: as ours.
+        let course = unsafe { self.course() }.unwrap_or(Course::Settled(None));
+        let mut state = self.page.state.lock();
+        if state.decision(self.ask).is_none() {
+            state.decisions.push(Decision { key: self.ask, course });
+        }
+        match state.decision(self.ask).map(|decision| &decision.course) {
+            Some(Course::Exploring { meanwhile: plan, .. } | Course::Settled(plan)) => plan.clone().into(),
+            None => Run::Undivided,
+        }
+    }
+
+    /// What there is to explore. `None` for an algorithm that cuDNN does not speak of: it runs as
+    /// asked.
+    ///
+    /// # Safety
+    /// As for [`convolve`].
+    unsafe fn course(&self) -> Option<Course> {
+        let Call { handle, descriptors, .. } = *self.call;
+        let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
+        // SAFETY: as ours.
+        let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+        let of_id = |result: &&AlgoPerf| result.algo == id && result.status == CUDNN_STATUS_SUCCESS;
+        let same_math = offered.iter().filter(of_id).find(|result| result.mathType == kernel.math_type);
+        let chosen = *same_math.or_else(|| offered.iter().find(of_id))?;
+        let chosen = AlgoPerf { mathType: kernel.math_type, ..chosen };
+        let own = Algorithm::of(kernel.direction, &chosen);
+        let numerics = settings::get().numerics;
+        let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
+
+        let sizes = candidates::sizes(kernel, sizes, Device::current());
+        // SAFETY: the program's handle.
+        let mut candidates = unsafe { candidates::candidates(handle, kernel, &offered, class, limit, &sizes) };
+        candidates.sort_by_key(|candidate| candidate.algorithm != own);
+        let fits = candidates.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
+        let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &candidates) };
+        let mut known = self.page.state.lock().measured.clone();
+        known.retain(|micro| class.admits_algorithm(&micro.algorithm));
+        let search = Search::new(kernel.batch(), limit, candidates, known);
+        let meanwhile = search.best().map(|(best, _)| best).or(untimed);
+        let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
+        Some(match numerics {
+            // Other parts each time would be other sums each time.
+            Numerics::Deterministic => Course::Settled(meanwhile),
+            _ => Course::Exploring { exploration: Box::new(Exploration::new(search, own)), meanwhile },
+        })
     }
 
     /// Ends an exploration: keeps what it found.
@@ -225,76 +283,19 @@ impl Running<'_> {
             let search = exploration.search();
             found = Some((exploration.own(), search.undivided(), search.measured().to_vec()));
         });
-        let Some((own, undivided, measured)) = found else { return Run::AsAsked };
+        let Some((own, undivided, measured)) = found else { return Run::Undivided };
         let plan = best.and_then(|(configuration, time)| {
             let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
             let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
-            let limit = self.policies.call_limit(self.call.workspace.size);
-            report::chosen(&Chosen { event: "ran", limit, plan: &plan, time, undivided });
+            report::chosen(&Chosen { event: "ran", limit: self.ask.limit, plan: &plan, time, undivided });
             (!as_asked).then_some(plan)
         });
         let mut state = self.page.state.lock();
         state.learn(&measured);
-        let ask = self.ask(&state);
-        if let Some(decision) = state.decision(ask) {
+        if let Some(decision) = state.decision(self.ask) {
             decision.course = Course::Settled(plan.clone());
         }
-        plan.map_or(Run::AsAsked, |plan| Run::Plan(plan, None))
-    }
-
-    /// Begins to explore.
-    ///
-    /// # Safety
-    /// As for [`convolve`].
-    unsafe fn begin(&self) -> Run {
-        let Call { handle, descriptors, algorithm, .. } = *self.call;
-        let (known, ask) = {
-            let state = self.page.state.lock();
-            (state.measured.clone(), self.ask(&state))
-        };
-        // SAFETY: as ours.
-        let offered = unsafe { descriptors.get_algorithms(handle) }.unwrap_or_default();
-        let of_id = |result: &&_| -> bool {
-            let result: &calls::query::AlgoPerf = result;
-            result.algo == algorithm && result.status == CUDNN_STATUS_SUCCESS
-        };
-        let same_math = offered.iter().find(|result| of_id(result) && result.mathType == self.kernel.math_type);
-        let course = match same_math.or_else(|| offered.iter().find(of_id)) {
-            None => Course::Settled(None), // an algorithm that cuDNN does not speak of: as asked
-            Some(&chosen) => {
-                let chosen = calls::query::AlgoPerf { mathType: self.kernel.math_type, ..chosen };
-                let own = Algorithm::of(self.kernel.direction, &chosen);
-                let numerics = settings::get().numerics;
-                let class = Class { only: self.only.then_some(algorithm), ..Class::of(&chosen, numerics) };
-                let sizes = candidates::sizes(self.kernel, self.policies.batch_size_policy, Device::current());
-                // SAFETY: the program's handle.
-                let mut candidates =
-                    unsafe { candidates::candidates(handle, self.kernel, &offered, class, ask.limit, &sizes) };
-                candidates.sort_by_key(|candidate| candidate.algorithm != own);
-                let known: Vec<_> =
-                    known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
-                let fits = candidates.iter().any(|c| c.batch == self.kernel.batch() && c.algorithm == own);
-                let fallback = if fits { None } else { candidates::any_division(self.kernel.batch(), &candidates) };
-                let search = Search::new(self.kernel.batch(), ask.limit, candidates, known);
-                let meanwhile = search.best().map(|(best, _)| best).or(fallback);
-                let meanwhile = meanwhile.and_then(|best| Plan::new(self.kernel, best).ok()).map(Arc::new);
-                match numerics {
-                    // Other parts each time would be other sums each time.
-                    Numerics::Deterministic => Course::Settled(meanwhile),
-                    _ => Course::Exploring { exploration: Box::new(Exploration::new(search, own)), meanwhile },
-                }
-            }
-        };
-        let mut state = self.page.state.lock();
-        if state.decision(ask).is_none() {
-            state.decisions.push(Decision { key: ask, course });
-        }
-        match &state.decision(ask).expect("pushed above").course {
-            Course::Exploring { meanwhile: Some(plan), .. } | Course::Settled(Some(plan)) => {
-                Run::Plan(plan.clone(), None)
-            }
-            _ => Run::AsAsked,
-        }
+        plan.into()
     }
 
     /// Runs what an exploration wants, with marks in the stream.
@@ -306,37 +307,21 @@ impl Running<'_> {
         // SAFETY: as ours.
         let plan = unsafe { self.wanted(next) };
         let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
-        if let (Some(plan), Some(timing)) = (plan, timing) {
-            let timing = std::cell::RefCell::new(timing);
+        let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_spent: false });
+        let mut times = None;
+        if let (Some(plan), Some(mut timing)) = (plan, timing) {
             // SAFETY: as ours.
-            let ran = unsafe {
-                self.run_unless_spent(&plan, |batch, algorithm| {
-                    timing.borrow_mut().part(batch, algorithm, device, stream);
-                })
-            };
-            let timing = timing.into_inner();
-            match ran {
-                Ok(()) => {
-                    let timing = timing.end(device, stream);
-                    self.with_exploration(|exploration| exploration.ran(next, Some(timing)));
-                    return CUDNN_STATUS_SUCCESS;
-                }
-                Err(failure) => {
-                    self.with_exploration(|exploration| exploration.ran(next, None));
-                    if failure.result_spent {
-                        return failure.status;
-                    }
-                }
-            }
-        } else {
-            self.with_exploration(|exploration| exploration.ran(next, None));
+            ran = unsafe { self.run_parts(&plan, |batch, algorithm| timing.part(batch, algorithm, device, stream)) };
+            times = ran.is_ok().then(|| timing.end(device, stream));
         }
-        // SAFETY: as ours.
-        unsafe {
-            match meanwhile {
-                Some(plan) => self.run_plan(&plan, None, |_, _| ()),
-                None => self.call.run_as(self.call.algorithm),
-            }
+        self.with_exploration(|exploration| exploration.ran(next, times));
+        match (ran, meanwhile) {
+            (Ok(()), _) => CUDNN_STATUS_SUCCESS,
+            (Err(failure), _) if failure.result_spent => failure.status,
+            // SAFETY: as ours.
+            (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
+            // SAFETY: as ours.
+            (Err(_), None) => unsafe { self.call.run_as(self.ask.id) },
         }
     }
 
@@ -345,19 +330,19 @@ impl Running<'_> {
     /// # Safety
     /// As for [`convolve`].
     unsafe fn wanted(&self, next: &Next) -> Option<Plan> {
-        let (own, trial, limit) = {
-            let mut state = self.page.state.lock();
-            let ask = self.ask(&state);
-            let Course::Exploring { exploration, .. } = &state.decision(ask)?.course else { return None };
-            let trial = match next {
+        let (mut own, mut trial) = (None, None);
+        self.with_exploration(|exploration| {
+            own = Some(exploration.own());
+            trial = match next {
                 Next::Try(index) => exploration.search().trial(*index).cloned(),
                 _ => None,
             };
-            (exploration.own(), trial, ask.limit)
-        };
+        });
         let configuration = match next {
-            // SAFETY: the program's handle.
-            Next::Time(candidate) => unsafe { sampling(self.call.handle, self.kernel, candidate, own, limit) },
+            Next::Time(candidate) => {
+                // SAFETY: the program's handle.
+                unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit) }
+            }
             _ => trial,
         };
         Plan::new(self.kernel, configuration?).ok()
@@ -365,52 +350,39 @@ impl Running<'_> {
 
     fn with_exploration(&self, act: impl FnOnce(&mut Exploration)) {
         let mut state = self.page.state.lock();
-        let ask = self.ask(&state);
-        if let Some(Decision { course: Course::Exploring { exploration, .. }, .. }) = state.decision(ask) {
+        if let Some(Decision { course: Course::Exploring { exploration, .. }, .. }) = state.decision(self.ask) {
             act(exploration);
         }
     }
 
-    /// Runs a plan, or the ready configuration if it fails.
+    /// Runs a plan, or cuDNN undivided if it fails.
     ///
     /// # Safety
     /// As for [`convolve`].
-    unsafe fn run_plan(&self, plan: &Plan, ready: Option<c_int>, after: impl FnMut(usize, Algorithm)) -> cudnnStatus_t {
+    unsafe fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
         // SAFETY: as ours.
-        let check = unsafe { self.prepare_check() };
-        // SAFETY: as ours.
-        match unsafe { self.run_unless_spent(plan, after) } {
-            Ok(()) => {
-                if let Some(check) = check {
-                    // SAFETY: as ours.
-                    unsafe { self.compare(check, plan) };
-                }
-                CUDNN_STATUS_SUCCESS
-            }
-            Err(failure) => {
-                let status = failure.status;
-                log::warn!("{}: {} failed with status {status}", self.kernel, plan.configuration());
-                self.give_up(ready.is_some());
-                if failure.result_spent {
-                    return status;
-                }
-                // SAFETY: as ours; the ready configuration fits, and cuDNN refuses what does not.
-                unsafe { self.call.run_as(ready.unwrap_or(self.call.algorithm)) }
-            }
+        let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
+        let status = failure.status;
+        log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
+        self.give_up();
+        if failure.result_spent {
+            return status;
         }
+        // SAFETY: as ours; what is ready fits, and cuDNN refuses what does not.
+        unsafe { self.call.run_as(self.ask.id) }
     }
 
+    /// Runs a plan's parts, and with `UCUDNN_CHECK` compares the result.
+    ///
     /// # Safety
     /// As for [`convolve`].
-    unsafe fn run_unless_spent(
-        &self,
-        plan: &Plan,
-        mut after: impl FnMut(usize, Algorithm),
-    ) -> Result<(), exec::Failure> {
-        let Call { handle, operands, workspace, .. } = self.call;
+    unsafe fn run_parts(&self, plan: &Plan, mut after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
+        let Call { handle, descriptors, algorithm, operands, workspace } = self.call;
         if workspace.size < plan.workspace() {
-            return Err(exec::Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
+            return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
         }
+        // SAFETY: as ours.
+        let check = unsafe { self.prepare_check() };
         // SAFETY: as ours.
         let adds = unsafe { exec::adds_to_result(self.kernel, operands) };
         // SAFETY: the workspace is large enough.
@@ -418,24 +390,26 @@ impl Running<'_> {
             exec::run(plan, *handle, operands, *workspace, |batch, algorithm| {
                 self.spent.set(adds);
                 after(batch, algorithm);
-            })
+            })?;
         }
+        if let Some(check) = check {
+            // SAFETY: as ours.
+            let error = unsafe { check.compare(*handle, descriptors, *algorithm, self.kernel, operands) };
+            report::checked(plan, &error, exec::tolerance(self.kernel));
+        }
+        Ok(())
     }
 
-    /// A plan failed: what was promised runs the ready configuration from now on, and what was decided
-    /// runs as asked.
-    fn give_up(&self, promised: bool) {
+    /// A plan failed: undivided from now on.
+    fn give_up(&self) {
         let mut state = self.page.state.lock();
+        if let Some(decision) = state.decision(self.ask) {
+            decision.course = Course::Settled(None);
+            return;
+        }
         let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
-        if promised {
-            if let Some(promise) = state.promises.iter_mut().find(|promise| promise.entry.algo == id) {
-                promise.broken[usize::from(fused)] = true;
-            }
-        } else {
-            let ask = self.ask(&state);
-            if let Some(decision) = state.decision(ask) {
-                decision.course = Course::Settled(None);
-            }
+        for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
+            promise.broken[usize::from(fused)] = true;
         }
     }
 
@@ -451,14 +425,5 @@ impl Running<'_> {
             calls::cudnnGetStream(self.call.handle, &mut stream);
             Check::prepare(Device::current(), stream, self.kernel, &self.call.operands)
         }
-    }
-
-    /// # Safety
-    /// As for [`convolve`].
-    unsafe fn compare(&self, check: Check, plan: &Plan) {
-        let Call { handle, descriptors, algorithm, operands, .. } = self.call;
-        // SAFETY: as ours.
-        let error = unsafe { check.compare(*handle, descriptors, *algorithm, self.kernel, operands) };
-        report::checked(plan, &error, exec::tolerance(self.kernel));
     }
 }
