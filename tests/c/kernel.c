@@ -1,0 +1,438 @@
+#include "kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GUARD = 4096, CANARY = 0xA5, POISON = 0xFF /* a NaN in every type */ };
+
+uint64_t random_bits(Random *random) {
+    uint64_t z = (random->state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+int random_below(Random *random, int below) { return (int)(random_bits(random) % (uint64_t)below); }
+
+/* ---- memory ---- */
+
+Guarded guarded_new(size_t bytes) {
+    unsigned char *memory = malloc(bytes + 2 * GUARD);
+    REQUIRE(memory, "%zu bytes", bytes);
+    memset(memory, CANARY, bytes + 2 * GUARD);
+    Guarded guarded = {memory + GUARD, bytes};
+    return guarded;
+}
+
+void guarded_check(const Guarded *memory, const char *what) {
+    for (size_t i = 0; i < GUARD; i++) {
+        REQUIRE(memory->start[i - GUARD] == CANARY, "%s: byte -%zu was written", what, GUARD - i);
+        REQUIRE(memory->start[memory->bytes + i] == CANARY, "%s: byte %zu behind was written", what, i);
+    }
+}
+
+void guarded_free(Guarded *memory) {
+    free(memory->start - GUARD);
+    memory->start = NULL;
+}
+
+/* ---- elements ---- */
+
+static size_t element_size(cudnnDataType_t type) {
+    return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
+}
+
+static double half_value(uint16_t bits) {
+    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double value = exponent == 31  ? (mantissa ? NAN : INFINITY)
+                   : exponent == 0 ? ldexp(mantissa, -24)
+                                   : ldexp(1024 + mantissa, exponent - 25);
+    return bits >> 15 ? -value : value;
+}
+
+/* Of a value that half holds exactly, and normalised. */
+static uint16_t half_bits(double value) {
+    if (value == 0) return 0;
+    int exponent;
+    double mantissa = frexp(fabs(value), &exponent);
+    return (uint16_t)((value < 0) << 15 | (exponent + 14) << 10 | (int)(mantissa * 2048 - 1024));
+}
+
+static double load(cudnnDataType_t type, const unsigned char *memory, size_t index) {
+    const unsigned char *at = memory + index * element_size(type);
+    if (type == CUDNN_DATA_DOUBLE) {
+        double value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    if (type == CUDNN_DATA_FLOAT) {
+        float value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return half_value(bits);
+}
+
+/* Stores a random value from -0.5 to 1 (sums of which seldom cancel out) and returns it. */
+static double store_random(cudnnDataType_t type, unsigned char *memory, size_t index, Random *random) {
+    unsigned char *at = memory + index * element_size(type);
+    double value = (double)(random_bits(random) >> 11) / 9007199254740992.0 * 1.5 - 0.5;
+    if (type == CUDNN_DATA_DOUBLE) {
+        memcpy(at, &value, sizeof value);
+        return value;
+    }
+    if (type == CUDNN_DATA_FLOAT) {
+        float rounded = (float)value;
+        memcpy(at, &rounded, sizeof rounded);
+        return rounded;
+    }
+    value = floor(value * 1024) / 1024;
+    uint16_t bits = half_bits(value);
+    memcpy(at, &bits, sizeof bits);
+    return value;
+}
+
+/* ---- shapes ---- */
+
+static size_t product(const int dims[5]) {
+    return (size_t)dims[0] * (size_t)dims[1] * (size_t)dims[2] * (size_t)dims[3] * (size_t)dims[4];
+}
+
+static void packed(const int dims[5], const int order[5], const int gaps[5], int strides[5]) {
+    int stride = 1;
+    for (int i = 4; i >= 0; i--) {
+        strides[order[i]] = stride;
+        stride = stride * dims[order[i]] + gaps[i];
+    }
+}
+
+void shape_layout(Shape *shape, int layout) {
+    static const int orders[4][5] = {{0, 1, 2, 3, 4}, {0, 2, 3, 4, 1}, {0, 1, 2, 3, 4}, {1, 0, 2, 3, 4}};
+    static const int gaps[4][5] = {{0}, {0}, {0, 5, 0, 3, 1}, {0}};
+    packed(shape->x, orders[layout], gaps[layout], shape->x_strides);
+    packed(shape->y, orders[layout], gaps[layout], shape->y_strides);
+}
+
+int shape_output(Shape *shape) {
+    shape->y[0] = shape->x[0];
+    shape->y[1] = shape->w[0];
+    for (int i = 0; i < 3; i++) {
+        int window = (shape->w[i + 2] - 1) * shape->dilation[i] + 1;
+        int slack = shape->x[i + 2] + 2 * shape->pad[i] - window;
+        if (slack < 0) return 0;
+        shape->y[i + 2] = slack / shape->stride[i] + 1;
+    }
+    return 1;
+}
+
+Shape shape_square(Operation operation, int n, int c, int size, int k, int filter, int pad) {
+    Shape shape = {.operation = operation,
+                   .type = CUDNN_DATA_FLOAT,
+                   .spatial = 2,
+                   .x = {n, c, 1, size, size},
+                   .w = {k, c, 1, filter, filter},
+                   .w_format = CUDNN_TENSOR_NCHW,
+                   .pad = {0, pad, pad},
+                   .stride = {1, 1, 1},
+                   .dilation = {1, 1, 1},
+                   .groups = 1,
+                   .alpha = 1,
+                   .relu = 1};
+    REQUIRE(shape_output(&shape), "no output");
+    shape_layout(&shape, 0);
+    return shape;
+}
+
+static size_t print_list(char *text, size_t size, const char *name, const int *values, int count) {
+    size_t used = (size_t)snprintf(text, size, " %s", name);
+    for (int i = 0; i < count; i++) used += (size_t)snprintf(text + used, size - used, "%c%d", i ? ',' : ' ', values[i]);
+    return used;
+}
+
+void shape_print(const Shape *shape, char *text, size_t size) {
+    static const char *const operations[] = {"F", "BD", "BF", "F"};
+    const char *type = shape->type == CUDNN_DATA_FLOAT    ? "float"
+                       : shape->type == CUDNN_DATA_DOUBLE ? "double"
+                                                          : "half";
+    int spatial = shape->spatial, rank = spatial + 2, skipped = 3 - spatial;
+    size_t used = (size_t)snprintf(text, size, "%s %s", operations[shape->operation], type);
+    const int *all[3] = {shape->x, shape->w, shape->y};
+    for (int i = 0; i < 3; i++) {
+        int dims[5] = {all[i][0], all[i][1]};
+        memcpy(dims + 2, all[i] + 2 + skipped, (size_t)spatial * sizeof *dims);
+        used += print_list(text + used, size - used, (const char *[]){"x", "w", "y"}[i], dims, rank);
+    }
+    used += print_list(text + used, size - used, "pad", shape->pad + skipped, spatial);
+    used += print_list(text + used, size - used, "stride", shape->stride + skipped, spatial);
+    used += print_list(text + used, size - used, "dilation", shape->dilation + skipped, spatial);
+    snprintf(text + used, size - used, " groups %d", shape->groups);
+}
+
+/* ---- kernels ---- */
+
+typedef struct {
+    const int *dims, *strides;
+} Layout;
+
+static size_t place(Layout layout, const int at[5]) {
+    size_t index = 0;
+    for (int i = 0; i < 5; i++) index += (size_t)at[i] * (size_t)layout.strides[i];
+    return index;
+}
+
+/* The next place in the packed order; 0 behind the last. */
+static int advance(const int dims[5], int at[5]) {
+    for (int i = 4; i >= 0; i--) {
+        if (++at[i] < dims[i]) return 1;
+        at[i] = 0;
+    }
+    return 0;
+}
+
+static size_t span(Layout layout) {
+    int last[5];
+    for (int i = 0; i < 5; i++) last[i] = layout.dims[i] - 1;
+    return place(layout, last) + 1;
+}
+
+static void w_strides(const Shape *shape, int strides[5]) {
+    static const int orders[2][5] = {{0, 1, 2, 3, 4}, {0, 2, 3, 4, 1}};
+    static const int none[5] = {0};
+    packed(shape->w, orders[shape->w_format == CUDNN_TENSOR_NHWC], none, strides);
+}
+
+/* The layout of the result; `strides` holds the filter's. */
+static Layout result_layout(const Kernel *kernel, int strides[5]) {
+    const Shape *shape = &kernel->shape;
+    w_strides(shape, strides);
+    Layout layouts[4] = {{shape->y, shape->y_strides},
+                         {shape->x, shape->x_strides},
+                         {shape->w, strides},
+                         {shape->y, shape->y_strides}};
+    return layouts[shape->operation];
+}
+
+static cudnnTensorDescriptor_t tensor_descriptor(const Shape *shape, const int dims[5], const int strides[5]) {
+    int skipped = 3 - shape->spatial, d[5] = {dims[0], dims[1]}, s[5] = {strides[0], strides[1]};
+    for (int i = 2; i < shape->spatial + 2; i++) {
+        d[i] = dims[i + skipped];
+        s[i] = strides[i + skipped];
+    }
+    cudnnTensorDescriptor_t descriptor;
+    CALL(cudnnCreateTensorDescriptor(&descriptor));
+    CALL(cudnnSetTensorNdDescriptor(descriptor, shape->type, shape->spatial + 2, d, s));
+    return descriptor;
+}
+
+/* Memory for a tensor, poisoned. */
+static Guarded tensor_memory(const Shape *shape, Layout layout) {
+    Guarded memory = guarded_new(span(layout) * element_size(shape->type));
+    memset(memory.start, POISON, memory.bytes);
+    return memory;
+}
+
+/* Fills a tensor, not its gaps, and returns its values packed. */
+static double *fill(const Shape *shape, Layout layout, Guarded *memory, Random *random) {
+    double *values = malloc(product(layout.dims) * sizeof *values), *value = values;
+    REQUIRE(values, "no memory");
+    int at[5] = {0};
+    do {
+        *value++ = store_random(shape->type, memory->start, place(layout, at), random);
+    } while (advance(layout.dims, at));
+    return values;
+}
+
+/* The convolution in double precision: adds to `sum`, which is as large as the result. */
+static void oracle(const Shape *s, const double *x, const double *w, const double *y, double *sum) {
+    static const int none[5] = {0}, order[5] = {0, 1, 2, 3, 4};
+    int xs[5], ws[5], ys[5], per_group = s->w[0] / s->groups;
+    packed(s->x, order, none, xs);
+    packed(s->w, order, none, ws);
+    packed(s->y, order, none, ys);
+    int o[5] = {0}; /* a place in y: n, k, and three dimensions */
+    do {
+        int group = o[1] / per_group;
+        for (int c = 0; c < s->w[1]; c++) {
+            for (int d = 0; d < s->w[2]; d++) {
+                int xd = o[2] * s->stride[0] - s->pad[0] + d * s->dilation[0];
+                if (xd < 0 || xd >= s->x[2]) continue;
+                for (int h = 0; h < s->w[3]; h++) {
+                    int xh = o[3] * s->stride[1] - s->pad[1] + h * s->dilation[1];
+                    if (xh < 0 || xh >= s->x[3]) continue;
+                    for (int v = 0; v < s->w[4]; v++) {
+                        int xw = o[4] * s->stride[2] - s->pad[2] + v * s->dilation[2];
+                        if (xw < 0 || xw >= s->x[4]) continue;
+                        int fd = s->flip ? s->w[2] - 1 - d : d, fh = s->flip ? s->w[3] - 1 - h : h;
+                        int fv = s->flip ? s->w[4] - 1 - v : v;
+                        size_t xi = place((Layout){s->x, xs}, (int[5]){o[0], group * s->w[1] + c, xd, xh, xw});
+                        size_t wi = place((Layout){s->w, ws}, (int[5]){o[1], c, fd, fh, fv});
+                        size_t yi = place((Layout){s->y, ys}, o);
+                        switch (s->operation) {
+                            case BACKWARD_DATA: sum[xi] += y[yi] * w[wi]; break;
+                            case BACKWARD_FILTER: sum[wi] += x[xi] * y[yi]; break;
+                            default: sum[yi] += x[xi] * w[wi]; break;
+                        }
+                    }
+                }
+            }
+        }
+    } while (advance(s->y, o));
+}
+
+/* expected = alpha * sum + beta * held, with bias and activation where the call has them. */
+static void scale(Kernel *kernel, Layout result, const double *held, const double *bias) {
+    const Shape *shape = &kernel->shape;
+    size_t i = 0;
+    int at[5] = {0};
+    do {
+        double value = shape->alpha * kernel->expected[i];
+        if (shape->beta != 0) value += shape->beta * held[i];
+        if (shape->operation == FUSED) {
+            value += bias[at[1]];
+            if (shape->relu && value < 0) value = 0;
+        }
+        kernel->expected[i++] = value;
+    } while (advance(result.dims, at));
+}
+
+static void open_fused(Kernel *kernel, Random *random, double **bias, double **z) {
+    const Shape *shape = &kernel->shape;
+    static const int none[5] = {0}, order[5] = {0, 1, 2, 3, 4};
+    int bias_dims[5] = {1, shape->y[1], 1, 1, 1}, strides[5];
+    packed(bias_dims, order, none, strides);
+    Layout layout = {bias_dims, strides};
+    kernel->bias_descriptor = tensor_descriptor(shape, bias_dims, strides);
+    kernel->bias = tensor_memory(shape, layout);
+    *bias = fill(shape, layout, &kernel->bias, random);
+    if (shape->z_apart) {
+        packed(shape->y, order, none, strides); /* whatever y's layout is */
+        layout.dims = shape->y;
+        kernel->z_descriptor = tensor_descriptor(shape, shape->y, strides);
+        kernel->z = tensor_memory(shape, layout);
+        *z = fill(shape, layout, &kernel->z, random);
+    } else {
+        kernel->z_descriptor = tensor_descriptor(shape, shape->y, shape->y_strides);
+    }
+    CALL(cudnnCreateActivationDescriptor(&kernel->activation));
+    int mode = shape->relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
+    CALL(cudnnSetActivationDescriptor(kernel->activation, mode, CUDNN_NOT_PROPAGATE_NAN, 0));
+}
+
+void kernel_open(Kernel *kernel, const Shape *given, Random *random) {
+    memset(kernel, 0, sizeof *kernel);
+    kernel->shape = *given;
+    const Shape *shape = &kernel->shape;
+    int strides[5], skipped = 3 - shape->spatial, filter[5] = {shape->w[0], shape->w[1]};
+    Layout result = result_layout(kernel, strides);
+    Layout layouts[3] = {{shape->x, shape->x_strides}, {shape->w, strides}, {shape->y, shape->y_strides}};
+    Guarded *memory[3] = {&kernel->x, &kernel->w, &kernel->y};
+    double *values[3] = {NULL, NULL, NULL}, *held = NULL, *bias = NULL, *z = NULL;
+    for (int i = 0; i < 3; i++) {
+        *memory[i] = tensor_memory(shape, layouts[i]);
+        int is_result = layouts[i].strides == result.strides;
+        int is_read = shape->operation == FUSED ? shape->beta != 0 && !shape->z_apart : shape->beta != 0;
+        if (!is_result) values[i] = fill(shape, layouts[i], memory[i], random);
+        else if (is_read) held = fill(shape, layouts[i], memory[i], random);
+    }
+
+    kernel->x_descriptor = tensor_descriptor(shape, shape->x, shape->x_strides);
+    kernel->y_descriptor = tensor_descriptor(shape, shape->y, shape->y_strides);
+    memcpy(filter + 2, shape->w + 2 + skipped, (size_t)shape->spatial * sizeof *filter);
+    CALL(cudnnCreateFilterDescriptor(&kernel->w_descriptor));
+    CALL(cudnnSetFilterNdDescriptor(kernel->w_descriptor, shape->type, shape->w_format, shape->spatial + 2, filter));
+    int compute = shape->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    CALL(cudnnCreateConvolutionDescriptor(&kernel->convolution));
+    CALL(cudnnSetConvolutionNdDescriptor(kernel->convolution, shape->spatial, shape->pad + skipped,
+                                         shape->stride + skipped, shape->dilation + skipped,
+                                         shape->flip ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION, compute));
+    CALL(cudnnSetConvolutionGroupCount(kernel->convolution, shape->groups));
+    if (shape->operation == FUSED) open_fused(kernel, random, &bias, &z);
+
+    kernel->values = product(result.dims);
+    kernel->expected = calloc(kernel->values, sizeof *kernel->expected);
+    const Guarded *target = kernel_result(kernel);
+    kernel->before = malloc(target->bytes);
+    REQUIRE(kernel->expected && kernel->before, "no memory");
+    memcpy(kernel->before, target->start, target->bytes);
+    oracle(shape, values[0], values[1], values[2], kernel->expected);
+    scale(kernel, result, z ? z : held, bias);
+    free(values[0]), free(values[1]), free(values[2]), free(held), free(bias), free(z);
+}
+
+void kernel_close(Kernel *kernel) {
+    CALL(cudnnDestroyTensorDescriptor(kernel->x_descriptor));
+    CALL(cudnnDestroyTensorDescriptor(kernel->y_descriptor));
+    CALL(cudnnDestroyFilterDescriptor(kernel->w_descriptor));
+    CALL(cudnnDestroyConvolutionDescriptor(kernel->convolution));
+    if (kernel->shape.operation == FUSED) {
+        CALL(cudnnDestroyTensorDescriptor(kernel->z_descriptor));
+        CALL(cudnnDestroyTensorDescriptor(kernel->bias_descriptor));
+        CALL(cudnnDestroyActivationDescriptor(kernel->activation));
+        guarded_free(&kernel->bias);
+        if (kernel->shape.z_apart) guarded_free(&kernel->z);
+    }
+    guarded_free(&kernel->x), guarded_free(&kernel->w), guarded_free(&kernel->y);
+    free(kernel->before), free(kernel->expected);
+}
+
+const Guarded *kernel_result(const Kernel *kernel) {
+    const Guarded *results[4] = {&kernel->y, &kernel->x, &kernel->w, &kernel->y};
+    return results[kernel->shape.operation];
+}
+
+/* ---- errors ---- */
+
+double kernel_tolerance(const Kernel *kernel) {
+    switch (kernel->shape.type) {
+        case CUDNN_DATA_DOUBLE: return 1e-12;
+        case CUDNN_DATA_FLOAT: return 1e-5;
+        default: return 2e-3;
+    }
+}
+
+/* Over `values` of them, in the packed order: against `other` in the result's own layout, or if that is
+ * null against what is expected. */
+static double distance(const Kernel *kernel, const unsigned char *other) {
+    int strides[5], at[5] = {0};
+    Layout layout = result_layout(kernel, strides);
+    const Guarded *result = kernel_result(kernel);
+    double difference = 0, norm = 0;
+    size_t i = 0;
+    do {
+        size_t index = place(layout, at);
+        double value = load(kernel->shape.type, result->start, index);
+        double reference = other ? load(kernel->shape.type, other, index) : kernel->expected[i++];
+        difference += (value - reference) * (value - reference);
+        norm += reference * reference;
+    } while (advance(layout.dims, at));
+    return difference == 0 ? 0 : sqrt(difference / norm); /* a NaN stays one */
+}
+
+double kernel_distance(const Kernel *kernel, const unsigned char *other) { return distance(kernel, other); }
+
+/* What lies between the result's elements must be as it was. */
+static void check_gaps(const Kernel *kernel) {
+    int strides[5], at[5] = {0};
+    Layout layout = result_layout(kernel, strides);
+    const Guarded *result = kernel_result(kernel);
+    size_t size = element_size(kernel->shape.type), count = result->bytes / size;
+    if (count == kernel->values) return;
+    unsigned char *is_element = calloc(count, 1);
+    REQUIRE(is_element, "no memory");
+    do {
+        is_element[place(layout, at)] = 1;
+    } while (advance(layout.dims, at));
+    for (size_t i = 0; i < result->bytes; i++)
+        REQUIRE(is_element[i / size] || result->start[i] == POISON, "byte %zu between elements was written", i);
+    free(is_element);
+}
+
+double kernel_error(const Kernel *kernel) {
+    guarded_check(&kernel->x, "x");
+    guarded_check(&kernel->w, "w");
+    guarded_check(&kernel->y, "y");
+    check_gaps(kernel);
+    return distance(kernel, NULL);
+}

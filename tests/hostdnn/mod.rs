@@ -1,0 +1,171 @@
+//! C programs that know only `cudnn.h`, run on hostdnn: plain, and with `libucudnn.so` preloaded.
+#![allow(dead_code)] // each test takes what it needs
+
+#[path = "../programs/mod.rs"]
+pub mod programs;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use programs::{Folder, Outcome, library, source};
+
+/// A compiled C program, in a folder of its own with hostdnn under cuDNN's names.
+pub struct Program {
+    folder: Folder,
+    path: PathBuf,
+}
+
+/// How a program is built.
+#[derive(Clone, Copy, Default)]
+pub struct Build<'a> {
+    /// Sources under `tests/c`, besides those that all share.
+    pub sources: &'a [&'a str],
+    /// More options for the compiler.
+    pub options: &'a [&'a str],
+    /// Link `-lucudnn`.
+    pub with_ucudnn: bool,
+}
+
+/// What a program left when it could not be foreseen that it succeeds.
+pub struct Ended {
+    pub outcome: Outcome,
+    pub code: Option<i32>,
+}
+
+impl Program {
+    /// Compiles `tests/c/{name}.c` with what programs share.
+    pub fn new(name: &str) -> Self {
+        let main = format!("{name}.c");
+        let sources = [main.as_str(), "kernel.c", "kernel_calls.c"];
+        Self::build(name, Build { sources: &sources, ..Build::default() })
+    }
+
+    /// Compiles C sources into a program of this name.
+    pub fn build(name: &str, build: Build) -> Self {
+        let strict = ["-std=c11", "-O2", "-Werror", "-pedantic"];
+        Self::build_by(&programs::c_compiler(), &strict, name, build)
+    }
+
+    /// Compiles by a compiler with options of its own.
+    pub fn build_by(compiler: &OsStr, strict: &[&str], name: &str, build: Build) -> Self {
+        let folder = Folder::new(&format!("{name}-{}", next()));
+        let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
+        assert!(hostdnn.is_file(), "{} is missing", hostdnn.display());
+        for (library, names) in [(hostdnn, ["libcudnn.so.9", "libcudnn.so"]), (library(), ["libucudnn.so"; 2])] {
+            for name in names {
+                let link = folder.join(name);
+                let _ = std::fs::remove_file(&link);
+                std::os::unix::fs::symlink(&library, link).unwrap();
+            }
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let path = folder.join(name);
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut add = |parts: &[&OsStr]| arguments.extend(parts.iter().map(OsString::from));
+        strict.iter().chain(build.options).for_each(|option| add(&[option.as_ref()]));
+        add(&["-I".as_ref(), root.join("hostdnn/include").as_ref(), "-I".as_ref(), root.join("include").as_ref()]);
+        build.sources.iter().for_each(|name| add(&[source(name).as_ref()]));
+        add(&["-L".as_ref(), path.parent().unwrap().as_ref()]);
+        if build.with_ucudnn {
+            add(&["-lucudnn".as_ref()]);
+        }
+        add(&["-lcudnn".as_ref(), "-ldl".as_ref(), "-lm".as_ref()]);
+        programs::compile_with(compiler, &path, arguments);
+        Self { folder, path }
+    }
+
+    /// The path of a file of the program's own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Runs without us; must succeed.
+    pub fn plain(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        self.end(arguments, variables, false).succeeded()
+    }
+
+    /// Runs with us preloaded; must succeed.
+    pub fn preloaded(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        self.end(arguments, variables, true).succeeded()
+    }
+
+    /// Runs to whatever end within two minutes.
+    pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Ended {
+        let mut command = Command::new(&self.path);
+        command.args(arguments).env_clear().envs(variables.iter().copied());
+        command.env("LD_LIBRARY_PATH", self.path.parent().unwrap());
+        if preloaded {
+            command.env("LD_PRELOAD", library());
+        }
+        end(command, &self.folder)
+    }
+}
+
+impl Ended {
+    /// The outcome of a program that must have succeeded.
+    pub fn succeeded(self) -> Outcome {
+        let Self { outcome, code } = self;
+        assert_eq!(code, Some(0), "\n{}\n{}", outcome.stdout, outcome.stderr);
+        outcome
+    }
+}
+
+/// A number of its own for each call.
+fn next() -> usize {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Runs a command to its end. One that hangs is a failure, not a hanging test.
+fn end(mut command: Command, folder: &Folder) -> Ended {
+    let number = next();
+    // To files: a full pipe would stop the program.
+    let (out, err) = (folder.join(&format!("{number}.out")), folder.join(&format!("{number}.err")));
+    command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("{command:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = |path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let stderr =
+        format!("{}{}", text(err), if status.success() { String::new() } else { format!("{command:?}: {status}") });
+    Ended { outcome: Outcome { stdout: text(out), stderr }, code: status.code() }
+}
+
+/// The lines of a report.
+pub fn report(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// A report's line: whether its configuration has more than one micro-batch.
+pub fn is_divided(line: &serde_json::Value) -> bool {
+    line["parts"].as_array().is_some_and(|parts| parts.len() > 1 || parts[0]["count"] != 1)
+}
+
+/// The seed of random cases: `UCUDNN_TEST_SEED`, or the clock's; it is in the arguments of the program
+/// whose failure is shown.
+pub fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let given = std::env::var("UCUDNN_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
+        let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 % 1_000_000_007;
+        let seed = given.unwrap_or_else(clock);
+        use std::io::Write;
+        // Not `eprintln`, which the test harness swallows for tests that pass.
+        let _ = writeln!(std::io::stderr(), "UCUDNN_TEST_SEED={seed}");
+        seed
+    })
+}
