@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
         // SAFETY: as above; the array holds `nbDims` values.
         unsafe {
             let filter = refer_mut::<FilterDescriptor>(filterDesc)?;
-            FilterDescriptor::check_format(format, dataType)?;
+            FilterDescriptor::check_enumerators(format, dataType)?;
             let rank = rank(nbDims, 3, DIM_MAX)?;
             filter.set(dataType, format, read_array(filterDimA, rank)?)
         }

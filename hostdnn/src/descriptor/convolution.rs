@@ -52,8 +52,7 @@ impl ConvolutionDescriptor {
         )
     }
 
-    /// Sets the geometry and keeps groups, math type and reorder type. Dimensions up to the first bad one stay set,
-    /// and it too.
+    /// Sets the geometry and keeps groups, math type and reorder type. Values up to the first bad one stay set, and it too.
     pub fn set(
         &mut self,
         pad: &[i32],
@@ -65,9 +64,12 @@ impl ConvolutionDescriptor {
         Self::check_mode(mode, compute_type)?;
         (self.rank, self.mode, self.compute_type) = (pad.len(), mode, compute_type);
         for i in 0..self.rank {
-            (self.pad[i], self.stride[i], self.dilation[i]) = (pad[i], stride[i], dilation[i]);
+            self.pad[i] = pad[i];
             require(pad[i] >= 0, "padding is not negative")?;
-            require(stride[i] > 0 && dilation[i] > 0, "strides and dilations are positive")?;
+            self.stride[i] = stride[i];
+            require(stride[i] > 0, "strides are positive")?;
+            self.dilation[i] = dilation[i];
+            require(dilation[i] > 0, "dilations are positive")?;
         }
         Ok(())
     }
@@ -131,10 +133,10 @@ impl ConvolutionDescriptor {
     /// cuDNN computes it. Needs shapes that pass [`Self::check_shapes`].
     pub fn output_extent(&self, x: &TensorDescriptor, w: &FilterDescriptor, i: usize) -> Result<i32> {
         let window = (w.dims()[i + 2] - 1).wrapping_mul(self.dilation[i]).wrapping_add(1);
-        let slack = x.dims()[i + 2].wrapping_add(self.pad[i].wrapping_mul(2)).wrapping_sub(window);
-        require(slack >= 0, "the filter fits into the padded input")?;
+        let padded = x.dims()[i + 2].wrapping_add(self.pad[i].wrapping_mul(2));
+        require(padded >= window, "the filter fits into the padded input")?;
         // An unset stride of 0 cannot be here: only dimensions that were set are asked for.
         require(self.stride[i] > 0, "strides are positive")?;
-        Ok((slack / self.stride[i]).wrapping_add(1))
+        Ok((padded.wrapping_sub(window) / self.stride[i]).wrapping_add(1))
     }
 }

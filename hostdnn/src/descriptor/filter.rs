@@ -14,15 +14,18 @@ pub struct FilterDescriptor {
 }
 
 impl FilterDescriptor {
-    /// Checks a format and a type before any array is read. Filters have no 32-bit integers.
-    pub fn check_format(format: cudnnTensorFormat_t, data_type: cudnnDataType_t) -> Result {
-        require(data_type != CUDNN_DATA_INT32, "dataType is one that filters take")?;
-        check_format(format, data_type)
+    /// Checks the enumerators before any array is read. Whether they go together is checked after the rank, as in cuDNN.
+    pub fn check_enumerators(format: cudnnTensorFormat_t, data_type: cudnnDataType_t) -> Result {
+        let formats = CUDNN_TENSOR_NCHW..=CUDNN_TENSOR_NCHW_VECT_C;
+        require(formats.contains(&format), "format is a cudnnTensorFormat_t")?;
+        let taken = data_type != CUDNN_DATA_INT32 && element_size(data_type).is_some();
+        require(taken, "dataType is one that filters take")
     }
 
     /// Sets all; the dimensions before the first bad one stay set.
     pub fn set(&mut self, data_type: cudnnDataType_t, format: cudnnTensorFormat_t, dims: &[i32]) -> Result {
-        Self::check_format(format, data_type)?;
+        Self::check_enumerators(format, data_type)?;
+        check_format(format, data_type)?;
         (self.data_type, self.format, self.rank) = (data_type, format, dims.len());
         for (i, &dim) in dims.iter().enumerate() {
             require(dim > 0, "dimensions are positive")?;

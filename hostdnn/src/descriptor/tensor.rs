@@ -11,6 +11,8 @@ pub struct TensorDescriptor {
     rank: usize,
     dims: [i32; DIM_MAX],
     strides: [i32; DIM_MAX],
+    /// Elements from the first to the last one inclusive, as of the last setting whose dimensions were all good.
+    extent: u64,
 }
 
 impl TensorDescriptor {
@@ -34,35 +36,21 @@ impl TensorDescriptor {
             require(stride != 0 || dim == 1, "a stride of 0 goes with a dimension of 1")?;
             (self.dims[i], self.strides[i]) = (dim, stride);
         }
-        support(self.extent() <= i32::MAX as u64, "a tensor spans fewer than 2^31 elements")
+        self.extent = extent(dims, strides);
+        support(self.extent <= i32::MAX as u64, "a tensor spans fewer than 2^31 elements")
     }
 
-    /// Sets a packed tensor of four dimensions; bad dimensions change nothing.
+    /// Sets a packed tensor of four dimensions; a bad dimension changes nothing.
     pub fn set_4d(&mut self, format: cudnnTensorFormat_t, data_type: cudnnDataType_t, dims: [i32; 4]) -> Result {
         check_format(format, data_type)?;
         require(dims.iter().all(|&dim| dim > 0), "dimensions are positive")?;
-        let strides = packed_strides(format, &dims);
-        let mut new = *self;
-        let result = new.set_strided(data_type, &dims, &strides[..4]);
-        // What is refused as a parameter changes nothing; what is merely too big is set and refused.
-        if !matches!(&result, Err(e) if e.status == CUDNN_STATUS_BAD_PARAM) {
-            *self = new;
-        }
-        result
+        self.set_packed(format, data_type, &dims)
     }
 
-    /// Sets a packed tensor of any dimensions; bad dimensions change type and rank alone.
+    /// Sets a packed tensor; dimensions before the first bad one stay set, with the strides that all of them gave.
     pub fn set_packed(&mut self, format: cudnnTensorFormat_t, data_type: cudnnDataType_t, dims: &[i32]) -> Result {
         check_format(format, data_type)?;
-        (self.data_type, self.rank) = (data_type, dims.len());
-        require(dims.iter().all(|&dim| dim > 0), "dimensions are positive")?;
-        let strides = packed_strides(format, dims);
-        let before = (self.dims, self.strides);
-        let result = self.set_strided(data_type, dims, &strides[..dims.len()]);
-        if matches!(&result, Err(e) if e.status == CUDNN_STATUS_BAD_PARAM) {
-            (self.dims, self.strides) = before;
-        }
-        result
+        self.set_strided(data_type, dims, &packed_strides(format, dims)[..dims.len()])
     }
 
     /// The element type.
@@ -86,23 +74,9 @@ impl TensorDescriptor {
         (four(&self.dims), four(&self.strides))
     }
 
-    /// Elements from the first to the last one inclusive. Wraps where cuDNN's does (a stride of -2^31).
-    fn extent(&self) -> u64 {
-        let steps: i64 = self
-            .dims()
-            .iter()
-            .zip(self.strides())
-            .map(|(&dim, &stride)| (i64::from(dim) - 1).wrapping_mul(i64::from(stride.wrapping_abs())))
-            .sum();
-        (1 + steps) as u64
-    }
-
     /// Bytes from the first element to the end of the last; 0 if unset.
     pub fn size_in_bytes(&self) -> usize {
-        if self.dims().is_empty() || self.dims().contains(&0) {
-            return 0;
-        }
-        (self.extent() as usize).wrapping_mul(element_size(self.data_type).unwrap_or(0))
+        (self.extent as usize).wrapping_mul(element_size(self.data_type).unwrap_or(0))
     }
 
     /// Whether no two indices name the same element, and no stride is negative. Computation needs this of its output:
@@ -128,4 +102,11 @@ impl TensorDescriptor {
     pub fn is_reversed(&self) -> bool {
         self.strides().iter().any(|&stride| stride < 0)
     }
+}
+
+/// Elements from the first to the last one inclusive. Wraps where cuDNN's does (a stride of -2^31).
+fn extent(dims: &[i32], strides: &[i32]) -> u64 {
+    let span = |(&dim, &stride): (&i32, &i32)| (i64::from(dim) - 1).wrapping_mul(stride.wrapping_abs().into());
+    let steps = dims.iter().zip(strides).map(span).fold(0i64, i64::wrapping_add);
+    steps.wrapping_add(1) as u64
 }
