@@ -3,14 +3,31 @@
 use gemm::{Parallelism, gemm};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use realfft::FftNum;
 use realfft::num_complex::Complex;
+use realfft::{FftNum, RealFftPlanner};
+use rustfft::FftPlanner;
+use std::cell::RefCell;
 use std::slice;
 
 /// A number that convolutions are computed in: `f32` or `f64`. All bytes zero is the number 0.
 pub trait Real: FftNum + Default {
     fn of(value: f64) -> Self;
     fn single(self) -> f32;
+
+    /// This thread's planners, which keep their plans.
+    fn with_planners<R>(work: impl FnOnce(&mut RealFftPlanner<Self>, &mut FftPlanner<Self>) -> R) -> R;
+}
+
+macro_rules! with_planners {
+    ($real:ty) => {
+        fn with_planners<R>(work: impl FnOnce(&mut RealFftPlanner<$real>, &mut FftPlanner<$real>) -> R) -> R {
+            thread_local! {
+                static PLANNERS: RefCell<(RealFftPlanner<$real>, FftPlanner<$real>)> =
+                    RefCell::new((RealFftPlanner::new(), FftPlanner::new()));
+            }
+            PLANNERS.with_borrow_mut(|(real, complex)| work(real, complex))
+        }
+    };
 }
 
 impl Real for f32 {
@@ -21,6 +38,8 @@ impl Real for f32 {
     fn single(self) -> f32 {
         self
     }
+
+    with_planners!(f32);
 }
 
 impl Real for f64 {
@@ -31,6 +50,8 @@ impl Real for f64 {
     fn single(self) -> f32 {
         self as f32
     }
+
+    with_planners!(f64);
 }
 
 /// A number as it lies in a tensor.

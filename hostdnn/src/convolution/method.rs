@@ -3,6 +3,7 @@
 use super::columns::Columns;
 use super::correlation::{Axis, Correlation, Operands, forward_axes, phases};
 use super::element::Storage;
+use super::fft::{self, Span};
 use super::filter_gradient::FilterGradient;
 use super::gather;
 use super::memory::{Parts, parts_size};
@@ -22,6 +23,7 @@ pub enum Method<S: Storage> {
     Winograd(Fused<S>),
     WinogradNonfused(Nonfused<S>),
     WinogradGradient(Gradient<S>),
+    Fft(fft::Fft<S>),
 }
 
 impl<S: Storage> Method<S> {
@@ -44,6 +46,12 @@ impl<S: Storage> Method<S> {
             (Direction::BackwardFilter, Algo0) => Self::FilterGradientUnordered(gradient()),
             (Direction::BackwardFilter, Algo1) => Self::FilterGradient(gradient()),
             (Direction::BackwardFilter, Algo3) => Self::FilterGradientGemm(gradient()),
+            (_, Algorithm::Fft | FftTiling) => {
+                let span = if algorithm == FftTiling { Span::Tile } else { Span::Image };
+                let gradient = p.direction == Direction::BackwardFilter;
+                let axes = if gradient { forward_axes(p) } else { only_phase()? };
+                Self::Fft(fft::Fft::new(correlation(), axes, span, gradient).ok_or(Unsupported)?)
+            }
             (Direction::BackwardFilter, WinogradNonfused) => {
                 Self::WinogradGradient(Gradient::new(correlation(), forward_axes(p)).ok_or(Unsupported)?)
             }
@@ -70,6 +78,7 @@ impl<S: Storage> Method<S> {
             Self::Winograd(job) => job.workspace_size(),
             Self::WinogradNonfused(job) => job.workspace_size(),
             Self::WinogradGradient(job) => job.workspace_size(),
+            Self::Fft(job) => job.workspace_size(),
         }
     }
 
@@ -92,6 +101,7 @@ impl<S: Storage> Method<S> {
                 Self::Winograd(job) => job.run(workspace),
                 Self::WinogradNonfused(job) => job.run(workspace),
                 Self::WinogradGradient(job) => job.run(workspace),
+                Self::Fft(job) => job.run(workspace),
             }
         }
     }

@@ -9,6 +9,7 @@ mod algorithm;
 mod columns;
 mod correlation;
 mod element;
+mod fft;
 mod filter_gradient;
 mod gather;
 mod memory;
