@@ -40,7 +40,8 @@ static Shape random_shape(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE,
                                             CUDNN_DATA_HALF};
     static const int filters[] = {1, 2, 3, 3, 3, 3, 4, 5, 5};
-    static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {-2, 0.5}, {1.5, 2}};
+    /* of one sign each: where a sum cancels out, rounding is all that is left of it */
+    static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {-2, -0.5}, {1.5, 2}};
     Shape s = {0};
     do {
         s.operation = (Operation)random_below(random, 4);
@@ -65,6 +66,10 @@ static Shape random_shape(Random *random) {
         const double *scale = scales[random_below(random, 6)];
         s.alpha = scale[0];
         s.beta = scale[1];
+        if (s.operation == FUSED) { /* as the bias */
+            s.alpha = s.alpha < 0 ? -s.alpha : s.alpha;
+            s.beta = s.beta < 0 ? -s.beta : s.beta;
+        }
         s.relu = chance(random, 60);
         s.z_apart = chance(random, 50);
         int layout = chance(random, 40) ? 1 + random_below(random, 3) : 0;
