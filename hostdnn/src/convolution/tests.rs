@@ -274,11 +274,7 @@ fn check(case: &Case) -> Vec<Algorithm> {
     let rng = &mut StdRng::seed_from_u64(case.seed);
     let extents = [x_extents(p), w_extents(p), y_extents(p)];
     let strides = [p.x_strides, p.w_strides, p.y_strides];
-    let which = match p.direction {
-        Direction::BackwardData => 0,
-        Direction::BackwardFilter => 1,
-        Direction::Forward => 2,
-    };
+    let which = computed(p.direction);
     let mut numbers: [Vec<f64>; 3] = std::array::from_fn(|i| random(len(extents[i], strides[i]), rng));
     if case.beta == 0.0 {
         numbers[which].fill(f64::NAN);
@@ -349,4 +345,143 @@ proptest! {
     fn all_algorithms_agree_on_plain_problems(case in cases(plain_problem())) {
         check(&case);
     }
+}
+
+fn inputs(p: &Problem, rng: &mut StdRng) -> [Data; 3] {
+    let extents = [(x_extents(p), p.x_strides), (w_extents(p), p.w_strides), (y_extents(p), p.y_strides)];
+    extents.map(|(extents, strides)| Data::new(p.element, random(len(extents, strides), rng)))
+}
+
+fn computed(direction: Direction) -> usize {
+    match direction {
+        Direction::BackwardData => 0,
+        Direction::BackwardFilter => 1,
+        Direction::Forward => 2,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Forward and backward data by GEMM give an image the same bits in every batch.
+    #[test]
+    fn an_image_does_not_depend_on_its_batch(case in cases(prop_oneof![any_problem(), plain_problem()])) {
+        let p = &case.problem;
+        prop_assume!(p.direction != Direction::BackwardFilter);
+        let [x, w, y] = inputs(p, &mut StdRng::seed_from_u64(case.seed));
+        for &algorithm in universal(p.direction) {
+            let whole = compute(&case, algorithm, &x, &w, &y).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            for n in 0..p.batch {
+                let single = Case { problem: Problem { batch: 1, ..*p }, ..case.clone() };
+                let image = |data: &Data, extents: [usize; 5], strides: [usize; 5]| {
+                    let len = len([1, extents[1], extents[2], extents[3], extents[4]], strides);
+                    Data::new(p.element, data.numbers[n * strides[0]..][..len].to_vec())
+                };
+                let (xn, yn) = (image(&x, x_extents(p), p.x_strides), image(&y, y_extents(p), p.y_strides));
+                let alone = compute(&single, algorithm, &xn, &w, &yn).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                let (extents, strides) = if computed(p.direction) == 2 { (y_extents(p), p.y_strides) } else { (x_extents(p), p.x_strides) };
+                for i in reached_elements([1, extents[1], extents[2], extents[3], extents[4]], strides) {
+                    prop_assert_eq!(whole.numbers[n * strides[0] + i].to_bits(), alone.numbers[i].to_bits(), "{:?}, image {}", algorithm, n);
+                }
+            }
+        }
+    }
+
+    /// What is called deterministic gives the same bits again.
+    #[test]
+    fn deterministic_algorithms_repeat_themselves(case in cases(plain_problem())) {
+        let [x, w, y] = inputs(&case.problem, &mut StdRng::seed_from_u64(case.seed));
+        for &algorithm in Algorithm::all(case.problem.direction).iter().filter(|a| a.deterministic()) {
+            let Ok(first) = compute(&case, algorithm, &x, &w, &y) else { continue };
+            let second = compute(&case, algorithm, &x, &w, &y).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            prop_assert_eq!(&first.bytes, &second.bytes, "{:?}", algorithm);
+        }
+    }
+}
+
+fn conv3(direction: Direction) -> Problem {
+    let mut p = blank(direction, Element::Float);
+    (p.batch, p.in_channels, p.out_channels) = (8, 32, 48);
+    (p.input, p.filter, p.pad) = ([1, 13, 13], [1, 3, 3], [0, 1, 1]);
+    shaped(p, [Layout::ChannelsFirst; 3])
+}
+
+#[test]
+fn ids_are_cudnns() {
+    use cudnn_abi::*;
+    let id = |direction, algorithm: Algorithm| algorithm.id(direction);
+    assert_eq!(id(Direction::Forward, Algorithm::Gemm), Some(CUDNN_CONVOLUTION_FWD_ALGO_GEMM));
+    assert_eq!(id(Direction::Forward, Algorithm::FftTiling), Some(CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING));
+    assert_eq!(id(Direction::Forward, Algorithm::WinogradNonfused), Some(CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED));
+    assert_eq!(id(Direction::BackwardData, Algorithm::Fft), Some(CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT));
+    assert_eq!(id(Direction::BackwardData, Algorithm::Winograd), Some(CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD));
+    assert_eq!(id(Direction::BackwardFilter, Algorithm::Algo3), Some(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3));
+    assert_eq!(id(Direction::BackwardFilter, Algorithm::FftTiling), Some(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING));
+    assert_eq!(id(Direction::BackwardFilter, Algorithm::ImplicitGemm), None);
+    for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+        for (place, &algorithm) in Algorithm::all(direction).iter().enumerate() {
+            assert_eq!(Algorithm::from_id(direction, place as i32), Some(algorithm));
+        }
+        assert_eq!(Algorithm::from_id(direction, -1), None);
+        assert_eq!(Algorithm::from_id(direction, Algorithm::all(direction).len() as i32), None);
+    }
+}
+
+#[test]
+fn each_algorithm_takes_what_cudnns_does() {
+    let taken = |p: &Problem| -> Vec<Algorithm> {
+        Algorithm::all(p.direction).iter().copied().filter(|&a| workspace_size(p, a).is_ok()).collect()
+    };
+    for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+        let p = conv3(direction);
+        let expected = |refused: &[Algorithm]| -> Vec<Algorithm> {
+            Algorithm::all(direction).iter().copied().filter(|a| !refused.contains(a)).collect()
+        };
+        let never = match direction {
+            Direction::BackwardFilter => Algorithm::Winograd,
+            _ => Algorithm::Direct,
+        };
+        assert_eq!(taken(&p), expected(&[never]), "3×3, {direction:?}");
+        let transforms =
+            [Algorithm::Fft, Algorithm::FftTiling, Algorithm::Winograd, Algorithm::WinogradNonfused, never];
+        let strided = shaped(Problem { stride: [1, 2, 2], ..p }, [Layout::ChannelsFirst; 3]);
+        assert_eq!(taken(&strided), expected(&transforms), "stride 2, {direction:?}");
+        let dilated = shaped(Problem { dilation: [1, 2, 2], ..p }, [Layout::ChannelsFirst; 3]);
+        assert_eq!(taken(&dilated), expected(&transforms), "dilation 2, {direction:?}");
+        let solid = shaped(Problem { input: [5, 13, 13], filter: [3, 3, 3], ..p }, [Layout::ChannelsFirst; 3]);
+        assert_eq!(taken(&solid), expected(&transforms), "3-D, {direction:?}");
+        let double = Problem { element: Element::Double, ..p };
+        assert_eq!(taken(&double), expected(&transforms[2..]), "double, {direction:?}");
+        let large = shaped(Problem { input: [1, 256, 256], ..p }, [Layout::ChannelsFirst; 3]);
+        assert_eq!(taken(&large), expected(&[never, Algorithm::Fft]), "256×256 and padding, {direction:?}");
+    }
+}
+
+#[test]
+fn workspaces_grow_with_the_batch_where_they_should() {
+    for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+        let size = |batch, algorithm| workspace_size(&Problem { batch, ..conv3(direction) }, algorithm).unwrap();
+        for algorithm in [Algorithm::Fft, Algorithm::FftTiling, Algorithm::WinogradNonfused] {
+            assert!(size(64, algorithm) > 3 * size(16, algorithm) / 2, "{algorithm:?}, {direction:?}");
+        }
+        for &algorithm in universal(direction) {
+            assert_eq!(size(256, algorithm), size(64, algorithm), "{algorithm:?}, {direction:?}");
+        }
+    }
+}
+
+#[test]
+fn too_small_a_workspace_is_refused_untouched() {
+    let p = conv3(Direction::Forward);
+    let [x, w, y] = inputs(&p, &mut StdRng::seed_from_u64(1));
+    let needed = workspace_size(&p, Algorithm::WinogradNonfused).unwrap();
+    let mut workspace = vec![0u8; needed];
+    let [px, pw, py] = [&x, &w, &y].map(|data| data.bytes.as_ptr().cast_mut().cast::<u8>());
+    let attempt = |pointer: *mut u8, size| {
+        // SAFETY: the run is refused before any pointer is used.
+        unsafe { run(&p, Algorithm::WinogradNonfused, 1.0, 0.0, px, pw, py, pointer, size) }
+    };
+    assert_eq!(attempt(workspace.as_mut_ptr(), needed - 1), Err(Error::Workspace { needed, given: needed - 1 }));
+    assert_eq!(attempt(std::ptr::null_mut(), needed), Err(Error::Workspace { needed, given: 0 }));
+    assert!(workspace.iter().all(|&byte| byte == 0));
 }
