@@ -172,6 +172,10 @@ impl Buffer {
     fn new(bytes: usize) -> Result<Self> {
         let failed = || Error::new(CUDNN_STATUS_ALLOC_FAILED, format!("{bytes} bytes for a trial cannot be had"));
         let layout = Layout::from_size_align(bytes, 64).map_err(|_| failed())?;
+        // Memory that is promised but not there would end the process once it is written to.
+        if available_memory().is_some_and(|available| bytes as u64 > available) {
+            return Err(failed());
+        }
         if bytes == 0 {
             return Ok(Self { pointer: std::ptr::null_mut(), layout });
         }
@@ -195,6 +199,14 @@ impl Buffer {
         }
         Ok(buffer)
     }
+}
+
+/// Bytes that can be had without swapping; `None` where the system does not say.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 impl Drop for Buffer {
@@ -241,7 +253,7 @@ fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
     multiplications + BYTE * workspace as f64
 }
 
-/// The direction's name in cuDNN's functions.
+/// How many algorithms cuDNN names in a direction.
 pub fn count(direction: Direction) -> i32 {
     Algorithm::all(direction).len() as i32
 }

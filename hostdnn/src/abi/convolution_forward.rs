@@ -1,8 +1,8 @@
 //! Convolution, forward.
 
+use super::bias::{add_bias_and_activate, check_bias, copy};
 use super::boundary::{refer, scale};
 use super::convolution::{Call, Results, tensors};
-use super::pointwise::{add_bias_and_activate, check_bias, copy};
 use crate::convolution::Direction;
 use crate::descriptor::{ActivationDescriptor, TensorDescriptor};
 use crate::error::{require, support};

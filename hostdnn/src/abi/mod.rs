@@ -11,6 +11,8 @@
 
 #[macro_use]
 mod boundary;
+
+mod bias;
 mod convolution;
 mod convolution_backward;
 mod convolution_descriptor;
@@ -21,6 +23,7 @@ mod pointwise;
 mod pointwise_descriptor;
 mod tensor_descriptor;
 
+pub use bias::*;
 pub use convolution_backward::*;
 pub use convolution_descriptor::*;
 pub use convolution_forward::*;

@@ -2,11 +2,10 @@
 
 use super::boundary::{Context, refer, scale};
 use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor, TensorDescriptor};
-use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine, sum};
+use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine};
 use crate::error::{Error, Result, require, support};
 use cudnn_abi::*;
 use half::f16;
-use rayon::prelude::*;
 use std::ffi::c_void;
 
 /// Runs `$body` with `$T` as the Rust type of a cuDNN data type; CUDNN_STATUS_NOT_SUPPORTED for types not computed here.
@@ -30,9 +29,11 @@ macro_rules! with_type {
     };
 }
 
+pub(super) use with_type;
+
 /// How the dimensions of an input go with those of the output.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fit {
+pub(super) enum Fit {
     /// Each equal.
     Equal,
     /// Each equal, or 1 and repeated.
@@ -40,7 +41,7 @@ enum Fit {
 }
 
 /// The walk over an output and its inputs. The output comes last.
-fn walk<const M: usize>(inputs: &[(&TensorDescriptor, Fit)], out: &TensorDescriptor) -> Result<Walk<M>> {
+pub(super) fn walk<const M: usize>(inputs: &[(&TensorDescriptor, Fit)], out: &TensorDescriptor) -> Result<Walk<M>> {
     let rank = out.dims().len();
     require(rank > 0, "descriptors are set")?;
     support(rank <= 5, "tensors of up to five dimensions")?;
@@ -65,12 +66,12 @@ fn walk<const M: usize>(inputs: &[(&TensorDescriptor, Fit)], out: &TensorDescrip
     Ok(Walk::new(&dims, &strides))
 }
 
-fn data<T>(pointer: *const c_void) -> Result<Data<T>> {
+pub(super) fn data<T>(pointer: *const c_void) -> Result<Data<T>> {
     require(!pointer.is_null(), "tensors are not null")?;
     Ok(Data(pointer.cast_mut().cast()))
 }
 
-fn same_type(tensors: &[&TensorDescriptor]) -> Result {
+pub(super) fn same_type(tensors: &[&TensorDescriptor]) -> Result {
     require(tensors.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type()), "tensors have one data type")
 }
 
@@ -297,7 +298,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             refer::<Context>(handle)?;
-            let activation = *refer::<ActivationDescriptor>(activationDesc)?;
+            let mut activation = *refer::<ActivationDescriptor>(activationDesc)?;
             let output = refer::<TensorDescriptor>(yDesc)?;
             let slope = refer::<TensorDescriptor>(dyDesc)?;
             let input = refer::<TensorDescriptor>(xDesc)?;
@@ -308,6 +309,10 @@ pub unsafe extern "C" fn cudnnActivationBackward(
             let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
             let walk = walk::<4>(&[(output, Fit::Equal), (slope, Fit::Equal), (input, Fit::Equal)], to)?;
             with_type!(to.data_type(), T => {
+                if activation.mode == CUDNN_ACTIVATION_CLIPPED_RELU {
+                    // A clipped y holds the ceiling as its type holds it.
+                    activation.coef = T::from_f64(activation.coef).to_f64();
+                }
                 let inputs = [data::<T>(y)?, data::<T>(dy)?, data::<T>(x)?];
                 combine(&walk, inputs, data::<T>(dx)?, beta, |[y, dy, x]| {
                     alpha * activate_backward(&activation, y, dy, x)
@@ -321,83 +326,4 @@ pub unsafe extern "C" fn cudnnActivationBackward(
 /// An operation in place reads and writes each element once: its two descriptors must say the same.
 fn in_place(from: &TensorDescriptor, x: *const c_void, to: &TensorDescriptor, y: *mut c_void) -> Result {
     require(x != y.cast_const() || from.strides() == to.strides(), "strides are equal in place")
-}
-
-/// `db = alpha·(sum of dy over all but the channels) + beta·db`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    beta: *const c_void,
-    dbDesc: cudnnTensorDescriptor_t,
-    db: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnConvolutionBackwardBias, {
-        // SAFETY: null or valid by cuDNN's contract.
-        unsafe {
-            refer::<Context>(handle)?;
-            let (from, to) = (refer::<TensorDescriptor>(dyDesc)?, refer::<TensorDescriptor>(dbDesc)?);
-            same_type(&[from, to])?;
-            check_bias(to, from)?;
-            support(!from.is_reversed() && to.is_injective(), "strides are not negative")?;
-            let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
-            let extents = from.dims().iter().enumerate().filter(|&(axis, _)| axis != 1);
-            let (dims, strides): (Vec<usize>, Vec<[isize; 1]>) =
-                extents.map(|(axis, &dim)| (dim as usize, [from.strides()[axis] as isize])).unzip();
-            let image = Walk::new(&dims, &strides);
-            let channel_step = |tensor: &TensorDescriptor| tensor.strides()[1] as isize;
-            let (from_step, to_step) = (channel_step(from), channel_step(to));
-            with_type!(to.data_type(), T => {
-                let (dy, db) = (data::<T>(dy)?, data::<T>(db)?);
-                (0..from.dims()[1] as isize).into_par_iter().for_each(|channel| {
-                    let (dy, db) = (dy.skip(channel * from_step), db.skip(channel * to_step));
-                    let total = sum(&image, dy);
-                    combine(&Walk::<1>::new(&[1], &[[0]]), [] as [Data<T>; 0], db, beta, |[]: [f64; 0]| alpha * total);
-                });
-                Ok(())
-            })
-        }
-    })
-}
-
-/// A bias has one value a channel.
-pub(super) fn check_bias(bias: &TensorDescriptor, of: &TensorDescriptor) -> Result {
-    require(!of.dims().is_empty() && bias.dims().len() == of.dims().len(), "tensors have as many dimensions")?;
-    let fits = bias.dims().iter().enumerate().all(|(i, &dim)| dim == if i == 1 { of.dims()[1] } else { 1 });
-    require(fits, "a bias has one value a channel")
-}
-
-/// `y = z`, type and dimensions being equal.
-///
-/// # Safety
-/// `z` and `y` are null or as long as their descriptors say.
-pub(super) unsafe fn copy(
-    (from, z): (&TensorDescriptor, *const c_void),
-    (to, y): (&TensorDescriptor, *mut c_void),
-) -> Result {
-    let walk = walk::<2>(&[(from, Fit::Equal)], to)?;
-    // SAFETY: the caller's promise.
-    with_type!(to.data_type(), T => unsafe {
-        combine(&walk, [data::<T>(z)?], data::<T>(y)?, 0.0, |[z]| z);
-        Ok(())
-    })
-}
-
-/// `y = f(y + bias)`.
-///
-/// # Safety
-/// `bias` and `y` are null or as long as their descriptors say.
-pub(super) unsafe fn add_bias_and_activate(
-    activation: &ActivationDescriptor,
-    (bias, bias_data): (&TensorDescriptor, *const c_void),
-    (to, y): (&TensorDescriptor, *mut c_void),
-) -> Result {
-    let walk = walk::<3>(&[(to, Fit::Equal), (bias, Fit::Broadcast)], to)?;
-    // SAFETY: the caller's promise.
-    with_type!(to.data_type(), T => unsafe {
-        combine(&walk, [data::<T>(y)?, data::<T>(bias_data)?], data::<T>(y)?, 0.0, |[y, b]| activate(activation, y + b));
-        Ok(())
-    })
 }
