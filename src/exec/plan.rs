@@ -47,33 +47,52 @@ pub(super) struct Accumulator {
 impl Plan {
     /// Makes the descriptors. Fails as cuDNN fails to make or set one.
     pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
-        let divided = configuration.len() > 1;
-        Self::make(kernel, configuration, divided)
+        let parts = configuration.parts().to_vec();
+        Self::make(kernel, &parts, configuration)
+    }
+
+    /// The parts in this order, and not the largest first.
+    pub fn in_order(kernel: &Kernel, parts: &[(usize, MicroConfiguration<Algorithm>)]) -> Result<Self, cudnnStatus_t> {
+        Self::make(kernel, parts, Configuration::new(parts.iter().copied()))
     }
 
     /// One micro-batch as a division of `kernel` runs it, sums included, so that it can be timed alone.
     pub fn micro_batch(kernel: &Kernel, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
-        let divided = micro.batch < kernel.batch();
-        Self::make(&kernel.with_batch(micro.batch), Configuration::undivided(micro), divided)
+        let part = kernel.with_batch(micro.batch);
+        let mut plan = Self::make(&part, &[(1, micro)], Configuration::undivided(micro))?;
+        if micro.batch < kernel.batch() {
+            plan.accumulate()?;
+        }
+        Ok(plan)
     }
 
-    fn make(kernel: &Kernel, configuration: Configuration<Algorithm>, divided: bool) -> Result<Self, cudnnStatus_t> {
+    fn make(
+        kernel: &Kernel,
+        parts: &[(usize, MicroConfiguration<Algorithm>)],
+        configuration: Configuration<Algorithm>,
+    ) -> Result<Self, cudnnStatus_t> {
         crate::settings::fault_point("plan");
-        let parts = (configuration.parts().iter())
-            .map(|(count, micro)| {
-                Ok(Part {
-                    count: *count,
-                    batch: micro.batch,
-                    algorithm: micro.algorithm,
-                    descriptors: OwnedDescriptors::new(&kernel.with_batch(micro.batch), micro.algorithm.math_type)?,
-                })
-            })
-            .collect::<Result<_, cudnnStatus_t>>()?;
+        let part = |(count, micro): &(usize, MicroConfiguration<Algorithm>)| {
+            let MicroConfiguration { batch, algorithm, .. } = *micro;
+            let descriptors = OwnedDescriptors::new(&kernel.with_batch(batch), algorithm.math_type)?;
+            Ok(Part { count: *count, batch, algorithm, descriptors })
+        };
+        let parts = parts.iter().map(part).collect::<Result<_, cudnnStatus_t>>()?;
         let workspace = configuration.workspace();
-        let accumulator = (divided && kernel.sums_in_reduced_precision())
-            .then(|| Accumulator::at_end_of(kernel, workspace))
-            .transpose()?;
-        Ok(Self { kernel: *kernel, configuration, parts, accumulator, workspace })
+        let divided = configuration.len() > 1;
+        let mut plan = Self { kernel: *kernel, configuration, parts, accumulator: None, workspace };
+        if divided {
+            plan.accumulate()?;
+        }
+        Ok(plan)
+    }
+
+    /// Sums the parts in float if the filter's own type is smaller.
+    fn accumulate(&mut self) -> Result<(), cudnnStatus_t> {
+        if self.kernel.sums_in_reduced_precision() {
+            self.accumulator = Some(Accumulator::at_end_of(&self.kernel, self.workspace)?);
+        }
+        Ok(())
     }
 
     /// Bytes of workspace that it needs, sums included.

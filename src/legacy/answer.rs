@@ -4,6 +4,7 @@
 //! The first result stands for our plan. What the program then passes back is an algorithm id and a
 //! workspace, so each id carries one promise: the workspace reported with it, the plan that runs, and
 //! a ready configuration, an algorithm that runs undivided in that workspace, for when the plan cannot.
+//! (Where no algorithm does, only divisions run, and the plan is its own ready configuration.)
 //!
 //! Which id the plan goes under:
 //! - With a limit that somebody gave (a variable, `FindEx`'s workspace, a pre-v8 preference): that of
@@ -169,31 +170,44 @@ impl Asking<'_> {
         };
         let _busy = Busy(page);
         // SAFETY: as ours.
-        let search = unsafe { self.tune(query, stream, known) }?;
+        let Some(search) = (unsafe { self.tune(query, stream, known) }) else {
+            // SAFETY: as ours.
+            return unsafe { self.reserve() };
+        };
         page.state.lock().learn(search.measured());
         self.make(&search)
     }
 
     /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
     /// that fit in micro-batches. The plan is found while the program runs; until then what fits
-    /// undivided runs. `None` if there are none, or nobody gave a limit.
+    /// undivided runs, or if nothing does some division. `None` if there are none, or nobody gave a
+    /// limit.
     ///
     /// # Safety
     /// As for [`algorithms`].
     unsafe fn reserve(&self) -> Option<Promise> {
         let Self { handle, descriptors, kernel, question, own, .. } = self;
-        let ready = self.fitting.filter(|fitting| question.asked.is_some() && fitting.algo != own.algo)?;
+        let ready = self.fitting;
+        if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
+            return None; // nothing that cuDNN would rather use
+        }
         // SAFETY: as ours.
         let offered = unsafe { descriptors.get_algorithms(*handle) }.ok()?;
-        let better = offered.iter().position(|result| result.algo == ready.algo).unwrap_or(offered.len());
-        let class = Class::of(&ready, settings::get().numerics);
+        let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
+        let better = better.unwrap_or(offered.len());
+        let class = Class::of(&ready.unwrap_or(*own), settings::get().numerics);
         let sizes = candidates::sizes(kernel, question.sizes, Device::current());
         // SAFETY: the program's handle.
         let candidates =
             unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, question.limit, &sizes) };
-        let memory = candidates.iter().map(|candidate| candidate.workspace).max()?.max(ready.memory);
-        let entry = AlgoPerf { memory, ..ready };
-        Some(Promise { question: *question, entry, ready: ready.algo, plan: None, broken: [false; 2] })
+        if ready.is_none() {
+            candidates::any_division(kernel.batch(), &candidates)?;
+        }
+        let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
+        let entry = ready.unwrap_or(*own);
+        let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
+        let ready = ready.map(|ready| ready.algo);
+        Some(Promise { question: *question, entry, ready, plan: None, broken: [false; 2] })
     }
 
     /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
@@ -256,12 +270,13 @@ impl Asking<'_> {
         let (configuration, time) = search.best()?;
         let undivided = configuration.is_undivided();
         let plan = Arc::new(Plan::new(&self.kernel, configuration).ok()?);
-        let ready = search.fastest_whole(plan.workspace()).or_else(|| search.smallest_whole())?;
-        let memory = plan.workspace().max(ready.workspace);
+        let ready = search.fastest_whole(plan.workspace()).or_else(|| search.smallest_whole());
+        let memory = plan.workspace().max(ready.map_or(0, |ready| ready.workspace));
+        let ready = ready.map(|ready| ready.algorithm.id);
         let Question { asked, limit, .. } = self.question;
         let id = match (undivided, asked) {
             (true, _) => plan.main_algorithm().id,
-            (false, Some(_)) => ready.algorithm.id,
+            (false, Some(_)) => ready.unwrap_or(plan.main_algorithm().id),
             (false, None) => self.own.algo,
         };
         report::chosen(&Chosen { event: "asked", limit, plan: &plan, time, undivided: search.undivided() });
@@ -274,7 +289,6 @@ impl Asking<'_> {
             mathType: plan.math_type(),
             reserved: self.own.reserved,
         };
-        let ready = ready.algorithm.id;
         Some(Promise { question: self.question, entry, ready, plan: Some(plan), broken: [false; 2] })
     }
 }

@@ -72,8 +72,9 @@ pub struct Promise {
     pub question: Question,
     /// What the program was told: id, bytes of workspace, time.
     pub entry: AlgoPerf,
-    /// The ready configuration: an algorithm that runs undivided in the reported workspace.
-    pub ready: c_int,
+    /// The ready configuration: an algorithm that runs undivided in the reported workspace. `None` if
+    /// none does: then only divisions run.
+    pub ready: Option<c_int>,
     /// What runs; `None` if that is still to be found within the reported workspace.
     pub plan: Option<Arc<Plan>>,
     /// The plan failed once: the ready configuration runs from then on. Plain calls, and fused ones.

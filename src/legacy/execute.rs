@@ -106,7 +106,7 @@ impl Call {
         let only = unsafe { self.takes_no_other() };
         let limit = policies.call_limit(self.workspace.size);
         let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
-        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, spent };
+        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };
         // SAFETY: as ours.
         unsafe { running.run() }
     }
@@ -127,8 +127,14 @@ impl Call {
     unsafe fn run_ready(&self) -> cudnnStatus_t {
         // SAFETY: as ours.
         let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
+        let (ready, plan) = promise.map_or((None, None), |promise| (promise.ready, promise.plan));
+        if let (None, Some(plan)) = (ready, plan) {
+            // SAFETY: the plan needs no more than was reported.
+            let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
+            return ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS);
+        }
         // SAFETY: the ready configuration runs in what was reported.
-        unsafe { self.run_as(promise.map_or(self.algorithm, |promise| promise.ready)) }
+        unsafe { self.run_as(ready.unwrap_or(self.algorithm)) }
     }
 
     /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
@@ -157,6 +163,8 @@ struct Running<'a> {
     /// The algorithm in it is the one that runs undivided in this call's workspace: the one that the
     /// program asked for, or the ready configuration of what it was promised under that id.
     ask: Ask,
+    /// No algorithm that may be used runs undivided in this call's workspace.
+    must_divide: bool,
     /// Set when the result has been added to, so that the call cannot be run anew.
     spent: &'a Cell<bool>,
 }
@@ -172,7 +180,7 @@ impl Running<'_> {
             let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
             let capturing = !known || Device::current().is_capturing(stream);
             run = match run {
-                Run::Begin if capturing => Run::Undivided,
+                Run::Begin if capturing && !self.must_divide => Run::Undivided,
                 // SAFETY: as ours.
                 Run::Begin => unsafe { self.begin() },
                 Run::Explore(_, meanwhile) if capturing => {
@@ -201,8 +209,9 @@ impl Running<'_> {
         state.executions = state.executions.saturating_add(1);
         if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
-            if !self.ask.only {
-                self.ask.id = promise.ready;
+            self.must_divide = self.ask.only || promise.ready.is_none();
+            if !self.must_divide {
+                self.ask.id = promise.ready.unwrap_or(asked_for);
             }
             if let Some(plan) = &promise.plan
                 && (!self.ask.only || plan.runs_only(asked_for))
@@ -210,7 +219,7 @@ impl Running<'_> {
                 return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
             }
         }
-        let begins = state.executions > UNTOUCHED || !state.measured.is_empty();
+        let begins = self.must_divide || state.executions > UNTOUCHED || !state.measured.is_empty();
         match state.decision(self.ask).map(|decision| &mut decision.course) {
             None if begins => Run::Begin,
             None => Run::Undivided,
@@ -338,14 +347,14 @@ impl Running<'_> {
                 _ => None,
             };
         });
-        let configuration = match next {
+        match next {
             Next::Time(candidate) => {
                 // SAFETY: the program's handle.
-                unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit) }
+                let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit) };
+                Plan::in_order(self.kernel, &parts?).ok()
             }
-            _ => trial,
-        };
-        Plan::new(self.kernel, configuration?).ok()
+            _ => Plan::new(self.kernel, trial?).ok(),
+        }
     }
 
     fn with_exploration(&self, act: impl FnOnce(&mut Exploration)) {

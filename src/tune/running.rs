@@ -81,7 +81,7 @@ impl Timing {
     fn least(&self, candidate: &Candidate) -> Option<f64> {
         let starts = std::iter::once(&self.start).chain(self.parts.iter().map(|(_, _, mark)| mark));
         let times = (self.parts.iter().zip(starts))
-            .take_while(|((batch, algorithm, _), _)| *batch == candidate.batch && *algorithm == candidate.algorithm)
+            .filter(|((batch, algorithm, _), _)| *batch == candidate.batch && *algorithm == candidate.algorithm)
             .map(|((_, _, end), start)| match end.since(start) {
                 Elapsed::Ready(time) => time,
                 _ => f64::INFINITY,
@@ -191,8 +191,10 @@ impl Exploration {
     }
 }
 
-/// The configuration that shows what a candidate takes: some micro-batches of it, and the other images
-/// in one piece as the program asked. `None` where these do not fit into `limit` bytes.
+/// The parts, in running order, that show what a candidate takes: some micro-batches of it, and then
+/// the other images in one piece as the program asked, or all in micro-batches where that does not fit
+/// into `limit` bytes. `None` where this does not come out even. The candidate comes first: if it does
+/// not run after all, nothing has been changed yet.
 ///
 /// # Safety
 /// The handle is the program's.
@@ -202,18 +204,21 @@ pub unsafe fn sampling(
     candidate: &Candidate,
     own: Algorithm,
     limit: usize,
-) -> Option<Configuration<Algorithm>> {
+) -> Option<Vec<(usize, MicroConfiguration<Algorithm>)>> {
     let Candidate { batch, algorithm, workspace } = *candidate;
     let count = (kernel.batch() / batch).min(SAMPLES);
     let rest = kernel.batch() - count * batch;
     let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
     if rest == 0 {
-        return Some(Configuration::new([(count, micro)]));
+        return Some(vec![(count, micro)]);
     }
     let descriptors = OwnedDescriptors::new(&kernel.with_batch(rest), own.math_type).ok()?;
     // SAFETY: our own descriptors.
     let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) }.ok()?;
     let workspace = divided_workspace(kernel, needed);
+    if workspace > limit {
+        return kernel.batch().is_multiple_of(batch).then(|| vec![(kernel.batch() / batch, micro)]);
+    }
     let rest = MicroConfiguration { batch: rest, algorithm: own, time: 0.0, workspace };
-    (workspace <= limit).then(|| Configuration::new([(count, micro), (1, rest)]))
+    Some(vec![(count, micro), (1, rest)])
 }
