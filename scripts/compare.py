@@ -1,0 +1,123 @@
+"""Runs convnet plain and with libucudnn.so preloaded, in turns, and says which kernels became slower.
+
+The machine may be busy with other things, so each kind runs several times, and a kernel counts as slower
+only where the medians lie further apart than both the runs' own scatter and 2% explain. Prints one table
+and writes it as JSON; what it finds is for the reader to judge, so it ends with 0.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+
+import demo
+
+# Of two medians: below this ratio nobody would care.
+NEGLIGIBLE = 1.02
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
+    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
+    parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
+    parser.add_argument("--batch", default="32", help="images in a mini-batch")
+    parser.add_argument("--limit", default="none", help="workspace a kernel may use: bytes, 64MiB or none")
+    parser.add_argument("--type", default="float", choices=["float", "half", "double"])
+    parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
+    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
+    parser.add_argument("--rounds", default=5, type=int, help="runs of each kind")
+    parser.add_argument("--output", type=pathlib.Path, default=demo.ROOT / "build" / "compare")
+    return parser.parse_args()
+
+
+def runs_of(options):
+    """The reports of all runs, plain and preloaded, and the decisions of the last preloaded one."""
+    cudnn = options.cudnn or demo.find_cudnn()
+    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
+    plain["LD_LIBRARY_PATH"] = demo.library_path(cudnn)
+    report = options.output / "report.jsonl"
+    preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {
+        "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
+        "UCUDNN_REPORT": str(report),
+    }  # fmt: skip
+    if options.limit != "none":
+        preloaded.setdefault("UCUDNN_WORKSPACE_LIMIT", options.limit)
+    before, after = [], []
+    for number in range(1, options.rounds + 1):
+        demo.say(f"compare: {options.network}, limit {options.limit}, round {number} of {options.rounds}")
+        before.append(demo.run(options, plain, options.output / "plain"))
+        report.unlink(missing_ok=True)
+        after.append(demo.run(options, preloaded, options.output / "with"))
+    return before, after, demo.read_plans(report)
+
+
+def summary(values):
+    """Median, and the standard error that it has if the scatter is normal."""
+    middle = statistics.median(values)
+    deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
+    return middle, 1.2533 * deviation / math.sqrt(len(values))
+
+
+def judged(plain, preloaded):
+    """What the runs' times, one each, say."""
+    (before, before_error), (after, after_error) = summary(plain), summary(preloaded)
+    noise = 2 * math.hypot(before_error, after_error)
+    return {
+        "plain_ms": before, "plain_least": min(plain), "plain_most": max(plain),
+        "ms": after, "least": min(preloaded), "most": max(preloaded), "noise_ms": noise,
+        "slower": after - before > noise and after > NEGLIGIBLE * before,
+    }  # fmt: skip
+
+
+def rows_of(before, after, rows):
+    """demo.py's rows with each run's median for a time, and what the scatter allows to say."""
+    times = {}
+    for kind, runs in (("plain", before), ("with", after)):
+        for run in runs:
+            for kernel in run["kernels"]:
+                name = f"{kernel['layer']} {kernel['direction']}"
+                times.setdefault(name, {"plain": [], "with": []})[kind].append(kernel["median_ms"])
+    rows = [row | judged(times[row["kernel"]]["plain"], times[row["kernel"]]["with"]) for row in rows]
+    total = demo.total(rows) | judged([r["total_ms"] for r in before], [r["total_ms"] for r in after])
+    return rows, total
+
+
+def print_spread(rows):
+    print(f"\n{'kernel':24} {'plain ms (least to most)':>30} {'with us ms (least to most)':>30} {'noise ms':>9}")
+    for row in rows:
+        plain = f"{row['plain_ms']:.2f} ({row['plain_least']:.2f} to {row['plain_most']:.2f})"
+        ours = f"{row['ms']:.2f} ({row['least']:.2f} to {row['most']:.2f})"
+        mark = "  SLOWER" if row["slower"] else ""
+        print(f"{row['kernel']:24} {plain:>30} {ours:>30} {row['noise_ms']:>9.2f}{mark}")
+
+
+def main():
+    options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    before, after, plans = runs_of(options)
+    rows, total = rows_of(before, after, demo.compare(options, before, after, plans))
+    title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, limit "
+             f"{options.limit}, {options.query}, {options.rounds} runs of {options.iterations}, in turns")  # fmt: skip
+    print(f"\n{title}\n")
+    demo.print_table(rows + [total])
+    print_spread(rows + [total])
+    slower = [row["kernel"] for row in rows if row["slower"]]
+    print(f"\nKernels slower beyond noise: {', '.join(slower) or 'none'}")
+    print(f"All kernels: {total['plain_ms'] / total['ms']:.2f} times as fast")
+    workspaces = [runs[-1]["workspace_total"] for runs in (before, after)]
+    verdict = "not larger" if workspaces[1] <= workspaces[0] else "LARGER"
+    print(f"Workspace in all: {workspaces[0] / demo.MEBI:.2f} MiB plain, {workspaces[1] / demo.MEBI:.2f} with us: {verdict}")
+    result = {"title": title, "rows": rows, "total": total, "slower": slower, "workspace": workspaces}
+    (options.output / "compare.json").write_text(json.dumps(result, indent=1))
+    for dumped in options.output.glob("*/*.raw"):
+        dumped.unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
