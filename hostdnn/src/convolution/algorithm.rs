@@ -14,9 +14,10 @@ pub enum Algorithm {
     Gemm,
     /// cuDNN's direct algorithm, which it does not implement either: never supported.
     Direct,
-    /// Backward data and filter, `ALGO_0`: no workspace, no promised order of sums.
+    /// `ALGO_0`: no workspace, no promised order of sums. Backward data gathers by phases of the stride, backward filter
+    /// adds sums of a few images as they are ready.
     Algo0,
-    /// Backward data and filter, `ALGO_1`: no workspace, deterministic.
+    /// `ALGO_1`: no workspace, deterministic. Backward data scatters products (col2im), backward filter sums in order.
     Algo1,
     /// Backward filter, `ALGO_3`: column matrices and partial sums in the workspace, no promised order of sums.
     Algo3,

@@ -38,11 +38,11 @@ impl<S: Storage> Method<S> {
             (Direction::Forward, ImplicitGemm) => Self::ImplicitGemm(correlation(), all_phases()),
             (Direction::Forward, ImplicitPrecompGemm) => Self::ImplicitPrecompGemm(correlation(), all_phases()[0]),
             (Direction::Forward, Gemm) => Self::Gemm(correlation(), all_phases()[0]),
-            (Direction::BackwardData, Algo0) => match Scatter::new(p, operands) {
+            (Direction::BackwardData, Algo1) => match Scatter::new(p, operands) {
                 Some(scatter) => Self::Scatter(scatter),
                 None => Self::ImplicitGemm(correlation(), all_phases()),
             },
-            (Direction::BackwardData, Algo1) => Self::ImplicitGemm(correlation(), all_phases()),
+            (Direction::BackwardData, Algo0) => Self::ImplicitGemm(correlation(), all_phases()),
             (Direction::BackwardFilter, Algo0) => Self::FilterGradientUnordered(gradient()),
             (Direction::BackwardFilter, Algo1) => Self::FilterGradient(gradient()),
             (Direction::BackwardFilter, Algo3) => Self::FilterGradientGemm(gradient()),

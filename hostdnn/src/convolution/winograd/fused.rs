@@ -17,7 +17,7 @@ const POINTS: usize = 4;
 /// Destination channels whose products are kept at once.
 const ROWS: usize = 64;
 /// Numbers in the tiles and products of one worker, if at least [`LANES`] tiles fit.
-const CACHED: usize = 192 << 10;
+const CACHED: usize = 256 << 10;
 
 /// Forward or backward data of a 3×3 filter.
 pub struct Fused<S: Storage> {

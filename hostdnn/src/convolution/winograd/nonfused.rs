@@ -11,6 +11,7 @@ use super::suits;
 use super::tiles::{Taps, Tiles};
 use super::transform::{F2x5, F4x3, LANES, Variant, transform};
 use pulp::Arch;
+use std::ops::Range;
 
 /// F(4×4, 3×3) or F(2×2, 5×5), whichever has the filter's size.
 pub struct Nonfused<S: Storage> {
@@ -21,8 +22,18 @@ pub struct Nonfused<S: Storage> {
 
 /// Points of a tile in one dimension, in both variants.
 const POINTS: usize = 6;
-/// Blocks of tiles in one task: a row of lanes fills two cache lines.
-const BLOCKS: usize = 2;
+/// Blocks of tiles, and channels, in one task: few rows at a time, and along those, keeps to few pages of memory.
+const BLOCKS: usize = 64;
+const CHANNELS: usize = 8;
+
+/// Calls `work(blocks, channels)` for pieces of all blocks of tiles and channels.
+fn for_pieces(blocks: usize, channels: usize, work: impl Fn(Range<usize>, Range<usize>) + Sync) {
+    let across = blocks.div_ceil(BLOCKS);
+    tasks::for_each(across * channels.div_ceil(CHANNELS), |_, task| {
+        let (block, channel) = (task % across * BLOCKS, task / across * CHANNELS);
+        work(block..blocks.min(block + BLOCKS), channel..channels.min(channel + CHANNELS));
+    });
+}
 
 impl<S: Storage> Nonfused<S> {
     /// `None` where the geometry does not suit.
@@ -121,20 +132,15 @@ impl<S: Storage> Nonfused<S> {
     ) {
         let (rows, leading) = (self.job.rows, self.tiles.leading());
         let scales = single_scales(&self.job);
-        tasks::for_each(self.tiles.blocks().div_ceil(BLOCKS), |_, task| {
+        for_pieces(self.tiles.blocks(), rows, |blocks, rows_here| {
             let mut outputs = [0.0; 4 * 4 * LANES];
-            let blocks = task * BLOCKS..self.tiles.blocks().min((task + 1) * BLOCKS);
-            let covered: Vec<_> = blocks.clone().map(|block| self.tiles.covered(block)).collect();
-            for row in 0..rows {
-                for (block, covered) in blocks.clone().zip(&covered) {
-                    let products = from.at(row * leading + block * LANES);
+            for block in blocks {
+                let covered = self.tiles.covered(block);
+                for row in rows_here.clone() {
+                    let products = (from.at(row * leading + block * LANES).cast_const(), rows * leading);
                     // SAFETY: the block's lanes lie in the row of every point; its tiles are this task's alone.
                     unsafe {
-                        transform::<V::Output, M, POINTS>(
-                            arch,
-                            (products, rows * leading),
-                            (outputs.as_mut_ptr(), LANES),
-                        );
+                        transform::<V::Output, M, POINTS>(arch, products, (outputs.as_mut_ptr(), LANES));
                         covered.store::<S, M>(&self.job.destination, group * rows + row, &outputs, scales);
                     }
                 }
@@ -193,15 +199,14 @@ pub unsafe fn load_tiles<S: Storage, X: super::transform::Matrix<T, SIDE>, const
     to: Shared<f32>,
     windows: impl Fn(usize) -> super::tiles::Block + Sync,
 ) {
-    tasks::for_each(blocks.div_ceil(BLOCKS), |_, task| {
-        let mut tiles = [[0.0; 6 * 6 * LANES]; BLOCKS];
-        let these = task * BLOCKS..blocks.min((task + 1) * BLOCKS);
-        let windows: Vec<_> = these.clone().map(&windows).collect();
-        for c in 0..channels {
-            for ((block, windows), tiles) in these.clone().zip(&windows).zip(&mut tiles) {
+    for_pieces(blocks, channels, |blocks, channels_here| {
+        for block in blocks {
+            let windows = windows(block);
+            let mut tiles = [0.0; 6 * 6 * LANES];
+            for c in channels_here.clone() {
                 // SAFETY: the block's lanes lie in the channel's row of every point.
                 unsafe {
-                    windows.load::<S, SIDE>(tensor, first_channel + c, tiles);
+                    windows.load::<S, SIDE>(tensor, first_channel + c, &mut tiles);
                     let to = to.at(c * leading + block * LANES);
                     transform::<X, T, SIDE>(arch, (tiles.as_ptr(), LANES), (to, channels * leading));
                 }

@@ -91,21 +91,19 @@ impl Block {
         let [_, _, _, sh, sw] = tensor.strides;
         assert!(to.len() >= SIDE * SIDE * LANES);
         for (lane, window) in self.windows.iter().enumerate() {
-            let corner = window.origin[0] * sh as isize + window.origin[1] * sw as isize;
-            let plane = tensor.plane(window.image, c).wrapping_offset(corner);
+            let plane = window.corner(tensor, c);
             for i in window.rows.0..window.rows.1 {
                 let line = plane.wrapping_add(i * sh);
-                let to = &mut to[i * SIDE * LANES..][..SIDE * LANES];
+                let to = to.as_mut_ptr().wrapping_add(i * SIDE * LANES + lane);
+                let load = |j: usize| {
+                    // SAFETY: positions of the window exist, in the tensor and, rows and columns being below SIDE, in `to`.
+                    unsafe { to.wrapping_add(j * LANES).write((*line.wrapping_add(j * sw)).to_single()) }
+                };
+                // Whole lines, the most frequent, are worth an unrolled loop.
                 if window.columns == (0, SIDE) {
-                    for j in 0..SIDE {
-                        // SAFETY: positions of the window exist.
-                        to[j * LANES + lane] = unsafe { (*line.wrapping_add(j * sw)).to_single() };
-                    }
+                    (0..SIDE).for_each(load);
                 } else {
-                    for j in window.columns.0..window.columns.1 {
-                        // SAFETY: as above.
-                        to[j * LANES + lane] = unsafe { (*line.wrapping_add(j * sw)).to_single() };
-                    }
+                    (window.columns.0..window.columns.1).for_each(load);
                 }
             }
         }
@@ -125,17 +123,29 @@ impl Block {
         let [_, _, _, sh, sw] = tensor.strides;
         assert!(from.len() >= SIDE * SIDE * LANES);
         for (lane, window) in self.windows.iter().enumerate() {
-            let corner = window.origin[0] * sh as isize + window.origin[1] * sw as isize;
-            let plane = tensor.plane(window.image, c).wrapping_offset(corner);
+            let plane = window.corner(tensor, c);
             for i in window.rows.0..window.rows.1 {
                 let line = plane.wrapping_add(i * sh);
-                let from = &from[i * SIDE * LANES..][..SIDE * LANES];
-                for j in window.columns.0..window.columns.1 {
-                    // SAFETY: positions of the window exist.
-                    unsafe { put(line.wrapping_add(j * sw), alpha * from[j * LANES + lane], beta) };
+                let from = from.as_ptr().wrapping_add(i * SIDE * LANES + lane);
+                let store = |j: usize| {
+                    // SAFETY: positions of the window exist, in the tensor and, rows and columns being below SIDE, in `from`.
+                    unsafe { put(line.wrapping_add(j * sw), alpha * *from.wrapping_add(j * LANES), beta) }
+                };
+                if window.columns == (0, SIDE) {
+                    (0..SIDE).for_each(store);
+                } else {
+                    (window.columns.0..window.columns.1).for_each(store);
                 }
             }
         }
+    }
+}
+
+impl Window {
+    /// Where position (0, 0) of the window lies, or would lie, in channel `c`.
+    fn corner<S>(&self, tensor: &Tensor<S>, c: usize) -> *mut S {
+        let [_, _, _, sh, sw] = tensor.strides;
+        tensor.plane(self.image, c).wrapping_offset(self.origin[0] * sh as isize + self.origin[1] * sw as isize)
     }
 }
 
@@ -173,14 +183,12 @@ impl<S: Storage> Taps<'_, S> {
             for j in 0..R {
                 let to = &mut to[(i * R + j) * LANES..][..LANES];
                 let from = self.at(group, row, first, i, j);
-                for (lane, to) in to.iter_mut().enumerate() {
+                let (here, beyond) = to.split_at_mut(channels.min(LANES));
+                for (lane, to) in here.iter_mut().enumerate() {
                     // SAFETY: the channels exist.
-                    *to = if lane < channels {
-                        unsafe { (*from.wrapping_add(lane * self.filter.reduce)).to_single() }
-                    } else {
-                        0.0
-                    };
+                    *to = unsafe { (*from.wrapping_add(lane * self.filter.reduce)).to_single() };
                 }
+                beyond.fill(0.0);
             }
         }
     }
