@@ -13,7 +13,7 @@ CFLAGS    ?= -O2 -Wall -Wextra -Wpedantic
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo test bench check header test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo test bench compare check header test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -35,6 +35,10 @@ test: tools ## run every test that needs no download
 
 bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
 	$(CARGO) bench $(LOCKED) $(ARGS)
+
+compare: build build/convnet build/passing_shapes ## plain and preloaded runs in turns, with their scatter; shapes that never come back
+	$(PYTHON) -B scripts/compare.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
+	$(PYTHON) -B scripts/passing_shapes.py --target $(TARGET)/release
 
 check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
@@ -63,6 +67,9 @@ build/hostdnn/libcudnn.so: | build
 	mkdir -p build/hostdnn
 	ln -sfn $(abspath $(TARGET))/release/libhostdnn.so build/hostdnn/libcudnn.so.9
 	ln -sfn libcudnn.so.9 $@
+
+build/passing_shapes: benches/c/passing_shapes.c examples/convnet/memory.c examples/convnet/memory.h hostdnn/include/cudnn.h | build/hostdnn/libcudnn.so
+	$(CC) -std=c99 $(CFLAGS) -Ihostdnn/include $(filter %.c,$^) -Lbuild/hostdnn -lcudnn -ldl -lm -o $@
 
 build/convnet: $(CONVNET) $(wildcard examples/convnet/*.h) hostdnn/include/cudnn.h | build/hostdnn/libcudnn.so
 	$(CC) -std=c99 $(CFLAGS) -Ihostdnn/include $(CONVNET) -Lbuild/hostdnn -lcudnn -ldl -lm -o $@
