@@ -102,7 +102,9 @@ check_outputs() {
         verdict WRONG "UCUDNN_CHECK, $type" "convnet ended with an error: $(tail -n 1 "$out/$name.log")"
         return
     fi
-    verdict "" "UCUDNN_CHECK, $type" "$("$python" -B scripts/gpu_table.py checked "$report")"
+    local seen right=ok
+    seen=$("$python" -B scripts/gpu_table.py checked "$report") || right=WRONG
+    verdict $right "UCUDNN_CHECK, $type" "$seen"
 }
 
 # --- PyTorch: the same version, right convolutions, captured graphs.
@@ -115,6 +117,10 @@ check_torch() {
     fi
     if [[ $device = cuda ]] && ! "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
         verdict skipped PyTorch "it sees no GPU"
+        return
+    fi
+    if ((SECONDS >= last)); then
+        verdict skipped PyTorch "no time left"
         return
     fi
     say "PyTorch, plain and preloaded"
@@ -185,9 +191,9 @@ networks() {
     ((${#skipped[@]} == 0)) || verdict skipped "${#skipped[@]} runs for want of time" "${skipped[*]}"
 }
 
+check_torch
 check_outputs float
 check_outputs half
-check_torch
 networks
 [[ -e $out/runs.txt ]] || : >"$out/runs.txt"
 "$python" -B scripts/gpu_table.py table "$out" | tee "$out/table.txt"

@@ -28,6 +28,8 @@ def checked(report):
           f"{len(runs) - len(errors)} not comparable")  # fmt: skip
     for event in over[:5]:
         print(f"         {event['kernel']}: {event['division']}: {event['error']:.1e}")
+    if over or not runs:
+        sys.exit(1)
 
 
 def row(folder, network, kind, layout, limit):
