@@ -13,9 +13,12 @@ use crate::device::{Buffer, Device, Elapsed, Stream};
 use crate::exec::{self, Constant, Plan, scaling_type};
 use crate::plan::MicroConfiguration;
 
-/// A candidate runs until it has run this long or this often.
+/// A candidate runs until it has run this long and twice, or this often.
 const ENOUGH: f64 = 10.0; // milliseconds
-const OFTEN: usize = 5;
+const OFTEN: usize = 4;
+/// One that takes this much longer an image than the fastest so far runs twice at most: a program that
+/// never comes back to the kernel must not have waited long.
+const FAR: f64 = 1.5;
 
 /// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
 #[derive(Clone, Copy)]
@@ -43,8 +46,10 @@ pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: 
                 let Candidate { batch, algorithm, workspace } = candidate;
                 let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
                 let plan = Plan::micro_batch(kernel, micro).ok();
+                let rates = search.measured().iter().map(|micro| micro.time / micro.batch as f64);
+                let far = FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min);
                 // SAFETY: as ours; a micro-batch is a part of the kernel.
-                match plan.and_then(|plan| unsafe { bench.time(&plan, deadline) }) {
+                match plan.and_then(|plan| unsafe { bench.time(&plan, far, deadline) }) {
                     Some(time) => {
                         debug!("{kernel}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes");
                         search.timed(candidate, time);
@@ -67,26 +72,26 @@ pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: 
 }
 
 impl Bench {
-    /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer.
+    /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer. Above
+    /// `far` a rough one does.
     ///
     /// # Safety
     /// As for [`tune`].
-    unsafe fn time(&self, plan: &Plan, deadline: Instant) -> Option<f64> {
-        // SAFETY: as ours.
-        let first = unsafe { self.time_once(plan) }?;
-        // A first run may load code; a long one hardly notices.
-        let (mut least, mut spent, mut runs) = if first > ENOUGH { (first, first, 1) } else { (f64::MAX, 0.0, 0) };
-        while runs < 2 || (spent < ENOUGH && runs < OFTEN) {
-            if runs > 0 && Instant::now() >= deadline {
-                break;
-            }
+    unsafe fn time(&self, plan: &Plan, far: f64, deadline: Instant) -> Option<f64> {
+        // The first run may load code, which the others make up for.
+        let (mut least, mut spent, mut runs) = (f64::MAX, 0.0, 0);
+        loop {
             // SAFETY: as ours.
             let time = unsafe { self.time_once(plan) }?;
             least = least.min(time);
             spent += time;
             runs += 1;
+            let (twice, long) = (runs >= 2, spent > ENOUGH);
+            let known = if least > far { twice || long } else { twice && long || runs >= OFTEN };
+            if known || Instant::now() >= deadline {
+                return Some(least);
+            }
         }
-        Some(least)
     }
 
     /// # Safety
