@@ -136,6 +136,7 @@ impl Variant<6, 2, 5> for F2x5 {
 
 /// `X·v` for a constant matrix: zeros cost nothing and ones no multiplication.
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "o and i index constants that the loops are unrolled for")]
 fn apply<S: Simd, X: Matrix<O, I>, const O: usize, const I: usize>(simd: S, v: [S::f32s; I]) -> [S::f32s; O] {
     let mut result = [simd.splat_f32s(0.0); O];
     for o in 0..O {
@@ -168,6 +169,7 @@ impl<X: Matrix<O, I>, const O: usize, const I: usize> WithSimd for Sandwich<X, O
     type Output = ();
 
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "j indexes columns of rows")]
     fn with_simd<S: Simd>(self, simd: S) {
         for lane in (0..LANES).step_by(S::F32_LANES) {
             let mut half = [[simd.splat_f32s(0.0); I]; O];
