@@ -15,6 +15,19 @@ fn numbers(stdout: &str, word: &str) -> Vec<Vec<usize>> {
     lines.map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect()
 }
 
+/// What the tests compare are two libraries: without us the program's calls go to hostdnn, with us to
+/// us, who find hostdnn behind.
+#[test]
+fn plain_and_preloaded_are_two_libraries() {
+    let program = Program::new("versions");
+    let (plain, ours) = (program.plain(&[], &[]), program.preloaded(&[], &[]));
+    for (outcome, ucudnn, library) in [(&plain, "0", "libcudnn.so.9"), (&ours, "1", "libucudnn.so")] {
+        assert_eq!((outcome.line("hostdnn"), outcome.line("ucudnn")), ("1", ucudnn));
+        assert!(outcome.line("call").ends_with(library), "{}", outcome.stdout);
+    }
+    assert_eq!(plain.line("version"), ours.line("version"));
+}
+
 /// With nothing configured: each first answer needs no more than cuDNN's own, and whoever walks down
 /// the list under a limit of their own finds every algorithm there that the plain list has.
 #[test]

@@ -1,0 +1,32 @@
+/* The filter gradient of 64 images in half, against double precision: the error of the answer that a
+ * query gets, over several draws of the data. */
+#include <math.h>
+
+#include "kernel.h"
+
+int main(void) {
+    enum { DRAWS = 8 };
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    Shape shape = shape_square(BACKWARD_FILTER, 64, 6, 8, 6, 3, 1);
+    shape.type = CUDNN_DATA_HALF;
+    double sum = 0;
+    for (int draw = 0; draw < DRAWS; draw++) {
+        Random random = {(uint64_t)draw};
+        Kernel kernel;
+        kernel_open(&kernel, &shape, &random);
+        Perf results[MOST_RESULTS];
+        int count;
+        CALL(kernel_get(handle, &kernel, MOST_RESULTS, &count, results));
+        Guarded workspace = guarded_new(results[0].memory);
+        CALL(kernel_run(handle, &kernel, results[0].algo, &workspace));
+        guarded_check(&workspace, "the workspace");
+        double error = kernel_error(&kernel);
+        sum += error * error;
+        guarded_free(&workspace);
+        kernel_close(&kernel);
+    }
+    CALL(cudnnDestroy(handle));
+    printf("error %.9f\n", sqrt(sum / DRAWS));
+    return 0;
+}

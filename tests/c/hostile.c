@@ -1,0 +1,204 @@
+/* Null, garbage and mismatched arguments to every function that the library overrides.
+ *
+ * hostile each            every argument of every function in turn
+ * hostile SEED COUNT      COUNT random calls
+ *
+ * A line a call: the function, which arguments were spoilt and how, and the status.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "kernel.h"
+
+typedef struct {
+    cudnnHandle_t handle;
+    cudnnTensorDescriptor_t x, y, z, bias;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t convolution;
+    cudnnActivationDescriptor_t activation;
+    void *x_data, *w_data, *y_data, *z_data, *bias_data, *workspace;
+    size_t workspace_size;
+    const void *alpha, *beta;
+    int requested, algorithm;
+    int *returned;
+    Perf *results;
+    size_t *size;
+} Arguments;
+
+enum { GET, FIND, FIND_EX, SIZE, RUN, FUNCTIONS };
+enum { FIELDS = 22, ROOM = 1 << 22 };
+static const char *const names[] = {"get", "find", "find-ex", "size", "run"};
+
+/* Function `function` in a direction; direction 3 is the fused call, whatever the function. */
+static cudnnStatus_t call(int function, int direction, const Arguments *a) {
+    cudnnConvolutionBwdDataAlgoPerf_t *data = (void *)a->results;
+    cudnnConvolutionBwdFilterAlgoPerf_t *filter = (void *)a->results;
+    if (direction == FUSED)
+        return cudnnConvolutionBiasActivationForward(a->handle, a->alpha, a->x, a->x_data, a->w, a->w_data,
+                                                     a->convolution, a->algorithm, a->workspace, a->workspace_size,
+                                                     a->beta, a->z, a->z_data, a->bias, a->bias_data, a->activation,
+                                                     a->y, a->y_data);
+    switch (function * 3 + direction) {
+        case GET * 3 + FORWARD:
+            return cudnnGetConvolutionForwardAlgorithm_v7(a->handle, a->x, a->w, a->convolution, a->y, a->requested,
+                                                          a->returned, a->results);
+        case GET * 3 + BACKWARD_DATA:
+            return cudnnGetConvolutionBackwardDataAlgorithm_v7(a->handle, a->w, a->y, a->convolution, a->x,
+                                                               a->requested, a->returned, data);
+        case GET * 3 + BACKWARD_FILTER:
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(a->handle, a->x, a->y, a->convolution, a->w,
+                                                                 a->requested, a->returned, filter);
+        case FIND * 3 + FORWARD:
+            return cudnnFindConvolutionForwardAlgorithm(a->handle, a->x, a->w, a->convolution, a->y, a->requested,
+                                                        a->returned, a->results);
+        case FIND * 3 + BACKWARD_DATA:
+            return cudnnFindConvolutionBackwardDataAlgorithm(a->handle, a->w, a->y, a->convolution, a->x,
+                                                             a->requested, a->returned, data);
+        case FIND * 3 + BACKWARD_FILTER:
+            return cudnnFindConvolutionBackwardFilterAlgorithm(a->handle, a->x, a->y, a->convolution, a->w,
+                                                               a->requested, a->returned, filter);
+        case FIND_EX * 3 + FORWARD:
+            return cudnnFindConvolutionForwardAlgorithmEx(a->handle, a->x, a->x_data, a->w, a->w_data, a->convolution,
+                                                          a->y, a->y_data, a->requested, a->returned, a->results,
+                                                          a->workspace, a->workspace_size);
+        case FIND_EX * 3 + BACKWARD_DATA:
+            return cudnnFindConvolutionBackwardDataAlgorithmEx(
+                a->handle, a->w, a->w_data, a->y, a->y_data, a->convolution, a->x, a->x_data, a->requested,
+                a->returned, data, a->workspace, a->workspace_size);
+        case FIND_EX * 3 + BACKWARD_FILTER:
+            return cudnnFindConvolutionBackwardFilterAlgorithmEx(
+                a->handle, a->x, a->x_data, a->y, a->y_data, a->convolution, a->w, a->w_data, a->requested,
+                a->returned, filter, a->workspace, a->workspace_size);
+        case SIZE * 3 + FORWARD:
+            return cudnnGetConvolutionForwardWorkspaceSize(a->handle, a->x, a->w, a->convolution, a->y, a->algorithm,
+                                                           a->size);
+        case SIZE * 3 + BACKWARD_DATA:
+            return cudnnGetConvolutionBackwardDataWorkspaceSize(a->handle, a->w, a->y, a->convolution, a->x,
+                                                                a->algorithm, a->size);
+        case SIZE * 3 + BACKWARD_FILTER:
+            return cudnnGetConvolutionBackwardFilterWorkspaceSize(a->handle, a->x, a->y, a->convolution, a->w,
+                                                                  a->algorithm, a->size);
+        case RUN * 3 + FORWARD:
+            return cudnnConvolutionForward(a->handle, a->alpha, a->x, a->x_data, a->w, a->w_data, a->convolution,
+                                           a->algorithm, a->workspace, a->workspace_size, a->beta, a->y, a->y_data);
+        case RUN * 3 + BACKWARD_DATA:
+            return cudnnConvolutionBackwardData(a->handle, a->alpha, a->w, a->w_data, a->y, a->y_data, a->convolution,
+                                                a->algorithm, a->workspace, a->workspace_size, a->beta, a->x,
+                                                a->x_data);
+        default:
+            return cudnnConvolutionBackwardFilter(a->handle, a->alpha, a->x, a->x_data, a->y, a->y_data,
+                                                  a->convolution, a->algorithm, a->workspace, a->workspace_size,
+                                                  a->beta, a->w, a->w_data);
+    }
+}
+
+/* Descriptors that were made and never set, and some of other shapes. */
+static struct {
+    cudnnTensorDescriptor_t tensor[2];
+    cudnnFilterDescriptor_t filter[2];
+    cudnnConvolutionDescriptor_t convolution[2];
+    cudnnActivationDescriptor_t activation;
+} odd;
+
+static void make_odd(void) {
+    for (int i = 0; i < 2; i++) {
+        CALL(cudnnCreateTensorDescriptor(&odd.tensor[i]));
+        CALL(cudnnCreateFilterDescriptor(&odd.filter[i]));
+        CALL(cudnnCreateConvolutionDescriptor(&odd.convolution[i]));
+    }
+    CALL(cudnnCreateActivationDescriptor(&odd.activation));
+    CALL(cudnnSetTensor4dDescriptor(odd.tensor[1], CUDNN_TENSOR_NCHW, CUDNN_DATA_DOUBLE, 3, 7, 2, 2));
+    CALL(cudnnSetFilter4dDescriptor(odd.filter[1], CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 2, 5, 3, 3));
+    CALL(cudnnSetConvolution2dDescriptor(odd.convolution[1], 9, 9, 2, 3, 1, 1, CUDNN_CONVOLUTION, CUDNN_DATA_HALF));
+}
+
+/* Spoils one argument in the `way`-th way. */
+static void spoil(Arguments *a, int field, int way) {
+    static const int numbers[] = {-1, 0, 99, INT_MIN, INT_MAX, 8};
+    static const size_t sizes[] = {0, 1, 100, ROOM};
+    int number = numbers[way % 6], unset = way % 3;
+    switch (field) {
+        case 0: a->handle = NULL; break;
+        case 1: a->x = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 2: a->y = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 3: a->z = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 4: a->bias = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 5: a->w = unset ? odd.filter[unset - 1] : NULL; break;
+        case 6: a->convolution = unset ? odd.convolution[unset - 1] : NULL; break;
+        case 7: a->activation = unset ? odd.activation : NULL; break;
+        case 8: a->x_data = NULL; break;
+        case 9: a->w_data = NULL; break;
+        case 10: a->y_data = NULL; break;
+        case 11: a->z_data = NULL; break;
+        case 12: a->bias_data = NULL; break;
+        case 13: a->workspace = NULL; break;
+        case 14: a->workspace_size = sizes[way % 4]; break;
+        case 15: a->alpha = NULL; break;
+        case 16: a->beta = NULL; break;
+        case 17: a->requested = number; break;
+        case 18: a->algorithm = number; break;
+        case 19: a->returned = NULL; break;
+        case 20: a->results = NULL; break;
+        default: a->size = NULL; break;
+    }
+}
+
+static void report(int function, int direction, const char *spoilt, cudnnStatus_t status) {
+    printf("%s %d%s|%d\n", direction == FUSED ? "fused" : names[function], direction, spoilt, status);
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count > 1, "each, or a seed and a number");
+    Random random = {strtoull(arguments[1], NULL, 10)};
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    make_odd();
+    Shape shape = shape_square(FUSED, 4, 3, 5, 4, 3, 1);
+    shape.z_apart = 1;
+    Kernel kernel;
+    kernel_open(&kernel, &shape, &random);
+    Guarded workspace = guarded_new(ROOM);
+    Perf results[MOST_RESULTS];
+    int returned;
+    size_t size;
+    float one = 1;
+    const Arguments good = {.handle = handle, .x = kernel.x_descriptor, .y = kernel.y_descriptor,
+                            .z = kernel.z_descriptor, .bias = kernel.bias_descriptor, .w = kernel.w_descriptor,
+                            .convolution = kernel.convolution, .activation = kernel.activation,
+                            .x_data = kernel.x.start, .w_data = kernel.w.start, .y_data = kernel.y.start,
+                            .z_data = kernel.z.start, .bias_data = kernel.bias.start, .workspace = workspace.start,
+                            .workspace_size = ROOM, .alpha = &one, .beta = &one, .requested = MOST_RESULTS,
+                            .algorithm = 1, .returned = &returned, .results = results, .size = &size};
+    if (strcmp(arguments[1], "each") == 0) {
+        for (int function = 0; function < FUNCTIONS; function++) {
+            for (int direction = 0; direction < (function == RUN ? 4 : 3); direction++) {
+                for (int field = 0; field < FIELDS; field++) {
+                    for (int way = 0; way < 6; way++) {
+                        Arguments bad = good;
+                        char spoilt[32];
+                        spoil(&bad, field, way);
+                        snprintf(spoilt, sizeof spoilt, " %d:%d", field, way);
+                        report(function, direction, spoilt, call(function, direction, &bad));
+                    }
+                }
+            }
+        }
+    } else {
+        for (int i = atoi(arguments[2]); i > 0; i--) {
+            int function = random_below(&random, FUNCTIONS), direction = random_below(&random, 4);
+            Arguments bad = good;
+            char spoilt[64] = "";
+            bad.algorithm = random_below(&random, 9);
+            for (int times = random_below(&random, 4); times > 0; times--) {
+                int field = random_below(&random, FIELDS), way = random_below(&random, 12);
+                spoil(&bad, field, way);
+                snprintf(spoilt + strlen(spoilt), sizeof spoilt - strlen(spoilt), " %d:%d", field, way);
+            }
+            report(function, direction, spoilt, call(function, direction, &bad));
+        }
+    }
+    guarded_check(&workspace, "the workspace");
+    guarded_check(&kernel.y, "y");
+    printf("destroy|%d\n", cudnnDestroy(NULL));
+    return 0;
+}

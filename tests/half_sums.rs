@@ -1,0 +1,27 @@
+//! BackwardFilter in half, summed over 64 parts: as accurate as in one.
+
+mod hostdnn;
+
+use hostdnn::{Program, report};
+
+#[test]
+fn sums_of_64_parts_are_as_accurate_as_one() {
+    let program = Program::new("half_sums");
+    let error = |outcome: hostdnn::programs::Outcome| outcome.line("error").parse::<f64>().unwrap();
+    let plain = error(program.plain(&[], &[]));
+
+    // Larger parts fail, so that 64 of one image are all that is left to plan with.
+    let larger = ["2", "4", "8", "16", "32", "64"];
+    let faults = larger.map(|batch| format!("cudnnConvolutionBackwardFilter@batch={batch}:1+")).join(",");
+    let decisions = program.file("report");
+    let variables = [
+        ("HOSTDNN_FAIL", faults.as_str()),
+        ("UCUDNN_WORKSPACE_LIMIT", "64MiB"),
+        ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+        ("UCUDNN_TUNE_SECONDS", "1"),
+    ];
+    let ours = error(program.preloaded(&[], &variables));
+    let lines = report(&decisions);
+    assert_eq!((&lines[0]["parts"][0]["count"], &lines[0]["parts"][0]["batch"]), (&64.into(), &1.into()), "{lines:?}");
+    assert!(ours <= 1.5 * plain, "{ours:e}, in one part {plain:e}");
+}
