@@ -1,0 +1,197 @@
+//! Whatever fails inside us or inside cuDNN: no call that says it succeeded is wrong, no canary is
+//! touched, nothing aborts.
+
+mod hostdnn;
+
+use hostdnn::Program;
+
+const QUICK: [(&str, &str); 2] = [("UCUDNN_TUNE_SECONDS", "0.02"), ("UCUDNN_BATCH_SIZE_POLICY", "all")];
+
+fn program() -> Program {
+    Program::new("faults")
+}
+
+/// The lines that tell of a failed call.
+fn failures(stdout: &str) -> Vec<&str> {
+    assert!(stdout.lines().any(|line| line == "ended"), "{stdout}");
+    stdout.lines().filter(|line| *line != "ended").collect()
+}
+
+/// Every place in our sources that can be made to panic.
+fn fault_points() -> Vec<String> {
+    fn search(folder: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                search(&entry, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&entry).unwrap();
+            let calls = text.split("fault_point(").skip(1).map(|rest| rest.split(')').next().unwrap());
+            found.extend(calls.flat_map(|call| call.split('"').skip(1).step_by(2).map(str::to_owned)));
+        }
+    }
+    let mut found = Vec::new();
+    search(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found.sort_unstable();
+    found.dedup();
+    assert!(found.len() >= 6, "{found:?}");
+    found
+}
+
+/// A panic of ours is not the program's: every call succeeds, but for those whose result was already
+/// added to when it struck, which say so.
+#[test]
+fn panics_stay_inside() {
+    let program = program();
+    for place in fault_points() {
+        for asks in ["asks", "never"] {
+            let fault = format!("panic:{place}");
+            let outcome = program.preloaded(&[asks], &[QUICK[0], QUICK[1], ("UCUDNN_FAULT", &fault)]);
+            for failure in failures(&outcome.stdout) {
+                // The kernels that add to their result: beta is 1, and they are not fused.
+                let fields: Vec<_> = failure.split(' ').collect();
+                let kernel: usize = fields[1].parse().unwrap();
+                let adds = kernel / 4 % 2 == 1 && kernel % 4 != 3;
+                let honest = place == "run-midway" && fields[0] == "run" && adds && fields[2] == "5000";
+                assert!(honest, "{fault}, {asks}: {failure}");
+            }
+        }
+    }
+}
+
+/// The places where we are asked for panics do panic: else the test above shows nothing.
+#[test]
+fn panics_do_strike() {
+    let program = program();
+    for place in fault_points() {
+        let fault = format!("panic:{place}");
+        let outcome = program.preloaded(&["asks"], &[QUICK[0], QUICK[1], ("UCUDNN_FAULT", &fault)]);
+        assert!(outcome.stderr.contains(&format!("a panic at {place}")), "{fault}:\n{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_done_without() {
+    let program = program();
+    for asks in ["asks", "never"] {
+        let variables = [QUICK[0], QUICK[1], ("UCUDNN_FAULT", "allocation"), ("UCUDNN_CHECK", "1")];
+        let outcome = program.preloaded(&[asks], &variables);
+        assert_eq!(failures(&outcome.stdout), [""; 0], "{asks}");
+    }
+}
+
+/// A convolution that fails in cuDNN: the first, and one or all somewhere in the middle of what we make
+/// of it. Where it is one alone, it is the program's at most once.
+#[test]
+fn a_convolution_that_fails_is_right_or_says_so() {
+    let program = program();
+    for function in ["Forward", "BackwardData", "BackwardFilter", "BiasActivationForward"] {
+        for count in ["1", "30", "31", "30+"] {
+            for (asks, when) in [("asks", "before"), ("asks", "between"), ("never", "between")] {
+                let fault = format!("cudnnConvolution{function}:{count}");
+                let outcome = program.preloaded(&[asks, &fault, when], &QUICK);
+                let failures = failures(&outcome.stdout);
+                assert!(failures.len() <= 1 || count.ends_with('+'), "{fault}, {asks}, {when}: {failures:?}");
+            }
+        }
+    }
+}
+
+/// An algorithm that fails at one micro-batch size alone is not planned with, and what the program
+/// asks for itself still runs.
+#[test]
+fn a_size_that_fails_is_avoided() {
+    let program = program();
+    for function in ["Forward", "BackwardData", "BackwardFilter", "BiasActivationForward"] {
+        for batch in ["1", "5", "11"] {
+            for asks in ["asks", "never"] {
+                let fault = format!("cudnnConvolution{function}@batch={batch}:1+");
+                let outcome = program.preloaded(&[asks, &fault, "before"], &QUICK);
+                // Half a sum that was added to is lost, and said to be.
+                let failures = failures(&outcome.stdout);
+                let honest = failures.iter().all(|failure| failure.starts_with("run ") && failure.ends_with(" 5000"));
+                assert!(honest && failures.len() <= 40, "{fault}, {asks}: {failures:?}");
+            }
+        }
+    }
+}
+
+/// What we need around a convolution fails: descriptors, queries, sums. The program's own calls of the
+/// same functions fail as they would without us, and its convolutions run.
+#[test]
+fn what_we_need_besides_may_fail() {
+    let program = program();
+    let always = [
+        "cudnnCreateTensorDescriptor",
+        "cudnnCreateFilterDescriptor",
+        "cudnnCreateConvolutionDescriptor",
+        "cudnnCreateOpTensorDescriptor",
+        "cudnnSetTensorNdDescriptorEx",
+        "cudnnSetTensorNdDescriptor",
+        "cudnnSetFilterNdDescriptor",
+        "cudnnSetConvolutionNdDescriptor",
+        "cudnnSetConvolutionGroupCount",
+        "cudnnSetConvolutionMathType",
+        "cudnnGetTensorNdDescriptor",
+        "cudnnGetFilterNdDescriptor",
+        "cudnnGetConvolutionNdDescriptor",
+        "cudnnGetActivationDescriptor",
+        "cudnnGetStream",
+        "cudnnOpTensor",
+        "cudnnGetConvolutionForwardAlgorithm_v7",
+        "cudnnFindConvolutionBackwardDataAlgorithm",
+        "cudnnFindConvolutionBackwardFilterAlgorithmEx",
+        "cudnnGetConvolutionForwardWorkspaceSize",
+        "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+    ];
+    for function in always {
+        for (asks, when) in [("asks", "before"), ("asks", "between"), ("never", "between")] {
+            let fault = format!("{function}:1+");
+            let outcome = program.preloaded(&[asks, &fault, when], &QUICK);
+            // What a call stands for cannot be told without its descriptors: then cuDNN refuses it.
+            let refused = |failure: &str| {
+                function.starts_with("cudnnGet") && function.ends_with("Descriptor") && failure.ends_with(" 2000")
+            };
+            for failure in failures(&outcome.stdout) {
+                let is_run = failure.starts_with("run ");
+                assert!(!is_run || refused(failure), "{fault}, {asks}, {when}: {failure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_one_warning() {
+    let program = program();
+    for path in ["/nonexistent/report", "/proc/self/mem/report", "/"] {
+        let outcome = program.preloaded(&["asks"], &[QUICK[0], QUICK[1], ("UCUDNN_REPORT", path)]);
+        assert_eq!(failures(&outcome.stdout), [""; 0]);
+        assert_eq!(outcome.stderr.matches("UCUDNN_REPORT").count(), 1, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(path), "{}", outcome.stderr);
+    }
+}
+
+/// A bad value is one warning that names the variable and the value, and the program runs on.
+#[test]
+fn bad_values_are_one_warning_each() {
+    let program = program();
+    let bad = [
+        ("UCUDNN_POLICY", "fast"),
+        ("UCUDNN_BATCH_SIZE_POLICY", "some"),
+        ("UCUDNN_WORKSPACE_LIMIT", "a lot"),
+        ("UCUDNN_DEFAULT_WORKSPACE_LIMIT", "-1"),
+        ("UCUDNN_TUNE_SECONDS", "soon"),
+        ("UCUDNN_TUNE_BYTES", "1XiB"),
+        ("UCUDNN_NUMERICS", "exact"),
+        ("UCUDNN_CHECK", "yes"),
+        ("UCUDNN_FAULT", "panic"),
+    ];
+    for (name, value) in bad {
+        let variables = if name == QUICK[0].0 { vec![(name, value)] } else { vec![QUICK[0], (name, value)] };
+        let outcome = program.preloaded(&["asks"], &variables);
+        assert_eq!(failures(&outcome.stdout), [""; 0]);
+        let warnings: Vec<_> = outcome.stderr.lines().filter(|line| line.contains(name)).collect();
+        assert_eq!(warnings.len(), 1, "{name}={value}:\n{}", outcome.stderr);
+        assert!(warnings[0].contains(value), "{warnings:?}");
+    }
+}
