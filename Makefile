@@ -63,7 +63,7 @@ clean: ## remove all that was built or fetched
 	rm -rf build
 
 # hostdnn under cuDNN's file names, for the linker and for the loader.
-build/hostdnn/libcudnn.so: | build
+build/hostdnn/libcudnn.so: build
 	mkdir -p build/hostdnn
 	ln -sfn $(abspath $(TARGET))/release/libhostdnn.so build/hostdnn/libcudnn.so.9
 	ln -sfn libcudnn.so.9 $@
