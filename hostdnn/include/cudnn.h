@@ -65,9 +65,9 @@ typedef int cudnnStatus_t;
 
 typedef struct cudnnContext *cudnnHandle_t;
 
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
-
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
 
@@ -388,6 +388,17 @@ typedef int cudnnOpTensorOp_t;
 extern "C" {
 #endif // __cplusplus
 
+/*
+ `db = alpha·(sum of dy over all but the channels) + beta·db`.
+ */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dbDesc,
+                                           void *db);
+
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
@@ -742,6 +753,17 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
 
 cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
+
+/*
+ `db = alpha·(sum of dy over all but the channels) + beta·db`.
+ */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dbDesc,
+                                           void *db);
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
 
@@ -1180,17 +1202,6 @@ cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
                                       const void *beta,
                                       cudnnTensorDescriptor_t dxDesc,
                                       void *dx);
-
-/*
- `db = alpha·(sum of dy over all but the channels) + beta·db`.
- */
-cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dbDesc,
-                                           void *db);
 
 cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
 
@@ -1366,17 +1377,6 @@ cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
                                       const void *beta,
                                       cudnnTensorDescriptor_t dxDesc,
                                       void *dx);
-
-/*
- `db = alpha·(sum of dy over all but the channels) + beta·db`.
- */
-cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dbDesc,
-                                           void *db);
 
 cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
 

@@ -1,12 +1,18 @@
 //! The built library as other programs find it, and C programs built against it.
 #![allow(dead_code)] // each test uses some of it
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The folder of our `cudnn.h`.
 pub fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
+}
+
+/// Says that a test was skipped, also where the output of tests that pass is swallowed.
+pub fn skip(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
 
 /// An empty folder for one test.
