@@ -16,7 +16,8 @@
 //! | `device` | where work runs: a GPU, or the host for hostdnn |
 //! | [`settings`] | every environment variable |
 //!
-//! Arrows go one way: `abi → legacy → tune → exec → plan, cudnn → device`.
+//! Arrows go one way: `abi → legacy → tune → exec → device → cudnn`, and `plan` stands alone. The list of
+//! symbols in `abi` is data that `cudnn` reads too.
 
 pub mod abi;
 pub mod cudnn;

@@ -4,6 +4,7 @@
 //! Safety, for every function here: the arguments are what cuDNN's function of the same name takes.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use cudnn_abi::*;
@@ -13,8 +14,9 @@ use crate::cudnn::calls;
 use crate::cudnn::calls::query::{self, AlgoPerf};
 use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use crate::legacy::answer::{self, Query};
-use crate::legacy::execute::{self, Call};
+use crate::legacy::execute::Call;
 use crate::legacy::policies;
+use crate::settings::Policy;
 
 /// A query's results, into the program's array; what cannot be written to goes to the real function,
 /// for its status.
@@ -23,7 +25,7 @@ unsafe fn answered(
     ask: impl FnOnce() -> Result<Vec<AlgoPerf>, cudnnStatus_t>,
     real: impl Fn() -> cudnnStatus_t,
 ) -> cudnnStatus_t {
-    if requested < 1 || returned.is_null() || results.is_null() {
+    if requested < 1 || returned.is_null() || results.is_null() || policies::all_off() {
         return real();
     }
     guarded(
@@ -171,7 +173,7 @@ macro_rules! queries {
             let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
             // SAFETY: the arguments are the program's own.
             let real = || unsafe { descriptors.workspace_size_into(handle, algorithm, size) };
-            if handle.is_null() || size.is_null() {
+            if handle.is_null() || size.is_null() || policies::of(handle).policy == Policy::Off {
                 return real();
             }
             guarded(
@@ -224,13 +226,20 @@ queries! {
 unsafe fn convolved(call: Call) -> cudnnStatus_t {
     let Operands { alpha, beta, x, w, y, epilogue } = call.operands;
     let scaled = !alpha.is_null() && (epilogue.is_some() || !beta.is_null());
-    // SAFETY: the arguments are the program's own.
-    unsafe {
-        if call.handle.is_null() || !scaled || [x, w, y].contains(&std::ptr::null_mut()) {
-            return call.descriptors.convolve(call.handle, call.algorithm, &call.operands, call.workspace);
-        }
-        execute::convolve(&call)
+    if call.handle.is_null() || !scaled || [x, w, y].contains(&std::ptr::null_mut()) || policies::all_off() {
+        // SAFETY: the arguments are the program's own.
+        return unsafe { call.run_as_asked() };
     }
+    let spent = Cell::new(false);
+    guarded(
+        // SAFETY: the arguments are the program's own.
+        || unsafe { call.run(&spent) },
+        || match spent.get() {
+            true => CUDNN_STATUS_EXECUTION_FAILED,
+            // SAFETY: as above; running anew loses nothing.
+            false => unsafe { call.run_ready() },
+        },
+    )
 }
 
 /// A null workspace has no bytes, whatever size is given with it: cuDNN refuses it if it needs some.

@@ -15,7 +15,7 @@ const ASKED_RANK: usize = CUDNN_DIM_MAX as usize;
 /// The most that `cudnnGetConvolutionNdDescriptor` may be asked for.
 const ASKED_SPATIAL_RANK: usize = ASKED_RANK - 2;
 
-/// A tensor's element type, dimensions and strides in elements; `rank` of them are in use.
+/// A tensor's element type, and its dimensions and strides in elements; those not in use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
     pub data_type: cudnnDataType_t,

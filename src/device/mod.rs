@@ -11,7 +11,7 @@ use crate::settings::{self, Fault};
 
 /// A stream of the device: a CUDA stream, or an opaque value on the host, where calls are finished
 /// when they return.
-pub type Stream = *mut c_void;
+pub use crate::cudnn::calls::Stream;
 
 /// What the loaded cuDNN computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

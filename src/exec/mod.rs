@@ -9,4 +9,4 @@ mod run;
 pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
-pub use run::{Failure, adds_to_result, run};
+pub use run::{Failure, adds_to_result, divides, run};

@@ -120,6 +120,11 @@ impl Plan {
         algorithm::loosest(self.parts.iter().map(|part| part.algorithm.math_type)).unwrap_or(CUDNN_DEFAULT_MATH)
     }
 
+    /// Whether it uses no looser math type than this one.
+    pub fn runs_within(&self, math_type: cudnnMathType_t) -> bool {
+        algorithm::loosest([self.math_type(), math_type].into_iter()) == Some(math_type)
+    }
+
     /// Whether all images run in this algorithm.
     pub fn runs_only(&self, id: c_int) -> bool {
         self.parts.iter().all(|part| part.algorithm.id == id)

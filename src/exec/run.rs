@@ -112,8 +112,6 @@ impl ZImages {
         };
         Ok(Some(if z == plan.kernel.y {
             Self { descriptor: descriptors.y, stride: z.image_stride(), _owned: None }
-        } else if z.dims[0] == 1 {
-            Self { descriptor: epilogue.z_descriptor, stride: 0, _owned: None }
         } else {
             let owned = OwnedTensor::new(rank, &z.with_batch(part.batch))?;
             Self { descriptor: owned.raw(), stride: z.image_stride(), _owned: Some(owned) }
@@ -143,11 +141,9 @@ impl Accumulator {
         is_first: bool,
     ) -> cudnnStatus_t {
         let (partial, sum) = self.buffers(workspace);
-        let micro = Operands {
-            alpha: Scaling::Float.constant(Constant::One),
-            beta: Scaling::Float.constant(Constant::Zero),
-            ..micro.with_result(Direction::BackwardFilter, partial)
-        };
+        // The caller's alpha belongs to each part: what it scales down may not fit the filter's type else.
+        let zero = Scaling::Float.constant(Constant::Zero);
+        let micro = Operands { beta: zero, ..micro.with_result(Direction::BackwardFilter, partial) };
         let own = Workspace { data: workspace.data, size: self.partial };
         // SAFETY: as ours; the two buffers lie behind the algorithm's own workspace.
         let status = unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) };
@@ -160,17 +156,15 @@ impl Accumulator {
         unsafe { self.blend(handle, half, (&self.row, partial), beta, (&self.float_row, sum)) }
     }
 
-    /// dw = alpha · sum + beta · dw, rounded once.
+    /// dw = sum + beta · dw, rounded once.
     ///
     /// # Safety
     /// As for [`run`].
     unsafe fn round(&self, handle: cudnnHandle_t, operands: &Operands, workspace: Workspace) -> cudnnStatus_t {
-        // SAFETY: the caller's factor, float for half data.
-        let half_alpha = unsafe { Scaling::Float.read(operands.alpha) } as f32 / 2.0;
-        let half_alpha = (&raw const half_alpha).cast();
+        let half = Scaling::Float.constant(Constant::Half);
         let (_, sum) = self.buffers(workspace);
         // SAFETY: rows of as many values as the buffers hold.
-        unsafe { self.blend(handle, half_alpha, (&self.float_row, sum), operands.beta, (&self.row, operands.w)) }
+        unsafe { self.blend(handle, half, (&self.float_row, sum), operands.beta, (&self.row, operands.w)) }
     }
 
     /// to = 2 · `half_factor` · from + beta · to. cuDNN's element-wise sum takes two summands: it gets
@@ -211,11 +205,25 @@ impl Accumulator {
     }
 }
 
-/// Whether running the kernel anew would lose what the result held: it is to be added to.
+/// Whether running the kernel anew would not give the same: the result is also an operand.
 ///
 /// # Safety
 /// The operands are a call's of the kernel.
 pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
+    match &operands.epilogue {
+        Some(epilogue) => epilogue.z == operands.y.cast_const(),
+        // SAFETY: as ours.
+        None => unsafe { scaling_type(kernel).read(operands.beta) != 0.0 },
+    }
+}
+
+/// Whether the summand of a fused call can be cut along the batch as the result is. What cuDNN would
+/// refuse cannot: cut to a micro-batch's size it would seem to fit.
+///
+/// # Safety
+/// The epilogue's descriptors are null or cuDNN's.
+pub unsafe fn divides(kernel: &Kernel, epilogue: &Epilogue, alignment: usize) -> bool {
     // SAFETY: as ours.
-    operands.epilogue.is_none() && unsafe { scaling_type(kernel).read(operands.beta) } != 0.0
+    let z = unsafe { Tensor::read(epilogue.z_descriptor) };
+    z.is_some_and(|(_, z)| z == kernel.y || (z.dims == kernel.y.dims && z.image_stride().is_multiple_of(alignment)))
 }

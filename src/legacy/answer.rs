@@ -16,6 +16,7 @@
 //!   found.
 
 use std::ffi::c_int;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,13 +27,14 @@ use super::book::{self, Page, Promise, Question};
 use super::execute::EXECUTED;
 use super::policies;
 use super::report::{self, Chosen};
-use crate::cudnn::algorithm::Class;
+use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
-use crate::exec::Plan;
+use crate::exec::{self, Constant, Plan};
+use crate::plan::{Configuration, MicroConfiguration};
 use crate::settings::{self, Policy};
 use crate::tune::candidates;
 use crate::tune::search::Search;
@@ -94,7 +96,7 @@ pub unsafe fn algorithms(
 fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option<usize>) -> Vec<AlgoPerf> {
     let ran = |result: &AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     if let Some(limit) = limit {
-        results.sort_by_key(|result| ran(result) && result.memory > limit);
+        results.sort_by_key(|result| (!ran(result), result.memory > limit));
     }
     if let Some(Promise { entry, .. }) = promise {
         results.retain(|result| !ran(result) || result.algo != entry.algo);
@@ -125,13 +127,17 @@ impl Asking<'_> {
         let page = book::page(Device::current(), &self.kernel);
         // SAFETY: as ours.
         let promise = unsafe { self.promise(&page, query) };
-        page.state.lock().tell(promise.as_ref());
         if let Some(promise) = &promise
             && promise.entry.mathType != self.kernel.math_type
         {
-            // Programs set the math type that a result names before they use it.
+            // Programs set the math type that a result names before they use it. Those that do not get
+            // no looser one than they set.
             let kernel = Kernel { math_type: promise.entry.mathType, ..self.kernel };
             book::page(Device::current(), &kernel).state.lock().tell(Some(promise));
+            let plan = promise.plan.clone().filter(|plan| plan.runs_within(self.kernel.math_type));
+            page.state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
+        } else {
+            page.state.lock().tell(promise.as_ref());
         }
         promise
     }
@@ -154,7 +160,7 @@ impl Asking<'_> {
             // must have come back: one that never does is not worth stalling for.
             let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
             match state.answer(self.question) {
-                Some(made) if made.plan.is_some() || !waits => return Some(made.clone()),
+                Some(made) if made.is_final || !waits => return Some(made.clone()),
                 _ => {}
             }
             if waits {
@@ -170,12 +176,12 @@ impl Asking<'_> {
         };
         let _busy = Busy(page);
         // SAFETY: as ours.
-        let Some(search) = (unsafe { self.tune(query, stream, known) }) else {
+        let Some((search, covers)) = (unsafe { self.tune(query, stream, known) }) else {
             // SAFETY: as ours.
             return unsafe { self.reserve() };
         };
         page.state.lock().learn(search.measured());
-        self.make(&search)
+        self.make(&search, covers)
     }
 
     /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
@@ -198,16 +204,25 @@ impl Asking<'_> {
         let class = Class::of(&ready.unwrap_or(*own), settings::get().numerics);
         let sizes = candidates::sizes(kernel, question.sizes, Device::current());
         // SAFETY: the program's handle.
-        let candidates =
-            unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, question.limit, &sizes) };
+        let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
+        let covers = candidates::covers(&candidates, question.limit);
+        candidates.retain(|candidate| candidate.workspace <= question.limit);
         if ready.is_none() {
             candidates::any_division(kernel.batch(), &candidates)?;
         }
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
         let entry = ready.unwrap_or(*own);
         let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
-        let ready = ready.map(|ready| ready.algo);
-        Some(Promise { question: *question, entry, ready, plan: None, broken: [false; 2] })
+        Some(Promise {
+            question: *question,
+            covers,
+            entry,
+            ready: ready.map(|ready| ready.algo),
+            undivided: entry.memory.max(own.memory),
+            plan: None,
+            is_final: false,
+            broken: [false; 2],
+        })
     }
 
     /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
@@ -218,8 +233,8 @@ impl Asking<'_> {
         &self,
         query: &Query,
         stream: Stream,
-        known: Vec<crate::plan::MicroConfiguration<crate::cudnn::algorithm::Algorithm>>,
-    ) -> Option<Search> {
+        known: Vec<MicroConfiguration<Algorithm>>,
+    ) -> Option<(Search, Range<usize>)> {
         let Self { handle, kernel, question, .. } = self;
         let limit = question.limit;
         settings::fault_point("tune");
@@ -230,8 +245,9 @@ impl Asking<'_> {
         // SAFETY: as ours.
         let offered = unsafe { self.descriptors.get_algorithms(*handle) }.ok()?;
         // SAFETY: the program's handle.
-        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, limit, &sizes) };
-        let workspace = candidates.iter().map(|c| c.workspace).max()?;
+        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, &sizes) };
+        let covers = candidates::covers(&candidates, limit);
+        let workspace = candidates.iter().map(|c| c.workspace).filter(|&bytes| bytes <= limit).max()?;
         let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
         let mut search = Search::new(kernel.batch(), limit, candidates, known);
         let budget = Duration::from_secs_f64(settings.tune_seconds);
@@ -239,12 +255,9 @@ impl Asking<'_> {
         let own;
         let bench = match query {
             Query::FindEx(operands, workspace) => {
-                let scaling = crate::exec::scaling_type(kernel);
-                let operands = Operands {
-                    alpha: scaling.constant(crate::exec::Constant::One),
-                    beta: scaling.constant(crate::exec::Constant::Zero),
-                    ..*operands
-                };
+                let scaling = exec::scaling_type(kernel);
+                let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
+                let operands = Operands { alpha, beta, ..*operands };
                 waiting::Bench { device, handle: *handle, stream, operands, workspace: *workspace }
             }
             Query::Get | Query::Find => match OwnBuffers::allocate(device, kernel, workspace, settings.tune_bytes) {
@@ -262,35 +275,68 @@ impl Asking<'_> {
         if !unsafe { waiting::tune(&mut search, kernel, &bench, budget) } {
             log::info!("{kernel}: tuning ended after UCUDNN_TUNE_SECONDS={}", settings.tune_seconds);
         }
-        Some(search)
+        Some((search, covers))
     }
 
     /// What is promised after a search. `None` if nothing fits.
-    fn make(&self, search: &Search) -> Option<Promise> {
-        let (configuration, time) = search.best()?;
-        let undivided = configuration.is_undivided();
-        let plan = Arc::new(Plan::new(&self.kernel, configuration).ok()?);
-        let ready = search.fastest_whole(plan.workspace()).or_else(|| search.smallest_whole());
-        let memory = plan.workspace().max(ready.map_or(0, |ready| ready.workspace));
-        let ready = ready.map(|ready| ready.algorithm.id);
+    fn make(&self, search: &Search, covers: Range<usize>) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
-        let id = match (undivided, asked) {
-            (true, _) => plan.main_algorithm().id,
-            (false, Some(_)) => ready.unwrap_or(plan.main_algorithm().id),
-            (false, None) => self.own.algo,
-        };
+        let (mut best, mut time) = search.best()?;
+        let mut ready = ready_for(search, &best);
+        if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
+        {
+            // The plan goes under the ready configuration's id: whoever wants that one's determinism
+            // must not get less.
+            (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
+            ready = ready_for(search, &best);
+        }
+        let undivided = best.is_undivided();
+        let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
         report::chosen(&Chosen { event: "asked", limit, plan: &plan, time, undivided: search.undivided() });
+
+        let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
+        let memory = plan.workspace().max(needs);
+        let (algo, own_need) = match (undivided, asked) {
+            (true, _) => (plan.main_algorithm().id, memory),
+            (false, Some(_)) => (ready.unwrap_or(plan.main_algorithm()).id, memory),
+            (false, None) => (self.own.algo, self.own.memory),
+        };
+        let deterministic = plan.is_deterministic() && ready.is_none_or(|ready| ready.deterministic);
         let entry = AlgoPerf {
-            algo: id,
+            algo,
             status: CUDNN_STATUS_SUCCESS,
             time: time as f32,
             memory,
-            determinism: if plan.is_deterministic() { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
+            determinism: if deterministic { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
             mathType: plan.math_type(),
             reserved: self.own.reserved,
         };
-        Some(Promise { question: self.question, entry, ready, plan: Some(plan), broken: [false; 2] })
+        Some(Promise {
+            question: self.question,
+            covers,
+            entry,
+            ready: ready.map(|ready| ready.id),
+            undivided: own_need,
+            plan: Some(plan),
+            is_final: true,
+            broken: [false; 2],
+        })
     }
+}
+
+/// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
+/// needs the least; as deterministic as the configuration, if there is one.
+fn ready_for(search: &Search, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
+    let find = |search: &Search| {
+        let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
+        fits.map(|micro| micro.algorithm)
+    };
+    let deterministic = is_deterministic(configuration);
+    find(&search.among(|algorithm| algorithm.deterministic == deterministic)).or_else(|| find(search))
+}
+
+fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
+    configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
 }
 
 /// Ends a page's tuning, however it ends.

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use once_cell::sync::Lazy;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -27,13 +29,15 @@ type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
 static BOOK: Lazy<RwLock<Pages>> = Lazy::new(RwLock::default);
 
 /// A program whose shapes never repeat must not fill the memory: beyond this many kernels, those that
-/// nothing is known of are forgotten.
+/// nothing was promised for are forgotten.
 const MOST_PAGES: usize = 1 << 14;
+/// How many there may be before some are forgotten: more where many were promised.
+static MOST: AtomicUsize = AtomicUsize::new(MOST_PAGES);
 
 /// What is known of one kernel on one device.
 #[derive(Default)]
 pub struct Page {
-    /// What is known. Not held across calls into cuDNN.
+    /// What is known. Not held across calls that may block.
     pub state: Mutex<State>,
     /// Notified when a thread has ended tuning.
     pub tuned: Condvar,
@@ -56,7 +60,7 @@ pub struct State {
     pub decisions: Vec<Decision>,
 }
 
-/// What a query asks for: of two such questions about a kernel the second gets the first's answer.
+/// What a query asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The limit that somebody gave, in bytes.
@@ -70,13 +74,19 @@ pub struct Question {
 #[derive(Clone)]
 pub struct Promise {
     pub question: Question,
+    /// The limits under which the answer would be the same: between them no algorithm's workspace lies.
+    pub covers: Range<usize>,
     /// What the program was told: id, bytes of workspace, time.
     pub entry: AlgoPerf,
     /// The ready configuration: an algorithm that runs undivided in the reported workspace. `None` if
     /// none does: then only divisions run.
     pub ready: Option<c_int>,
+    /// Bytes that the reported id needs to run undivided itself.
+    pub undivided: usize,
     /// What runs; `None` if that is still to be found within the reported workspace.
     pub plan: Option<Arc<Plan>>,
+    /// Tuning has ended: asking again changes nothing.
+    pub is_final: bool,
     /// The plan failed once: the ready configuration runs from then on. Plain calls, and fused ones.
     pub broken: [bool; 2],
 }
@@ -84,6 +94,8 @@ pub struct Promise {
 /// What a call that asks for an algorithm within a limit runs.
 pub struct Decision {
     pub key: Ask,
+    /// The limits under which it would be the same.
+    pub covers: Range<usize>,
     pub course: Course,
 }
 
@@ -112,8 +124,12 @@ pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
         return page.clone();
     }
     let mut book = BOOK.write();
-    if book.len() >= MOST_PAGES {
-        book.retain(|_, page| page.state.try_lock().is_none_or(|state| !state.is_blank()));
+    if book.len() >= MOST.load(Ordering::Relaxed) {
+        // Who holds a page may be about to promise something: nobody gets one while we write.
+        book.retain(|_, page| {
+            Arc::strong_count(page) > 1 || page.state.try_lock().is_none_or(|state| !state.promises.is_empty())
+        });
+        MOST.store(MOST_PAGES.max(2 * book.len()), Ordering::Relaxed);
     }
     book.entry(key).or_default().clone()
 }
@@ -125,13 +141,14 @@ pub fn known_page(device: Device, kernel: &Kernel) -> Option<Arc<Page>> {
 }
 
 impl State {
-    fn is_blank(&self) -> bool {
-        !self.busy && self.measured.is_empty() && self.promises.is_empty() && self.decisions.is_empty()
-    }
-
-    /// The answer that such a question got before.
+    /// The answer that such a question got before, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {
-        self.promises.iter().find(|promise| promise.question == question)
+        let Question { asked, limit, sizes } = question;
+        self.promises.iter().rev().find(|promise| {
+            promise.covers.contains(&limit)
+                && promise.question.asked.is_some() == asked.is_some()
+                && promise.question.sizes == sizes
+        })
     }
 
     /// The promise that a call by `id` with `workspace` bytes relies on: of those that it has room
@@ -146,7 +163,9 @@ impl State {
         self.told.clear();
         if let Some(promise) = promise {
             self.told.push((promise.entry.algo, promise.entry.memory));
-            self.promises.retain(|old| old.question != promise.question);
+            // Of what was promised nothing is taken back: the program may hold on to it.
+            let told = |promise: &Promise| (promise.entry.algo, promise.entry.memory, promise.question.sizes);
+            self.promises.retain(|old| told(old) != told(promise));
             self.promises.push(promise.clone());
         }
     }
@@ -158,7 +177,9 @@ impl State {
 
     /// What such a call runs, if that has been decided.
     pub fn decision(&mut self, ask: Ask) -> Option<&mut Decision> {
-        self.decisions.iter_mut().find(|decision| decision.key == ask)
+        self.decisions
+            .iter_mut()
+            .find(|decision| decision.covers.contains(&ask.limit) && Ask { limit: ask.limit, ..decision.key } == ask)
     }
 
     /// Remembers times; the newest of equal micro-configurations.

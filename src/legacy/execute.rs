@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,10 +47,8 @@ enum Run {
     Undivided,
     /// A plan.
     Plan(Arc<Plan>),
-    /// What the exploration wants; if that cannot be, the plan if there is one.
-    Explore(Next, Option<Arc<Plan>>),
-    /// The exploration is over.
-    Settle(Option<(Configuration<Algorithm>, f64)>),
+    /// What the exploration wants next; if that cannot be, the plan if there is one.
+    Explore(Option<Arc<Plan>>),
     /// Nothing is decided yet: begin to explore.
     Begin,
 }
@@ -61,34 +59,13 @@ impl From<Option<Arc<Plan>>> for Run {
     }
 }
 
-/// Runs a convolution call; nothing that fails inside us is seen by the program, as long as what its
-/// result held is not lost.
-///
-/// # Safety
-/// The arguments are those of a cuDNN convolution call.
-pub unsafe fn convolve(call: &Call) -> cudnnStatus_t {
-    let spent = Cell::new(false);
-    // SAFETY: as ours.
-    let ran = catch_unwind(AssertUnwindSafe(|| unsafe { call.run(&spent) }));
-    ran.unwrap_or_else(|_| {
-        log::error!("a panic inside ucudnn: the convolution runs undivided");
-        if spent.get() {
-            return CUDNN_STATUS_EXECUTION_FAILED;
-        }
-        // SAFETY: as ours; nothing has changed the result for good.
-        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { call.run_ready() }));
-        ran.unwrap_or(CUDNN_STATUS_EXECUTION_FAILED)
-    })
-}
-
 impl Call {
+    /// Runs the call as it was promised or decided. `spent` tells, if this panics, whether running it
+    /// anew would no longer give its result.
+    ///
     /// # Safety
-    /// As for [`convolve`].
-    unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
-        if policies::all_off() {
-            // SAFETY: as ours.
-            return unsafe { self.run_as(self.algorithm) };
-        }
+    /// The arguments are those of a cuDNN convolution call.
+    pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
         let policies = policies::of(self.handle);
         if policies.policy == Policy::Off {
             // SAFETY: as ours.
@@ -99,8 +76,15 @@ impl Call {
         // SAFETY: as ours.
         let Some(kernel) = (unsafe { Kernel::read(&self.descriptors) }) else {
             // SAFETY: as ours.
-            return unsafe { self.run_as(self.algorithm) };
+            return unsafe { self.run_as_asked() };
         };
+        if let Some(epilogue) = &self.operands.epilogue {
+            // SAFETY: as ours.
+            if !unsafe { exec::divides(&kernel, epilogue, Device::current().alignment()) } {
+                // SAFETY: as ours.
+                return unsafe { self.run_ready() };
+            }
+        }
         let page = book::page(Device::current(), &kernel);
         // SAFETY: as ours.
         let only = unsafe { self.takes_no_other() };
@@ -111,37 +95,54 @@ impl Call {
         unsafe { running.run() }
     }
 
+    /// cuDNN, with the arguments unchanged.
+    ///
+    /// # Safety
+    /// As for [`Self::run`], or cuDNN refuses them.
+    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { self.run_undivided(self.algorithm) }
+    }
+
+    /// The ready configuration if the call relies on less workspace than its algorithm needs, else as
+    /// asked.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    pub unsafe fn run_ready(&self) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
+        let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
+            // SAFETY: as ours.
+            return unsafe { self.run_as_asked() };
+        };
+        match (promise.ready, promise.plan) {
+            // SAFETY: it runs in what was reported.
+            (Some(ready), _) => unsafe { self.run_undivided(ready) },
+            (None, Some(plan)) => {
+                // SAFETY: it needs no more than was reported.
+                let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
+                ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
+            }
+            // SAFETY: as ours.
+            (None, None) => unsafe { self.run_as_asked() },
+        }
+    }
+
     /// cuDNN, undivided, by `algorithm`.
     ///
     /// # Safety
-    /// As for [`convolve`]; the algorithm needs no more than the workspace, or cuDNN refuses it.
-    unsafe fn run_as(&self, algorithm: c_int) -> cudnnStatus_t {
+    /// As for [`Self::run`]; cuDNN refuses an algorithm that needs more than the workspace.
+    unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
         // SAFETY: as ours.
         unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
-    }
-
-    /// The ready configuration if we promised one for the workspace that we got, else as asked.
-    ///
-    /// # Safety
-    /// As for [`convolve`].
-    unsafe fn run_ready(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
-        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
-        let (ready, plan) = promise.map_or((None, None), |promise| (promise.ready, promise.plan));
-        if let (None, Some(plan)) = (ready, plan) {
-            // SAFETY: the plan needs no more than was reported.
-            let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
-            return ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS);
-        }
-        // SAFETY: the ready configuration runs in what was reported.
-        unsafe { self.run_as(ready.unwrap_or(self.algorithm)) }
     }
 
     /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
     /// the identity activation.
     ///
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn takes_no_other(&self) -> bool {
         let Some(epilogue) = &self.operands.epilogue else { return false };
         if epilogue.activation.is_null() {
@@ -171,11 +172,11 @@ struct Running<'a> {
 
 impl Running<'_> {
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn run(&mut self) -> cudnnStatus_t {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
-        if matches!(run, Run::Begin | Run::Explore(..)) {
+        if matches!(run, Run::Begin | Run::Explore(_)) {
             // SAFETY: the program's handle.
             let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
             let capturing = !known || Device::current().is_capturing(stream);
@@ -183,22 +184,16 @@ impl Running<'_> {
                 Run::Begin if capturing && !self.must_divide => Run::Undivided,
                 // SAFETY: as ours.
                 Run::Begin => unsafe { self.begin() },
-                Run::Explore(_, meanwhile) if capturing => {
-                    self.with_exploration(Exploration::put_back);
-                    meanwhile.into()
-                }
-                explore => explore,
+                Run::Explore(meanwhile) if capturing => meanwhile.into(),
+                other => other,
             };
-        }
-        if let Run::Settle(best) = run {
-            run = self.settle(best);
         }
         // SAFETY: as ours.
         unsafe {
             match run {
-                Run::Undivided | Run::Begin | Run::Settle(_) => self.call.run_as(self.ask.id),
+                Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
                 Run::Plan(plan) => self.run_plan(&plan),
-                Run::Explore(next, meanwhile) => self.explore(&next, meanwhile, stream),
+                Run::Explore(meanwhile) => self.explore(meanwhile, stream),
             }
         }
     }
@@ -209,9 +204,9 @@ impl Running<'_> {
         state.executions = state.executions.saturating_add(1);
         if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
-            self.must_divide = self.ask.only || promise.ready.is_none();
-            if !self.must_divide {
-                self.ask.id = promise.ready.unwrap_or(asked_for);
+            if promise.undivided > self.call.workspace.size {
+                self.must_divide = self.ask.only || promise.ready.is_none();
+                self.ask.id = promise.ready.filter(|_| !self.ask.only).unwrap_or(asked_for);
             }
             if let Some(plan) = &promise.plan
                 && (!self.ask.only || plan.runs_only(asked_for))
@@ -224,24 +219,20 @@ impl Running<'_> {
             None if begins => Run::Begin,
             None => Run::Undivided,
             Some(Course::Settled(plan)) => plan.clone().into(),
-            Some(Course::Exploring { exploration, meanwhile }) => match exploration.step() {
-                Step::Run(next) => Run::Explore(next, meanwhile.clone()),
-                Step::Wait => meanwhile.clone().into(),
-                Step::Settled(best) => Run::Settle(best),
-            },
+            Some(Course::Exploring { meanwhile, .. }) => Run::Explore(meanwhile.clone()),
         }
     }
 
     /// Begins to explore.
     ///
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn begin(&self) -> Run {
         // SAFETY: as ours.
-        let course = unsafe { self.course() }.unwrap_or(Course::Settled(None));
+        let (course, covers) = unsafe { self.course() }.unwrap_or((Course::Settled(None), 0..usize::MAX));
         let mut state = self.page.state.lock();
         if state.decision(self.ask).is_none() {
-            state.decisions.push(Decision { key: self.ask, course });
+            state.decisions.push(Decision { key: self.ask, covers, course });
         }
         match state.decision(self.ask).map(|decision| &decision.course) {
             Some(Course::Exploring { meanwhile: plan, .. } | Course::Settled(plan)) => plan.clone().into(),
@@ -253,8 +244,8 @@ impl Running<'_> {
     /// asked.
     ///
     /// # Safety
-    /// As for [`convolve`].
-    unsafe fn course(&self) -> Option<Course> {
+    /// As for [`Call::run`].
+    unsafe fn course(&self) -> Option<(Course, Range<usize>)> {
         let Call { handle, descriptors, .. } = *self.call;
         let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
         // SAFETY: as ours.
@@ -269,7 +260,9 @@ impl Running<'_> {
 
         let sizes = candidates::sizes(kernel, sizes, Device::current());
         // SAFETY: the program's handle.
-        let mut candidates = unsafe { candidates::candidates(handle, kernel, &offered, class, limit, &sizes) };
+        let mut candidates = unsafe { candidates::candidates(handle, kernel, &offered, class, &sizes) };
+        let covers = candidates::covers(&candidates, limit);
+        candidates.retain(|candidate| candidate.workspace <= limit);
         candidates.sort_by_key(|candidate| candidate.algorithm != own);
         let fits = candidates.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
         let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &candidates) };
@@ -278,21 +271,22 @@ impl Running<'_> {
         let search = Search::new(kernel.batch(), limit, candidates, known);
         let meanwhile = search.best().map(|(best, _)| best).or(untimed);
         let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
-        Some(match numerics {
+        let course = match numerics {
             // Other parts each time would be other sums each time.
             Numerics::Deterministic => Course::Settled(meanwhile),
             _ => Course::Exploring { exploration: Box::new(Exploration::new(search, own)), meanwhile },
-        })
+        };
+        Some((course, covers))
     }
 
-    /// Ends an exploration: keeps what it found.
-    fn settle(&self, best: Option<(Configuration<Algorithm>, f64)>) -> Run {
+    /// Ends an exploration: keeps and returns what it found, if that is not what was asked for.
+    fn settle(&self, best: Option<(Configuration<Algorithm>, f64)>) -> Option<Arc<Plan>> {
         let mut found = None;
         self.with_exploration(|exploration| {
             let search = exploration.search();
             found = Some((exploration.own(), search.undivided(), search.measured().to_vec()));
         });
-        let Some((own, undivided, measured)) = found else { return Run::Undivided };
+        let (own, undivided, measured) = found?;
         let plan = best.and_then(|(configuration, time)| {
             let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
             let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
@@ -304,14 +298,36 @@ impl Running<'_> {
         if let Some(decision) = state.decision(self.ask) {
             decision.course = Course::Settled(plan.clone());
         }
-        plan.into()
+        plan
     }
 
-    /// Runs what an exploration wants, with marks in the stream.
+    /// Runs what an exploration wants, with marks in the stream, or what it has found.
     ///
     /// # Safety
-    /// As for [`convolve`].
-    unsafe fn explore(&self, next: &Next, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
+    /// As for [`Call::run`].
+    unsafe fn explore(&self, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
+        let mut step = None;
+        self.with_exploration(|exploration| step = Some(exploration.step()));
+        let found = match step {
+            // SAFETY: as ours.
+            Some(Step::Run(next)) => return unsafe { self.try_out(&next, meanwhile, stream) },
+            Some(Step::Settled(best)) => self.settle(best),
+            Some(Step::Wait) | None => meanwhile,
+        };
+        // SAFETY: as ours.
+        unsafe {
+            match found {
+                Some(plan) => self.run_plan(&plan),
+                None => self.call.run_undivided(self.ask.id),
+            }
+        }
+    }
+
+    /// Runs an exploration's step.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn try_out(&self, next: &Next, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
         let device = Device::current();
         // SAFETY: as ours.
         let plan = unsafe { self.wanted(next) };
@@ -330,14 +346,14 @@ impl Running<'_> {
             // SAFETY: as ours.
             (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
             // SAFETY: as ours.
-            (Err(_), None) => unsafe { self.call.run_as(self.ask.id) },
+            (Err(_), None) => unsafe { self.call.run_undivided(self.ask.id) },
         }
     }
 
     /// The plan that an exploration's step stands for.
     ///
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn wanted(&self, next: &Next) -> Option<Plan> {
         let (mut own, mut trial) = (None, None);
         self.with_exploration(|exploration| {
@@ -347,10 +363,12 @@ impl Running<'_> {
                 _ => None,
             };
         });
+        // SAFETY: as ours.
+        let adds = unsafe { exec::adds_to_result(self.kernel, &self.call.operands) };
         match next {
             Next::Time(candidate) => {
                 // SAFETY: the program's handle.
-                let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit) };
+                let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit, adds) };
                 Plan::in_order(self.kernel, &parts?).ok()
             }
             _ => Plan::new(self.kernel, trial?).ok(),
@@ -367,7 +385,7 @@ impl Running<'_> {
     /// Runs a plan, or cuDNN undivided if it fails.
     ///
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
         // SAFETY: as ours.
         let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
@@ -378,13 +396,13 @@ impl Running<'_> {
             return status;
         }
         // SAFETY: as ours; what is ready fits, and cuDNN refuses what does not.
-        unsafe { self.call.run_as(self.ask.id) }
+        unsafe { self.call.run_undivided(self.ask.id) }
     }
 
     /// Runs a plan's parts, and with `UCUDNN_CHECK` compares the result.
     ///
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn run_parts(&self, plan: &Plan, mut after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
         let Call { handle, descriptors, algorithm, operands, workspace } = self.call;
         if workspace.size < plan.workspace() {
@@ -414,7 +432,6 @@ impl Running<'_> {
         let mut state = self.page.state.lock();
         if let Some(decision) = state.decision(self.ask) {
             decision.course = Course::Settled(None);
-            return;
         }
         let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
         for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
@@ -423,7 +440,7 @@ impl Running<'_> {
     }
 
     /// # Safety
-    /// As for [`convolve`].
+    /// As for [`Call::run`].
     unsafe fn prepare_check(&self) -> Option<Check> {
         if !settings::get().check {
             return None;

@@ -1,5 +1,7 @@
 //! Which micro-configurations of a kernel there are to time.
 
+use std::ops::Range;
+
 use cudnn_abi::*;
 
 use crate::cudnn::algorithm::{Algorithm, Class};
@@ -24,7 +26,7 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy, device: Device) -> Vec<us
     sizes
 }
 
-/// The candidates of `kernel` in a class and within `limit` bytes, sizes in the order of [`sizes`]
+/// The candidates of `kernel` in a class, whatever their workspace, sizes in the order of [`sizes`]
 /// and algorithms in the order of `results`, which is what cuDNN says of the whole mini-batch.
 ///
 /// cuDNN is asked for each size's workspace, but for its choice of algorithms only once more, at half
@@ -37,7 +39,6 @@ pub unsafe fn candidates(
     kernel: &Kernel,
     results: &[AlgoPerf],
     class: Class,
-    limit: usize,
     sizes: &[usize],
 ) -> Vec<Candidate> {
     let mut algorithms = admitted(kernel, results, class);
@@ -59,9 +60,7 @@ pub unsafe fn candidates(
             // SAFETY: our own descriptors.
             let Ok(own) = (unsafe { descriptors.raw().workspace_size(handle, algorithm.id) }) else { continue };
             let workspace = if size < kernel.batch() { divided_workspace(kernel, own) } else { own };
-            if workspace <= limit {
-                candidates.push(Candidate { batch: size, algorithm, workspace });
-            }
+            candidates.push(Candidate { batch: size, algorithm, workspace });
         }
     }
     candidates
@@ -69,6 +68,14 @@ pub unsafe fn candidates(
 
 fn admitted(kernel: &Kernel, results: &[AlgoPerf], class: Class) -> Vec<Algorithm> {
     results.iter().filter(|result| class.admits(result)).map(|result| Algorithm::of(kernel.direction, result)).collect()
+}
+
+/// The limits that leave the same candidates as `limit` does.
+pub fn covers(candidates: &[Candidate], limit: usize) -> Range<usize> {
+    let workspaces = || candidates.iter().map(|candidate| candidate.workspace);
+    let from = workspaces().filter(|&workspace| workspace <= limit).max().unwrap_or(0);
+    let below = workspaces().filter(|&workspace| workspace > limit).min().unwrap_or(usize::MAX);
+    from..below
 }
 
 /// Some configuration of the mini-batch from candidates that nobody has timed: the first of them that

@@ -103,11 +103,6 @@ impl Exploration {
         self.own
     }
 
-    /// A step could not be run now, for no fault of its own: it comes again.
-    pub fn put_back(&mut self) {
-        self.in_flight = false;
-    }
-
     /// What was timed so far.
     pub fn search(&self) -> &Search {
         &self.search
@@ -193,8 +188,11 @@ impl Exploration {
 
 /// The parts, in running order, that show what a candidate takes: some micro-batches of it, and then
 /// the other images in one piece as the program asked, or all in micro-batches where that does not fit
-/// into `limit` bytes. `None` where this does not come out even. The candidate comes first: if it does
-/// not run after all, nothing has been changed yet.
+/// into `limit` bytes. `None` where this does not come out even.
+///
+/// The candidate comes first: if it does not run after all, nothing has been changed yet. The rest is
+/// of a size that nobody has run: a call that `adds` to its result has all images in micro-batches of
+/// the candidate, since it could not be run anew.
 ///
 /// # Safety
 /// The handle is the program's.
@@ -204,6 +202,7 @@ pub unsafe fn sampling(
     candidate: &Candidate,
     own: Algorithm,
     limit: usize,
+    adds: bool,
 ) -> Option<Vec<(usize, MicroConfiguration<Algorithm>)>> {
     let Candidate { batch, algorithm, workspace } = *candidate;
     let count = (kernel.batch() / batch).min(SAMPLES);
@@ -214,9 +213,9 @@ pub unsafe fn sampling(
     }
     let descriptors = OwnedDescriptors::new(&kernel.with_batch(rest), own.math_type).ok()?;
     // SAFETY: our own descriptors.
-    let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) }.ok()?;
-    let workspace = divided_workspace(kernel, needed);
-    if workspace > limit {
+    let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) };
+    let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(kernel, needed));
+    if adds || workspace > limit {
         return kernel.batch().is_multiple_of(batch).then(|| vec![(kernel.batch() / batch, micro)]);
     }
     let rest = MicroConfiguration { batch: rest, algorithm: own, time: 0.0, workspace };

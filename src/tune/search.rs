@@ -42,6 +42,7 @@ pub struct Search {
     trials: Option<Vec<Trial>>,
 }
 
+#[derive(Clone)]
 struct Trial {
     configuration: Configuration<Algorithm>,
     times: Vec<f64>,
@@ -132,6 +133,14 @@ impl Search {
     pub fn smallest_whole(&self) -> Option<&MicroConfiguration<Algorithm>> {
         let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= self.limit);
         whole.min_by_key(|micro| micro.workspace)
+    }
+
+    /// What the search found among some algorithms only.
+    pub fn among(&self, admits: impl Fn(&Algorithm) -> bool) -> Self {
+        let timed = self.timed.iter().filter(|micro| admits(&micro.algorithm)).copied().collect();
+        let all = |trial: &&Trial| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
+        let trials = self.trials.as_ref().map(|trials| trials.iter().filter(all).cloned().collect());
+        Self { batch: self.batch, limit: self.limit, untimed: Vec::new(), timed, trials }
     }
 
     /// What is known of the whole mini-batch in one piece by `algorithm`.
