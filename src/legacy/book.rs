@@ -164,7 +164,11 @@ impl State {
         if let Some(promise) = promise {
             self.told.push((promise.entry.algo, promise.entry.memory));
             // Of what was promised nothing is taken back: the program may hold on to it.
-            let told = |promise: &Promise| (promise.entry.algo, promise.entry.memory, promise.question.sizes);
+            // The same told under other limits is another question's answer, and stays that.
+            let told = |promise: &Promise| {
+                let Question { asked, sizes, .. } = promise.question;
+                (promise.entry.algo, promise.entry.memory, sizes, asked.is_some(), promise.covers.clone())
+            };
             self.promises.retain(|old| told(old) != told(promise));
             self.promises.push(promise.clone());
         }
