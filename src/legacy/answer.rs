@@ -7,13 +7,14 @@
 //! (Where no algorithm does, only divisions run, and the plan is its own ready configuration.)
 //!
 //! Which id the plan goes under:
+//! - If it is undivided, its own.
 //! - With a limit that somebody gave (a variable, `FindEx`'s workspace, a pre-v8 preference): that of
-//!   the ready configuration, so that even a call that goes around us is safe. cuDNN's own result of
-//!   that id gives way: an id has one workspace.
-//! - With none: if the plan is undivided, its own. If it is divided, that of cuDNN's own first result,
-//!   whose place it takes, in less workspace. All other results stay as cuDNN gave them, so that a
-//!   program with a limit of its own that walks down the list still finds whatever it would have
-//!   found.
+//!   the fastest ready configuration, so that even a call that goes around us is safe. cuDNN's own
+//!   result of that id gives way: an id has one workspace. So it is never the only result that needs
+//!   the least, which a program with a smaller limit of its own may have to fall back to.
+//! - Otherwise that of cuDNN's own first result, whose place it takes (or if that is the last resort
+//!   itself, that of the plan's own algorithm, which needs more undivided). With no limit all other results stay as cuDNN gave them, so that a program that walks down the list still
+//!   finds whatever it would have found.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -85,10 +86,20 @@ pub unsafe fn algorithms(
     let fits = |r: &&AlgoPerf| r.status == CUDNN_STATUS_SUCCESS && r.memory <= limit;
     let fitting = results.iter().find(fits).copied();
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
-    let asking = Asking { handle, descriptors, kernel, question, own: *own, fitting };
+    let last_resort = last_resort(&results);
+    let asking = Asking { handle, descriptors, kernel, question, own: *own, fitting, last_resort };
     // SAFETY: as ours.
     let promise = unsafe { asking.answer(&query) };
     Ok(answered(results, promise.as_ref(), asked))
+}
+
+/// The only algorithm that runs in the least workspace, if it is only one.
+fn last_resort(results: &[AlgoPerf]) -> Option<c_int> {
+    let ran = || results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
+    let least = ran().map(|result| result.memory).min()?;
+    let mut ids = ran().filter(|result| result.memory == least).map(|result| result.algo);
+    let id = ids.next()?;
+    ids.all(|other| other == id).then_some(id)
 }
 
 /// The promise first, in place of cuDNN's result of its id; then cuDNN's order, but what exceeds a
@@ -115,6 +126,8 @@ struct Asking<'a> {
     own: AlgoPerf,
     /// cuDNN's first result within the limit: what the program would take without us.
     fitting: Option<AlgoPerf>,
+    /// The result that must stay in the list as it is.
+    last_resort: Option<c_int>,
 }
 
 impl Asking<'_> {
@@ -211,14 +224,15 @@ impl Asking<'_> {
             candidates::any_division(kernel.batch(), &candidates)?;
         }
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
-        let entry = ready.unwrap_or(*own);
+        // An id of its own for the room, where cuDNN's result of what is ready must stay.
+        let entry = ready.filter(|ready| Some(ready.algo) != self.last_resort).unwrap_or(*own);
         let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
         Some(Promise {
             question: *question,
             covers,
             entry,
             ready: ready.map(|ready| ready.algo),
-            undivided: entry.memory.max(own.memory),
+            undivided: ready.filter(|ready| ready.algo == entry.algo).map_or(own.memory, |ready| ready.memory),
             plan: None,
             is_final: false,
             broken: [false; 2],
@@ -282,13 +296,13 @@ impl Asking<'_> {
     fn make(&self, search: &Search, covers: Range<usize>) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
-        let mut ready = ready_for(search, &best);
+        let mut ready = self.ready_for(search, &best);
         if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
         {
             // The plan goes under the ready configuration's id: whoever wants that one's determinism
             // must not get less.
             (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
-            ready = ready_for(search, &best);
+            ready = self.ready_for(search, &best);
         }
         let undivided = best.is_undivided();
         let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
@@ -296,10 +310,14 @@ impl Asking<'_> {
 
         let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
         let memory = plan.workspace().max(needs);
-        let (algo, own_need) = match (undivided, asked) {
-            (true, _) => (plan.main_algorithm().id, memory),
-            (false, Some(_)) => (ready.unwrap_or(plan.main_algorithm()).id, memory),
-            (false, None) => (self.own.algo, self.own.memory),
+        let spare = |id| Some(id) != self.last_resort;
+        let main = plan.main_algorithm().id;
+        // The id, and what it would need to run undivided itself.
+        let (algo, own_need) = match (undivided, asked, ready) {
+            (true, ..) => (main, memory),
+            (false, Some(_), Some(ready)) if spare(ready.id) => (ready.id, memory),
+            (false, Some(_), _) if !spare(self.own.algo) => (main, usize::MAX),
+            _ => (self.own.algo, self.own.memory),
         };
         let deterministic = plan.is_deterministic() && ready.is_none_or(|ready| ready.deterministic);
         let entry = AlgoPerf {
@@ -322,17 +340,22 @@ impl Asking<'_> {
             broken: [false; 2],
         })
     }
-}
 
-/// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
-/// needs the least; as deterministic as the configuration, if there is one.
-fn ready_for(search: &Search, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
-    let find = |search: &Search| {
-        let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
-        fits.map(|micro| micro.algorithm)
-    };
-    let deterministic = is_deterministic(configuration);
-    find(&search.among(|algorithm| algorithm.deterministic == deterministic)).or_else(|| find(search))
+    /// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
+    /// needs the least; as deterministic as the configuration and not the last resort, if there is one.
+    fn ready_for(&self, search: &Search, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
+        let find = |admits: &dyn Fn(&Algorithm) -> bool| {
+            let search = search.among(admits);
+            let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
+            fits.map(|micro| micro.algorithm)
+        };
+        let as_deterministic = is_deterministic(configuration);
+        let alike = |algorithm: &Algorithm| algorithm.deterministic == as_deterministic;
+        let spare = |algorithm: &Algorithm| Some(algorithm.id) != self.last_resort;
+        let fitting = find(&|algorithm| alike(algorithm) && spare(algorithm))
+            .filter(|found| search.whole(*found).is_some_and(|micro| micro.workspace <= configuration.workspace()));
+        fitting.or_else(|| find(&alike)).or_else(|| find(&|_| true))
+    }
 }
 
 fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {

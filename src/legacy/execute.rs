@@ -390,8 +390,11 @@ impl Running<'_> {
         // SAFETY: as ours.
         let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
         let status = failure.status;
-        log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
-        self.give_up();
+        // What cuDNN refuses as the program's mistake is no fault of the plan.
+        if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&status) {
+            log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
+            self.give_up();
+        }
         if failure.result_spent {
             return status;
         }
