@@ -239,6 +239,10 @@ fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
     let multiplications = match algorithm {
         Algorithm::Gemm => direct,
         Algorithm::ImplicitPrecompGemm | Algorithm::Algo3 => 1.1 * direct,
+        // Gathers each of the strides' phases apart, in products that get smaller with their number.
+        Algorithm::Algo0 if problem.direction == Direction::BackwardData => {
+            1.35 * direct * product(problem.stride).powf(0.35)
+        }
         Algorithm::ImplicitGemm | Algorithm::Algo0 | Algorithm::Algo1 => 1.15 * direct,
         Algorithm::Direct => f64::INFINITY,
         Algorithm::Winograd => direct / 2.25 * 1.6,

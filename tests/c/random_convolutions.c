@@ -113,12 +113,6 @@ static void ask(Case *c, Asking asking) {
     REQUIRE(count > 0 && count <= MOST_RESULTS, "%d", count);
     int limited = asking == GET_WITHIN || asking == FIND_EX;
     const Perf *taken = first_within(results, count, limited ? c->limit : SIZE_MAX);
-    if (!taken && most != SIZE_MAX) { /* under a limit from outside, a plan may stand for the id that needs nothing */
-        REQUIRE(asking == GET_WITHIN && c->limit < most, "nothing runs within %zu bytes", c->limit);
-        c->asking = NEVER;
-        hard_code(c, 0);
-        return;
-    }
     REQUIRE(taken, "nothing runs within %zu bytes", c->limit);
     if (asking != GET_WITHIN || most <= c->limit)
         REQUIRE(taken == results, "the first result does not fit: %zu of %zu bytes", results[0].memory, c->limit);
