@@ -35,7 +35,7 @@ def parse_arguments():
     parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="128", help="images in a mini-batch")
-    parser.add_argument("--limit", default="96MiB", help="workspace a kernel may use: bytes, 64MiB or none")
+    parser.add_argument("--limit", default="128MiB", help="workspace a kernel may use: bytes, 64MiB or none")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
