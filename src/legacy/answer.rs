@@ -19,7 +19,7 @@
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cudnn_abi::*;
@@ -39,7 +39,15 @@ use crate::plan::{Configuration, MicroConfiguration};
 use crate::settings::{self, Policy};
 use crate::tune::candidates;
 use crate::tune::search::Search;
-use crate::tune::waiting::{self, OwnBuffers};
+use crate::tune::waiting::{self, Budget, OwnBuffers};
+
+/// Whether a kernel has been tuned while the program waited.
+static TUNED: AtomicBool = AtomicBool::new(false);
+
+/// What tuning the first kernel may take, in executions of it, where the program did not ask for
+/// anything to be timed: it may run and never come back. A second kernel that is asked for before
+/// the first has run tells that the program is being set up.
+const FIRST_EXECUTIONS: f64 = 20.0;
 
 /// How the program asks for algorithms.
 #[derive(Clone, Copy)]
@@ -264,7 +272,11 @@ impl Asking<'_> {
         let workspace = candidates.iter().map(|c| c.workspace).filter(|&bytes| bytes <= limit).max()?;
         let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
         let mut search = Search::new(kernel.batch(), limit, candidates, known);
-        let budget = Duration::from_secs_f64(settings.tune_seconds);
+        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
+        let budget = Budget {
+            time: Duration::from_secs_f64(settings.tune_seconds),
+            executions: if first { FIRST_EXECUTIONS } else { f64::INFINITY },
+        };
 
         let own;
         let bench = match query {
@@ -287,7 +299,7 @@ impl Asking<'_> {
         };
         // SAFETY: data of this kernel, and a workspace as large as any candidate's or as the limit.
         if !unsafe { waiting::tune(&mut search, kernel, &bench, budget) } {
-            log::info!("{kernel}: tuning ended after UCUDNN_TUNE_SECONDS={}", settings.tune_seconds);
+            log::info!("{kernel}: tuning ended within {budget:?}");
         }
         Some((search, covers))
     }

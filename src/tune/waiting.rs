@@ -30,18 +30,33 @@ pub struct Bench {
     pub workspace: Workspace,
 }
 
-/// Runs a search to its end, or until `budget` is spent; whether it came to its end.
+/// What tuning may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    pub time: Duration,
+    /// In executions of the fastest undivided algorithm.
+    pub executions: f64,
+}
+
+/// Runs a search to its end, or until the budget is spent; whether it came to its end.
 ///
 /// # Safety
 /// The bench's data are a kernel's, its workspace is as large as the search's limit or as its largest
 /// candidate, and its handle is the program's.
-pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: Duration) -> bool {
-    let deadline = Instant::now() + budget;
+pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: Budget) -> bool {
+    let start = Instant::now();
+    let deadline = start + budget.time;
     let mut last_log = Instant::now();
     loop {
         match search.next() {
             Next::Nothing => return true,
             _ if Instant::now() >= deadline => return false,
+            _ if search
+                .fastest_whole(usize::MAX)
+                .is_some_and(|whole| start.elapsed().as_secs_f64() * 1e3 > budget.executions * whole.time) =>
+            {
+                return false;
+            }
             Next::Time(candidate) => {
                 let Candidate { batch, algorithm, workspace } = candidate;
                 let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
