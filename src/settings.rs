@@ -84,6 +84,8 @@ pub struct Settings {
     pub numerics: Numerics,
     /// Run the undivided convolution too and compare.
     pub check: bool,
+    /// What is logged, as an env_logger filter.
+    pub log: String,
     /// Where decisions are written, one JSON object a line.
     pub report: Option<String>,
     /// A failure to be made on purpose, for tests.
@@ -110,6 +112,7 @@ impl Default for Settings {
             tune_bytes: 1 << 30,
             numerics: Numerics::Match,
             check: false,
+            log: "warn".into(),
             report: None,
             fault: None,
         }
@@ -140,6 +143,9 @@ impl Settings {
                 "0" => Some(false),
                 "1" => Some(true),
                 _ => None,
+            }),
+            log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
+                env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
             }),
             report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
             fault: reader.parse(FAULT, None, "panic:PLACE or allocation", |text| parse_fault(text).map(Some)),
@@ -222,13 +228,11 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
     SETTINGS.get_or_init(|| {
+        // A value that is no UTF-8 is no value that any variable takes: it is warned of as one.
+        let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let (settings, warnings) = Settings::read(value);
         // The program may hold its own logger: ours is the copy of `log` inside this library.
-        let _ = env_logger::Builder::new()
-            .filter_level(log::LevelFilter::Warn)
-            .parse_env(env_logger::Env::new().filter(LOG))
-            .format_timestamp(None)
-            .try_init();
-        let (settings, warnings) = Settings::read(|name| std::env::var(name).ok());
+        let _ = env_logger::Builder::new().parse_filters(&settings.log).format_timestamp(None).try_init();
         for warning in warnings {
             log::warn!("{warning}");
         }
@@ -274,10 +278,11 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_one_warning_and_the_default() {
-        let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1")]);
+        let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c")]);
         assert_eq!(settings.workspace_limit, None);
         assert_eq!(settings.tune_seconds, 10.0);
-        assert_eq!(warnings.len(), 2);
+        assert_eq!(settings.log, "warn");
+        assert_eq!(warnings.len(), 3);
         assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
     }
 

@@ -50,57 +50,34 @@ macro_rules! queries {
         $direction:ident, $perf:ty, $algorithm:ty,
         ($a:ident: $a_type:ty, $b:ident: $b_type:ty, $c:ident: $c_type:ty) => ($x:ident, $w:ident, $y:ident),
         ($a_data:ident, $b_data:ident, $c_data:ident) => ($x_data:ident, $w_data:ident, $y_data:ident),
-        $get:ident, $find:ident, $find_ex:ident, $size:ident $(,)?
+        {$($ask:ident => $query:ident),+ $(,)?}, $find_ex:ident, $size:ident $(,)?
     ) => {
-        /// cuDNN's function, with our plan first among the results.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $get(
-            handle: cudnnHandle_t,
-            $a: $a_type,
-            $b: $b_type,
-            convolution: cudnnConvolutionDescriptor_t,
-            $c: $c_type,
-            requested: c_int,
-            returned: *mut c_int,
-            results: *mut $perf,
-        ) -> cudnnStatus_t {
-            let results = results.cast();
-            let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
-            // SAFETY: the arguments are the program's own.
-            let real = || unsafe {
-                query::$get(handle, $a.cast(), $b.cast(), convolution, $c.cast(), requested, returned, results)
-            };
-            // SAFETY: as above.
-            unsafe {
-                let ask = || answer::algorithms(handle, &descriptors, Query::Get, None);
-                answered((requested, returned, results), ask, real)
+        $(
+            /// cuDNN's function, with our plan first among the results.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $ask(
+                handle: cudnnHandle_t,
+                $a: $a_type,
+                $b: $b_type,
+                convolution: cudnnConvolutionDescriptor_t,
+                $c: $c_type,
+                requested: c_int,
+                returned: *mut c_int,
+                results: *mut $perf,
+            ) -> cudnnStatus_t {
+                let results = results.cast();
+                let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
+                // SAFETY: the arguments are the program's own.
+                let real = || unsafe {
+                    query::$ask(handle, $a.cast(), $b.cast(), convolution, $c.cast(), requested, returned, results)
+                };
+                // SAFETY: as above.
+                unsafe {
+                    let ask = || answer::algorithms(handle, &descriptors, Query::$query, None);
+                    answered((requested, returned, results), ask, real)
+                }
             }
-        }
-
-        /// cuDNN's function, with our plan first among the results.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $find(
-            handle: cudnnHandle_t,
-            $a: $a_type,
-            $b: $b_type,
-            convolution: cudnnConvolutionDescriptor_t,
-            $c: $c_type,
-            requested: c_int,
-            returned: *mut c_int,
-            results: *mut $perf,
-        ) -> cudnnStatus_t {
-            let results = results.cast();
-            let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
-            // SAFETY: the arguments are the program's own.
-            let real = || unsafe {
-                query::$find(handle, $a.cast(), $b.cast(), convolution, $c.cast(), requested, returned, results)
-            };
-            // SAFETY: as above.
-            unsafe {
-                let ask = || answer::algorithms(handle, &descriptors, Query::Find, None);
-                answered((requested, returned, results), ask, real)
-            }
-        }
+        )+
 
         /// cuDNN's function, with our plan first among the results; the limit is the workspace.
         #[unsafe(no_mangle)]
@@ -196,8 +173,10 @@ queries! {
     Forward, cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t,
     (x: cudnnTensorDescriptor_t, w: cudnnFilterDescriptor_t, y: cudnnTensorDescriptor_t) => (x, w, y),
     (x_data, w_data, y_data) => (x_data, w_data, y_data),
-    cudnnGetConvolutionForwardAlgorithm_v7,
-    cudnnFindConvolutionForwardAlgorithm,
+    {
+        cudnnGetConvolutionForwardAlgorithm_v7 => Get,
+        cudnnFindConvolutionForwardAlgorithm => Find,
+    },
     cudnnFindConvolutionForwardAlgorithmEx,
     cudnnGetConvolutionForwardWorkspaceSize,
 }
@@ -206,8 +185,10 @@ queries! {
     BackwardData, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t,
     (w: cudnnFilterDescriptor_t, dy: cudnnTensorDescriptor_t, dx: cudnnTensorDescriptor_t) => (dx, w, dy),
     (w_data, dy_data, dx_data) => (dx_data, w_data, dy_data),
-    cudnnGetConvolutionBackwardDataAlgorithm_v7,
-    cudnnFindConvolutionBackwardDataAlgorithm,
+    {
+        cudnnGetConvolutionBackwardDataAlgorithm_v7 => Get,
+        cudnnFindConvolutionBackwardDataAlgorithm => Find,
+    },
     cudnnFindConvolutionBackwardDataAlgorithmEx,
     cudnnGetConvolutionBackwardDataWorkspaceSize,
 }
@@ -216,8 +197,10 @@ queries! {
     BackwardFilter, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     (x: cudnnTensorDescriptor_t, dy: cudnnTensorDescriptor_t, dw: cudnnFilterDescriptor_t) => (x, dw, dy),
     (x_data, dy_data, dw_data) => (x_data, dw_data, dy_data),
-    cudnnGetConvolutionBackwardFilterAlgorithm_v7,
-    cudnnFindConvolutionBackwardFilterAlgorithm,
+    {
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7 => Get,
+        cudnnFindConvolutionBackwardFilterAlgorithm => Find,
+    },
     cudnnFindConvolutionBackwardFilterAlgorithmEx,
     cudnnGetConvolutionBackwardFilterWorkspaceSize,
 }

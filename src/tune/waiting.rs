@@ -1,6 +1,7 @@
 //! Tuning while the program waits for an answer: each candidate is timed alone, then the best
 //! configurations in place.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
@@ -19,6 +20,9 @@ const OFTEN: usize = 4;
 /// One that takes this much longer an image than the fastest so far runs twice at most: a program that
 /// never comes back to the kernel must not have waited long.
 const FAR: f64 = 1.5;
+
+/// What the program may wait without being told.
+const LONG: u64 = 10_000; // milliseconds
 
 /// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
 #[derive(Clone, Copy)]
@@ -45,6 +49,7 @@ pub struct Budget {
 /// candidate, and its handle is the program's.
 pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: Budget) -> bool {
     let start = Instant::now();
+    let _waited = Waited(start);
     let deadline = start + budget.time;
     let mut last_log = Instant::now();
     loop {
@@ -82,6 +87,25 @@ pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: 
         if last_log.elapsed() > Duration::from_secs(2) {
             last_log = Instant::now();
             log::info!("tuning {kernel}: {} micro-configurations timed", search.measured().len());
+        }
+    }
+}
+
+/// Adds up what the program has waited for, and says once that it is long: a program that stands still
+/// without a word looks broken.
+struct Waited(Instant);
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        static MILLISECONDS: AtomicU64 = AtomicU64::new(0);
+        let this = self.0.elapsed().as_millis() as u64;
+        let before = MILLISECONDS.fetch_add(this, Ordering::Relaxed);
+        if (before..before + this).contains(&LONG) {
+            log::warn!(
+                "timing convolutions has taken {} s so far, once a run; UCUDNN_TUNE_SECONDS bounds it, UCUDNN_LOG=info \
+                 shows it",
+                (before + this) / 1000
+            );
         }
     }
 }
