@@ -116,6 +116,20 @@ fn a_size_that_fails_is_avoided() {
     }
 }
 
+/// Where no algorithm runs undivided, parts do: a program that asked sees no failure at all.
+#[test]
+fn where_nothing_runs_undivided_parts_do() {
+    let program = program();
+    let functions = ["Forward", "BackwardData", "BackwardFilter", "BiasActivationForward"];
+    let fault = functions.map(|function| format!("cudnnConvolution{function}@batch=12:1+")).join(",");
+    let variables = [("UCUDNN_TUNE_SECONDS", "3")];
+    for limit in [None, Some(("UCUDNN_WORKSPACE_LIMIT", "60000"))] {
+        let variables: Vec<_> = variables.into_iter().chain(limit).collect();
+        let outcome = program.preloaded(&["asks", &fault, "before"], &variables);
+        assert_eq!(failures(&outcome.stdout), [""; 0], "{limit:?}");
+    }
+}
+
 /// What we need around a convolution fails: descriptors, queries, sums. The program's own calls of the
 /// same functions fail as they would without us, and its convolutions run.
 #[test]

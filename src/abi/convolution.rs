@@ -14,7 +14,7 @@ use crate::cudnn::calls;
 use crate::cudnn::calls::query::{self, AlgoPerf};
 use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use crate::legacy::answer::{self, Query};
-use crate::legacy::execute::Call;
+use crate::legacy::call::Call;
 use crate::legacy::policies;
 use crate::settings::Policy;
 

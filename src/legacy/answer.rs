@@ -17,37 +17,18 @@
 //!   finds whatever it would have found.
 
 use std::ffi::c_int;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use cudnn_abi::*;
 
 use super::book::{self, Page, Promise, Question};
-use super::execute::EXECUTED;
 use super::policies;
-use super::report::{self, Chosen};
-use crate::cudnn::algorithm::{Algorithm, Class};
-use crate::cudnn::calls;
+use super::promise::Asking;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
-use crate::device::{Device, Stream};
-use crate::exec::{self, Constant, Plan};
-use crate::plan::{Configuration, MicroConfiguration};
+use crate::device::Device;
 use crate::settings::{self, Policy};
-use crate::tune::candidates;
-use crate::tune::search::Search;
-use crate::tune::waiting::{self, Budget, OwnBuffers};
-
-/// Whether a kernel has been tuned while the program waited.
-static TUNED: AtomicBool = AtomicBool::new(false);
-
-/// What tuning the first kernel may take, in executions of it, where the program did not ask for
-/// anything to be timed: it may run and never come back. A second kernel that is asked for before
-/// the first has run tells that the program is being set up.
-const FIRST_EXECUTIONS: f64 = 20.0;
 
 /// How the program asks for algorithms.
 #[derive(Clone, Copy)]
@@ -87,15 +68,19 @@ pub unsafe fn algorithms(
     // SAFETY: as ours.
     let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
     let asked = policies.query_limit(said);
-    let Some(own) = results.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS) else {
-        return Ok(results);
-    };
+    let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
+    let own = results.iter().find(ran).copied().or_else(|| {
+        // FindEx lists nothing that runs where nothing fits undivided: parts may.
+        // SAFETY: as ours.
+        let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+        offered.iter().find(ran).copied()
+    });
+    let Some(own) = own else { return Ok(results) };
     let limit = asked.unwrap_or(own.memory);
-    let fits = |r: &&AlgoPerf| r.status == CUDNN_STATUS_SUCCESS && r.memory <= limit;
-    let fitting = results.iter().find(fits).copied();
+    let fitting = results.iter().find(|result| ran(result) && result.memory <= limit).copied();
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
-    let asking = Asking { handle, descriptors, kernel, question, own: *own, fitting, last_resort };
+    let asking = Asking { handle, descriptors, kernel, question, own, fitting, last_resort };
     // SAFETY: as ours.
     let promise = unsafe { asking.answer(&query) };
     Ok(answered(results, promise.as_ref(), asked))
@@ -122,266 +107,6 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
         results.insert(0, *entry);
     }
     results
-}
-
-/// A query about a kernel that we may plan.
-struct Asking<'a> {
-    handle: cudnnHandle_t,
-    descriptors: &'a Descriptors,
-    kernel: Kernel,
-    question: Question,
-    /// cuDNN's own first result.
-    own: AlgoPerf,
-    /// cuDNN's first result within the limit: what the program would take without us.
-    fitting: Option<AlgoPerf>,
-    /// The result that must stay in the list as it is.
-    last_resort: Option<c_int>,
-}
-
-impl Asking<'_> {
-    /// The promise to answer with: one made before, or a new one. `None` if cuDNN's own results shall
-    /// do.
-    ///
-    /// # Safety
-    /// As for [`algorithms`].
-    unsafe fn answer(&self, query: &Query) -> Option<Promise> {
-        let page = book::page(Device::current(), &self.kernel);
-        // SAFETY: as ours.
-        let promise = unsafe { self.promise(&page, query) };
-        if let Some(promise) = &promise
-            && promise.entry.mathType != self.kernel.math_type
-        {
-            // Programs set the math type that a result names before they use it. Those that do not get
-            // no looser one than they set.
-            let kernel = Kernel { math_type: promise.entry.mathType, ..self.kernel };
-            book::page(Device::current(), &kernel).state.lock().tell(Some(promise));
-            let plan = promise.plan.clone().filter(|plan| plan.runs_within(self.kernel.math_type));
-            page.state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
-        } else {
-            page.state.lock().tell(promise.as_ref());
-        }
-        promise
-    }
-
-    /// # Safety
-    /// As for [`algorithms`].
-    unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: the program's handle.
-        if unsafe { calls::cudnnGetStream(self.handle, &mut stream) } != CUDNN_STATUS_SUCCESS {
-            return None;
-        }
-        let capturing = Device::current().is_capturing(stream);
-        let known = {
-            let mut state = page.state.lock();
-            while state.busy {
-                page.tuned.wait(&mut state);
-            }
-            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
-            // must have come back: one that never does is not worth stalling for.
-            let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
-            match state.answer(self.question) {
-                Some(made) if made.is_final || !waits => return Some(made.clone()),
-                _ => {}
-            }
-            if waits {
-                state.busy = true;
-                Some(state.measured.clone())
-            } else {
-                None
-            }
-        };
-        let Some(known) = known else {
-            // SAFETY: as ours.
-            return unsafe { self.reserve() };
-        };
-        let _busy = Busy(page);
-        // SAFETY: as ours.
-        let Some((search, covers)) = (unsafe { self.tune(query, stream, known) }) else {
-            // SAFETY: as ours.
-            return unsafe { self.reserve() };
-        };
-        page.state.lock().learn(search.measured());
-        self.make(&search, covers)
-    }
-
-    /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
-    /// that fit in micro-batches. The plan is found while the program runs; until then what fits
-    /// undivided runs, or if nothing does some division. `None` if there are none, or nobody gave a
-    /// limit.
-    ///
-    /// # Safety
-    /// As for [`algorithms`].
-    unsafe fn reserve(&self) -> Option<Promise> {
-        let Self { handle, descriptors, kernel, question, own, .. } = self;
-        let ready = self.fitting;
-        if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
-            return None; // nothing that cuDNN would rather use
-        }
-        // SAFETY: as ours.
-        let offered = unsafe { descriptors.get_algorithms(*handle) }.ok()?;
-        let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
-        let better = better.unwrap_or(offered.len());
-        let class = Class::of(&ready.unwrap_or(*own), settings::get().numerics);
-        let sizes = candidates::sizes(kernel, question.sizes, Device::current());
-        // SAFETY: the program's handle.
-        let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
-        let covers = candidates::covers(&candidates, question.limit);
-        candidates.retain(|candidate| candidate.workspace <= question.limit);
-        if ready.is_none() {
-            candidates::any_division(kernel.batch(), &candidates)?;
-        }
-        let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
-        // An id of its own for the room, where cuDNN's result of what is ready must stay.
-        let entry = ready.filter(|ready| Some(ready.algo) != self.last_resort).unwrap_or(*own);
-        let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
-        Some(Promise {
-            question: *question,
-            covers,
-            entry,
-            ready: ready.map(|ready| ready.algo),
-            undivided: ready.filter(|ready| ready.algo == entry.algo).map_or(own.memory, |ready| ready.memory),
-            plan: None,
-            is_final: false,
-            broken: [false; 2],
-        })
-    }
-
-    /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
-    ///
-    /// # Safety
-    /// As for [`algorithms`].
-    unsafe fn tune(
-        &self,
-        query: &Query,
-        stream: Stream,
-        known: Vec<MicroConfiguration<Algorithm>>,
-    ) -> Option<(Search, Range<usize>)> {
-        let Self { handle, kernel, question, .. } = self;
-        let limit = question.limit;
-        settings::fault_point("tune");
-        let (settings, device) = (settings::get(), Device::current());
-        let class = Class::of(&self.fitting.unwrap_or(self.own), settings.numerics);
-        let sizes = candidates::sizes(kernel, question.sizes, device);
-        // Find's results leave out what does not fit undivided; these do not.
-        // SAFETY: as ours.
-        let offered = unsafe { self.descriptors.get_algorithms(*handle) }.ok()?;
-        // SAFETY: the program's handle.
-        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, &sizes) };
-        let covers = candidates::covers(&candidates, limit);
-        let workspace = candidates.iter().map(|c| c.workspace).filter(|&bytes| bytes <= limit).max()?;
-        let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
-        let mut search = Search::new(kernel.batch(), limit, candidates, known);
-        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
-        let budget = Budget {
-            time: Duration::from_secs_f64(settings.tune_seconds),
-            executions: if first { FIRST_EXECUTIONS } else { f64::INFINITY },
-        };
-
-        let own;
-        let bench = match query {
-            Query::FindEx(operands, workspace) => {
-                let scaling = exec::scaling_type(kernel);
-                let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
-                let operands = Operands { alpha, beta, ..*operands };
-                waiting::Bench { device, handle: *handle, stream, operands, workspace: *workspace }
-            }
-            Query::Get | Query::Find => match OwnBuffers::allocate(device, kernel, workspace, settings.tune_bytes) {
-                Ok(buffers) => {
-                    own = buffers;
-                    own.bench(device, *handle, stream, kernel)
-                }
-                Err(why) => {
-                    log::info!("{kernel} is not tuned before it runs: {why}");
-                    return None;
-                }
-            },
-        };
-        // SAFETY: data of this kernel, and a workspace as large as any candidate's or as the limit.
-        if !unsafe { waiting::tune(&mut search, kernel, &bench, budget) } {
-            log::info!("{kernel}: tuning ended within {budget:?}");
-        }
-        Some((search, covers))
-    }
-
-    /// What is promised after a search. `None` if nothing fits.
-    fn make(&self, search: &Search, covers: Range<usize>) -> Option<Promise> {
-        let Question { asked, limit, .. } = self.question;
-        let (mut best, mut time) = search.best()?;
-        let mut ready = self.ready_for(search, &best);
-        if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
-        {
-            // The plan goes under the ready configuration's id: whoever wants that one's determinism
-            // must not get less.
-            (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
-            ready = self.ready_for(search, &best);
-        }
-        let undivided = best.is_undivided();
-        let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
-        report::chosen(&Chosen { event: "asked", limit, plan: &plan, time, undivided: search.undivided() });
-
-        let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
-        let memory = plan.workspace().max(needs);
-        let spare = |id| Some(id) != self.last_resort;
-        let main = plan.main_algorithm().id;
-        // The id, and what it would need to run undivided itself.
-        let (algo, own_need) = match (undivided, asked, ready) {
-            (true, ..) => (main, memory),
-            (false, Some(_), Some(ready)) if spare(ready.id) => (ready.id, memory),
-            (false, Some(_), _) if !spare(self.own.algo) => (main, usize::MAX),
-            _ => (self.own.algo, self.own.memory),
-        };
-        let deterministic = plan.is_deterministic() && ready.is_none_or(|ready| ready.deterministic);
-        let entry = AlgoPerf {
-            algo,
-            status: CUDNN_STATUS_SUCCESS,
-            time: time as f32,
-            memory,
-            determinism: if deterministic { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
-            mathType: plan.math_type(),
-            reserved: self.own.reserved,
-        };
-        Some(Promise {
-            question: self.question,
-            covers,
-            entry,
-            ready: ready.map(|ready| ready.id),
-            undivided: own_need,
-            plan: Some(plan),
-            is_final: true,
-            broken: [false; 2],
-        })
-    }
-
-    /// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
-    /// needs the least; as deterministic as the configuration and not the last resort, if there is one.
-    fn ready_for(&self, search: &Search, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
-        let find = |admits: &dyn Fn(&Algorithm) -> bool| {
-            let search = search.among(admits);
-            let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
-            fits.map(|micro| micro.algorithm)
-        };
-        let as_deterministic = is_deterministic(configuration);
-        let alike = |algorithm: &Algorithm| algorithm.deterministic == as_deterministic;
-        let spare = |algorithm: &Algorithm| Some(algorithm.id) != self.last_resort;
-        let fitting = find(&|algorithm| alike(algorithm) && spare(algorithm))
-            .filter(|found| search.whole(*found).is_some_and(|micro| micro.workspace <= configuration.workspace()));
-        fitting.or_else(|| find(&alike)).or_else(|| find(&|_| true))
-    }
-}
-
-fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
-    configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
-}
-
-/// Ends a page's tuning, however it ends.
-struct Busy<'a>(&'a Page);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().busy = false;
-        self.0.tuned.notify_all();
-    }
 }
 
 /// The workspace that the program was told for an algorithm id, in bytes; `None` if that is cuDNN's own.

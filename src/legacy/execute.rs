@@ -1,45 +1,29 @@
-//! What a convolution call runs: the plan that was promised, what exploring decided, or cuDNN as asked.
+//! What a convolution call runs: the plan that was promised, what exploring decided, or cuDNN
+//! undivided.
 
 use std::cell::Cell;
-use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::answer;
-use super::book::{self, Ask, Course, Decision, Page};
-use super::policies;
+use super::book::{Ask, Course, Decision, Page};
+use super::call::Call;
 use super::report::{self, Chosen};
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
-use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Check, Failure, Plan};
 use crate::plan::Configuration;
-use crate::settings::{self, Numerics, Policy};
+use crate::settings::{self, Numerics};
 use crate::tune::candidates;
 use crate::tune::running::{Exploration, Step, Timing, sampling};
 use crate::tune::search::{Next, Search};
 
-/// Whether the process has run a convolution yet.
-pub static EXECUTED: AtomicBool = AtomicBool::new(false);
-
 /// Executions of a kernel that run as asked before any is used to explore.
 const UNTOUCHED: usize = 2;
-
-/// One convolution call.
-#[derive(Clone, Copy)]
-pub struct Call {
-    pub handle: cudnnHandle_t,
-    pub descriptors: Descriptors,
-    pub algorithm: c_int,
-    pub operands: Operands,
-    pub workspace: Workspace,
-}
 
 /// What a call is going to run. Whatever else fails, cuDNN runs undivided.
 enum Run {
@@ -59,121 +43,24 @@ impl From<Option<Arc<Plan>>> for Run {
     }
 }
 
-impl Call {
-    /// Runs the call as it was promised or decided. `spent` tells, if this panics, whether running it
-    /// anew would no longer give its result.
-    ///
-    /// # Safety
-    /// The arguments are those of a cuDNN convolution call.
-    pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
-        let policies = policies::of(self.handle);
-        if policies.policy == Policy::Off {
-            // SAFETY: as ours.
-            return unsafe { self.run_ready() };
-        }
-        EXECUTED.store(true, Ordering::Relaxed);
-        settings::fault_point("convolve");
-        // SAFETY: as ours.
-        let Some(kernel) = (unsafe { Kernel::read(&self.descriptors) }) else {
-            // SAFETY: as ours.
-            return unsafe { self.run_as_asked() };
-        };
-        if let Some(epilogue) = &self.operands.epilogue {
-            // SAFETY: as ours.
-            if !unsafe { exec::divides(&kernel, epilogue, Device::current().alignment()) } {
-                // SAFETY: as ours.
-                return unsafe { self.run_ready() };
-            }
-        }
-        let page = book::page(Device::current(), &kernel);
-        // SAFETY: as ours.
-        let only = unsafe { self.takes_no_other() };
-        let limit = policies.call_limit(self.workspace.size);
-        let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
-        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };
-        // SAFETY: as ours.
-        unsafe { running.run() }
-    }
-
-    /// cuDNN, with the arguments unchanged.
-    ///
-    /// # Safety
-    /// As for [`Self::run`], or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
-        unsafe { self.run_undivided(self.algorithm) }
-    }
-
-    /// The ready configuration if the call relies on less workspace than its algorithm needs, else as
-    /// asked.
-    ///
-    /// # Safety
-    /// As for [`Self::run`].
-    pub unsafe fn run_ready(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
-        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
-        let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
-            // SAFETY: as ours.
-            return unsafe { self.run_as_asked() };
-        };
-        match (promise.ready, promise.plan) {
-            // SAFETY: it runs in what was reported.
-            (Some(ready), _) => unsafe { self.run_undivided(ready) },
-            (None, Some(plan)) => {
-                // SAFETY: it needs no more than was reported.
-                let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
-                ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
-            }
-            // SAFETY: as ours.
-            (None, None) => unsafe { self.run_as_asked() },
-        }
-    }
-
-    /// cuDNN, undivided, by `algorithm`.
-    ///
-    /// # Safety
-    /// As for [`Self::run`]; cuDNN refuses an algorithm that needs more than the workspace.
-    unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
-        // SAFETY: as ours.
-        unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
-    }
-
-    /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
-    /// the identity activation.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn takes_no_other(&self) -> bool {
-        let Some(epilogue) = &self.operands.epilogue else { return false };
-        if epilogue.activation.is_null() {
-            return true; // for cuDNN to refuse
-        }
-        let (mut mode, mut nan, mut coefficient) = (0, 0, 0.0);
-        // SAFETY: the program's descriptor, and places for its values.
-        let status =
-            unsafe { calls::cudnnGetActivationDescriptor(epilogue.activation, &mut mode, &mut nan, &mut coefficient) };
-        status != CUDNN_STATUS_SUCCESS || mode == CUDNN_ACTIVATION_IDENTITY
-    }
-}
-
 /// A call whose kernel is known.
-struct Running<'a> {
-    call: &'a Call,
-    kernel: &'a Kernel,
-    page: &'a Page,
+pub struct Running<'a> {
+    pub call: &'a Call,
+    pub kernel: &'a Kernel,
+    pub page: &'a Page,
     /// The algorithm in it is the one that runs undivided in this call's workspace: the one that the
     /// program asked for, or the ready configuration of what it was promised under that id.
-    ask: Ask,
+    pub ask: Ask,
     /// No algorithm that may be used runs undivided in this call's workspace.
-    must_divide: bool,
+    pub must_divide: bool,
     /// Set when the result has been added to, so that the call cannot be run anew.
-    spent: &'a Cell<bool>,
+    pub spent: &'a Cell<bool>,
 }
 
 impl Running<'_> {
     /// # Safety
     /// As for [`Call::run`].
-    unsafe fn run(&mut self) -> cudnnStatus_t {
+    pub unsafe fn run(&mut self) -> cudnnStatus_t {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(_)) {

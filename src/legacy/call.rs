@@ -1,0 +1,128 @@
+//! A convolution call: what is forwarded, what falls back, and what goes to [`super::execute`].
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_abi::*;
+
+use super::answer;
+use super::book::{self, Ask};
+use super::execute::Running;
+use super::policies;
+use crate::cudnn::calls;
+use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
+use crate::cudnn::kernel::Kernel;
+use crate::device::Device;
+use crate::exec;
+use crate::settings::{self, Policy};
+
+/// Whether the process has run a convolution yet.
+pub static EXECUTED: AtomicBool = AtomicBool::new(false);
+
+/// One convolution call.
+#[derive(Clone, Copy)]
+pub struct Call {
+    pub handle: cudnnHandle_t,
+    pub descriptors: Descriptors,
+    pub algorithm: c_int,
+    pub operands: Operands,
+    pub workspace: Workspace,
+}
+
+impl Call {
+    /// Runs the call as it was promised or decided. `spent` tells, if this panics, whether running it
+    /// anew would no longer give its result.
+    ///
+    /// # Safety
+    /// The arguments are those of a cuDNN convolution call.
+    pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
+        let policies = policies::of(self.handle);
+        if policies.policy == Policy::Off {
+            // SAFETY: as ours.
+            return unsafe { self.run_ready() };
+        }
+        EXECUTED.store(true, Ordering::Relaxed);
+        settings::fault_point("convolve");
+        // SAFETY: as ours.
+        let Some(kernel) = (unsafe { Kernel::read(&self.descriptors) }) else {
+            // SAFETY: as ours.
+            return unsafe { self.run_as_asked() };
+        };
+        if let Some(epilogue) = &self.operands.epilogue {
+            // SAFETY: as ours.
+            if !unsafe { exec::divides(&kernel, epilogue, Device::current().alignment()) } {
+                // SAFETY: as ours.
+                return unsafe { self.run_ready() };
+            }
+        }
+        let page = book::page(Device::current(), &kernel);
+        // SAFETY: as ours.
+        let only = unsafe { self.takes_no_other() };
+        let limit = policies.call_limit(self.workspace.size);
+        let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
+        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };
+        // SAFETY: as ours.
+        unsafe { running.run() }
+    }
+
+    /// cuDNN, with the arguments unchanged.
+    ///
+    /// # Safety
+    /// As for [`Self::run`], or cuDNN refuses them.
+    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { self.run_undivided(self.algorithm) }
+    }
+
+    /// The ready configuration if the call relies on less workspace than its algorithm needs, else as
+    /// asked.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    pub unsafe fn run_ready(&self) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
+        let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
+            // SAFETY: as ours.
+            return unsafe { self.run_as_asked() };
+        };
+        match (promise.ready, promise.plan) {
+            // SAFETY: it runs in what was reported.
+            (Some(ready), _) => unsafe { self.run_undivided(ready) },
+            (None, Some(plan)) => {
+                // SAFETY: it needs no more than was reported.
+                let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
+                ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
+            }
+            // SAFETY: as ours.
+            (None, None) => unsafe { self.run_as_asked() },
+        }
+    }
+
+    /// cuDNN, undivided, by `algorithm`.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; cuDNN refuses an algorithm that needs more than the workspace.
+    pub(super) unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
+    }
+
+    /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
+    /// the identity activation.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn takes_no_other(&self) -> bool {
+        let Some(epilogue) = &self.operands.epilogue else { return false };
+        if epilogue.activation.is_null() {
+            return true; // for cuDNN to refuse
+        }
+        let (mut mode, mut nan, mut coefficient) = (0, 0, 0.0);
+        // SAFETY: the program's descriptor, and places for its values.
+        let status =
+            unsafe { calls::cudnnGetActivationDescriptor(epilogue.activation, &mut mode, &mut nan, &mut coefficient) };
+        status != CUDNN_STATUS_SUCCESS || mode == CUDNN_ACTIVATION_IDENTITY
+    }
+}
