@@ -23,8 +23,8 @@ pub struct Exploration {
     search: Search,
     /// What the program asked for: it computes the images that a candidate does not.
     own: Algorithm,
-    /// Least time of the candidate that runs now, and how many executions it had.
-    current: Option<(Candidate, f64, usize)>,
+    /// The candidate whose execution was its warm-up: the next one counts.
+    warmed: Option<Candidate>,
     pending: Option<Timing>,
     in_flight: bool,
     executions: usize,
@@ -95,7 +95,7 @@ impl Timing {
 impl Exploration {
     /// Explores what `search` has to time, for a program that asked for `own`.
     pub fn new(search: Search, own: Algorithm) -> Self {
-        Self { search, own, current: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
+        Self { search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
     }
 
     /// What the program asked for.
@@ -134,7 +134,7 @@ impl Exploration {
         match (timing, what) {
             (Some(timing), _) => self.pending = Some(timing),
             (None, Next::Time(candidate)) => {
-                self.current = None;
+                self.warmed = None;
                 self.search.failed(*candidate);
             }
             (None, Next::Try(index)) => self.search.tried(*index, None),
@@ -166,17 +166,12 @@ impl Exploration {
     }
 
     fn sample(&mut self, candidate: Candidate, time: f64, parts: usize) {
-        let (least, runs) = match self.current {
-            Some((known, least, runs)) if known == candidate => (least.min(time), runs + 1),
-            _ => (time, 1),
-        };
-        // One micro-batch an execution: the first execution was the warm-up.
-        let warm = parts > 1 || runs > 1;
-        if warm {
-            self.current = None;
-            self.search.timed(candidate, least);
+        // One micro-batch an execution: the first execution is the warm-up.
+        if parts > 1 || self.warmed == Some(candidate) {
+            self.warmed = None;
+            self.search.timed(candidate, time);
         } else {
-            self.current = Some((candidate, f64::INFINITY, runs));
+            self.warmed = Some(candidate);
         }
     }
 
