@@ -80,7 +80,7 @@ pub unsafe fn algorithms(
     let fitting = results.iter().find(|result| ran(result) && result.memory <= limit).copied();
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
-    let asking = Asking { handle, descriptors, kernel, question, own, fitting, last_resort };
+    let asking = Asking { handle, descriptors, kernel, question, results: &results, own, fitting, last_resort };
     // SAFETY: as ours.
     let promise = unsafe { asking.answer(&query) };
     Ok(answered(results, promise.as_ref(), asked))

@@ -1,6 +1,7 @@
 //! Makes the promise that answers a query: by tuning while the program waits, or by keeping room for
 //! what may be found while it runs.
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct Asking<'a> {
     pub descriptors: &'a Descriptors,
     pub kernel: Kernel,
     pub question: Question,
+    /// What cuDNN answered.
+    pub results: &'a [AlgoPerf],
     /// cuDNN's own first result.
     pub own: AlgoPerf,
     /// cuDNN's first result within the limit: what the program would take without us.
@@ -103,16 +106,29 @@ impl Asking<'_> {
         };
         let Some(known) = known else {
             // SAFETY: as ours.
-            return unsafe { self.reserve() };
+            return unsafe { self.reserve(query) };
         };
         let _busy = Busy(page);
         // SAFETY: as ours.
         let Some((search, covers)) = (unsafe { self.tune(query, stream, known) }) else {
             // SAFETY: as ours.
-            return unsafe { self.reserve() };
+            return unsafe { self.reserve(query) };
         };
         page.state.lock().learn(search.measured());
         self.make(&search, covers)
+    }
+
+    /// cuDNN's algorithms in the order of its choice. Find's results leave out what does not fit
+    /// undivided, so there it is asked.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn offered(&self, query: &Query) -> Option<Cow<'_, [AlgoPerf]>> {
+        if let Query::Get = query {
+            return Some(Cow::Borrowed(self.results));
+        }
+        // SAFETY: as ours.
+        unsafe { self.descriptors.get_algorithms(self.handle) }.ok().map(Cow::Owned)
     }
 
     /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
@@ -122,14 +138,14 @@ impl Asking<'_> {
     ///
     /// # Safety
     /// As for [`algorithms`](super::answer::algorithms).
-    unsafe fn reserve(&self) -> Option<Promise> {
-        let Self { handle, descriptors, kernel, question, own, .. } = self;
+    unsafe fn reserve(&self, query: &Query) -> Option<Promise> {
+        let Self { handle, kernel, question, own, .. } = self;
         let ready = self.fitting;
         if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
             return None; // nothing that cuDNN would rather use
         }
         // SAFETY: as ours.
-        let offered = unsafe { descriptors.get_algorithms(*handle) }.ok()?;
+        let offered = unsafe { self.offered(query) }?;
         let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
         let better = better.unwrap_or(offered.len());
         let class = Class::of(&ready.unwrap_or(*own), settings::get().numerics);
@@ -173,9 +189,8 @@ impl Asking<'_> {
         let (settings, device) = (settings::get(), Device::current());
         let class = Class::of(&self.fitting.unwrap_or(self.own), settings.numerics);
         let sizes = candidates::sizes(kernel, question.sizes, device);
-        // Find's results leave out what does not fit undivided; these do not.
         // SAFETY: as ours.
-        let offered = unsafe { self.descriptors.get_algorithms(*handle) }.ok()?;
+        let offered = unsafe { self.offered(query) }?;
         // SAFETY: the program's handle.
         let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, &sizes) };
         let covers = candidates::covers(&candidates, limit);
