@@ -12,8 +12,32 @@ use crate::plan::BatchSizePolicy;
 pub enum Policy {
     /// Workspace Reuse: each kernel is planned on its own.
     Reuse,
+    /// Workspace Division: the kernels of a network share one budget.
+    Division,
     /// Every call goes through to cuDNN unchanged.
     Off,
+}
+
+/// Where tuning results are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// In the user's cache folder.
+    User,
+    /// In the file of this path.
+    Path(String),
+    /// Nowhere.
+    Off,
+}
+
+/// Which devices tune.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BenchmarkDevices {
+    /// The one that the program uses.
+    Current,
+    /// Every one of the machine that is like it.
+    All,
+    /// Those of these numbers.
+    Listed(Vec<i32>),
 }
 
 /// Which numerical classes a plan may use.
@@ -37,12 +61,16 @@ pub struct Variable {
 
 /// The variables of this version, in README's order.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: POLICY, values: "`wr`, `off`" },
+    Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
     Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
     Variable { name: WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
     Variable { name: DEFAULT_WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
+    Variable { name: TOTAL_WORKSPACE_SIZE, values: "unset, bytes or `512MiB`" },
     Variable { name: TUNE_SECONDS, values: "`10`, seconds" },
     Variable { name: TUNE_BYTES, values: "`1GiB`, bytes" },
+    Variable { name: DATABASE, values: "user cache folder, a path, `off`" },
+    Variable { name: SEED_DATABASE, values: "unset, a path" },
+    Variable { name: BENCHMARK_DEVICES, values: "current, `0,1,2`, `all`" },
     Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
@@ -55,8 +83,12 @@ const POLICY: &str = "UCUDNN_POLICY";
 const BATCH_SIZE_POLICY: &str = "UCUDNN_BATCH_SIZE_POLICY";
 const WORKSPACE_LIMIT: &str = "UCUDNN_WORKSPACE_LIMIT";
 const DEFAULT_WORKSPACE_LIMIT: &str = "UCUDNN_DEFAULT_WORKSPACE_LIMIT";
+const TOTAL_WORKSPACE_SIZE: &str = "UCUDNN_TOTAL_WORKSPACE_SIZE";
 const TUNE_SECONDS: &str = "UCUDNN_TUNE_SECONDS";
 const TUNE_BYTES: &str = "UCUDNN_TUNE_BYTES";
+const DATABASE: &str = "UCUDNN_DATABASE";
+const SEED_DATABASE: &str = "UCUDNN_SEED_DATABASE";
+const BENCHMARK_DEVICES: &str = "UCUDNN_BENCHMARK_DEVICES";
 const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
 /// Where the real cuDNN is; read by [`crate::cudnn::library`], which may run before settings do.
@@ -76,10 +108,18 @@ pub struct Settings {
     pub workspace_limit: Option<usize>,
     /// The most workspace, in bytes, of a kernel for which the program gives no limit.
     pub default_workspace_limit: Option<usize>,
+    /// Workspace Division's budget: the most workspace of a network's kernels together, in bytes.
+    pub total_workspace_size: Option<usize>,
     /// The most seconds that tuning one kernel may take while the program waits.
     pub tune_seconds: f64,
     /// The most bytes that tuning one kernel may allocate.
     pub tune_bytes: usize,
+    /// Where tuning results are kept.
+    pub database: Database,
+    /// A database that is only read, behind the other.
+    pub seed_database: Option<String>,
+    /// Which devices tune.
+    pub benchmark_devices: BenchmarkDevices,
     /// Which numerical classes a plan may use.
     pub numerics: Numerics,
     /// Run the undivided convolution too and compare.
@@ -108,8 +148,12 @@ impl Default for Settings {
             batch_size_policy: BatchSizePolicy::PowerOfTwo,
             workspace_limit: None,
             default_workspace_limit: None,
+            total_workspace_size: None,
             tune_seconds: 10.0,
             tune_bytes: 1 << 30,
+            database: Database::User,
+            seed_database: None,
+            benchmark_devices: BenchmarkDevices::Current,
             numerics: Numerics::Match,
             check: false,
             log: "warn".into(),
@@ -124,8 +168,9 @@ impl Settings {
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader { lookup, warnings: Vec::new() };
         let default = Self::default();
+        let total_workspace_size = reader.parse(TOTAL_WORKSPACE_SIZE, None, BYTES, |t| parse_bytes(t).map(Some));
         let settings = Self {
-            policy: reader.parse(POLICY, default.policy, "wr or off", parse_policy),
+            policy: reader.policy(total_workspace_size),
             batch_size_policy: reader.parse(
                 BATCH_SIZE_POLICY,
                 default.batch_size_policy,
@@ -134,10 +179,19 @@ impl Settings {
             ),
             workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
             default_workspace_limit: reader.parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            total_workspace_size,
             tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, "a number of seconds, 0 or more", |text| {
                 text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
             }),
             tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
+            database: reader.parse(DATABASE, default.database, "a path or off", parse_database),
+            seed_database: (reader.lookup)(SEED_DATABASE).filter(|path| !path.is_empty()),
+            benchmark_devices: reader.parse(
+                BENCHMARK_DEVICES,
+                default.benchmark_devices,
+                "device numbers such as 0,1,2, or all",
+                parse_devices,
+            ),
             numerics: reader.parse(NUMERICS, default.numerics, "match, any or deterministic", parse_numerics),
             check: reader.parse(CHECK, false, "0 or 1", |text| match text {
                 "0" => Some(false),
@@ -180,9 +234,26 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
     }
 }
 
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    /// A total selects Workspace Division, which is nothing without one.
+    fn policy(&mut self, total: Option<usize>) -> Policy {
+        let chosen = self.parse(POLICY, None, "wr, wd or off", |text| parse_policy(text).map(Some));
+        match (chosen, total) {
+            (None, None) => Policy::Reuse,
+            (None, Some(_)) => Policy::Division,
+            (Some(Policy::Division), None) => {
+                self.warnings.push(format!("{POLICY}=wd divides {TOTAL_WORKSPACE_SIZE}, which is not set; wr is used"));
+                Policy::Reuse
+            }
+            (Some(policy), _) => policy,
+        }
+    }
+}
+
 fn parse_policy(text: &str) -> Option<Policy> {
     match text {
         "wr" => Some(Policy::Reuse),
+        "wd" => Some(Policy::Division),
         "off" => Some(Policy::Off),
         _ => None,
     }
@@ -195,6 +266,21 @@ fn parse_numerics(text: &str) -> Option<Numerics> {
         "deterministic" => Some(Numerics::Deterministic),
         _ => None,
     }
+}
+
+fn parse_database(text: &str) -> Option<Database> {
+    Some(if text == "off" { Database::Off } else { Database::Path(text.to_owned()) })
+}
+
+fn parse_devices(text: &str) -> Option<BenchmarkDevices> {
+    if text == "all" {
+        return Some(BenchmarkDevices::All);
+    }
+    let numbers = text.split(',').map(|number| number.trim().parse().ok().filter(|n: &i32| *n >= 0));
+    let mut numbers = numbers.collect::<Option<Vec<i32>>>()?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Some(BenchmarkDevices::Listed(numbers))
 }
 
 fn parse_fault(text: &str) -> Option<Fault> {
@@ -284,6 +370,22 @@ mod tests {
         assert_eq!(settings.log, "warn");
         assert_eq!(warnings.len(), 3);
         assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
+    }
+
+    #[test]
+    fn a_total_selects_division() {
+        assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB")]).0.policy, Policy::Division);
+        assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB"), (POLICY, "wr")]).0.policy, Policy::Reuse);
+        let (settings, warnings) = read(&[(POLICY, "wd")]);
+        assert_eq!((settings.policy, warnings.len()), (Policy::Reuse, 1));
+        assert!(warnings[0].contains(TOTAL_WORKSPACE_SIZE));
+    }
+
+    #[test]
+    fn devices_are_numbers_or_all() {
+        assert_eq!(parse_devices("2, 0,2"), Some(BenchmarkDevices::Listed(vec![0, 2])));
+        assert_eq!(parse_devices("all"), Some(BenchmarkDevices::All));
+        assert_eq!(parse_devices("0,x").or(parse_devices("-1")).or(parse_devices("")), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::settings::Policy;
 pub type ucudnnPolicy_t = c_int;
 /// Workspace Reuse: each convolution is planned on its own. The default.
 pub const UCUDNN_POLICY_WR: ucudnnPolicy_t = 0;
+/// Workspace Division: the convolutions of a network share one budget.
+pub const UCUDNN_POLICY_WD: ucudnnPolicy_t = 1;
 /// Every call goes through to cuDNN unchanged.
 pub const UCUDNN_POLICY_OFF: ucudnnPolicy_t = 2;
 
@@ -115,6 +117,7 @@ unsafe fn get<T>(handle: cudnnHandle_t, value: *mut T, read: impl FnOnce(Policie
 pub unsafe extern "C" fn ucudnnSetPolicy(handle: cudnnHandle_t, policy: ucudnnPolicy_t) -> cudnnStatus_t {
     let policy = match policy {
         UCUDNN_POLICY_WR => Some(Policy::Reuse),
+        UCUDNN_POLICY_WD => Some(Policy::Division),
         UCUDNN_POLICY_OFF => Some(Policy::Off),
         _ => None,
     };
@@ -126,6 +129,7 @@ pub unsafe extern "C" fn ucudnnSetPolicy(handle: cudnnHandle_t, policy: ucudnnPo
 pub unsafe extern "C" fn ucudnnGetPolicy(handle: cudnnHandle_t, policy: *mut ucudnnPolicy_t) -> cudnnStatus_t {
     let read = |policies: Policies| match policies.policy {
         Policy::Reuse => UCUDNN_POLICY_WR,
+        Policy::Division => UCUDNN_POLICY_WD,
         Policy::Off => UCUDNN_POLICY_OFF,
     };
     // SAFETY: as ours.
