@@ -49,6 +49,11 @@ typedef int cudnnConvolutionBwdFilterPreference_t;
 #define UCUDNN_POLICY_WR 0
 
 /*
+ Workspace Division: the convolutions of a network share one budget.
+ */
+#define UCUDNN_POLICY_WD 1
+
+/*
  Every call goes through to cuDNN unchanged.
  */
 #define UCUDNN_POLICY_OFF 2

@@ -34,7 +34,7 @@ static size_t element_size(cudnnDataType_t type) {
     return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
 }
 
-static void describe(struct layer *l, cudnnTensorFormat_t format) {
+static void describe(struct layer *l, cudnnTensorFormat_t format, cudnnMathType_t math) {
     const struct layer_shape *s = l->shape;
     CUDNN_CHECK(cudnnCreateTensorDescriptor(&l->image));
     CUDNN_CHECK(cudnnCreateTensorDescriptor(&l->output));
@@ -51,6 +51,7 @@ static void describe(struct layer *l, cudnnTensorFormat_t format) {
                                                     l->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE
                                                                                  : CUDNN_DATA_FLOAT));
         CUDNN_CHECK(cudnnSetConvolutionGroupCount(kernel->convolution, s->groups));
+        CUDNN_CHECK(cudnnSetConvolutionMathType(kernel->convolution, math));
     }
     int n, k;
     CUDNN_CHECK(cudnnGetConvolution2dForwardOutputDim(l->kernels[FORWARD].convolution, l->image, l->filter, &n, &k,
@@ -59,11 +60,11 @@ static void describe(struct layer *l, cudnnTensorFormat_t format) {
 }
 
 void layer_create(struct layer *l, const struct layer_shape *shape, cudnnDataType_t type,
-                  cudnnTensorFormat_t format) {
+                  cudnnTensorFormat_t format, cudnnMathType_t math) {
     memset(l, 0, sizeof *l);
     l->shape = shape;
     l->type = type;
-    describe(l, format);
+    describe(l, format, math);
     size_t size = element_size(type);
     size_t image = size * (size_t)shape->n * (size_t)shape->c * (size_t)shape->h * (size_t)shape->w;
     size_t filter = size * (size_t)shape->k * (size_t)(shape->c / shape->groups) * (size_t)shape->r * (size_t)shape->s;

@@ -45,7 +45,7 @@ void cudnn_check(cudnnStatus_t status, const char *call);
 
 /* Makes descriptors, all packed, and buffers, all poisoned. */
 void layer_create(struct layer *layer, const struct layer_shape *shape, cudnnDataType_t type,
-                  cudnnTensorFormat_t format);
+                  cudnnTensorFormat_t format, cudnnMathType_t math);
 void layer_destroy(struct layer *layer);
 
 /* What a kernel writes: y, dx or dw. */

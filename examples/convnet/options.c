@@ -23,6 +23,9 @@ static const char USAGE[] =
     "  --layers conv2,conv3       only these\n"
     "  --type float|half|double   of all tensors                         [float]\n"
     "  --format nchw|nhwc         of all tensors                         [nchw]\n"
+    "  --math default|tensor-op|fma\n"
+    "                             the convolutions' math type; half runs on tensor cores only by tensor-op, and\n"
+    "                             float with all its bits only by fma    [default]\n"
     "  --iterations N             timed; their median is reported        [3]\n"
     "  --warmup N                 iterations before those                [1]\n"
     "  --skip-first-bd            no backward-data for the first layer, whose input needs no gradient\n"
@@ -74,9 +77,11 @@ static int read_choice(const char *option, const char *text, const char *choices
 
 struct options options_read(int argc, char **argv) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_DOUBLE};
+    static const cudnnMathType_t math[] = {CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH};
     static const cudnnTensorFormat_t formats[] = {CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC};
     struct options o = {.type = CUDNN_DATA_FLOAT,
                         .format = CUDNN_TENSOR_NCHW,
+                        .math = CUDNN_DEFAULT_MATH,
                         .limit = (size_t)64 << 20,
                         .query = QUERY_GET,
                         .iterations = 3,
@@ -84,6 +89,7 @@ struct options options_read(int argc, char **argv) {
                         .seed = 1,
                         .type_name = "float",
                         .format_name = "nchw",
+                        .math_name = "default",
                         .query_name = "get"};
     for (int i = 1; i < argc; ++i) {
         const char *option = argv[i];
@@ -114,6 +120,8 @@ struct options options_read(int argc, char **argv) {
             o.type = types[read_choice(option, o.type_name = value, "float|half|double")];
         else if (!strcmp(option, "--format"))
             o.format = formats[read_choice(option, o.format_name = value, "nchw|nhwc")];
+        else if (!strcmp(option, "--math"))
+            o.math = math[read_choice(option, o.math_name = value, "default|tensor-op|fma")];
         else if (!strcmp(option, "--iterations"))
             o.iterations = read_number(option, value, 1);
         else if (!strcmp(option, "--warmup"))

@@ -13,6 +13,7 @@ struct options {
     int batch;           /* 0 for the file's own */
     cudnnDataType_t type;
     cudnnTensorFormat_t format;
+    cudnnMathType_t math;
     size_t limit; /* bytes of workspace for a kernel; NO_LIMIT where none holds */
     enum query query;
     int shared_workspace; /* one workspace for all kernels, as large as the largest needs */
@@ -22,7 +23,7 @@ struct options {
     const char *dump; /* directory, or NULL */
     const char *json; /* path, or NULL */
     /* As given, for the report. */
-    const char *type_name, *format_name, *query_name;
+    const char *type_name, *format_name, *math_name, *query_name;
 };
 
 #define NO_LIMIT ((size_t)-1)

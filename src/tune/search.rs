@@ -1,6 +1,8 @@
 //! The search for one kernel's fastest configuration under one limit: a list of what may be timed, what
 //! was, and what to do next. It runs nothing itself.
 
+use std::collections::HashSet;
+
 use crate::cudnn::algorithm::Algorithm;
 use crate::plan::{self, Configuration, MicroConfiguration};
 
@@ -58,8 +60,8 @@ impl Trial {
 }
 
 impl Search {
-    /// A search among `candidates`, in their order, for `batch` images within `limit` bytes. What
-    /// `known` tells of any of them is not timed again.
+    /// A search among `candidates` for `batch` images within `limit` bytes: first each algorithm's first
+    /// that fits, then the others, in their order. What `known` tells of any of them is not timed again.
     pub fn new(
         batch: usize,
         limit: usize,
@@ -67,8 +69,12 @@ impl Search {
         known: Vec<MicroConfiguration<Algorithm>>,
     ) -> Self {
         let is_known = |c: &Candidate| known.iter().any(|k| k.batch == c.batch && k.algorithm == c.algorithm);
-        let untimed =
-            candidates.into_iter().filter(|c| c.workspace <= limit && c.batch <= batch && !is_known(c)).collect();
+        let fits = |c: &Candidate| c.workspace <= limit && c.batch <= batch && !is_known(c);
+        // One time of every algorithm is what `plan::can_win` needs to rule out most of the rest: a
+        // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
+        let mut met = HashSet::new();
+        let (first, rest): (Vec<_>, Vec<_>) = candidates.into_iter().filter(fits).partition(|c| met.insert(c.algorithm));
+        let untimed = first.into_iter().chain(rest).collect();
         Self { batch, limit, untimed, timed: known, trials: None }
     }
 
@@ -255,6 +261,18 @@ mod tests {
         drive(&mut search, time);
         let slow: Vec<_> = search.measured().iter().filter(|m| m.algorithm.id == 0).map(|m| m.batch).collect();
         assert!(slow.iter().all(|&size| size == 64 || size <= 2), "{slow:?}");
+    }
+
+    #[test]
+    fn every_algorithm_is_timed_once_before_any_is_timed_again() {
+        let candidates = candidates(64, |size, id| if id == 1 && size > 4 { 101 } else { 0 });
+        let mut search = Search::new(64, 100, candidates, Vec::new());
+        let mut order = Vec::new();
+        while let Next::Time(c) = search.next() {
+            order.push((c.batch, c.algorithm.id));
+            search.timed(c, if c.algorithm.id == 1 { 1.0 } else { 1000.0 } * c.batch as f64);
+        }
+        assert_eq!(order[..3], [(64, 0), (4, 1), (2, 1)], "the slow one is ruled out at once: {order:?}");
     }
 
     #[test]
