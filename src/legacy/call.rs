@@ -10,11 +10,13 @@ use super::answer;
 use super::book::{self, Ask};
 use super::execute::Running;
 use super::policies;
+use super::report;
+use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::calls;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::Device;
-use crate::exec;
+use crate::exec::{self, Check, Failure, Plan};
 use crate::settings::{self, Policy};
 
 /// Whether the process has run a convolution yet.
@@ -107,6 +109,56 @@ impl Call {
     pub(super) unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
         // SAFETY: as ours.
         unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
+    }
+
+    /// Runs a plan's parts in `workspace`, and with `UCUDNN_CHECK` compares the result. `spent` is set
+    /// when the result has been added to.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; the workspace is the call's to overwrite.
+    pub(super) unsafe fn run_parts(
+        &self,
+        plan: &Plan,
+        workspace: Workspace,
+        spent: &Cell<bool>,
+        mut after: impl FnMut(usize, Algorithm),
+    ) -> Result<(), Failure> {
+        if workspace.size < plan.workspace() {
+            return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
+        }
+        let kernel = plan.kernel();
+        // SAFETY: as ours.
+        let check = unsafe { self.prepare_check(kernel) };
+        // SAFETY: as ours.
+        let adds = unsafe { exec::adds_to_result(kernel, &self.operands) };
+        // SAFETY: the workspace is large enough.
+        unsafe {
+            exec::run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
+                spent.set(adds);
+                after(batch, algorithm);
+            })?;
+        }
+        if let Some(check) = check {
+            // SAFETY: as ours.
+            let error =
+                unsafe { check.compare(self.handle, &self.descriptors, self.algorithm, kernel, &self.operands) };
+            report::checked(plan, &error, exec::tolerance(kernel));
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn prepare_check(&self, kernel: &Kernel) -> Option<Check> {
+        if !settings::get().check {
+            return None;
+        }
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: as ours.
+        unsafe {
+            calls::cudnnGetStream(self.handle, &mut stream);
+            Check::prepare(Device::current(), stream, kernel, &self.operands)
+        }
     }
 
     /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with

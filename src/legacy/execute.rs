@@ -15,7 +15,7 @@ use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
-use crate::exec::{self, Check, Failure, Plan};
+use crate::exec::{self, Failure, Plan};
 use crate::plan::Configuration;
 use crate::settings::{self, Numerics};
 use crate::tune::candidates;
@@ -269,6 +269,15 @@ impl Running<'_> {
         }
     }
 
+    /// Runs a plan's parts in the call's workspace.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
+        // SAFETY: as ours.
+        unsafe { self.call.run_parts(plan, self.call.workspace, self.spent, after) }
+    }
+
     /// Runs a plan, or cuDNN undivided if it fails.
     ///
     /// # Safety
@@ -289,34 +298,6 @@ impl Running<'_> {
         unsafe { self.call.run_undivided(self.ask.id) }
     }
 
-    /// Runs a plan's parts, and with `UCUDNN_CHECK` compares the result.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn run_parts(&self, plan: &Plan, mut after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
-        let Call { handle, descriptors, algorithm, operands, workspace } = self.call;
-        if workspace.size < plan.workspace() {
-            return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
-        }
-        // SAFETY: as ours.
-        let check = unsafe { self.prepare_check() };
-        // SAFETY: as ours.
-        let adds = unsafe { exec::adds_to_result(self.kernel, operands) };
-        // SAFETY: the workspace is large enough.
-        unsafe {
-            exec::run(plan, *handle, operands, *workspace, |batch, algorithm| {
-                self.spent.set(adds);
-                after(batch, algorithm);
-            })?;
-        }
-        if let Some(check) = check {
-            // SAFETY: as ours.
-            let error = unsafe { check.compare(*handle, descriptors, *algorithm, self.kernel, operands) };
-            report::checked(plan, &error, exec::tolerance(self.kernel));
-        }
-        Ok(())
-    }
-
     /// A plan failed: undivided from now on.
     fn give_up(&self) {
         let mut state = self.page.state.lock();
@@ -326,20 +307,6 @@ impl Running<'_> {
         let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
         for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
             promise.broken[usize::from(fused)] = true;
-        }
-    }
-
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn prepare_check(&self) -> Option<Check> {
-        if !settings::get().check {
-            return None;
-        }
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: as ours.
-        unsafe {
-            calls::cudnnGetStream(self.call.handle, &mut stream);
-            Check::prepare(Device::current(), stream, self.kernel, &self.call.operands)
         }
     }
 }
