@@ -1,0 +1,222 @@
+//! The programme in GLPK's hands.
+//!
+//! GLPK keeps its state (memory, whether it prints) once a thread, and the program that we are loaded into may use GLPK
+//! itself. So each programme is solved on a thread of its own, whose state is given back at its end.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use glpk_sys::*;
+
+use crate::programme::Programme;
+
+/// How far from an integer GLPK may take a number for one. Its own default, 1e-5, times a need of many units would be
+/// many units; the tolerance of its simplex method, 1e-7, does not hold it to more than this.
+const INTEGER: f64 = 1e-7;
+/// How much less another answer must cost for GLPK to look for it.
+const BETTER: f64 = 1e-9;
+
+/// What solving found.
+pub struct Found {
+    pub counts: Vec<f64>,
+    /// No answer costs less.
+    pub bound: f64,
+    /// Whether no answer costs less than the counts.
+    pub optimal: bool,
+}
+
+/// Solves it, as well as its time allows.
+pub fn solve(programme: &Programme) -> Result<Found, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
+        let solving = thread.spawn_scoped(scope, || {
+            let _state = State::new()?;
+            Ok(Problem::new(programme).solve(programme))
+        });
+        let solving = solving.map_err(|error| format!("no thread to solve on: {error}"))?;
+        solving.join().unwrap_or_else(|_| Err("an error inside the solver".to_owned()))
+    })
+}
+
+/// This thread's GLPK.
+struct State;
+
+impl State {
+    fn new() -> Result<Self, String> {
+        // SAFETY: the option is a C string. On other builds of GLPK threads share one state.
+        if unsafe { glp_config(c"TLS".as_ptr()) }.is_null() {
+            return Err("this GLPK was built without support for threads".to_owned());
+        }
+        // SAFETY: sets a flag of this thread's state.
+        unsafe { glp_term_out(GLP_OFF) };
+        Ok(Self)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: this thread has no problem left: `Problem` is dropped before.
+        unsafe { glp_free_env() };
+    }
+}
+
+/// A problem of GLPK, whose rows are the groups, then the resources, and whose columns are the choices.
+struct Problem(NonNull<glp_prob>);
+
+impl Drop for Problem {
+    fn drop(&mut self) {
+        // SAFETY: created by `new` on this thread, deleted once.
+        unsafe { glp_delete_prob(self.0.as_ptr()) };
+    }
+}
+
+impl Problem {
+    fn new(programme: &Programme) -> Self {
+        // SAFETY: makes a problem of this thread, or ends the process.
+        let problem = Self(NonNull::new(unsafe { glp_create_prob() }).expect("GLPK returns no null"));
+        let (rows, columns, values) = entries(programme);
+        let (groups, choices) = (programme.groups.len(), programme.costs.len());
+        let it = problem.0.as_ptr();
+        // SAFETY: rows and columns are added before they are named, from 1; `Programme` has checked that bounds are
+        // finite and in order; `entries` gives each place of the matrix once, its arrays beginning at 1.
+        unsafe {
+            glp_set_obj_dir(it, GLP_MIN);
+            glp_add_rows(it, count(groups + programme.capacities.len()));
+            glp_add_cols(it, count(choices));
+            for (group, &layers) in programme.layers.iter().enumerate() {
+                glp_set_row_bnds(it, count(group + 1), GLP_FX, layers, layers);
+            }
+            for (resource, &capacity) in programme.capacities.iter().enumerate() {
+                glp_set_row_bnds(it, count(groups + resource + 1), GLP_UP, 0.0, capacity);
+            }
+            for (choice, (&cost, &most)) in programme.costs.iter().zip(programme.most).enumerate() {
+                let column = count(choice + 1);
+                glp_set_col_kind(it, column, GLP_IV);
+                glp_set_col_bnds(it, column, if most > 0.0 { GLP_DB } else { GLP_FX }, 0.0, most);
+                glp_set_obj_coef(it, column, cost);
+            }
+            glp_load_matrix(it, count(values.len() - 1), rows.as_ptr(), columns.as_ptr(), values.as_ptr());
+        }
+        problem
+    }
+
+    fn solve(&self, programme: &Programme) -> Found {
+        let end = Duration::try_from_secs_f64(programme.seconds).ok().and_then(|time| Instant::now().checked_add(time));
+        let start = [0.0].into_iter().chain(programme.start.iter().copied()).collect();
+        let mut search = Search { start, end, bound: f64::NEG_INFINITY };
+        let optimal = self.relax(&mut search) && self.search(&mut search);
+
+        let it = self.0.as_ptr();
+        // SAFETY: a problem of this thread, and columns that it has.
+        let (status, found) = unsafe {
+            let column = |choice| glp_mip_col_val(it, count(choice + 1));
+            (glp_mip_status(it), (0..programme.costs.len()).map(column).collect())
+        };
+        let known = status == GLP_OPT || status == GLP_FEAS;
+        let counts = if known { found } else { programme.start.clone() };
+        let cost = counts.iter().zip(programme.costs).map(|(count, cost)| count * cost).sum();
+        let optimal = optimal && known;
+        Found { counts, bound: if optimal { cost } else { search.bound.min(cost) }, optimal }
+    }
+
+    /// Solves the linear relaxation, whose optimum is a bound; false if that could not be done in time.
+    fn relax(&self, search: &mut Search) -> bool {
+        let it = self.0.as_ptr();
+        // SAFETY: parameters that GLPK has set itself but for its output and its time.
+        unsafe {
+            let mut parameters = std::mem::zeroed();
+            glp_init_smcp(&mut parameters);
+            parameters.msg_lev = GLP_MSG_OFF;
+            parameters.tm_lim = search.milliseconds();
+            glp_adv_basis(it, 0);
+            let solved = glp_simplex(it, &parameters) == 0 && glp_get_status(it) == GLP_OPT;
+            if solved {
+                search.bound = glp_get_obj_val(it);
+            }
+            solved
+        }
+    }
+
+    /// Branches and cuts; false if it stopped before its end.
+    fn search(&self, search: &mut Search) -> bool {
+        let it = self.0.as_ptr();
+        // SAFETY: parameters that GLPK has set itself but for those here, which its manual allows; `search` outlives the
+        // call, and only `called_back` uses it meanwhile.
+        unsafe {
+            let mut parameters = std::mem::zeroed();
+            glp_init_iocp(&mut parameters);
+            parameters.msg_lev = GLP_MSG_OFF;
+            parameters.tm_lim = search.milliseconds();
+            parameters.tol_int = INTEGER;
+            parameters.tol_obj = BETTER;
+            parameters.cov_cuts = GLP_ON;
+            parameters.cb_func = Some(called_back);
+            parameters.cb_info = (search as *mut Search).cast();
+            glp_intopt(it, &parameters) == 0 && glp_mip_status(it) == GLP_OPT
+        }
+    }
+}
+
+/// What GLPK's search and its callback share.
+struct Search {
+    /// By column, from 1; empty once GLPK has it.
+    start: Vec<f64>,
+    /// None: as long as it takes.
+    end: Option<Instant>,
+    bound: f64,
+}
+
+impl Search {
+    /// Until the end, as GLPK counts time.
+    fn milliseconds(&self) -> c_int {
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()).as_millis());
+        left.and_then(|left| c_int::try_from(left).ok()).unwrap_or(c_int::MAX)
+    }
+}
+
+/// GLPK calls it at points of its search.
+unsafe extern "C" fn called_back(tree: *mut glp_tree, search: *mut c_void) {
+    // SAFETY: `search` passes it, and uses it only after the search.
+    let search = unsafe { &mut *search.cast::<Search>() };
+    // SAFETY: a tree that is being searched; the start has a number for each column.
+    unsafe {
+        match glp_ios_reason(tree) {
+            GLP_IHEUR if !search.start.is_empty() => {
+                glp_ios_heur_sol(tree, std::mem::take(&mut search.start).as_ptr());
+            }
+            GLP_ISELECT => {
+                let best = glp_ios_best_node(tree);
+                if best != 0 {
+                    search.bound = search.bound.max(glp_ios_node_bound(tree, best));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The matrix: rows, columns and values, from 1, as GLPK reads them. Nothing is there twice, and no zero.
+fn entries(programme: &Programme) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
+    let (mut rows, mut columns, mut values) = (vec![0], vec![0], vec![0.0]);
+    let mut entry = |row: usize, choice: usize, value: f64| {
+        if value != 0.0 {
+            rows.push(count(row + 1));
+            columns.push(count(choice + 1));
+            values.push(value);
+        }
+    };
+    for (row, choices) in programme.groups.iter().enumerate() {
+        choices.clone().for_each(|choice| entry(row, choice, 1.0));
+    }
+    for (resource, needs) in programme.needs.iter().enumerate() {
+        let row = programme.groups.len() + resource;
+        needs.iter().enumerate().for_each(|(choice, &need)| entry(row, choice, need));
+    }
+    (rows, columns, values)
+}
+
+/// A number of rows, columns or entries: `Programme` has checked that there are few.
+fn count(number: usize) -> c_int {
+    c_int::try_from(number).expect("checked to be few")
+}

@@ -1,0 +1,60 @@
+//! `libucudnn_solver.so`: the integer linear programme of Workspace Division, solved by GLPK.
+//!
+//! A library of its own, which `libucudnn.so` loads when it first has such a programme: so GLPK, what GLPK needs and its
+//! licence stay out of the library that programs preload. Its ABI is in `src/plan/solver/abi.rs`.
+//!
+//! GLPK ends the process when it meets arguments that it does not expect. So [`programme`] checks everything first.
+
+#[path = "../../src/plan/solver/abi.rs"]
+mod abi;
+mod glpk;
+mod programme;
+
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use abi::{Answer, OPTIMAL, REFUSED, STOPPED};
+use glpk::Found;
+use programme::Programme;
+
+const _: (abi::Version, abi::Solve) = (ucudnn_solver_version, ucudnn_solver_solve);
+
+/// The version of the ABI that this library was built with.
+#[unsafe(no_mangle)]
+pub extern "C" fn ucudnn_solver_version() -> c_int {
+    abi::VERSION
+}
+
+/// Solves a programme: see [`abi::Solve`].
+///
+/// # Safety
+/// The pointers are null, or what they point at is as [`abi::Programme`] and [`abi::Answer`] say, and is not used by
+/// others during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnn_solver_solve(programme: *const abi::Programme, answer: *mut Answer) -> c_int {
+    // SAFETY: null or valid and not shared, says the caller.
+    let Some(answer) = (unsafe { answer.as_mut() }) else { return REFUSED };
+    // SAFETY: passed on from the caller.
+    let solved = catch_unwind(AssertUnwindSafe(|| unsafe { solve(programme, answer) }));
+    let solved = solved.unwrap_or_else(|_| Err("an error inside the solver".to_owned()));
+    solved.unwrap_or_else(|reason| {
+        let end = answer.reason.len() - 1;
+        let text = reason.bytes().take(end).chain([0]);
+        answer.reason.iter_mut().zip(text).for_each(|(to, byte)| *to = byte as c_char);
+        REFUSED
+    })
+}
+
+/// # Safety
+/// As for [`ucudnn_solver_solve`].
+unsafe fn solve(programme: *const abi::Programme, answer: &mut Answer) -> Result<c_int, String> {
+    // SAFETY: null or valid, says the caller.
+    let programme = unsafe { programme.as_ref() }.ok_or("a null programme")?;
+    // SAFETY: arrays of the lengths that the programme gives, says the caller.
+    let programme = unsafe { Programme::read(programme, answer.counts) }?;
+    let Found { counts, bound, optimal } = glpk::solve(&programme)?;
+    // SAFETY: `choices` numbers, says the caller; `read` has refused null.
+    unsafe { std::slice::from_raw_parts_mut(answer.counts, programme.costs.len()) }.copy_from_slice(&counts);
+    answer.bound = bound;
+    Ok(if optimal { OPTIMAL } else { STOPPED })
+}
