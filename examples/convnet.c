@@ -65,7 +65,7 @@ static void create_layers(struct training *t) {
     t->layers = allocate(count, sizeof *t->layers);
     for (size_t i = 0; i < count; ++i) {
         struct layer *l = &t->layers[i];
-        layer_create(l, &t->network.layers[i], t->options.type, t->options.format);
+        layer_create(l, &t->network.layers[i], t->options.type, t->options.format, t->options.math);
         const struct buffer operands[] = {l->x, l->w, l->dy};
         for (unsigned o = 0; o < 3; ++o) data_fill(operands[o], l->type, t->options.seed, (unsigned)i * 3 + o);
     }
@@ -203,8 +203,8 @@ static double mebibytes(size_t bytes) { return (double)bytes / (1 << 20); }
 
 static void print_table(const struct training *t) {
     const struct options *o = &t->options;
-    printf("%s, batch %d, %s, %s, %s memory, cuDNN %zu, limit ", t->network.name, t->layers[0].shape->n, o->type_name,
-           o->format_name, memory_kind(), cudnnGetVersion());
+    printf("%s, batch %d, %s, %s, %s math, %s memory, cuDNN %zu, limit ", t->network.name, t->layers[0].shape->n, o->type_name,
+           o->format_name, o->math_name, memory_kind(), cudnnGetVersion());
     if (o->limit == NO_LIMIT)
         puts("none");
     else
@@ -255,8 +255,8 @@ static void write_json(const struct training *t) {
     getrusage(RUSAGE_SELF, &usage);
     fprintf(f, "{\n  \"network\": \"%s\", \"cudnn\": %zu, \"memory\": \"%s\", ", t->network.name, cudnnGetVersion(),
             memory_kind());
-    fprintf(f, "\"type\": \"%s\", \"format\": \"%s\", \"query\": \"%s\", \"shared_workspace\": %s, ", o->type_name,
-            o->format_name, o->query_name, o->shared_workspace ? "true" : "false");
+    fprintf(f, "\"type\": \"%s\", \"format\": \"%s\", \"math\": \"%s\", \"query\": \"%s\", \"shared_workspace\": %s, ",
+            o->type_name, o->format_name, o->math_name, o->query_name, o->shared_workspace ? "true" : "false");
     if (o->limit == NO_LIMIT)
         fputs("\"limit\": null,\n", f);
     else
