@@ -73,7 +73,8 @@ impl Search {
         // One time of every algorithm is what `plan::can_win` needs to rule out most of the rest: a
         // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
         let mut met = HashSet::new();
-        let (first, rest): (Vec<_>, Vec<_>) = candidates.into_iter().filter(fits).partition(|c| met.insert(c.algorithm));
+        let (first, rest): (Vec<_>, Vec<_>) =
+            candidates.into_iter().filter(fits).partition(|c| met.insert(c.algorithm));
         let untimed = first.into_iter().chain(rest).collect();
         Self { batch, limit, untimed, timed: known, trials: None }
     }
