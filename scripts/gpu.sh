@@ -90,14 +90,24 @@ batch() {
 iterations=${host:+1}
 iterations=${iterations:-10}
 
-# --- The outputs, micro-batch against whole, on a short run of each type.
+# options KIND: convnet's, for a kind of arithmetic as the table names it. Programs ask for tensor cores
+# with half; float by cuDNN's default runs some algorithms on them, in TF32, and others not.
+options() {
+    case $1 in
+        float) echo --type float --math default ;;
+        fma) echo --type float --math fma ;;
+        half) echo --type half --math tensor-op ;;
+    esac
+}
+
+# --- The outputs, micro-batch against whole, on a short run of each kind of arithmetic.
 check_outputs() {
     local type=$1 name=check-$1 report=$out/check-$1.jsonl
     local count=32
     [[ -z $host ]] || count=4
     say "outputs are checked: alexnet, $type"
     if ! LD_PRELOAD=$shim UCUDNN_CHECK=1 UCUDNN_REPORT=$report UCUDNN_WORKSPACE_LIMIT=16MiB timeout "$(allowed 60)" \
-        "$convnet" --limit 16MiB --batch "$count" --type "$type" --iterations 1 examples/networks/alexnet.csv \
+        "$convnet" --limit 16MiB --batch "$count" $(options "$type") --iterations 1 examples/networks/alexnet.csv \
         >"$out/$name.log" 2>&1; then
         verdict WRONG "UCUDNN_CHECK, $type" "convnet ended with an error: $(tail -n 1 "$out/$name.log")"
         return
@@ -163,7 +173,7 @@ one() {
         [[ $limit = none ]] || variables+=(UCUDNN_WORKSPACE_LIMIT="$limit")
     fi
     env "${variables[@]}" timeout "$(allowed 90)" "$convnet" --limit "$limit" --batch "$(batch "$network")" \
-        --type "$type" --format "$format" --iterations "$iterations" --warmup 2 --json "$report.json" \
+        $(options "$type") --format "$format" --iterations "$iterations" --warmup 2 --json "$report.json" \
         "examples/networks/$network.csv" >"$report.log" 2>&1
     local status=$?
     ((status == 0)) || { rm -f "$report.json"; verdict WRONG "${report##*/}" "ended with $status: $(tail -n 1 "$report.log")"; }
@@ -174,7 +184,7 @@ networks() {
     # What matters most first: time may be short.
     for limit in 16MiB none 64MiB 4MiB; do
         for network in alexnet resnet18 vgg16; do
-            for type in float half; do
+            for type in float fma half; do
                 for format in nchw nhwc; do
                     if ((SECONDS >= last)); then
                         skipped+=("$network/$type/$format/$limit")
@@ -193,6 +203,7 @@ networks() {
 
 check_torch
 check_outputs float
+check_outputs fma
 check_outputs half
 networks
 [[ -e $out/runs.txt ]] || : >"$out/runs.txt"
