@@ -52,7 +52,7 @@ impl<A> Configuration<A> {
 
     /// The parts' times together, in milliseconds: a prediction, exact to about a picosecond a part.
     pub fn time(&self) -> f64 {
-        time::milliseconds(self.ticks())
+        time::milliseconds(self.ticks().into())
     }
 
     /// Bytes of workspace that running it takes: the most that any part needs, since they run one after the other.

@@ -1,9 +1,10 @@
 //! Planning micro-batches, by arithmetic alone: which configuration of a kernel's mini-batch to run, given what its
 //! micro-configurations cost. Measuring them is `tune`'s work, running them `exec`'s.
 //!
-//! Uses std and nothing else, and is generic over what an algorithm is. The method is Workspace Reuse, section III.A of
-//! Oyama et al., "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806), carried out
-//! on Pareto sets.
+//! Generic over what an algorithm is, and uses std alone; but dividing one workspace over a network takes an integer
+//! programme, for which [`solver`] loads a library. The methods are Workspace Reuse, section III.A of Oyama et al.,
+//! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806), carried out on Pareto sets,
+//! and Workspace Division, section III.B.
 //!
 //! **What is ignored.** Measurements come as they are: any order, several of one size, duplicates. A micro-configuration
 //! of no image or of more images than the mini-batch, one that needs more workspace than the limit, and one whose time
@@ -24,12 +25,16 @@ mod desirable_set;
 mod division;
 mod policy;
 mod pruning;
+mod solver;
 #[cfg(test)]
 mod tests;
 mod time;
+mod workspace_division;
 
 pub use candidates::{TIE, best_configurations, prefer_small};
 pub use configuration::{Configuration, MicroConfiguration};
 pub use desirable_set::{desirable_set, workspace_reuse};
 pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH, UnknownBatchSizePolicy};
-pub use pruning::can_win;
+pub use pruning::{can_be_desirable, can_win};
+pub use solver::solver_available;
+pub use workspace_division::{Alternative, Division, DivisionError, Group, MOST_DIVIDED_LAYERS, workspace_division};

@@ -1,11 +1,13 @@
 use super::{
     MicroConfiguration,
-    division::{Division, in_grains, usable},
+    division::{Cost, Division, in_grains, usable},
     time,
 };
 
 /// A slack of 1 in fixed point, so that bounds are exact and round down.
 const SLACK_ONE: u64 = 1 << 32;
+/// How many groups of limits [`can_be_desirable`] tells apart.
+const MOST_LEVELS: usize = 64;
 
 /// Which of the `untimed` (micro-batch size, algorithm) are still worth timing for a mini-batch of `batch` under
 /// `limit` bytes, after `timed`: true where a configuration with it may beat the best one so far.
@@ -37,8 +39,7 @@ pub fn can_win<A: PartialEq>(
     for part in usable(batch, timed, limit) {
         division.add(part.size, part.time, part.index);
     }
-    let whole = division.whole();
-    let best = division.least(whole);
+    let best = division.least(division.whole());
 
     let least: Vec<Option<(usize, u64)>> = untimed
         .iter()
@@ -47,11 +48,66 @@ pub fn can_win<A: PartialEq>(
     for &(size, time) in least.iter().flatten() {
         division.add(size, time, usize::MAX);
     }
-    let wins = |(size, time): (usize, u64)| {
-        let rest = division.least(whole - size);
-        rest.is_reachable() && (!best.is_reachable() || time.saturating_add(rest.time) < best.time)
-    };
-    least.into_iter().map(|least| least.is_some_and(wins)).collect()
+    least.into_iter().map(|least| least.is_some_and(|(size, time)| beats(best, &division, size, time))).collect()
+}
+
+/// As [`can_win`], under every limit up to `limit` at once: which of the `untimed` (micro-batch size, algorithm, bytes of
+/// workspace) may still change the desirable set within it.
+///
+/// The best so far and the bound both fall as limits grow, at no more limits than there are workspaces. More of those than
+/// [`MOST_LEVELS`] are taken in groups: against the best under a group's smallest limit, with the bound under its largest. So
+/// grouping may keep what exactness would drop, never the reverse.
+pub fn can_be_desirable<A: PartialEq>(
+    batch: usize,
+    timed: &[MicroConfiguration<A>],
+    limit: usize,
+    untimed: &[(usize, A, usize)],
+    slack: f64,
+) -> Vec<bool> {
+    let slack = ((slack * SLACK_ONE as f64) as u64).min(SLACK_ONE);
+    let mut known = usable(batch, timed, limit);
+    known.sort_by_key(|part| part.workspace);
+    let mut open: Vec<(usize, usize, u64, usize)> = (untimed.iter().enumerate())
+        .filter(|(_, (_, _, workspace))| *workspace <= limit)
+        .filter_map(|(index, (size, algorithm, workspace))| {
+            Some((*workspace, in_grains(*size, batch)?, least_time(timed, *size, algorithm, slack), index))
+        })
+        .collect();
+    open.sort_unstable_by_key(|(workspace, ..)| *workspace);
+    let mut levels: Vec<usize> = known.iter().map(|part| part.workspace).chain(open.iter().map(|it| it.0)).collect();
+    levels.sort_unstable();
+    levels.dedup();
+
+    let (mut best, mut bound) = (Division::of(batch), Division::of(batch));
+    let (mut in_best, mut in_bound, mut in_open) = (0, 0, 0);
+    let mut wins = vec![false; untimed.len()];
+    for group in levels.chunks(levels.len().div_ceil(MOST_LEVELS).max(1)) {
+        let (smallest, largest) = (group[0], group[group.len() - 1]);
+        while let Some(part) = known.get(in_best).filter(|part| part.workspace <= smallest) {
+            best.add(part.size, part.time, part.index);
+            in_best += 1;
+        }
+        while let Some(part) = known.get(in_bound).filter(|part| part.workspace <= largest) {
+            bound.add(part.size, part.time, part.index);
+            in_bound += 1;
+        }
+        while let Some((_, size, time, _)) = open.get(in_open).filter(|it| it.0 <= largest) {
+            bound.add(*size, *time, usize::MAX);
+            in_open += 1;
+        }
+        let to_beat = best.least(best.whole());
+        for &(_, size, time, index) in &open[..in_open] {
+            wins[index] |= beats(to_beat, &bound, size, time);
+        }
+    }
+    wins
+}
+
+/// Whether a configuration with a part of `size` that takes `time` may cost less time than `best`, all its other parts at
+/// the `bound`.
+fn beats(best: Cost, bound: &Division, size: usize, time: u64) -> bool {
+    let rest = bound.least(bound.whole() - size);
+    rest.is_reachable() && (!best.is_reachable() || time.saturating_add(rest.time) < best.time)
 }
 
 /// The least time, in ticks, that `algorithm` may take at `size` images under [`can_win`]'s assumption.

@@ -192,32 +192,69 @@ proptest! {
     #[test]
     fn dropping_what_cannot_win_keeps_the_optimum(
         batch in 1usize..=32, slack in 0.5f64..=1.0, limit in 0usize..600, now in 0.0f64..1.0,
-        algorithms in prop::collection::vec((1u32..400, 1u32..100, 1usize..60), 1..=3), seed in any::<u64>(),
+        algorithms in algorithms(), seed in any::<u64>(),
     ) {
-        // a fixed cost and a cost an image keep the assumption, and so do errors of up to `slack` on top
-        let mut state = seed;
-        let mut random = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        };
-        let mut all = Vec::new();
-        for (algorithm, (fixed, each, bytes)) in (0u8..).zip(algorithms) {
-            for size in 1..=batch {
-                let time = f64::from(fixed) + f64::from(each) * size as f64;
-                // a hair inside the assumption, so that rounding to ticks cannot leave it
-                let error = slack + (1.0 - slack) * random();
-                all.push(micro(size, algorithm, time * error, bytes * size));
-            }
-        }
-        all.retain(|micro| micro.workspace <= limit);
-        let (timed, rest): (Vec<Micro>, Vec<Micro>) = all.iter().partition(|_| random() < now);
+        let (timed, rest) = partly_timed(batch, slack, limit, now, &algorithms, seed);
         let untimed: Vec<(usize, u8)> = rest.iter().map(|micro| (micro.batch, micro.algorithm)).collect();
         let kept = can_win(batch, &timed, limit, &untimed, slack * (1.0 - 1e-9));
-        let mut after = timed.clone();
-        after.extend(rest.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(micro, _)| micro));
         let time = |micro: &[Micro]| workspace_reuse(batch, micro, limit).map(|best| best.time());
-        prop_assert_eq!(time(&after), time(&all));
+        prop_assert_eq!(time(&with_kept(&timed, &rest, &kept)), time(&[&timed[..], &rest].concat()));
     }
+
+    #[test]
+    fn dropping_what_cannot_be_desirable_keeps_the_desirable_set(
+        batch in 1usize..=32, slack in 0.5f64..=1.0, limit in 0usize..2000, now in 0.0f64..1.0,
+        algorithms in algorithms(), seed in any::<u64>(),
+    ) {
+        let (timed, rest) = partly_timed(batch, slack, limit, now, &algorithms, seed);
+        let untimed: Vec<_> = rest.iter().map(|micro| (micro.batch, micro.algorithm, micro.workspace)).collect();
+        let kept = can_be_desirable(batch, &timed, limit, &untimed, slack * (1.0 - 1e-9));
+        let set = |micro: &[Micro]| -> Vec<_> {
+            desirable_set(batch, micro).iter().map(|it| (it.workspace(), it.time())).collect()
+        };
+        prop_assert_eq!(set(&with_kept(&timed, &rest, &kept)), set(&[&timed[..], &rest].concat()));
+        // under the largest limit alone it drops no more than that limit's own rule
+        let pairs: Vec<_> = untimed.iter().map(|(size, algorithm, _)| (*size, *algorithm)).collect();
+        let wins = can_win(batch, &timed, limit, &pairs, slack * (1.0 - 1e-9));
+        prop_assert!(wins.iter().zip(&kept).all(|(wins, kept)| !wins || *kept));
+    }
+}
+
+/// A fixed time, a time an image and bytes an image of some algorithms.
+fn algorithms() -> impl Strategy<Value = Vec<(u32, u32, usize)>> {
+    prop::collection::vec((1u32..400, 1u32..100, 0usize..60), 1..=3)
+}
+
+/// What `algorithms` take at every size and within `limit`: about the part `now` of it, and the rest. A fixed cost and a
+/// cost an image keep the assumption of pruning, and so do errors of up to `slack` on top.
+fn partly_timed(
+    batch: usize,
+    slack: f64,
+    limit: usize,
+    now: f64,
+    algorithms: &[(u32, u32, usize)],
+    seed: u64,
+) -> (Vec<Micro>, Vec<Micro>) {
+    let mut state = seed;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut all = Vec::new();
+    for (algorithm, &(fixed, each, bytes)) in (0u8..).zip(algorithms) {
+        for size in 1..=batch {
+            let time = f64::from(fixed) + f64::from(each) * size as f64;
+            // a hair inside the assumption, so that rounding to ticks cannot leave it
+            let error = slack + (1.0 - slack) * random();
+            all.push(micro(size, algorithm, time * error, bytes * size));
+        }
+    }
+    all.retain(|micro| micro.workspace <= limit);
+    all.iter().partition(|_| random() < now)
+}
+
+fn with_kept(timed: &[Micro], rest: &[Micro], kept: &[bool]) -> Vec<Micro> {
+    timed.iter().copied().chain(rest.iter().zip(kept).filter(|(_, kept)| **kept).map(|(micro, _)| *micro)).collect()
 }
 
 /// Every case with B ≤ 4, sizes with one of nine costs or none.

@@ -9,6 +9,6 @@ pub(super) fn ticks(ms: f64) -> Option<u64> {
     (ms.is_finite() && ms >= 0.0).then(|| (ms * TICKS_PER_MS).round() as u64)
 }
 
-pub(super) fn milliseconds(ticks: u64) -> f64 {
+pub(super) fn milliseconds(ticks: u128) -> f64 {
     ticks as f64 / TICKS_PER_MS
 }

@@ -1,0 +1,206 @@
+//! Divisions against brute force.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// What counts as equally fast: a division is optimal but for this fraction of its time.
+const CLOSE: f64 = 1e-9;
+
+fn group(layers: usize, alternatives: &[(f64, usize)]) -> Group {
+    let alternative = |&(time, workspace): &(f64, usize)| Alternative { time, workspace };
+    Group { layers, alternatives: alternatives.iter().map(alternative).collect() }
+}
+
+/// The least time within `total`, trying everything: an alternative for each layer, layer by layer.
+fn brute_force(groups: &[Group], total: usize) -> Option<f64> {
+    fn least(layers: &[&Group], total: usize, ticks: u128) -> Option<u128> {
+        let Some((first, rest)) = layers.split_first() else { return Some(ticks) };
+        let fits = first.alternatives.iter().filter(|it| it.workspace <= total);
+        fits.filter_map(|it| least(rest, total - it.workspace, ticks + u128::from(time::ticks(it.time)?))).min()
+    }
+    let layers: Vec<&Group> = groups.iter().flat_map(|group| std::iter::repeat_n(group, group.layers)).collect();
+    least(&layers, total, 0).map(time::milliseconds)
+}
+
+/// Asserts that the division is one of `groups` within `total`, and that it says of itself what is true.
+fn check(groups: &[Group], total: usize, division: &Division) {
+    assert_eq!(division.chosen.len(), groups.len());
+    let (mut ticks, mut workspace) = (0, 0usize);
+    for (group, chosen) in groups.iter().zip(&division.chosen) {
+        assert_eq!(chosen.len(), group.layers);
+        for &index in chosen {
+            ticks += u128::from(time::ticks(group.alternatives[index].time).unwrap());
+            workspace = workspace.checked_add(group.alternatives[index].workspace).unwrap();
+        }
+    }
+    assert!(workspace <= total, "{workspace} bytes of {total}");
+    assert_eq!(workspace, division.workspace);
+    assert_eq!(time::milliseconds(ticks), division.time);
+    assert!((0.0..=1.0).contains(&division.gap) && (!division.proven || division.gap == 0.0));
+}
+
+/// Asserts that brute force and the division agree on what is least.
+fn assert_optimal(groups: &[Group], total: usize) {
+    match (workspace_division(groups, total, MINUTE), brute_force(groups, total)) {
+        (Ok(division), Some(least)) => {
+            check(groups, total, &division);
+            assert!(division.proven);
+            assert!(division.time <= least * (1.0 + CLOSE), "{} ms, but {least} is possible", division.time);
+        }
+        (Err(DivisionError::TooSmall { least }), None) => assert!(least > total),
+        (division, least) => panic!("{division:?}, but {least:?} by brute force"),
+    }
+}
+
+/// At most 4 layers in groups, at most 6 alternatives each.
+fn networks(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<Value = Vec<Group>> {
+    let alternatives = proptest::collection::vec(alternative, 1..=6);
+    let groups = proptest::collection::vec((1..=4usize, alternatives), 1..=4);
+    groups.prop_map(|groups| {
+        let mut layers = 4;
+        let mut cut = |(count, alternatives): &(usize, Vec<_>)| {
+            let count = (*count).min(layers);
+            layers -= count;
+            group(count, alternatives)
+        };
+        groups.iter().map(&mut cut).collect()
+    })
+}
+
+/// Networks and totals where something has to give: what one random division takes, a byte more and a byte less.
+fn tight(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<Value = (Vec<Group>, usize)> {
+    (networks(alternative), any::<[u8; 4]>(), 0..=2usize).prop_map(|(groups, picks, off)| {
+        let layers = groups.iter().flat_map(|group| std::iter::repeat_n(group, group.layers));
+        let pick =
+            |(group, pick): (&Group, u8)| group.alternatives[usize::from(pick) % group.alternatives.len()].workspace;
+        let total = layers.zip(picks).map(pick).fold(0, usize::saturating_add);
+        (groups, total.saturating_add(off).saturating_sub(1))
+    })
+}
+
+/// Times over all magnitudes, from none to hours.
+fn times() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 0.0..10.0, (1u8..10).prop_map(f64::from), (-9.0..7.0).prop_map(|power| 10f64.powf(power))]
+}
+
+/// Bytes over all magnitudes, and near powers of two, and all but the whole of memory.
+fn bytes() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        Just(0),
+        0..10usize,
+        (0..62u32, 0..3usize).prop_map(|(power, off)| ((1 << power) + off).saturating_sub(1)),
+        (0..62u32, any::<usize>()).prop_map(|(power, bits)| bits >> power >> 1),
+    ]
+}
+
+/// Large and alike: what tells them apart is far below what a double holds of their sum.
+fn nearly_equal_bytes() -> impl Strategy<Value = usize> {
+    (1..=3usize, 0..8usize).prop_map(|(times, off)| times * ((1 << 55) + 4) + off)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn usual_networks_are_optimal((groups, total) in tight((0.01..10.0, (0..1000usize).prop_map(|units| units << 12)))) {
+        assert_optimal(&groups, total);
+    }
+
+    #[test]
+    fn every_magnitude_is_optimal((groups, total) in tight((times(), bytes()))) {
+        assert_optimal(&groups, total);
+    }
+
+    #[test]
+    fn nearly_equal_networks_are_optimal((groups, total) in tight((1.0..1.001, nearly_equal_bytes()))) {
+        assert_optimal(&groups, total);
+    }
+
+    #[test]
+    fn any_total_is_kept(groups in networks((times(), bytes())), total in bytes()) {
+        assert_optimal(&groups, total);
+    }
+
+    /// Nothing is left out beforehand here, so that the solver is what finds the optimum.
+    #[test]
+    fn both_forms_are_optimal((groups, total) in tight((0.01..10.0, (0..1usize << 44)))) {
+        let (Ok(fronts), Some(least)) = (Fronts::of(&groups, total), brute_force(&groups, total)) else { return Ok(()) };
+        let all = fronts.fronts.iter().map(|front| vec![front.layers; front.points.len()]).collect();
+        for form in [Form::Rounded, Form::Exact] {
+            let scaled = Scaled::of(&fronts, &all, &fronts.least(), form);
+            let solved = solver::solve(&scaled.programme, MINUTE).unwrap();
+            prop_assert!(solved.optimal);
+            let counts = scaled.counts(&fronts, &solved);
+            prop_assert!(fronts.fits(&counts) || form == Form::Rounded);
+            let time = time::milliseconds(fronts.time(&counts));
+            prop_assert!(time <= least * (1.0 + CLOSE), "{form:?}: {time} ms, but {least} is possible");
+            prop_assert!(time >= least || !fronts.fits(&counts));
+            prop_assert!(scaled.bound(&solved) <= fronts.time(&counts) as f64);
+        }
+    }
+
+    #[test]
+    fn no_time_to_solve_is_never_worse_than_equal_shares((groups, total) in tight((times(), bytes()))) {
+        let Ok(division) = workspace_division(&groups, total, Duration::ZERO) else { return Ok(()) };
+        check(&groups, total, &division);
+        let layers = groups.iter().map(|group| group.layers).sum::<usize>();
+        let share = total / layers.max(1);
+        let within = |group: &Group| {
+            let fits = group.alternatives.iter().filter(|it| it.workspace <= share).map(|it| it.time);
+            fits.min_by(f64::total_cmp).map(|time| time * group.layers as f64)
+        };
+        if let Some(shared) = groups.iter().filter(|group| group.layers > 0).map(within).sum::<Option<f64>>() {
+            prop_assert!(division.time <= shared * (1.0 + CLOSE) + CLOSE);
+        }
+        let least = brute_force(&groups, total).unwrap();
+        prop_assert!(division.time * (1.0 - division.gap) <= least * (1.0 + CLOSE), "{division:?}, but {least} ms is possible");
+    }
+}
+
+#[test]
+fn what_cannot_be_divided_is_said() {
+    let two = group(2, &[(2.0, 10), (1.0, 20)]);
+    let divide = |groups: &[Group], total| workspace_division(groups, total, MINUTE);
+    assert_eq!(divide(&[two.clone()], 19), Err(DivisionError::TooSmall { least: 20 }));
+    assert_eq!(divide(&[two.clone(), group(1, &[])], 99), Err(DivisionError::NoAlternative { group: 1 }));
+    assert_eq!(divide(&[group(3, &[(0.0, usize::MAX)])], 99), Err(DivisionError::TooSmall { least: usize::MAX }));
+    assert_eq!(divide(&[group(MOST_DIVIDED_LAYERS + 1, &[(1.0, 0)])], 99), Err(DivisionError::TooMany));
+    for time in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        let error = divide(&[two.clone(), group(1, &[(1.0, 0), (time, 5)])], 99).unwrap_err();
+        assert!(matches!(error, DivisionError::BadTime { group: 1, alternative: 1, .. }), "{error:?}");
+        assert!(error.to_string().contains(&format!("{time} ms")), "{error}");
+    }
+}
+
+#[test]
+fn nothing_to_divide_is_divided() {
+    let none = Division { chosen: vec![], time: 0.0, workspace: 0, proven: true, gap: 0.0 };
+    assert_eq!(workspace_division(&[], 0, MINUTE), Ok(none.clone()));
+    let no_layers = [group(0, &[])];
+    assert_eq!(workspace_division(&no_layers, 0, MINUTE), Ok(Division { chosen: vec![vec![]], ..none }));
+}
+
+#[test]
+fn equal_kernels_may_run_differently() {
+    let groups = [group(3, &[(4.0, 0), (1.0, 10)]), group(1, &[(5.0, 1), (4.0, 2)])];
+    let division = workspace_division(&groups, 22, MINUTE).unwrap();
+    assert_eq!(division.chosen, [vec![0, 1, 1], vec![1]]);
+    assert_eq!((division.time, division.workspace, division.proven), (10.0, 22, true));
+}
+
+#[test]
+fn threads_divide_at_once() {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for total in 0..40 {
+                    let alternatives: Vec<_> =
+                        (0..6).map(|i| (10.0 / f64::from(i + 1), 2 * i as usize + thread)).collect();
+                    assert_optimal(&[group(2, &alternatives), group(2, &alternatives[..4])], total);
+                }
+            });
+        }
+    });
+}
