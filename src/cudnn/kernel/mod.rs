@@ -1,12 +1,15 @@
-//! A kernel: one convolution as plain values, read back from the descriptors of a call.
+//! A kernel: one convolution as plain values, read back from the descriptors of a call, and its text form
+//! (`spec`). Uses cuDNN's descriptors and nothing of ours above them.
+
+mod spec;
 
 use std::ffi::c_int;
 use std::fmt;
 
 use cudnn_abi::*;
 
-use super::calls;
-use super::convolution::{Descriptors, Direction};
+use crate::cudnn::calls;
+use crate::cudnn::convolution::{Descriptors, Direction};
 
 /// Most dimensions of a tensor that we read: 3-D convolutions have N, C, D, H, W.
 pub const MAX_RANK: usize = 5;
