@@ -41,6 +41,7 @@ def runs_of(options):
     """The reports of all runs, plain and preloaded, and the decisions of the last preloaded one."""
     cudnn = options.cudnn or demo.find_cudnn()
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
+    plain["UCUDNN_DATABASE"] = "off"  # each run measures anew
     plain["LD_LIBRARY_PATH"] = demo.library_path(cudnn)
     report = options.output / "report.jsonl"
     preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {

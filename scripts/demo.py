@@ -183,7 +183,11 @@ def main():
     preloaded_environment = plain_environment | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
         "UCUDNN_REPORT": str(report),
+        # The first run of each demonstration tunes; the others find what it measured.
+        "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
     }
+    for old in options.output.glob("tuning.sqlite*"):
+        old.unlink()
     if options.limit != "none":
         preloaded_environment["UCUDNN_WORKSPACE_LIMIT"] = options.limit
     plain, preloaded = [], []

@@ -76,6 +76,7 @@ fi
 path=$(cudnn_path) || exit 1
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export UCUDNN_TUNE_SECONDS=${UCUDNN_TUNE_SECONDS:-2}
+export UCUDNN_DATABASE=${UCUDNN_DATABASE:-off}
 say "$(cat "$out/gpu.txt"); cuDNN in ${path:-a folder of the loader}"
 
 # batch NAME: images in a mini-batch.

@@ -44,7 +44,7 @@ def main():
     options = parse_arguments()
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     plain["LD_LIBRARY_PATH"] = demo.library_path(options.cudnn or demo.find_cudnn())
-    preloaded = plain | {"LD_PRELOAD": str((options.target / "libucudnn.so").resolve())}
+    preloaded = plain | {"UCUDNN_DATABASE": "off", "LD_PRELOAD": str((options.target / "libucudnn.so").resolve())}
     results = {style: {"plain": [], "with": []} for style in options.styles}
     for number in range(options.rounds):
         for style in options.styles:

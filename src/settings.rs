@@ -76,7 +76,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
-    Variable { name: FAULT, values: "unset, `panic:PLACE`, `allocation`" },
+    Variable { name: FAULT, values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`" },
 ];
 
 const POLICY: &str = "UCUDNN_POLICY";
@@ -137,8 +137,8 @@ pub struct Settings {
 pub enum Fault {
     /// Panic at the named place.
     Panic(String),
-    /// Every allocation of ours on the device fails.
-    Allocation,
+    /// Every allocation of ours on the device fails that is larger than this, in bytes.
+    Allocation(usize),
 }
 
 impl Default for Settings {
@@ -202,7 +202,8 @@ impl Settings {
                 env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
             }),
             report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
-            fault: reader.parse(FAULT, None, "panic:PLACE or allocation", |text| parse_fault(text).map(Some)),
+            fault: reader
+                .parse(FAULT, None, "panic:PLACE, allocation or allocation:BYTES", |text| parse_fault(text).map(Some)),
         };
         (settings, reader.warnings)
     }
@@ -286,7 +287,8 @@ fn parse_devices(text: &str) -> Option<BenchmarkDevices> {
 fn parse_fault(text: &str) -> Option<Fault> {
     match text.split_once(':') {
         Some(("panic", place)) if !place.is_empty() => Some(Fault::Panic(place.to_owned())),
-        None if text == "allocation" => Some(Fault::Allocation),
+        None if text == "allocation" => Some(Fault::Allocation(0)),
+        Some(("allocation", above)) => parse_bytes(above).map(Fault::Allocation),
         _ => None,
     }
 }

@@ -155,7 +155,7 @@ macro_rules! queries {
             }
             guarded(
                 // SAFETY: as above.
-                || match unsafe { answer::told_workspace(&descriptors, algorithm) } {
+                || match unsafe { answer::told_workspace(handle, &descriptors, algorithm) } {
                     Some(promised) => {
                         // SAFETY: not null, and the program's.
                         unsafe { *size = promised };

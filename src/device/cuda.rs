@@ -68,6 +68,11 @@ pub fn synchronize(stream: Stream) -> bool {
     relaxed(|| unsafe { sys::cuStreamSynchronize(stream.cast()) })
 }
 
+pub fn synchronize_all() -> bool {
+    // SAFETY: waits for the current context.
+    relaxed(|| unsafe { sys::cuCtxSynchronize() })
+}
+
 /// # Safety
 /// As `Device::copy`.
 pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, stream: Stream) -> bool {

@@ -58,10 +58,10 @@ impl Device {
 
     /// Memory of the device, or `None` where it cannot be had.
     pub fn allocate(self, bytes: usize) -> Option<Buffer> {
-        if settings::get().fault == Some(Fault::Allocation) {
+        let bytes = bytes.max(1);
+        if matches!(settings::get().fault, Some(Fault::Allocation(above)) if bytes > above) {
             return None;
         }
-        let bytes = bytes.max(1);
         let data = match self {
             Self::Host => {
                 let mut data = std::ptr::null_mut();
@@ -91,6 +91,11 @@ impl Device {
     /// Waits for the stream's work; whether it went well.
     pub fn synchronize(self, stream: Stream) -> bool {
         self == Self::Host || cuda::synchronize(stream)
+    }
+
+    /// Waits for all work on the calling thread's device; whether it went well.
+    pub fn synchronize_all(self) -> bool {
+        self == Self::Host || cuda::synchronize_all()
     }
 
     /// Copies within the device, in the stream's order.
@@ -167,6 +172,11 @@ pub struct Buffer {
     data: NonNull<c_void>,
     bytes: usize,
 }
+
+// SAFETY: memory that no thread owns; who writes it is its user's concern.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Its first byte; aligned to 256 bytes.

@@ -1,11 +1,14 @@
-//! Running a plan: the micro-batch loop, the float sums of half filter gradients, and the check
-//! against the undivided convolution. Uses `cudnn`, `device` and what `plan` says.
+//! Running a plan: the micro-batch loop, the float sums of half filter gradients, the check
+//! against the undivided convolution, and the arena that Workspace Division cuts into segments. Uses
+//! `cudnn`, `device` and what `plan` says.
 
+mod arena;
 mod check;
 mod operands;
 mod plan;
 mod run;
 
+pub use arena::{Arena, segment_bytes};
 pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};

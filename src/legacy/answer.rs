@@ -22,6 +22,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::book::{self, Page, Promise, Question};
+use super::division;
 use super::policies;
 use super::promise::Asking;
 use crate::cudnn::calls::query::AlgoPerf;
@@ -67,6 +68,9 @@ pub unsafe fn algorithms(
     }
     // SAFETY: as ours.
     let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
+    if policies.policy == Policy::Division {
+        return Ok(division::answer::algorithms(descriptors, &kernel, &policies, results));
+    }
     let asked = policies.query_limit(said);
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let own = results.iter().find(ran).copied().or_else(|| {
@@ -112,9 +116,14 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
 /// The workspace that the program was told for an algorithm id, in bytes; `None` if that is cuDNN's own.
 ///
 /// # Safety
-/// The descriptors are null or cuDNN's.
-pub unsafe fn told_workspace(descriptors: &Descriptors, id: c_int) -> Option<usize> {
+/// The handle and the descriptors are the program's.
+pub unsafe fn told_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
+    let policies = policies::of(handle);
+    if policies.policy == Policy::Division {
+        // SAFETY: as ours.
+        return unsafe { division::answer::workspace_size(handle, descriptors, id, &policies) };
+    }
     // SAFETY: as ours.
     let page = unsafe { known_page(descriptors) }?;
     page.state.lock().told(id)

@@ -8,6 +8,7 @@ use cudnn_abi::*;
 
 use super::answer;
 use super::book::{self, Ask};
+use super::division::network::Network;
 use super::execute::Running;
 use super::policies;
 use super::report;
@@ -58,9 +59,13 @@ impl Call {
                 return unsafe { self.run_ready() };
             }
         }
-        let page = book::page(Device::current(), &kernel);
         // SAFETY: as ours.
         let only = unsafe { self.takes_no_other() };
+        if policies.policy == Policy::Division {
+            // SAFETY: as ours.
+            return unsafe { Network::of(Device::current()).run(self, &kernel, only, &policies, spent) };
+        }
+        let page = book::page(Device::current(), &kernel);
         let limit = policies.call_limit(self.workspace.size);
         let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
         let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };

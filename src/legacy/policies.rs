@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_abi::cudnnHandle_t;
 use parking_lot::RwLock;
 
+use super::division;
 use crate::cudnn::library;
 use crate::plan::BatchSizePolicy;
 use crate::settings::{self, Policy};
@@ -20,6 +21,8 @@ pub struct Policies {
     pub workspace_limit: Option<usize>,
     /// The most workspace, in bytes, where the program gives no limit.
     pub default_workspace_limit: Option<usize>,
+    /// What the program calls the layer that its next queries and calls belong to.
+    pub layer: Option<u64>,
 }
 
 /// Handles with settings of their own, by address: removed when the handle is destroyed.
@@ -61,12 +64,17 @@ pub fn forget(handle: cudnnHandle_t) {
 fn environment() -> Policies {
     let settings = settings::get();
     // What an older cuDNN takes and means may differ: it is only forwarded to.
-    let policy = if library::older_major().is_some() { Policy::Off } else { settings.policy };
+    let policy = match settings.policy {
+        _ if library::older_major().is_some() => Policy::Off,
+        Policy::Division if !division::is_available() => Policy::Reuse,
+        policy => policy,
+    };
     Policies {
         policy,
         batch_size_policy: settings.batch_size_policy,
         workspace_limit: settings.workspace_limit,
         default_workspace_limit: settings.default_workspace_limit,
+        layer: None,
     }
 }
 

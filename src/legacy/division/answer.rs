@@ -1,0 +1,92 @@
+//! What queries are answered under Workspace Division: cuDNN's own choice, in no workspace, or where
+//! cuDNN has no algorithm that needs none, in the least that one needs.
+
+use std::ffi::c_int;
+
+use cudnn_abi::*;
+
+use super::layers::addresses;
+use super::network::Network;
+use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::convolution::Descriptors;
+use crate::cudnn::kernel::Kernel;
+use crate::device::Device;
+use crate::legacy::book::{self, Promise, Question};
+use crate::legacy::policies::Policies;
+
+/// The results of a query with our promise in place of cuDNN's first; the layer is collected.
+pub fn algorithms(
+    descriptors: &Descriptors,
+    kernel: &Kernel,
+    policies: &Policies,
+    mut results: Vec<AlgoPerf>,
+) -> Vec<AlgoPerf> {
+    let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
+    let Some(own) = results.iter().find(ran).copied() else { return results };
+    let Some(promise) = promise(&own, &results, policies) else { return results };
+    tell(kernel, &promise);
+    Network::of(Device::current()).collect(kernel, own, addresses(descriptors), policies.layer);
+    results.retain(|result| !ran(&result) || result.algo != own.algo);
+    results.insert(0, promise.entry);
+    results
+}
+
+/// The workspace of an algorithm that the program names without having asked; `None` if that is
+/// cuDNN's own.
+///
+/// # Safety
+/// The handle and the descriptors are the program's.
+pub unsafe fn workspace_size(
+    handle: cudnnHandle_t,
+    descriptors: &Descriptors,
+    id: c_int,
+    policies: &Policies,
+) -> Option<usize> {
+    // SAFETY: as ours.
+    let kernel = unsafe { Kernel::read(descriptors) }?;
+    let page = book::page(Device::current(), &kernel);
+    if let Some(told) = page.state.lock().told(id) {
+        return Some(told);
+    }
+    // SAFETY: as ours.
+    let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+    // SAFETY: as ours.
+    let needs = unsafe { descriptors.workspace_size(handle, id) }.ok()?;
+    let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
+    let named = AlgoPerf { memory: needs, ..*named };
+    let promise = promise(&named, &results, policies)?;
+    {
+        let mut state = page.state.lock();
+        state.promises.push(promise.clone());
+        state.told.push((id, promise.entry.memory));
+    }
+    Network::of(Device::current()).collect(&kernel, named, addresses(descriptors), policies.layer);
+    Some(promise.entry.memory)
+}
+
+/// What is promised of `own`: it runs in the least workspace that any algorithm needs. `None` if that
+/// is its own need.
+fn promise(own: &AlgoPerf, results: &[AlgoPerf], policies: &Policies) -> Option<Promise> {
+    let ran = results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
+    // Of several that need as little, one that is as deterministic, and of those cuDNN's first.
+    let ready = ran.min_by_key(|result| (result.memory, result.determinism != own.determinism))?;
+    (ready.memory < own.memory || own.memory == 0).then(|| Promise {
+        question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
+        covers: 0..0, // answers no question of Workspace Reuse
+        entry: AlgoPerf { memory: ready.memory, time: -1.0, ..*own },
+        ready: Some(ready.algo),
+        undivided: own.memory,
+        plan: None,
+        is_final: true,
+        broken: [false; 2],
+    })
+}
+
+/// Remembers a promise for the kernel, and for the kernel under the math type that the answer names.
+fn tell(kernel: &Kernel, promise: &Promise) {
+    let math_type = promise.entry.mathType;
+    if math_type != kernel.math_type {
+        book::page(Device::current(), &Kernel { math_type, ..*kernel }).state.lock().tell(Some(promise));
+    }
+    book::page(Device::current(), kernel).state.lock().tell(Some(promise));
+}

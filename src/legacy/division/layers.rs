@@ -1,0 +1,384 @@
+//! Which layers a network has, and which of them a call is. A layer is one use of a kernel: equal
+//! kernels in different layers run at different times, or at once on different streams, and need a
+//! segment each.
+//!
+//! A layer is told apart by its filter's address, or by its descriptors' addresses while only queries
+//! have been seen, or by what the program says (`ucudnnSetLayerId`); and by its lane, since what two
+//! streams run may run at once. Programs that allocate filter gradients anew in each iteration show
+//! new addresses for old layers: a call that no layer expects takes one of its kind that this
+//! iteration has not run yet, and only where there is none it is a new layer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+
+use crate::cudnn::algorithm::Class;
+use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::convolution::{Descriptors, Direction};
+use crate::cudnn::kernel::Kernel;
+use crate::settings::Numerics;
+
+/// Where calls run one after another: a stream, and on the host, where nothing orders threads, one
+/// thread of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lane {
+    pub stream: usize,
+    pub thread: usize,
+}
+
+/// A call, as far as it tells layers apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub kernel: Kernel,
+    /// The algorithm asked for.
+    pub algorithm: c_int,
+    /// cuDNN takes no other.
+    pub only: bool,
+    /// The address of the filter, or of its gradient.
+    pub filter: usize,
+    pub lane: Lane,
+    /// What the program says.
+    pub name: Option<u64>,
+}
+
+/// The addresses of a query's or a call's descriptors.
+pub type Addresses = [usize; 4];
+
+/// The addresses of descriptors.
+pub fn addresses(descriptors: &Descriptors) -> Addresses {
+    let Descriptors { x, w, convolution, y, .. } = *descriptors;
+    [x.addr(), w.addr(), convolution.addr(), y.addr()]
+}
+
+/// One use of a kernel.
+#[derive(Clone)]
+pub struct Layer {
+    pub kernel: Kernel,
+    /// The algorithm that the program chose, or cuDNN for it: its class is what a plan may use.
+    pub chosen: AlgoPerf,
+    /// cuDNN takes no other algorithm.
+    pub only: bool,
+    pub lane: Option<Lane>,
+    pub name: Option<u64>,
+    /// How often it has run.
+    pub calls: u64,
+    /// The descriptors of the query that told of it, if that was one.
+    collected: Option<Addresses>,
+    /// The iteration in which it ran last.
+    last: u64,
+}
+
+impl Layer {
+    /// What its plan may use.
+    pub fn class(&self, numerics: Numerics) -> Class {
+        let chosen = AlgoPerf { mathType: self.kernel.math_type, ..self.chosen };
+        Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) }
+    }
+
+    /// Whether a call of this key may be one of this layer, by all but addresses.
+    fn is_like(&self, key: &Key) -> bool {
+        let alike = self.kernel == key.kernel
+            || self.is_waiting() && self.kernel == Kernel { math_type: self.kernel.math_type, ..key.kernel };
+        alike
+            && (self.chosen.algo, self.only) == (key.algorithm, key.only)
+            && self.lane.is_none_or(|lane| lane == key.lane)
+            && (self.name.is_none() || self.name == key.name)
+    }
+
+    /// Whether it is known from a query only.
+    fn is_waiting(&self) -> bool {
+        self.collected.is_some() && self.calls == 0
+    }
+}
+
+/// What a layer is known by; never another's.
+pub type LayerId = usize;
+
+/// What a call turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub layer: LayerId,
+    /// It is the first call of a new iteration.
+    pub begins_iteration: bool,
+}
+
+/// Addresses that are kept for each layer, on average: beyond that all are learnt anew.
+const ADDRESSES_A_LAYER: usize = 64;
+/// Layers that are kept: beyond that, those that ran once and never came back are forgotten.
+const MOST_LAYERS: usize = 4096;
+/// Iterations without it after which a layer is not planned for any more.
+const GONE: u64 = 1000;
+
+/// The layers of a network, in the order in which they were met.
+#[derive(Default)]
+pub struct Layers {
+    layers: BTreeMap<LayerId, Layer>,
+    next: LayerId,
+    known: HashMap<Key, LayerId, foldhash::fast::RandomState>,
+    /// Counts iterations.
+    iteration: u64,
+    backward: bool,
+}
+
+impl Layers {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The layers that a plan should be for: those that came back, and, where `collected`, those that
+    /// queries told of.
+    pub fn lasting(&self, collected: bool) -> impl Iterator<Item = (LayerId, &Layer)> {
+        let lasts = move |layer: &Layer| {
+            let came_back = layer.calls > 1 && self.iteration - layer.last <= GONE;
+            came_back || collected && layer.collected.is_some()
+        };
+        self.layers.iter().filter(move |(_, layer)| lasts(layer)).map(|(&id, layer)| (id, layer))
+    }
+
+    /// A query has told of a layer. Asking again, as programs do when they are reshaped, adds none.
+    pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+        let known = self.layers.values().any(|layer| {
+            layer.kernel == (Kernel { math_type: layer.kernel.math_type, ..*kernel })
+                && layer.chosen.algo == chosen.algo
+                && match name {
+                    Some(_) => layer.name == name,
+                    None => layer.collected == Some(descriptors),
+                }
+        });
+        if !known {
+            let collected = Some(descriptors);
+            self.push(Layer { kernel: *kernel, chosen, only: false, lane: None, name, calls: 0, collected, last: 0 });
+        }
+    }
+
+    /// A call has come: which layer it is. `None` for one that was never seen: [`Self::add`] it.
+    pub fn call(&mut self, key: &Key, descriptors: Addresses) -> Option<Seen> {
+        let layer = match self.known.get(key) {
+            Some(&layer) => layer,
+            None => {
+                let layer = self.expected(key, descriptors)?;
+                self.bind(key, layer);
+                layer
+            }
+        };
+        Some(self.ran(layer, key.kernel.direction))
+    }
+
+    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm.
+    pub fn add(&mut self, key: &Key, chosen: AlgoPerf) -> Seen {
+        let Key { kernel, only, lane, name, .. } = *key;
+        let lane = Some(lane);
+        let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected: None, last: 0 });
+        self.bind(key, layer);
+        self.ran(layer, kernel.direction)
+    }
+
+    /// What cuDNN says of the call's algorithm, as a layer of its kind knows it.
+    pub fn chosen_alike(&self, key: &Key) -> Option<AlgoPerf> {
+        let alike =
+            |layer: &&Layer| layer.kernel == key.kernel && (layer.chosen.algo, layer.only) == (key.algorithm, key.only);
+        self.layers.values().find(alike).map(|layer| layer.chosen)
+    }
+
+    fn push(&mut self, layer: Layer) -> LayerId {
+        if self.layers.len() >= MOST_LAYERS {
+            self.layers.retain(|_, layer| layer.calls > 1);
+            self.known.retain(|_, layer| self.layers.contains_key(layer));
+        }
+        let id = self.next;
+        self.next += 1;
+        self.layers.insert(id, layer);
+        id
+    }
+
+    /// The layer that a call of unknown addresses belongs to.
+    fn expected(&self, key: &Key, descriptors: Addresses) -> Option<LayerId> {
+        let find = |is: &dyn Fn(&Layer) -> bool| {
+            self.layers.iter().find(|(_, layer)| layer.is_like(key) && is(layer)).map(|(&id, _)| id)
+        };
+        if key.name.is_some() {
+            return find(&|layer| layer.name == key.name);
+        }
+        find(&|layer| layer.is_waiting() && layer.collected == Some(descriptors))
+            .or_else(|| find(&Layer::is_waiting))
+            .or_else(|| find(&|layer| layer.last < self.iteration))
+    }
+
+    fn bind(&mut self, key: &Key, id: LayerId) {
+        if self.known.len() >= ADDRESSES_A_LAYER * self.layers.len() {
+            self.known.clear();
+        }
+        self.known.insert(*key, id);
+        let Some(layer) = self.layers.get_mut(&id) else { return };
+        let follows = layer.is_waiting()
+            && layer.kernel.math_type != key.kernel.math_type
+            && layer.chosen.mathType == key.kernel.math_type;
+        layer.kernel = key.kernel;
+        layer.lane = Some(key.lane);
+        if follows {
+            // The program sets the math types that it is told: so it will for the others.
+            for layer in self.layers.values_mut().filter(|layer| layer.is_waiting()) {
+                layer.kernel.math_type = layer.chosen.mathType;
+            }
+        }
+    }
+
+    /// An iteration begins where a layer comes back, or a Forward follows a backward.
+    fn ran(&mut self, id: LayerId, direction: Direction) -> Seen {
+        let forward = direction == Direction::Forward;
+        let comes_back = self.layers.get(&id).is_some_and(|layer| layer.calls > 0 && layer.last == self.iteration);
+        let begins_iteration = comes_back || forward && self.backward;
+        if begins_iteration {
+            self.iteration += 1;
+            self.backward = false;
+        }
+        self.backward |= !forward;
+        if let Some(layer) = self.layers.get_mut(&id) {
+            layer.calls += 1;
+            layer.last = self.iteration;
+        }
+        Seen { layer: id, begins_iteration }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_abi::*;
+
+    use super::*;
+    use crate::cudnn::kernel::Tensor;
+
+    const LANE: Lane = Lane { stream: 0, thread: 0 };
+
+    fn kernel(direction: Direction, channels: c_int) -> Kernel {
+        let tensor = Tensor { data_type: CUDNN_DATA_FLOAT, dims: [8, channels, 9, 9, 0], strides: [1, 1, 1, 1, 0] };
+        Kernel {
+            direction,
+            rank: 4,
+            x: tensor,
+            w_type: CUDNN_DATA_FLOAT,
+            w_format: CUDNN_TENSOR_NCHW,
+            w_dims: [4, channels, 3, 3, 0],
+            y: tensor,
+            pad: [1, 1, 0],
+            stride: [1, 1, 0],
+            dilation: [1, 1, 0],
+            mode: CUDNN_CROSS_CORRELATION,
+            compute_type: CUDNN_DATA_FLOAT,
+            math_type: CUDNN_DEFAULT_MATH,
+            groups: 1,
+        }
+    }
+
+    fn chosen(algo: c_int, math_type: c_int) -> AlgoPerf {
+        let (status, determinism) = (CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC);
+        AlgoPerf { algo, status, time: -1.0, memory: 0, determinism, mathType: math_type, reserved: [0; 3] }
+    }
+
+    fn key(kernel: Kernel, filter: usize) -> Key {
+        Key { kernel, algorithm: 1, only: false, filter, lane: LANE, name: None }
+    }
+
+    fn run(layers: &mut Layers, key: &Key) -> Seen {
+        layers.call(key, [0; 4]).unwrap_or_else(|| layers.add(key, chosen(1, CUDNN_DEFAULT_MATH)))
+    }
+
+    #[test]
+    fn equal_kernels_of_different_filters_are_different_layers() {
+        let mut layers = Layers::default();
+        let forward = kernel(Direction::Forward, 3);
+        let backward = kernel(Direction::BackwardFilter, 3);
+        let iteration = [key(forward, 10), key(forward, 20), key(backward, 21), key(backward, 11)];
+        let first: Vec<Seen> = iteration.iter().map(|key| run(&mut layers, key)).collect();
+        let second: Vec<Seen> = iteration.iter().map(|key| run(&mut layers, key)).collect();
+        let ids = |seen: &[Seen]| seen.iter().map(|seen| seen.layer).collect::<Vec<_>>();
+        assert_eq!((ids(&first), ids(&second)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
+        let begins: Vec<bool> = second.iter().map(|seen| seen.begins_iteration).collect();
+        assert_eq!(begins, [true, false, false, false]);
+        assert_eq!(layers.lasting(false).count(), 4);
+    }
+
+    #[test]
+    fn new_addresses_for_old_layers_add_none() {
+        let mut layers = Layers::default();
+        for iteration in 0..5 {
+            for filter in [10, 20] {
+                run(&mut layers, &key(kernel(Direction::Forward, 3), filter));
+            }
+            for filter in [20, 10] {
+                // gradients are allocated anew each time
+                run(&mut layers, &key(kernel(Direction::BackwardFilter, 3), 1000 * (iteration + 1) + filter));
+            }
+        }
+        assert_eq!(layers.lasting(true).count(), 4);
+    }
+
+    #[test]
+    fn a_layer_that_comes_back_begins_an_iteration() {
+        let mut layers = Layers::default();
+        let keys = [3, 4, 5].map(|channels| key(kernel(Direction::Forward, channels), 10));
+        let begins: Vec<bool> = keys.iter().chain(&keys).map(|key| run(&mut layers, key).begins_iteration).collect();
+        assert_eq!(begins, [false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn another_lane_is_another_layer() {
+        let mut layers = Layers::default();
+        let here = key(kernel(Direction::Forward, 3), 10);
+        let there = Key { lane: Lane { stream: 7, ..LANE }, ..here };
+        for _ in 0..3 {
+            assert_ne!(run(&mut layers, &here).layer, run(&mut layers, &there).layer);
+        }
+        assert_eq!(layers.lasting(false).count(), 2);
+    }
+
+    #[test]
+    fn calls_find_the_layers_that_queries_told_of() {
+        let mut layers = Layers::default();
+        let forward = kernel(Direction::Forward, 3);
+        for descriptors in [[1; 4], [2; 4], [1; 4]] {
+            layers.collect(&forward, chosen(1, CUDNN_DEFAULT_MATH), descriptors, None);
+        }
+        assert_eq!(layers.lasting(true).count(), 2);
+        let second = layers.call(&key(forward, 20), [2; 4]).unwrap().layer;
+        let first = layers.call(&key(forward, 10), [9; 4]).unwrap().layer;
+        assert_eq!((first, second), (0, 1));
+        assert_eq!(layers.call(&key(forward, 30), [9; 4]), None, "a third filter is a third layer");
+    }
+
+    #[test]
+    fn names_tell_layers_apart() {
+        let mut layers = Layers::default();
+        let forward = kernel(Direction::Forward, 3);
+        let named = |name, filter| Key { name: Some(name), ..key(forward, filter) };
+        let seen: Vec<LayerId> = [(1, 10), (2, 10), (1, 30), (2, 40)]
+            .map(|(name, filter)| run(&mut layers, &named(name, filter)).layer)
+            .into();
+        assert_eq!(seen, [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_program_may_set_the_math_type_that_it_is_told_or_not() {
+        for follows in [true, false] {
+            let mut layers = Layers::default();
+            for channels in [3, 4] {
+                let told = chosen(1, CUDNN_TENSOR_OP_MATH);
+                layers.collect(&kernel(Direction::Forward, channels), told, [channels as usize; 4], None);
+            }
+            let math_type = if follows { CUDNN_TENSOR_OP_MATH } else { CUDNN_DEFAULT_MATH };
+            let called = Kernel { math_type, ..kernel(Direction::Forward, 3) };
+            layers.call(&key(called, 10), [3; 4]).unwrap();
+            assert!(layers.lasting(true).all(|(_, layer)| layer.kernel.math_type == math_type));
+        }
+    }
+
+    #[test]
+    fn shapes_that_never_come_back_are_forgotten() {
+        let mut layers = Layers::default();
+        for channels in 1..=3 * MOST_LAYERS as c_int {
+            run(&mut layers, &key(kernel(Direction::Forward, channels), 10));
+        }
+        assert!(layers.layers.len() <= MOST_LAYERS && layers.known.len() <= ADDRESSES_A_LAYER * MOST_LAYERS);
+        assert_eq!(layers.lasting(true).count(), 0);
+    }
+}

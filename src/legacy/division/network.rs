@@ -1,0 +1,346 @@
+//! A device's network: its layers, and the segments in which they run.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
+
+use cudnn_abi::*;
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::background;
+use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers, addresses};
+use super::planning::{self, Sets};
+use super::segments::Division;
+use crate::cudnn::calls;
+use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::convolution::Descriptors;
+use crate::cudnn::kernel::Kernel;
+use crate::device::{Device, Stream};
+use crate::legacy::call::Call;
+use crate::legacy::policies::Policies;
+use crate::settings;
+
+/// What Workspace Division knows of one device.
+pub struct Network {
+    device: Device,
+    state: Mutex<State>,
+    /// Notified when the program's own planning has ended.
+    planned: Condvar,
+    /// What calls run. Held for reading while a call is launched; written when the arena changes.
+    division: RwLock<Division>,
+}
+
+#[derive(Default)]
+struct State {
+    layers: Layers,
+    phase: Phase,
+    /// A thread is planning.
+    planning: bool,
+    /// The total that the program set.
+    total: Option<usize>,
+    /// The program runs all convolutions on one stream.
+    one_stream: bool,
+    /// The layers that the division was made for; `None` if it must be made anew.
+    planned: Option<BTreeSet<LayerId>>,
+    /// Of every kernel that was tuned.
+    sets: Sets,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has run.
+    #[default]
+    Collecting,
+    /// The program waits while its layers are planned for.
+    Dividing,
+    /// Convolutions run; layers that come back are planned for.
+    Running,
+}
+
+/// What a division is to be made for.
+pub struct Wanted {
+    pub layers: Vec<(LayerId, Layer)>,
+    pub total: usize,
+    pub one_stream: bool,
+    pub policies: Policies,
+    pub sets: Sets,
+}
+
+/// By device. They live as long as the process: plans may be under way when it ends.
+static NETWORKS: RwLock<Option<HashMap<i32, &'static Network>>> = RwLock::new(None);
+
+impl Network {
+    /// The network of the calling thread's current device.
+    pub fn of(device: Device) -> &'static Self {
+        let ordinal = device.ordinal();
+        if let Some(known) = NETWORKS.read().as_ref().and_then(|networks| networks.get(&ordinal)) {
+            return known;
+        }
+        let new = || {
+            let (state, division) = (Mutex::default(), RwLock::default());
+            &*Box::leak(Box::new(Self { device, state, planned: Condvar::new(), division }))
+        };
+        NETWORKS.write().get_or_insert_default().entry(ordinal).or_insert_with(new)
+    }
+
+    /// A query has told of a layer. Once convolutions have run, queries tell of nothing new.
+    pub fn collect(&self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Collecting {
+            state.layers.collect(kernel, chosen, descriptors, name);
+        }
+    }
+
+    /// The program has told of all its layers: divides among them now.
+    pub fn finish_collection(&'static self, policies: &Policies) {
+        let mut state = self.state.lock();
+        while state.phase == Phase::Dividing {
+            self.planned.wait(&mut state);
+        }
+        if state.phase == Phase::Collecting && !state.layers.is_empty() {
+            state.phase = Phase::Dividing;
+            drop(state);
+            Planning(self).plan(policies, true);
+        }
+    }
+
+    /// Sets the total; what is divided is divided anew.
+    pub fn set_total(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        if state.total.replace(bytes) != Some(bytes) {
+            state.planned = None;
+        }
+    }
+
+    /// The total in force.
+    pub fn total(&self) -> Option<usize> {
+        self.state.lock().total.or(settings::get().total_workspace_size)
+    }
+
+    /// Whether all layers may share one segment.
+    pub fn set_one_stream(&self, one_stream: bool) {
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.one_stream, one_stream) != one_stream {
+            state.planned = None;
+        }
+    }
+
+    /// What runs, as text.
+    pub fn describe(&self) -> String {
+        self.division.read_recursive().describe().to_owned()
+    }
+
+    /// Runs a call in its layer's segment, or as it is ready.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    pub unsafe fn run(
+        &'static self,
+        call: &Call,
+        kernel: &Kernel,
+        only: bool,
+        policies: &Policies,
+        spent: &Cell<bool>,
+    ) -> cudnnStatus_t {
+        if PLANS.get() {
+            // SAFETY: as ours.
+            return unsafe { call.run_as_asked() };
+        }
+        let mut stream: Stream = std::ptr::null_mut();
+        // SAFETY: the program's handle.
+        let known = unsafe { calls::cudnnGetStream(call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
+        // What is captured may be run again at any time, beside anything: it can have no segment.
+        if known && !self.device.is_capturing(stream) {
+            let key = Key {
+                kernel: *kernel,
+                algorithm: call.algorithm,
+                only,
+                filter: call.operands.w.addr(),
+                lane: lane(self.device, stream),
+                name: policies.layer,
+            };
+            // SAFETY: as ours.
+            if let Some(layer) = unsafe { self.enter(&key, call, policies) }
+                // SAFETY: as ours.
+                && let Some(status) = unsafe { self.run_in_segment((layer, key.lane), call, kernel, stream, spent) }
+            {
+                return status;
+            }
+        }
+        // SAFETY: as ours.
+        unsafe { call.run_ready() }
+    }
+
+    /// Which layer the call is; divides first, or begins to, where it is time. `None` for an algorithm
+    /// that cuDNN does not speak of.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn enter(&'static self, key: &Key, call: &Call, policies: &Policies) -> Option<LayerId> {
+        let descriptors = addresses(&call.descriptors);
+        let mut state = self.state.lock();
+        while state.phase == Phase::Dividing {
+            self.planned.wait(&mut state);
+        }
+        let collected = state.phase == Phase::Collecting && !state.layers.is_empty();
+        let seen = match state.layers.call(key, descriptors) {
+            Some(seen) => seen,
+            None => {
+                let alike = state.layers.chosen_alike(key);
+                drop(state);
+                // SAFETY: as ours.
+                let chosen = alike.or_else(|| unsafe { chosen(call.handle, &call.descriptors, key) })?;
+                state = self.state.lock();
+                state.layers.add(key, chosen)
+            }
+        };
+        match state.phase {
+            Phase::Collecting if collected => {
+                state.phase = Phase::Dividing;
+                drop(state);
+                Planning(self).plan(policies, true);
+            }
+            Phase::Collecting => state.phase = Phase::Running,
+            Phase::Running if seen.begins_iteration && !state.planning && state.has_news() => {
+                state.planning = true;
+                drop(state);
+                background::plan(Planning(self), *policies);
+            }
+            Phase::Running | Phase::Dividing => {}
+        }
+        Some(seen.layer)
+    }
+
+    /// `None` if the layer has no segment, or its plan failed before it changed anything.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn run_in_segment(
+        &self,
+        (layer, lane): (LayerId, Lane),
+        call: &Call,
+        kernel: &Kernel,
+        stream: Stream,
+        spent: &Cell<bool>,
+    ) -> Option<cudnnStatus_t> {
+        let checks = settings::get().check;
+        let (shared, alone);
+        // A check has the arena for itself.
+        let division = if checks {
+            alone = self.division.write();
+            &*alone
+        } else {
+            // cuDNN may call itself through our symbols, beside a thread that waits to write.
+            shared = self.division.read_recursive();
+            &*shared
+        };
+        let segment = division.segment(layer, lane).filter(|segment| segment.plan.kernel() == kernel)?;
+        if segment.broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        let workspace = division.workspace(segment)?;
+        // SAFETY: nobody else has the arena, once the device has come to rest.
+        let poisoned = checks && self.device.synchronize_all() && unsafe { division.poison() };
+        // SAFETY: as ours; the segment is this layer's alone.
+        let ran = unsafe { call.run_parts(&segment.plan, workspace, spent, |_, _| ()) };
+        if poisoned {
+            division.check(segment, stream);
+        }
+        match ran {
+            Ok(()) => Some(CUDNN_STATUS_SUCCESS),
+            Err(failure) if failure.result_spent => Some(failure.status),
+            Err(failure) => {
+                // What cuDNN refuses as the program's mistake is no fault of the plan.
+                if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&failure.status)
+                    && !segment.broken.swap(true, Ordering::Relaxed)
+                {
+                    let (plan, status) = (segment.plan.configuration(), failure.status);
+                    log::warn!("{kernel}: {plan} failed with status {status}; it runs without workspace");
+                }
+                None
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether layers came back that the division does not know, or it is to be made anew.
+    fn has_news(&self) -> bool {
+        match &self.planned {
+            Some(planned) => self.layers.lasting(false).any(|(id, _)| !planned.contains(&id)),
+            None => self.layers.lasting(false).next().is_some(),
+        }
+    }
+}
+
+/// The right to divide anew, which one thread has at a time: `planning` is set, or the phase is
+/// `Dividing`, until it is dropped.
+pub struct Planning(&'static Network);
+
+thread_local! {
+    /// This thread plans: what cuDNN calls meanwhile is none of the program's layers.
+    static PLANS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Planning {
+    /// Where the network runs.
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+
+    /// Divides among the layers that came back, and where it is `collected` those that queries told of.
+    pub fn plan(self, policies: &Policies, collected: bool) {
+        PLANS.set(true);
+        let wanted = {
+            let mut state = self.0.state.lock();
+            let layers: Vec<_> = state.layers.lasting(collected).map(|(id, layer)| (id, layer.clone())).collect();
+            // Even if this fails: what cannot be planned is not tried in each iteration anew.
+            state.planned = Some(layers.iter().map(|(id, _)| *id).collect());
+            Wanted {
+                layers,
+                total: state.total.or(settings::get().total_workspace_size).unwrap_or(0),
+                one_stream: state.one_stream,
+                policies: *policies,
+                sets: state.sets.clone(),
+            }
+        };
+        settings::fault_point("divide");
+        let sets = planning::divide(self.0.device, wanted, &self.0.division);
+        self.0.state.lock().sets = sets;
+    }
+}
+
+impl Drop for Planning {
+    fn drop(&mut self) {
+        PLANS.set(false);
+        let mut state = self.0.state.lock();
+        state.planning = false;
+        if state.phase == Phase::Dividing {
+            state.phase = Phase::Running;
+        }
+        drop(state);
+        self.0.planned.notify_all();
+    }
+}
+
+/// Where a call on `stream` runs.
+fn lane(device: Device, stream: Stream) -> Lane {
+    thread_local!(static HERE: u8 = const { 0 });
+    let thread = match device {
+        Device::Host => HERE.with(|here| (&raw const *here).addr()),
+        Device::Cuda => 0,
+    };
+    Lane { stream: stream.addr(), thread }
+}
+
+/// What cuDNN says of the algorithm that a call asks for, under the math type of its descriptors.
+///
+/// # Safety
+/// The handle and the descriptors are the program's.
+unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) -> Option<AlgoPerf> {
+    // SAFETY: as ours.
+    let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+    let of_id = |result: &&AlgoPerf| result.algo == key.algorithm && result.status == CUDNN_STATUS_SUCCESS;
+    let same_math = offered.iter().filter(of_id).find(|result| result.mathType == key.kernel.math_type);
+    same_math.or_else(|| offered.iter().find(of_id)).copied()
+}

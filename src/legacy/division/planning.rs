@@ -1,0 +1,167 @@
+//! From layers to a division: the desirable set of each kernel, and the ILP over all of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+
+use super::background;
+use super::layers::LayerId;
+use super::network::Wanted;
+use super::segments::{Division, Segment, Solved};
+use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::kernel::Kernel;
+use crate::device::Device;
+use crate::exec::{Plan, segment_bytes};
+use crate::legacy::policies::Policies;
+use crate::legacy::report;
+use crate::plan::{self, Alternative, Configuration, Group};
+use crate::settings;
+
+/// What the solver may take.
+const SOLVE: Duration = Duration::from_secs(1);
+
+/// Desirable sets of kernels in the classes that may be used.
+pub type Sets = HashMap<(Kernel, Class), Arc<Set>>;
+
+/// A kernel's desirable set with times in milliseconds, workspace ascending; and what an algorithm
+/// takes that runs in what the program was told, where no configuration needs nothing.
+#[derive(Default)]
+pub struct Set {
+    pub choices: Vec<(Configuration<Algorithm>, f64)>,
+    pub ready: Option<f64>,
+}
+
+/// Tunes what is wanted as far as it is not known, solves, and puts the new division in place of the
+/// old. Returns all desirable sets that are known now.
+pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Sets {
+    let Wanted { layers, mut total, one_stream, policies, mut sets } = wanted;
+    let numerics = settings::get().numerics;
+    let limit = policies.call_limit(total);
+    let mut groups: Vec<((Kernel, Class), Vec<LayerId>)> = Vec::new();
+    for (id, layer) in &layers {
+        let key = (layer.kernel, layer.class(numerics));
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, ids)) => ids.push(*id),
+            None => groups.push((key, vec![*id])),
+        }
+    }
+    tune(&groups, limit, &policies, &mut sets);
+    if background::stopped() {
+        return sets;
+    }
+    loop {
+        let solved = match solve(&groups, &sets, total, one_stream) {
+            Ok(solved) => solved,
+            Err(why) => {
+                log::warn!("the workspace of {} layers is not divided: {why}; they run without", layers.len());
+                return sets;
+            }
+        };
+        match Division::replace(division, device, solved) {
+            Ok(()) => return sets,
+            Err(bytes) => {
+                log::warn!("{bytes} bytes of workspace cannot be allocated: {} are divided instead", total / 2);
+                total /= 2;
+            }
+        }
+    }
+}
+
+/// Groups of layers that are planned alike.
+type Groups = [((Kernel, Class), Vec<LayerId>)];
+
+/// Finds the desirable sets that are missing.
+fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
+    let missing: Vec<_> = groups.iter().map(|(key, _)| key).filter(|key| !sets.contains_key(*key)).collect();
+    for (done, key) in missing.iter().enumerate() {
+        if background::stopped() {
+            return;
+        }
+        let (kernel, class) = *key;
+        log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
+        let _ = (class, limit, policies);
+        let tuned: Result<Set, String> = Err("AHEAD".into());
+        let set = match tuned {
+            Ok(set) => set,
+            Err(why) => {
+                log::info!("{kernel} gets no workspace: {why}");
+                Set::default()
+            }
+        };
+        report::desirable(kernel, &set.choices);
+        sets.insert(**key, Arc::new(set));
+    }
+}
+
+/// Chooses a configuration for each layer so that all of them together, or on one stream the largest,
+/// take at most `total` bytes.
+fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result<Solved, String> {
+    let start = Instant::now();
+    let sets: Vec<&Set> = groups.iter().map(|(key, _)| sets.get(key).map(|set| &**set).unwrap_or(&EMPTY)).collect();
+    let alternatives: Vec<Vec<Alternative>> = sets.iter().map(|set| set.alternatives()).collect();
+    let mut solved = Solved { total, one_stream, proven: true, ..Solved::default() };
+    let chosen: Vec<Vec<usize>> = if one_stream {
+        // A maximum, not a sum: each layer takes what is fastest within the total.
+        let fastest = |alternatives: &Vec<Alternative>| fastest_within(alternatives, total).unwrap_or(0);
+        groups.iter().zip(&alternatives).map(|((_, ids), known)| vec![fastest(known); ids.len()]).collect()
+    } else {
+        let groups = groups.iter().zip(&alternatives);
+        let groups: Vec<Group> =
+            groups.map(|((_, ids), known)| Group { layers: ids.len(), alternatives: known.clone() }).collect();
+        let division = plan::workspace_division(&groups, total, SOLVE).map_err(|error| error.to_string())?;
+        (solved.proven, solved.gap) = (division.proven, division.gap);
+        division.chosen
+    };
+    let layers: usize = groups.iter().map(|(_, ids)| ids.len()).sum();
+    let (mut start_of_next, mut arena) = (0, 0);
+    for (((key, ids), set), (known, chosen)) in groups.iter().zip(&sets).zip(alternatives.iter().zip(&chosen)) {
+        let share = fastest_within(known, if one_stream { total } else { total / layers.max(1) });
+        solved.equal_shares += share.map_or(0.0, |index| known[index].time) * ids.len() as f64;
+        for (&id, &index) in ids.iter().zip(chosen) {
+            solved.time += known[index].time;
+            let made = set.choices.get(index).and_then(|(configuration, time)| {
+                let plan = Plan::new(&key.0, configuration.clone()).ok()?;
+                Some((plan, *time))
+            });
+            let Some((plan, time)) = made else {
+                solved.ready.push(key.0);
+                continue;
+            };
+            let from = if one_stream { 0 } else { start_of_next };
+            let range = from..from + plan.workspace();
+            start_of_next = from + segment_bytes(plan.workspace());
+            arena = arena.max(start_of_next);
+            solved.segments.push((id, Segment { plan, range, time, broken: false.into() }));
+        }
+    }
+    solved.took = start.elapsed().as_secs_f64() * 1e3;
+    if arena > total {
+        return Err(format!("the plan needs {arena} bytes of {total}"));
+    }
+    Ok(solved)
+}
+
+static EMPTY: Set = Set { choices: Vec::new(), ready: None };
+
+impl Set {
+    /// What the solver chooses from: the set, with whole segments, and behind it what is ready where no
+    /// configuration needs nothing.
+    fn alternatives(&self) -> Vec<Alternative> {
+        let choices = self.choices.iter();
+        let mut alternatives: Vec<_> = choices
+            .map(|(choice, time)| Alternative { time: *time, workspace: segment_bytes(choice.workspace()) })
+            .collect();
+        if alternatives.iter().all(|alternative| alternative.workspace > 0) {
+            let slowest = alternatives.iter().map(|alternative| alternative.time).fold(0.0, f64::max);
+            alternatives.push(Alternative { time: self.ready.unwrap_or(slowest), workspace: 0 });
+        }
+        alternatives
+    }
+}
+
+fn fastest_within(alternatives: &[Alternative], bytes: usize) -> Option<usize> {
+    let fits = alternatives.iter().enumerate().filter(|(_, alternative)| alternative.workspace <= bytes);
+    fits.min_by(|(_, a), (_, b)| a.time.total_cmp(&b.time)).map(|(index, _)| index)
+}
