@@ -12,9 +12,13 @@ use crate::settings::Numerics;
 /// A way to compute a micro-batch: one of cuDNN's algorithms under a math type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm {
+    /// What it computes.
     pub direction: Direction,
+    /// cuDNN's number for it, of the direction's enumeration.
     pub id: c_int,
+    /// The math type that the convolution's descriptor names.
     pub math_type: cudnnMathType_t,
+    /// Whether the same call gives the same bits each time.
     pub deterministic: bool,
 }
 

@@ -7,3 +7,7 @@ pub(crate) mod convolution;
 pub(crate) mod kernel;
 pub mod library;
 pub(crate) mod owned;
+
+pub use algorithm::Algorithm;
+pub use convolution::Direction;
+pub use kernel::{Kernel, Tensor};

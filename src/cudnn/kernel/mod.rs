@@ -21,8 +21,11 @@ const ASKED_SPATIAL_RANK: usize = ASKED_RANK - 2;
 /// A tensor's element type, and its dimensions and strides in elements; those not in use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
+    /// Of an element.
     pub data_type: cudnnDataType_t,
+    /// Images, channels, then depth where there is one, height and width.
     pub dims: [c_int; MAX_RANK],
+    /// From one element to the next along each dimension.
     pub strides: [c_int; MAX_RANK],
 }
 
@@ -31,20 +34,33 @@ pub struct Tensor {
 /// direction: BackwardData writes x (dx), BackwardFilter writes w (dw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
+    /// Which of the convolution's derivatives it computes.
     pub direction: Direction,
     /// Dimensions in use: 4, or 5 for 3-D convolutions.
     pub rank: u8,
+    /// The input of Forward.
     pub x: Tensor,
+    /// Of an element of the filter.
     pub w_type: cudnnDataType_t,
+    /// How the filter is laid out.
     pub w_format: cudnnTensorFormat_t,
+    /// Output channels, input channels of a group, then the filter's own extent.
     pub w_dims: [c_int; MAX_RANK],
+    /// The output of Forward.
     pub y: Tensor,
+    /// Zeros on either side of each spatial dimension.
     pub pad: [c_int; MAX_RANK - 2],
+    /// Of the filter over each spatial dimension.
     pub stride: [c_int; MAX_RANK - 2],
+    /// How far apart the filter's elements are in each spatial dimension.
     pub dilation: [c_int; MAX_RANK - 2],
+    /// Whether the filter is flipped.
     pub mode: cudnnConvolutionMode_t,
+    /// What products are summed in.
     pub compute_type: cudnnDataType_t,
+    /// Which arithmetic the descriptor allows.
     pub math_type: cudnnMathType_t,
+    /// Groups that channels are divided into.
     pub groups: c_int,
 }
 

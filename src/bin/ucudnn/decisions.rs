@@ -1,0 +1,237 @@
+//! How each kernel of a network is run, and what that costs: what reports and plans have in common, read from either.
+//!
+//! A report holds one JSON object a line, as `UCUDNN_REPORT` takes them. A plan is what `ucudnn plan --json` prints: one
+//! object with `plans`, whose layers have the same keys as a report's lines.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::network;
+
+/// One kernel of one layer, or of several that are alike and run alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The layer's name, or the kernel's shapes where nothing names it.
+    pub layer: String,
+    /// F, BD or BF.
+    pub direction: String,
+    /// The kernel for people.
+    pub kernel: String,
+    /// The kernel in full: equal for equal kernels.
+    pub spec: String,
+    /// How many layers this stands for.
+    pub count: usize,
+    /// As `2×64[FFT]`.
+    pub division: String,
+    /// Bytes, of each layer.
+    pub workspace: usize,
+    /// Milliseconds, of each layer.
+    pub time: f64,
+    /// The fastest that needs no division, where it is known.
+    pub undivided: Option<Undivided>,
+    /// Where its segment begins in Workspace Division's arena, in bytes, where one is laid out.
+    pub offset: Option<usize>,
+}
+
+/// A kernel in one piece, within the same limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undivided {
+    pub algorithm: String,
+    pub workspace: usize,
+    pub time: f64,
+}
+
+/// What the decisions were made under.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// Workspace Reuse, each kernel within `limit` bytes; none where limits differ or were the program's.
+    Reuse { limit: Option<usize> },
+    /// Workspace Division.
+    Division { total: usize, proven: bool, gap: f64, solve_ms: Option<f64>, reuse_ms: Option<f64> },
+}
+
+/// The decisions of a whole network, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decisions {
+    pub policy: Policy,
+    pub rows: Vec<Decision>,
+}
+
+impl Decisions {
+    /// Milliseconds of all layers.
+    pub fn time(&self) -> f64 {
+        self.rows.iter().map(|row| row.time * row.count as f64).sum()
+    }
+
+    /// Milliseconds of all layers undivided; none if that is not known of all.
+    pub fn undivided_time(&self) -> Option<f64> {
+        self.rows.iter().map(|row| Some(row.undivided.as_ref()?.time * row.count as f64)).sum()
+    }
+
+    /// Bytes of all layers together.
+    pub fn workspace(&self) -> usize {
+        self.rows.iter().map(|row| row.workspace * row.count).sum()
+    }
+
+    /// Bytes of the layer that needs most.
+    pub fn largest(&self) -> usize {
+        self.rows.iter().map(|row| row.workspace).max().unwrap_or(0)
+    }
+
+    /// How many kernels of layers there are.
+    pub fn layers(&self) -> usize {
+        self.rows.iter().map(|row| row.count).sum()
+    }
+
+    /// As JSON, an element of a plan's `plans`.
+    pub fn to_json(&self) -> Value {
+        let mut value = match &self.policy {
+            Policy::Reuse { limit } => json!({ "policy": "wr", "limit": limit }),
+            Policy::Division { total, proven, gap, solve_ms, reuse_ms } => json!({
+                "policy": "wd", "total": total, "proven": proven, "gap": gap, "solve_ms": solve_ms,
+                "wr_time_ms": reuse_ms,
+            }),
+        };
+        value["time_ms"] = self.time().into();
+        value["undivided_ms"] = self.undivided_time().into();
+        value["workspace"] = self.workspace().into();
+        value["layers"] = self.rows.iter().map(Decision::to_json).collect();
+        value
+    }
+
+    /// Reads an element of a plan's `plans`.
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let fields = Fields::of(value)?;
+        let policy = match fields.text("policy")? {
+            "wr" => Policy::Reuse { limit: fields.optional("limit") },
+            "wd" => Policy::Division {
+                total: fields.size("total")?,
+                proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
+                gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
+                solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
+                reuse_ms: fields.0.get("wr_time_ms").and_then(Value::as_f64),
+            },
+            other => return Err(format!("policy is {other:?}: it must be wr or wd")),
+        };
+        let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
+        let rows = layers.iter().map(Decision::from_json).collect::<Result<_, _>>()?;
+        Ok(Self { policy, rows })
+    }
+}
+
+impl Decision {
+    /// Reads a report's line or a plan's layer. `Err` says which part of it is not as it should be.
+    pub fn from_json(value: &Value) -> Result<Self, String> {
+        let fields = Fields::of(value)?;
+        let kernel = fields.text("kernel")?;
+        let undivided = fields.0.get("undivided").and_then(Value::as_str).map(|algorithm| {
+            let (workspace, time) = (fields.size("undivided_workspace")?, fields.time("undivided_ms")?);
+            Ok::<_, String>(Undivided { algorithm: algorithm.to_owned(), workspace, time })
+        });
+        Ok(Self {
+            // A division's layers are numbered by the library; such a number names nothing to people.
+            layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(kernel), str::to_owned),
+            direction: fields.text("direction")?.to_owned(),
+            kernel: kernel.to_owned(),
+            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(kernel).to_owned(),
+            count: fields.optional("count").unwrap_or(1).max(1),
+            division: fields.text("division")?.to_owned(),
+            workspace: fields.size("workspace")?,
+            time: fields.time("time_ms")?,
+            undivided: undivided.transpose()?,
+            offset: fields.optional("offset"),
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let undivided = self.undivided.as_ref();
+        json!({
+            "layer": self.layer, "direction": self.direction, "kernel": self.kernel, "spec": self.spec,
+            "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
+            "undivided": undivided.map(|u| &u.algorithm), "undivided_workspace": undivided.map(|u| u.workspace),
+            "undivided_ms": undivided.map(|u| u.time), "offset": self.offset,
+        })
+    }
+
+    /// The layer with its direction, and how many there are.
+    pub fn name(&self) -> String {
+        let count = if self.count > 1 { format!(" ×{}", self.count) } else { String::new() };
+        format!("{} {}{count}", self.layer, self.direction)
+    }
+}
+
+/// A kernel's text without its direction: the same for the three kernels of a layer.
+pub fn shapes(kernel: &str) -> String {
+    kernel.split_once(' ').map_or(kernel, |(_, shapes)| shapes).to_owned()
+}
+
+/// The members of a JSON object, with what a reader wants of them.
+pub struct Fields<'a>(pub &'a Map<String, Value>);
+
+impl<'a> Fields<'a> {
+    pub fn of(value: &'a Value) -> Result<Self, String> {
+        value.as_object().map(Self).ok_or_else(|| format!("expected an object, not {}", short(value)))
+    }
+
+    fn get(&self, name: &str) -> Result<&'a Value, String> {
+        self.0.get(name).ok_or_else(|| format!("{name} is missing"))
+    }
+
+    pub fn text(&self, name: &str) -> Result<&'a str, String> {
+        let value = self.get(name)?;
+        value.as_str().ok_or_else(|| format!("{name} is {}: it must be a text", short(value)))
+    }
+
+    /// A number of bytes.
+    pub fn size(&self, name: &str) -> Result<usize, String> {
+        let value = self.get(name)?;
+        let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
+        size.ok_or_else(|| format!("{name} is {}: it must be a number of bytes", short(value)))
+    }
+
+    /// Milliseconds.
+    pub fn time(&self, name: &str) -> Result<f64, String> {
+        let value = self.get(name)?;
+        let time = value.as_f64().filter(|time| *time >= 0.0);
+        time.ok_or_else(|| format!("{name} is {}: it must be milliseconds, 0 or more", short(value)))
+    }
+
+    pub fn optional(&self, name: &str) -> Option<usize> {
+        self.0.get(name).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok())
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() > 40 { text.chars().take(39).chain(['…']).collect() } else { text }
+}
+
+/// Reads a report or a plan, whichever the file is. A plan may hold several decisions, a report gives one or two: what
+/// Workspace Division divided, and what was decided kernel by kernel.
+pub fn read(file: &Path) -> Result<Vec<Decisions>, String> {
+    let text = network::read(file)?;
+    if let Some(plans) = plans_of(&text) {
+        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.display(), number + 1);
+        let read =
+            plans.iter().enumerate().map(|(number, plan)| Decisions::from_json(plan).map_err(|why| (number, why)));
+        return read.map(|read| read.map_err(wrong)).collect();
+    }
+    let report = crate::report::lines::parse(file, &text)?;
+    let decisions = report.decisions();
+    if decisions.is_empty() {
+        return Err(format!("{}: nothing was decided in it", file.display()));
+    }
+    Ok(decisions)
+}
+
+/// The plans of a plan's text; none if it is no plan.
+pub fn plans_of(text: &str) -> Option<Vec<Value>> {
+    match serde_json::from_str(text).ok()? {
+        Value::Object(mut whole) => match whole.remove("plans")? {
+            Value::Array(plans) => Some(plans),
+            _ => None,
+        },
+        _ => None,
+    }
+}

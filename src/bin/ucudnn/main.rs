@@ -1,0 +1,87 @@
+//! `ucudnn`, the command: runs programs on the library, tunes and plans networks ahead of time, and shows what was
+//! chosen.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `run` | starting a program with the library in front of its cuDNN |
+//! | `tune`, `plan`, `db` | the tuning database: filling it, planning from it, looking after it |
+//! | `report` | what a run wrote to `UCUDNN_REPORT`, as tables |
+//! | `plot` | pictures of reports and plans |
+//! | `network` | the layers of a network: from a CSV file, or from a report |
+//! | `decisions` | what plans and reports have in common: how each kernel is run, and what that costs |
+//! | `table`, `quantity` | text for people |
+//!
+//! It uses the library's planner and database and holds none of their logic. Only `tune` loads a cuDNN.
+
+mod decisions;
+mod network;
+mod quantity;
+mod report;
+mod run;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// How a command ends when it does not succeed.
+#[derive(Debug)]
+enum Failure {
+    /// The command line asks for something that is not possible: exit status 2.
+    Usage(String),
+    /// What was asked for could not be done: exit status 1.
+    Failed(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+/// Runs cuDNN convolutions in micro-batches, so that fast algorithms fit in little workspace.
+#[derive(Parser)]
+#[command(
+    name = "ucudnn",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 110,
+    after_help = "A first session, for a program that is short of memory:\n\n  \
+        ucudnn run --workspace-limit 64MiB --report run.jsonl ./program\n  \
+        ucudnn report run.jsonl\n  \
+        ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program\n  \
+        ucudnn plot division wd.jsonl -o wd.svg\n\n\
+        Exit status: 0 done, 1 failed, 2 wrong usage; `ucudnn run` ends as the program does."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Options),
+    Report(report::Options),
+}
+
+fn main() -> ExitCode {
+    // Rust ignores SIGPIPE, and printing to `head` would end in a panic.
+    // SAFETY: no other thread runs yet, and the default action is no handler of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let ended = match Cli::parse().command {
+        Command::Run(options) => run::run(options),
+        Command::Report(options) => report::run(&options),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(why)) => {
+            eprintln!("ucudnn: {why}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(why)) => {
+            eprintln!("ucudnn: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `ucudnn report`: what a run chose, and what that saves.
+
+pub mod lines;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::Failure;
+use crate::decisions::{Decision, Decisions, Policy};
+use crate::network::{self, Shapes};
+use crate::quantity;
+use crate::table::{Side, Table};
+
+/// Show what a run chose for each convolution, and what that saves
+///
+/// The file is what a program wrote that ran with UCUDNN_REPORT=FILE, or by `ucudnn run --report FILE`. For every kernel
+/// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) it shows the division
+/// of the mini-batch, as 2×64[FFT] for two micro-batches of 64 images by the algorithm FFT, the workspace it takes, its
+/// time, and beside it the fastest way without division in the same limit.
+#[derive(Args)]
+#[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
+    ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
+pub struct Options {
+    /// The report (- for standard input)
+    file: PathBuf,
+
+    /// A CSV file of the network, to call layers by their names
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+
+    /// Print JSON: what is in the tables, and the totals
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let text = network::read(&options.file)?;
+    let report = lines::parse(&options.file, &text)?;
+    let mut decisions = report.decisions();
+    if let Some(file) = &options.network {
+        let network = network::parse(file, &network::read(file)?, &Shapes::default())?;
+        decisions.iter_mut().for_each(|decisions| network.name_layers(decisions));
+    }
+    if options.json {
+        let (checked, off) = report.checked;
+        let plans: Vec<_> = decisions.iter().map(Decisions::to_json).collect();
+        let whole = json!({
+            "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
+            "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
+        });
+        println!("{whole:#}");
+        return Ok(());
+    }
+    let mut parts: Vec<String> =
+        decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref())).collect();
+    if decisions.is_empty() {
+        parts.push(
+            "Nothing was decided: the program ran no convolution that can be divided, or has not come to it.\n".into(),
+        );
+    }
+    let also = also(&report);
+    if !also.is_empty() {
+        parts.push(also);
+    }
+    print!("{}", parts.join("\n"));
+    Ok(())
+}
+
+/// What a report says besides decisions.
+fn also(report: &lines::Report) -> String {
+    let mut said = String::new();
+    if !report.timed.is_empty() {
+        said += &format!("{} micro-configurations were measured.\n", report.timed.len());
+    }
+    match report.checked {
+        (0, _) => {}
+        (checked, 0) => {
+            said += &format!("{checked} results were checked against the undivided convolution: all agree.\n")
+        }
+        (checked, off) => said += &format!("{off} of {checked} results DIFFER from the undivided convolution's.\n"),
+    }
+    said
+}
+
+/// Decisions as a heading, a table, and what it comes to.
+pub fn text_of(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
+    let mut text = heading(decisions, divided) + "\n\n";
+    let merged = merged(&decisions.rows);
+    let mut table = Table::new(&[
+        ("kernel", Side::Left),
+        ("", Side::Left),
+        ("layers", Side::Right),
+        ("division", Side::Left),
+        ("workspace", Side::Right),
+        ("ms", Side::Right),
+        ("undivided", Side::Left),
+        ("workspace", Side::Right),
+        ("ms", Side::Right),
+        ("ratio", Side::Right),
+    ]);
+    for row in &merged {
+        let undivided = row.undivided.as_ref();
+        table.row(vec![
+            row.layer.clone(),
+            row.direction.clone(),
+            if row.count > 1 { format!("×{}", row.count) } else { String::new() },
+            row.division.clone(),
+            quantity::bytes(row.workspace),
+            quantity::digits(row.time),
+            undivided.map_or_else(String::new, |undivided| undivided.algorithm.clone()),
+            undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
+            undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
+            undivided.map_or_else(String::new, |undivided| ratio(undivided.time, row.time)),
+        ]);
+    }
+    let undivided = decisions.undivided_time();
+    table.total(vec![
+        "all".into(),
+        String::new(),
+        String::new(),
+        String::new(),
+        quantity::bytes(decisions.workspace()),
+        quantity::digits(decisions.time()),
+        String::new(),
+        undivided.map_or_else(String::new, |_| quantity::bytes(undivided_workspace(&decisions.rows))),
+        undivided.map_or_else(String::new, quantity::digits),
+        undivided.map_or_else(String::new, |undivided| ratio(undivided, decisions.time())),
+    ]);
+    text += &table.lines();
+    text += &summary(decisions);
+    text
+}
+
+fn heading(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
+    let kernels = format!("{} kernels", decisions.layers());
+    match &decisions.policy {
+        Policy::Reuse { limit: Some(limit) } => {
+            let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::bytes(*limit) + " each" };
+            format!("Workspace Reuse: {kernels}, {limit}")
+        }
+        Policy::Reuse { limit: None } => format!("Workspace Reuse: {kernels}, each within a limit of its own"),
+        Policy::Division { total, proven, gap, solve_ms, .. } => {
+            let arena = divided.map_or_else(String::new, |it| format!(", an arena of {}", quantity::bytes(it.arena)));
+            let optimal =
+                if *proven { "proven optimal".into() } else { format!("within {:.2}% of the optimum", gap * 100.0) };
+            let solved = solve_ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
+            format!("Workspace Division: {kernels}, {} together{arena}; {optimal}{solved}", quantity::bytes(*total))
+        }
+    }
+}
+
+/// What the table comes to, in a sentence.
+fn summary(decisions: &Decisions) -> String {
+    let time = quantity::milliseconds(decisions.time());
+    let mut text = match decisions.undivided_time() {
+        Some(undivided) => {
+            let (ratio, undivided) = (ratio(undivided, decisions.time()), quantity::milliseconds(undivided));
+            format!("\n{time} in all, {undivided} undivided in the same limits: {ratio} as fast.")
+        }
+        None => format!("\n{time} in all."),
+    };
+    if let Policy::Division { reuse_ms: Some(reuse), .. } = decisions.policy {
+        let (ratio, reuse) = (ratio(reuse, decisions.time()), quantity::milliseconds(reuse));
+        text += &format!(" Workspace Reuse at the same total: {reuse}, {ratio} that.");
+    }
+    let (all, largest) = (quantity::bytes(decisions.workspace()), quantity::bytes(decisions.largest()));
+    text += &format!("\nWorkspace: {all} if every layer keeps its own, {largest} if all share one.\n");
+    text
+}
+
+fn undivided_workspace(rows: &[Decision]) -> usize {
+    rows.iter().map(|row| row.undivided.as_ref().map_or(0, |undivided| undivided.workspace) * row.count).sum()
+}
+
+pub fn ratio(before: f64, after: f64) -> String {
+    if after > 0.0 { format!("{:.2}×", before / after) } else { String::new() }
+}
+
+/// Layers that are alike and run alike as one row, where the first of them stands.
+pub fn merged(rows: &[Decision]) -> Vec<Decision> {
+    let mut merged: Vec<Decision> = Vec::new();
+    for row in rows {
+        let same = |known: &&mut Decision| {
+            known.spec == row.spec
+                && known.layer == row.layer
+                && known.division == row.division
+                && known.time == row.time
+        };
+        match merged.iter_mut().find(same) {
+            Some(known) => known.count += row.count,
+            None => merged.push(Decision { offset: None, ..row.clone() }),
+        }
+    }
+    merged
+}

@@ -1,0 +1,192 @@
+//! A report's lines: what a run wrote to `UCUDNN_REPORT`.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::decisions::{Decision, Decisions, Fields, Policy, Undivided};
+
+/// What a report says, the last word on each kernel.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Kernel by kernel, in the order in which they were met, with the limit of each.
+    pub reused: Vec<(Decision, Option<usize>)>,
+    /// The last division, if there was any.
+    pub divided: Option<Divided>,
+    /// How many times a network was divided.
+    pub divisions: usize,
+    /// Desirable sets.
+    pub desirable: Vec<DesirableSet>,
+    /// Micro-configurations that were measured.
+    pub timed: Vec<Timed>,
+    /// Convolutions compared with the undivided ones, and how many of them were off by more than is tolerated.
+    pub checked: (usize, usize),
+}
+
+/// A network's division.
+#[derive(Debug)]
+pub struct Divided {
+    pub decisions: Decisions,
+    /// Bytes of the arena.
+    pub arena: usize,
+}
+
+/// A kernel's desirable set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesirableSet {
+    pub kernel: String,
+    pub spec: String,
+    /// Division, workspace in bytes, milliseconds; workspace ascending.
+    pub points: Vec<(String, usize, f64)>,
+}
+
+/// A measured micro-configuration.
+#[derive(Debug)]
+pub struct Timed {
+    pub spec: String,
+    pub batch: usize,
+    pub algorithm: String,
+    pub workspace: usize,
+    pub time: f64,
+}
+
+/// Reads a report's text. A line that cannot be read is said to standard error and left out: a run that is killed leaves
+/// half a line, and so does one that is still at it. `Err` if no line can be read.
+pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
+    let mut report = Report::default();
+    let mut read = 0;
+    let mut first_wrong = None;
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let at = format!("{}:{}", file.display(), index + 1);
+        let is_last = index + 1 == text.lines().count() && !text.ends_with('\n');
+        let value = serde_json::from_str::<Value>(line);
+        let taken = match &value {
+            Err(_) if is_last => Err("half a line, of a run that was killed or is still writing".to_owned()),
+            Err(error) => Err(format!("column {}: not a JSON object: {error}", error.column())),
+            Ok(value) => report.take(value),
+        };
+        match taken {
+            Ok(()) => read += 1,
+            Err(why) => {
+                first_wrong.get_or_insert_with(|| format!("{at}: {why}"));
+                eprintln!("ucudnn: {at}: {why}; left out");
+            }
+        }
+    }
+    match (read, first_wrong) {
+        (0, None) => Err(format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display())),
+        (0, Some(_)) => {
+            Err(format!("{}: not a report (UCUDNN_REPORT) and not a plan (`ucudnn plan --json`)", file.display()))
+        }
+        _ => Ok(report),
+    }
+}
+
+impl Report {
+    fn take(&mut self, value: &Value) -> Result<(), String> {
+        let fields = Fields::of(value)?;
+        match fields.text("event")? {
+            "asked" | "ran" => {
+                let decision = Decision::from_json(value)?;
+                let limit = fields.optional("limit");
+                match self.reused.iter_mut().find(|(known, _)| known.spec == decision.spec) {
+                    Some(known) => *known = (decision, limit),
+                    None => self.reused.push((decision, limit)),
+                }
+            }
+            "divided" => {
+                let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
+                let rows: Vec<_> = layers.iter().map(Decision::from_json).collect::<Result<_, _>>()?;
+                let policy = Policy::Division {
+                    total: fields.size("total")?,
+                    proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
+                    gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
+                    solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
+                    reuse_ms: fields.0.get("wr_time_ms").and_then(Value::as_f64),
+                };
+                self.divided = Some(Divided { decisions: Decisions { policy, rows }, arena: fields.size("arena")? });
+                self.divisions += 1;
+            }
+            "desirable" => {
+                let set = desirable_set(&fields)?;
+                match self.desirable.iter_mut().find(|known| known.spec == set.spec) {
+                    Some(known) => *known = set,
+                    None => self.desirable.push(set),
+                }
+            }
+            "timed" => self.timed.push(Timed {
+                spec: spec(&fields)?,
+                batch: fields.size("batch")?,
+                algorithm: fields.text("algorithm")?.to_owned(),
+                workspace: fields.size("workspace")?,
+                time: fields.time("time_ms")?,
+            }),
+            "checked" => {
+                let error = fields.0.get("error").and_then(Value::as_f64);
+                let tolerance = fields.0.get("tolerance").and_then(Value::as_f64);
+                if let (Some(error), Some(tolerance)) = (error, tolerance) {
+                    self.checked.0 += 1;
+                    // Written so that an error that is no number counts as off.
+                    self.checked.1 += usize::from(!matches!(
+                        error.partial_cmp(&tolerance),
+                        Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)
+                    ));
+                }
+            }
+            // Of a version to come.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was divided, and what was decided kernel by kernel and is no part of that.
+    pub fn decisions(&self) -> Vec<Decisions> {
+        let mut decisions = Vec::new();
+        let mut met = HashSet::new();
+        if let Some(divided) = &self.divided {
+            let mut divided = divided.decisions.clone();
+            for row in &mut divided.rows {
+                row.undivided = row.undivided.take().or_else(|| self.undivided(row));
+                met.insert(row.spec.clone());
+            }
+            decisions.push(divided);
+        }
+        let others: Vec<_> = self.reused.iter().filter(|(decision, _)| !met.contains(&decision.spec)).collect();
+        if let Some((_, first)) = others.first() {
+            let limit = first.filter(|_| others.iter().all(|(_, limit)| limit == first));
+            let rows = others.iter().map(|(decision, _)| decision.clone()).collect();
+            decisions.push(Decisions { policy: Policy::Reuse { limit }, rows });
+        }
+        decisions
+    }
+
+    /// The fastest measured undivided way to run a division's layer in its segment.
+    fn undivided(&self, row: &Decision) -> Option<Undivided> {
+        let batch = batch_of(&row.spec)?;
+        let fits = |timed: &&Timed| timed.spec == row.spec && timed.batch == batch && timed.workspace <= row.workspace;
+        let fastest = self.timed.iter().filter(fits).min_by(|a, b| a.time.total_cmp(&b.time))?;
+        let Timed { algorithm, workspace, time, .. } = fastest;
+        Some(Undivided { algorithm: algorithm.clone(), workspace: *workspace, time: *time })
+    }
+}
+
+fn spec(fields: &Fields) -> Result<String, String> {
+    fields.text("spec").or_else(|_| fields.text("kernel")).map(str::to_owned)
+}
+
+fn desirable_set(fields: &Fields) -> Result<DesirableSet, String> {
+    let set = fields.0.get("set").and_then(Value::as_array).ok_or("set is missing, or no list")?;
+    let point = |value: &Value| {
+        let fields = Fields::of(value)?;
+        Ok::<_, String>((fields.text("division")?.to_owned(), fields.size("workspace")?, fields.time("time_ms")?))
+    };
+    let mut points: Vec<_> = set.iter().map(point).collect::<Result<_, _>>()?;
+    points.sort_by_key(|(_, workspace, _)| *workspace);
+    Ok(DesirableSet { kernel: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
+}
+
+/// The mini-batch that a kernel's text tells.
+fn batch_of(spec: &str) -> Option<usize> {
+    ucudnn::cudnn::Kernel::from_spec(spec).ok().map(|kernel| kernel.batch())
+}
