@@ -20,7 +20,7 @@ use crate::plan::Configuration;
 use crate::settings::{self, Numerics};
 use crate::tune::candidates;
 use crate::tune::running::{Exploration, Step, Timing, sampling};
-use crate::tune::search::{Next, Search};
+use crate::tune::search::{Goal, Known, Next, Search};
 
 /// Executions of a kernel that run as asked before any is used to explore.
 const UNTOUCHED: usize = 2;
@@ -149,13 +149,12 @@ impl Running<'_> {
         // SAFETY: the program's handle.
         let mut candidates = unsafe { candidates::candidates(handle, kernel, &offered, class, &sizes) };
         let covers = candidates::covers(&candidates, limit);
-        candidates.retain(|candidate| candidate.workspace <= limit);
         candidates.sort_by_key(|candidate| candidate.algorithm != own);
-        let fits = candidates.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
-        let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &candidates) };
-        let mut known = self.page.state.lock().measured.clone();
-        known.retain(|micro| class.admits_algorithm(&micro.algorithm));
-        let search = Search::new(kernel.batch(), limit, candidates, known);
+        let fitting: Vec<_> = candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
+        let fits = fitting.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
+        let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &fitting) };
+        let known = Known { measured: self.page.state.lock().measured.clone(), ..Known::default() };
+        let search = Search::new(kernel.batch(), Goal::Fastest { limit }, candidates, known);
         let meanwhile = search.best().map(|(best, _)| best).or(untimed);
         let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
         let course = match numerics {

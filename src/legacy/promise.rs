@@ -24,7 +24,7 @@ use crate::exec::{self, Constant, Plan};
 use crate::plan::{Configuration, MicroConfiguration};
 use crate::settings;
 use crate::tune::candidates;
-use crate::tune::search::Search;
+use crate::tune::search::{Goal, Known, Search};
 use crate::tune::waiting::{self, Budget, OwnBuffers};
 
 /// Whether a kernel has been tuned while the program waited.
@@ -195,8 +195,8 @@ impl Asking<'_> {
         let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, &sizes) };
         let covers = candidates::covers(&candidates, limit);
         let workspace = candidates.iter().map(|c| c.workspace).filter(|&bytes| bytes <= limit).max()?;
-        let known = known.into_iter().filter(|micro| class.admits_algorithm(&micro.algorithm)).collect();
-        let mut search = Search::new(kernel.batch(), limit, candidates, known);
+        let known = Known { measured: known, ..Known::default() };
+        let mut search = Search::new(kernel.batch(), Goal::Fastest { limit }, candidates, known);
         let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let budget = Budget {
             time: Duration::from_secs_f64(settings.tune_seconds),

@@ -1,20 +1,38 @@
-//! The search for one kernel's fastest configuration under one limit: a list of what may be timed, what
-//! was, and what to do next. It runs nothing itself.
+//! The search for one kernel's configurations: a list of what may be timed, what was, and what to do
+//! next. It runs nothing itself.
+
+mod trials;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 
 use crate::cudnn::algorithm::Algorithm;
 use crate::plan::{self, Configuration, MicroConfiguration};
+use trials::Trial;
 
 /// How far below its rate at larger sizes an algorithm's time may fall, for data that stays in the
 /// cache: [`plan::can_win`]'s slack.
 const SLACK: f64 = 0.7;
-/// How many configurations are run in place once their parts are timed.
-const TRIALS: usize = 4;
-/// How often each of them runs.
-const ROUNDS: usize = 3;
-/// A configuration that is predicted slower than the best by this factor is not tried.
-const HOPELESS: f64 = 1.25;
+
+/// What a search looks for, within `limit` bytes of workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The fastest configuration: Workspace Reuse.
+    Fastest { limit: usize },
+    /// All configurations that no other beats in both time and workspace: Workspace Division.
+    DesirableSet { limit: usize },
+}
+
+impl Goal {
+    /// The most bytes of workspace that a configuration may take.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::Fastest { limit } | Self::DesirableSet { limit } => limit,
+        }
+    }
+}
 
 /// What may be timed: a micro-batch size, an algorithm, and the workspace it takes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +42,19 @@ pub struct Candidate {
     pub workspace: usize,
 }
 
+/// What earlier searches found, in this process or another.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub measured: Vec<MicroConfiguration<Algorithm>>,
+    /// Micro-batch sizes and algorithms that do not run.
+    pub failed: Vec<(usize, Algorithm)>,
+    /// Configurations that ran in place, with their milliseconds.
+    pub trials: Vec<(Configuration<Algorithm>, f64)>,
+    /// A search with the same goal among the same candidates has ended: it left out what it had to, and
+    /// nothing is to be measured again.
+    pub ended: bool,
+}
+
 /// What a search wants next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
@@ -31,71 +62,90 @@ pub enum Next {
     Time(Candidate),
     /// Run a whole configuration in place, the one with this index: then [`Search::tried`].
     Try(usize),
-    /// Nothing: [`Search::best`] is the answer.
+    /// Nothing: [`Search::best`] and [`Search::desirable_set`] are the answers.
     Nothing,
 }
 
 /// The state of a search.
 pub struct Search {
     batch: usize,
-    limit: usize,
+    goal: Goal,
     untimed: Vec<Candidate>,
     timed: Vec<MicroConfiguration<Algorithm>>,
+    known_trials: Vec<(Configuration<Algorithm>, f64)>,
+    ended: bool,
     trials: Option<Vec<Trial>>,
 }
 
-#[derive(Clone)]
-struct Trial {
-    configuration: Configuration<Algorithm>,
-    times: Vec<f64>,
-    failed: bool,
-}
-
-impl Trial {
-    fn median(&self) -> f64 {
-        let mut times = self.times.clone();
-        times.sort_unstable_by(f64::total_cmp);
-        times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-    }
-}
-
 impl Search {
-    /// A search among `candidates` for `batch` images within `limit` bytes: first each algorithm's first
-    /// that fits, then the others, in their order. What `known` tells of any of them is not timed again.
-    pub fn new(
-        batch: usize,
-        limit: usize,
-        candidates: Vec<Candidate>,
-        known: Vec<MicroConfiguration<Algorithm>>,
-    ) -> Self {
-        let is_known = |c: &Candidate| known.iter().any(|k| k.batch == c.batch && k.algorithm == c.algorithm);
-        let fits = |c: &Candidate| c.workspace <= limit && c.batch <= batch && !is_known(c);
+    /// A search among `candidates` for `batch` images: first each algorithm's first that fits, then the
+    /// others, in their order. What `known` tells of any of them is not measured again, and what it tells
+    /// of others is passed over. Candidates beyond the goal's limit are not timed; what is known of them
+    /// bounds what others may take.
+    pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate>, known: Known) -> Self {
+        let mut timed: Vec<MicroConfiguration<Algorithm>> = Vec::new();
+        for candidate in candidates.iter().filter(|candidate| candidate.batch <= batch) {
+            let Candidate { batch, algorithm, workspace } = *candidate;
+            let of_it = |micro: &&MicroConfiguration<Algorithm>| micro.batch == batch && micro.algorithm == algorithm;
+            if let Some(micro) = known.measured.iter().find(of_it) {
+                timed.push(MicroConfiguration { workspace, ..*micro });
+            }
+        }
+        let is_open = |c: &Candidate| {
+            c.workspace <= goal.limit()
+                && c.batch <= batch
+                && !known.failed.contains(&(c.batch, c.algorithm))
+                && !timed.iter().any(|micro| micro.batch == c.batch && micro.algorithm == c.algorithm)
+        };
         // One time of every algorithm is what `plan::can_win` needs to rule out most of the rest: a
         // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
         let mut met = HashSet::new();
-        let (first, rest): (Vec<_>, Vec<_>) =
-            candidates.into_iter().filter(fits).partition(|c| met.insert(c.algorithm));
+        let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
+        let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));
         let untimed = first.into_iter().chain(rest).collect();
-        Self { batch, limit, untimed, timed: known, trials: None }
+        Self { batch, goal, untimed, timed, known_trials: known.trials, ended: known.ended, trials: None }
     }
 
-    /// What to do next. Candidates that cannot win any more are dropped on the way.
+    /// What to do next. Candidates that are of no use any more are dropped on the way.
     pub fn next(&mut self) -> Next {
-        if !self.untimed.is_empty() {
-            let untimed: Vec<_> = self.untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
-            let wins = plan::can_win(self.batch, &self.timed, self.limit, &untimed, SLACK);
-            let mut wins = wins.into_iter();
-            self.untimed.retain(|_| wins.next().unwrap_or(false));
+        self.next_besides(&[]).unwrap_or(Next::Nothing)
+    }
+
+    /// What to do next while others time the candidates in `taken`; `None` if that depends on them.
+    pub fn next_besides(&mut self, taken: &[Candidate]) -> Option<Next> {
+        self.prune();
+        if let Some(candidate) = self.untimed.iter().find(|candidate| !taken.contains(candidate)) {
+            return Some(Next::Time(*candidate));
         }
-        if let Some(first) = self.untimed.first() {
-            return Next::Time(*first);
+        if !taken.is_empty() {
+            return None;
         }
-        let trials = self.trials.get_or_insert_with(|| trials(self.batch, &self.timed, self.limit));
-        let waiting = trials.iter().enumerate().filter(|(_, t)| !t.failed && t.times.len() < ROUNDS);
-        match waiting.min_by_key(|(_, t)| t.times.len()) {
+        let Self { batch, goal, timed, known_trials, ended, trials, .. } = self;
+        let trials = trials.get_or_insert_with(|| trials::choose(*batch, timed, *goal, known_trials, *ended));
+        let waiting = trials.iter().enumerate().filter(|(_, trial)| !*ended && trial.is_waiting());
+        Some(match waiting.min_by_key(|(_, trial)| trial.rounds()) {
             Some((index, _)) => Next::Try(index),
             None => Next::Nothing,
+        })
+    }
+
+    fn prune(&mut self) {
+        if self.untimed.is_empty() {
+            return;
         }
+        let Self { batch, goal, untimed, timed, .. } = &*self;
+        let of_use = match *goal {
+            Goal::Fastest { limit } => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
+                plan::can_win(*batch, timed, limit, &untimed, SLACK)
+            }
+            Goal::DesirableSet { limit } => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm, c.workspace)).collect();
+                plan::can_be_desirable(*batch, timed, limit, &untimed, SLACK)
+            }
+        };
+        let mut of_use = of_use.into_iter();
+        self.untimed.retain(|_| of_use.next().unwrap_or(false));
     }
 
     /// The candidate took this long, in milliseconds.
@@ -118,16 +168,30 @@ impl Search {
     /// A configuration ran, in `time` milliseconds; `None` if it did not.
     pub fn tried(&mut self, index: usize, time: Option<f64>) {
         if let Some(trial) = self.trials.as_mut().and_then(|trials| trials.get_mut(index)) {
-            match time {
-                Some(time) => trial.times.push(time),
-                None => trial.failed = true,
-            }
+            trial.ran(time);
         }
+    }
+
+    /// What it looks for.
+    pub fn goal(&self) -> Goal {
+        self.goal
     }
 
     /// Everything that has been timed.
     pub fn measured(&self) -> &[MicroConfiguration<Algorithm>] {
         &self.timed
+    }
+
+    /// How many candidates are still to be timed, as far as can be told.
+    pub fn remaining(&self) -> usize {
+        self.untimed.len()
+    }
+
+    /// The configurations that this search, and no earlier one, ran in place as often as it wanted to,
+    /// with the median of their milliseconds.
+    pub fn trials(&self) -> impl Iterator<Item = (&Configuration<Algorithm>, f64)> {
+        let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
+        own.map(|trial| (&trial.configuration, trial.median()))
     }
 
     /// The fastest algorithm that runs undivided in `workspace` bytes.
@@ -138,7 +202,8 @@ impl Search {
 
     /// The algorithm that runs undivided in the least workspace, if that is within the limit.
     pub fn smallest_whole(&self) -> Option<&MicroConfiguration<Algorithm>> {
-        let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= self.limit);
+        let limit = self.goal.limit();
+        let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= limit);
         whole.min_by_key(|micro| micro.workspace)
     }
 
@@ -147,7 +212,8 @@ impl Search {
         let timed = self.timed.iter().filter(|micro| admits(&micro.algorithm)).copied().collect();
         let all = |trial: &&Trial| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
         let trials = self.trials.as_ref().map(|trials| trials.iter().filter(all).cloned().collect());
-        Self { batch: self.batch, limit: self.limit, untimed: Vec::new(), timed, trials }
+        let Self { batch, goal, ended, .. } = *self;
+        Self { batch, goal, untimed: Vec::new(), timed, known_trials: Vec::new(), ended, trials }
     }
 
     /// What is known of the whole mini-batch in one piece by `algorithm`.
@@ -159,154 +225,56 @@ impl Search {
     /// tried and predicted otherwise; of those within 2% of the fastest the one with the least
     /// workspace, then the fewest parts. `None` if nothing fits.
     pub fn best(&self) -> Option<(Configuration<Algorithm>, f64)> {
-        let tried: Vec<&Trial> =
-            self.trials.iter().flatten().filter(|trial| !trial.failed && !trial.times.is_empty()).collect();
+        let tried: Vec<&Trial> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
         if !tried.is_empty() {
             let best = plan::prefer_small(&tried, |trial| trial.median(), |trial| cost(&trial.configuration));
             return best.map(|trial| (trial.configuration.clone(), trial.median()));
         }
-        let failed = |configuration: &Configuration<Algorithm>| {
-            self.trials.iter().flatten().any(|t| t.failed && t.configuration == *configuration)
-        };
         let mut fitting = plan::desirable_set(self.batch, &self.timed);
-        fitting.retain(|configuration| configuration.workspace() <= self.limit && !failed(configuration));
+        fitting
+            .retain(|configuration| configuration.workspace() <= self.goal.limit() && !self.has_failed(configuration));
         let best = plan::prefer_small(&fitting, Configuration::time, cost)?;
         Some((best.clone(), best.time()))
     }
 
+    /// The configurations within the limit that no other beats in both time and workspace, with their
+    /// milliseconds as [`Self::best`] gives them: workspace ascending, time descending.
+    pub fn desirable_set(&self) -> Vec<(Configuration<Algorithm>, f64)> {
+        let tried = self.trials.iter().flatten().filter(|trial| !trial.has_failed());
+        let mut found: Vec<_> = tried
+            .map(|trial| {
+                (trial.configuration.clone(), if trial.has_run() { trial.median() } else { trial.predicted() })
+            })
+            .collect();
+        if found.is_empty() {
+            let mut front = trials::front(self.batch, &self.timed, self.goal.limit());
+            front.retain(|configuration| !self.has_failed(configuration));
+            found = front.into_iter().map(|configuration| (configuration.clone(), configuration.time())).collect();
+        }
+        found.sort_by(|(a, a_time), (b, b_time)| cost(a).0.cmp(&cost(b).0).then(a_time.total_cmp(b_time)));
+        let mut fastest = f64::INFINITY;
+        found.retain(|(_, time)| {
+            let is_faster = *time < fastest;
+            fastest = fastest.min(*time);
+            is_faster
+        });
+        found
+    }
+
     /// The fastest undivided algorithm within the limit, with its time as [`Self::best`] gives it.
     pub fn undivided(&self) -> Option<(MicroConfiguration<Algorithm>, f64)> {
-        let fastest = *self.fastest_whole(self.limit)?;
-        let in_place = self
-            .trials
-            .iter()
-            .flatten()
-            .find(|trial| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest);
-        let time = in_place.map(Trial::median).filter(|time| time.is_finite()).unwrap_or(fastest.time);
-        Some((fastest, time))
+        let fastest = *self.fastest_whole(self.goal.limit())?;
+        let is_it = |trial: &&Trial| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest;
+        let in_place = self.trials.iter().flatten().find(is_it).filter(|trial| trial.has_run());
+        Some((fastest, in_place.map_or(fastest.time, Trial::median)))
+    }
+
+    fn has_failed(&self, configuration: &Configuration<Algorithm>) -> bool {
+        self.trials.iter().flatten().any(|trial| trial.has_failed() && trial.configuration == *configuration)
     }
 }
 
 /// What decides between configurations that take the same time: workspace, then how little they divide.
 fn cost(configuration: &Configuration<Algorithm>) -> (usize, usize) {
     (configuration.workspace(), configuration.len())
-}
-
-/// The configurations worth running in place; none where there is no choice.
-fn trials(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) -> Vec<Trial> {
-    let mut best = plan::best_configurations(batch, timed, limit, TRIALS);
-    let Some(fastest) = best.first().map(Configuration::time) else { return Vec::new() };
-    best.retain(|configuration| configuration.is_undivided() || configuration.time() <= fastest * HOPELESS);
-    if best.len() < 2 {
-        return Vec::new();
-    }
-    best.into_iter().map(|configuration| Trial { configuration, times: Vec::new(), failed: false }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cudnn::convolution::Direction;
-
-    fn algorithm(id: i32) -> Algorithm {
-        Algorithm { direction: Direction::Forward, id, math_type: 0, deterministic: true }
-    }
-
-    fn candidates(batch: usize, workspace: impl Fn(usize, i32) -> usize) -> Vec<Candidate> {
-        let sizes = plan::BatchSizePolicy::PowerOfTwo.sizes(batch);
-        let pairs = sizes.into_iter().rev().flat_map(|size| (0..2).map(move |id| (size, id)));
-        pairs
-            .map(|(size, id)| Candidate { batch: size, algorithm: algorithm(id), workspace: workspace(size, id) })
-            .collect()
-    }
-
-    /// Runs a search on a machine whose times are given; returns the answer and how often it was asked.
-    fn drive(search: &mut Search, time: impl Fn(usize, i32) -> f64) -> (Configuration<Algorithm>, usize) {
-        let mut steps = 0;
-        loop {
-            steps += 1;
-            match search.next() {
-                Next::Time(c) => search.timed(c, time(c.batch, c.algorithm.id)),
-                Next::Try(index) => {
-                    let configuration = search.trial(index).unwrap().clone();
-                    let took = configuration.micro_batches().map(|m| time(m.batch, m.algorithm.id)).sum();
-                    search.tried(index, Some(took));
-                }
-                Next::Nothing => return (search.best().unwrap().0, steps),
-            }
-        }
-    }
-
-    #[test]
-    fn a_fast_algorithm_that_fits_only_in_parts_is_divided() {
-        // algorithm 1 is three times as fast and needs 10 bytes an image; a launch costs as much as 2 images
-        let time = |size: usize, id: i32| 2.0 + size as f64 * if id == 1 { 1.0 } else { 3.0 };
-        let mut search = Search::new(64, 170, candidates(64, |size, id| size * id as usize * 10), Vec::new());
-        let (best, _) = drive(&mut search, time);
-        assert_eq!(best.to_string(), "4×16[IMPLICIT_PRECOMP_GEMM]");
-        let (undivided, undivided_time) = search.undivided().unwrap();
-        assert_eq!((undivided.algorithm.id, undivided_time), (0, 194.0));
-    }
-
-    #[test]
-    fn of_equal_times_the_least_workspace_wins() {
-        let mut search = Search::new(64, 1000, candidates(64, |size, id| size * id as usize * 10), Vec::new());
-        let (best, _) = drive(&mut search, |size, _| size as f64);
-        assert_eq!((best.workspace(), best.is_undivided()), (0, true));
-    }
-
-    #[test]
-    fn what_cannot_win_is_not_timed() {
-        let time = |size: usize, id: i32| size as f64 * if id == 1 { 1.0 } else { 9.0 };
-        let mut search = Search::new(64, usize::MAX, candidates(64, |_, _| 0), Vec::new());
-        drive(&mut search, time);
-        let slow: Vec<_> = search.measured().iter().filter(|m| m.algorithm.id == 0).map(|m| m.batch).collect();
-        assert!(slow.iter().all(|&size| size == 64 || size <= 2), "{slow:?}");
-    }
-
-    #[test]
-    fn every_algorithm_is_timed_once_before_any_is_timed_again() {
-        let candidates = candidates(64, |size, id| if id == 1 && size > 4 { 101 } else { 0 });
-        let mut search = Search::new(64, 100, candidates, Vec::new());
-        let mut order = Vec::new();
-        while let Next::Time(c) = search.next() {
-            order.push((c.batch, c.algorithm.id));
-            search.timed(c, if c.algorithm.id == 1 { 1.0 } else { 1000.0 } * c.batch as f64);
-        }
-        assert_eq!(order[..3], [(64, 0), (4, 1), (2, 1)], "the slow one is ruled out at once: {order:?}");
-    }
-
-    #[test]
-    fn what_is_known_is_not_timed_again() {
-        let time = |size: usize, id: i32| size as f64 * f64::from(id + 1);
-        let mut first = Search::new(16, 100, candidates(16, |_, _| 0), Vec::new());
-        let (best, _) = drive(&mut first, time);
-        let mut second = Search::new(16, 100, candidates(16, |_, _| 0), first.measured().to_vec());
-        let before = second.measured().len();
-        let (again, _) = drive(&mut second, time);
-        assert_eq!((second.measured().len(), again), (before, best));
-    }
-
-    #[test]
-    fn what_fails_in_place_is_not_chosen() {
-        let mut search = Search::new(4, 100, candidates(4, |_, _| 0), Vec::new());
-        loop {
-            match search.next() {
-                Next::Time(c) => search.timed(c, c.batch as f64),
-                Next::Try(index) => {
-                    let undivided = search.trial(index).unwrap().is_undivided();
-                    search.tried(index, undivided.then_some(50.0));
-                }
-                Next::Nothing => break,
-            }
-        }
-        assert!(search.best().unwrap().0.is_undivided());
-    }
-
-    #[test]
-    fn nothing_that_fits_is_no_answer() {
-        let mut search = Search::new(4, 5, candidates(4, |_, _| 6), Vec::new());
-        assert_eq!(search.next(), Next::Nothing);
-        assert_eq!(search.best(), None);
-    }
 }

@@ -1,0 +1,143 @@
+//! Which configurations are run in place once their parts are timed: a sum of times is a model, since
+//! splitting costs launches and changes what stays in the cache.
+
+use super::Goal;
+use crate::cudnn::algorithm::Algorithm;
+use crate::plan::{self, Configuration, MicroConfiguration, TIE};
+
+/// How many configurations are run for [`Goal::Fastest`].
+const MOST: usize = 4;
+/// How many configurations are run for [`Goal::DesirableSet`].
+const MOST_DESIRABLE: usize = 12;
+/// How often each of them runs.
+const ROUNDS: usize = 3;
+/// A configuration that is predicted slower than the best by this factor is not tried.
+const HOPELESS: f64 = 1.25;
+
+/// A configuration that is run in place.
+#[derive(Clone)]
+pub struct Trial {
+    pub configuration: Configuration<Algorithm>,
+    /// What an earlier search found.
+    known: Option<f64>,
+    times: Vec<f64>,
+    failed: bool,
+}
+
+impl Trial {
+    /// Milliseconds; not a number if it has not run.
+    pub fn median(&self) -> f64 {
+        let mut times = self.times.clone();
+        times.sort_unstable_by(f64::total_cmp);
+        self.known.or(times.get(times.len() / 2).copied()).unwrap_or(f64::NAN)
+    }
+
+    /// The sum of its parts' milliseconds.
+    pub fn predicted(&self) -> f64 {
+        self.configuration.time()
+    }
+
+    /// It ran, in `time` milliseconds; `None` if it failed.
+    pub fn ran(&mut self, time: Option<f64>) {
+        match time {
+            Some(time) => self.times.push(time),
+            None => self.failed = true,
+        }
+    }
+
+    pub fn has_run(&self) -> bool {
+        !self.failed && !self.median().is_nan()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// How often it has run.
+    pub fn rounds(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether it is to run again.
+    pub fn is_waiting(&self) -> bool {
+        !self.failed && self.known.is_none() && self.times.len() < ROUNDS
+    }
+
+    /// Whether this search has run it, as often as it is to run.
+    pub fn is_own(&self) -> bool {
+        !self.failed && self.times.len() >= ROUNDS
+    }
+}
+
+/// The configurations worth running in place; none where there is no choice. What is known of them is
+/// taken over if it is known of all, or if the search has `ended`: times in place are compared where they
+/// were taken in turns.
+pub fn choose(
+    batch: usize,
+    timed: &[MicroConfiguration<Algorithm>],
+    goal: Goal,
+    known: &[(Configuration<Algorithm>, f64)],
+    ended: bool,
+) -> Vec<Trial> {
+    let chosen = match goal {
+        Goal::Fastest { limit } => fastest(batch, timed, limit),
+        Goal::DesirableSet { limit } => front(batch, timed, limit),
+    };
+    if chosen.len() < 2 {
+        return Vec::new();
+    }
+    let trial = |configuration: Configuration<Algorithm>| {
+        let known = known.iter().find(|(known, _)| is_same(known, &configuration)).map(|(_, time)| *time);
+        Trial { configuration, known, times: Vec::new(), failed: false }
+    };
+    let mut trials: Vec<_> = chosen.into_iter().map(trial).collect();
+    if !ended && trials.iter().any(|trial| trial.known.is_none()) {
+        trials.iter_mut().for_each(|trial| trial.known = None);
+    }
+    trials
+}
+
+fn fastest(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) -> Vec<Configuration<Algorithm>> {
+    let mut best = plan::best_configurations(batch, timed, limit, MOST);
+    if let Some(fastest) = best.first().map(Configuration::time) {
+        best.retain(|configuration| configuration.is_undivided() || configuration.time() <= fastest * HOPELESS);
+    }
+    best
+}
+
+/// The desirable set by the times of its parts, without what is hardly faster than something smaller, at most
+/// [`MOST_DESIRABLE`] of it; with undivided configurations that may turn out better than that.
+pub fn front(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) -> Vec<Configuration<Algorithm>> {
+    let mut front = plan::desirable_set(batch, timed);
+    front.retain(|configuration| configuration.workspace() <= limit);
+    let mut fastest = f64::INFINITY;
+    front.retain(|configuration| {
+        let is_faster = configuration.time() < fastest * (1.0 - TIE);
+        fastest = if is_faster { configuration.time() } else { fastest };
+        is_faster
+    });
+    let whole: Vec<_> = timed.iter().filter(|micro| micro.batch == batch).copied().collect();
+    let mut undivided = plan::desirable_set(batch, &whole);
+    undivided.retain(|configuration| {
+        let best = front.iter().rfind(|other| other.workspace() <= configuration.workspace());
+        configuration.workspace() <= limit
+            && best.is_some_and(|best| configuration.time() <= best.time() * HOPELESS && !is_same(best, configuration))
+    });
+    while front.len() > 2 && front.len() + undivided.len() > MOST_DESIRABLE {
+        // the one whose place its smaller neighbour takes at the least loss
+        let loss = |at: &usize| front[at - 1].time() / front[*at].time();
+        let least = (1..front.len() - 1).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap_or(1);
+        front.remove(least);
+    }
+    front.extend(undivided);
+    front.sort_by_key(Configuration::workspace);
+    front
+}
+
+/// Whether two configurations run the same, whatever times are known of their parts.
+fn is_same(a: &Configuration<Algorithm>, b: &Configuration<Algorithm>) -> bool {
+    let parts = |it: &Configuration<Algorithm>| -> Vec<_> {
+        it.parts().iter().map(|(count, micro)| (*count, micro.batch, micro.algorithm)).collect()
+    };
+    parts(a) == parts(b)
+}
