@@ -1,0 +1,141 @@
+"""Workspace Division against Workspace Reuse at equal peaks, and against no division.
+
+A program that keeps a workspace for each convolution, as Caffe does, trains a network's convolutions:
+under Workspace Division at a total, and under Workspace Reuse at the limits a kernel whose workspaces
+together come nearest to what the division took, from below and from above. All runs find their times in
+one database, which is filled first, and are taken in turns. Prints a table, the division, and writes both.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+import demo
+
+# Reuse's limits are told apart this finely, in bytes.
+RESOLUTION = 1 << 18
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
+    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
+    parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
+    parser.add_argument("--batch", default="128", help="images in a mini-batch")
+    parser.add_argument("--total", default="60MiB", help="Workspace Division's budget")
+    parser.add_argument("--type", default="float", choices=["float", "half", "double"])
+    parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
+    parser.add_argument("--rounds", default=3, type=int, help="runs of each kind, taken in turns")
+    parser.add_argument("--output", type=pathlib.Path, default=demo.ROOT / "build" / "division")
+    options = parser.parse_args()
+    options.query, options.limit = "get", "none"
+    return options
+
+
+def divided(path):
+    """The last division that a report tells of."""
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    return [event for event in events if event["event"] == "divided"][-1]
+
+
+class Runs:
+    """Runs the program under one policy or another."""
+
+    def __init__(self, options):
+        self.options = options
+        self.plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
+        self.plain["LD_LIBRARY_PATH"] = demo.library_path(options.cudnn or demo.find_cudnn())
+        self.preloaded = self.plain | {
+            "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
+            "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
+        }
+        for old in options.output.glob("tuning.sqlite*"):
+            old.unlink()
+
+    def run(self, name, variables, iterations):
+        """The program's report, with the most bytes of workspace that it and we held."""
+        options = argparse.Namespace(**vars(self.options) | {"iterations": iterations})
+        report = self.options.output / f"{name}.jsonl"
+        report.unlink(missing_ok=True)
+        environment = self.plain if variables is None else self.preloaded | variables | {"UCUDNN_REPORT": str(report)}
+        found = demo.run(options, environment, self.options.output / name)
+        found["peak"] = found["workspace_total"]
+        if variables and "UCUDNN_TOTAL_WORKSPACE_SIZE" in variables:
+            found["division"] = divided(report)
+            found["peak"] += found["division"]["arena"]
+        return found
+
+    def reuse_near(self, peak, most):
+        """Reuse's limits whose peaks come nearest to `peak`, from below (or equal) and from above."""
+        low, high = 0, most  # a limit's peak rises with it
+        while high - low > RESOLUTION:
+            middle = (low + high) // 2 // RESOLUTION * RESOLUTION or RESOLUTION
+            found = self.run("reuse", {"UCUDNN_WORKSPACE_LIMIT": str(middle)}, 1)["peak"]
+            demo.say(f"division: Reuse within {middle / demo.MEBI:.2f} MiB a kernel takes {found / demo.MEBI:.2f} MiB")
+            low, high = (middle, high) if found <= peak else (low, middle)
+        return low, high
+
+
+def print_division(division):
+    print(f"\n{division['arena'] / demo.MEBI:.2f} of {division['total'] / demo.MEBI:.2f} MiB, solved in "
+          f"{division['solve_ms']:.1f} ms, {'proven optimal' if division['proven'] else 'not proven optimal'}:")  # fmt: skip
+    print(f"{'MiB':>9}  {'ms':>8}  kernel and division")
+    for layer in sorted(division["layers"], key=lambda layer: -layer["workspace"]):
+        print(f"{layer['workspace'] / demo.MEBI:9.2f}  {layer['time_ms']:8.2f}  {layer['kernel']}: {layer['division']}")
+
+
+def main():
+    options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    runs = Runs(options)
+    title = f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}"
+    division = {"UCUDNN_TOTAL_WORKSPACE_SIZE": options.total}
+    demo.say(f"division: {title}: filling the database")
+    first = runs.run("division", division, 1)
+    below, above = runs.reuse_near(first["peak"], first["division"]["total"])
+    kinds = {
+        "plain, no workspace": None,
+        "Workspace Division": division,
+        "Reuse, not above": {"UCUDNN_WORKSPACE_LIMIT": str(below)},
+        "Reuse, above": {"UCUDNN_WORKSPACE_LIMIT": str(above)},
+    }
+    found = {kind: [] for kind in kinds}
+    for number in range(1, options.rounds + 1):
+        demo.say(f"division: {title}: round {number} of {options.rounds}")
+        for kind, variables in kinds.items():
+            options.limit = "0" if variables is None else "none"
+            found[kind].append(runs.run(kind.split()[0].strip(",").lower(), variables, options.iterations))
+    rows = [
+        {
+            "kind": kind,
+            "limit": "" if not variables else " ".join(variables.values()),
+            "peak": max(run["peak"] for run in reports),
+            "resident_peak": max(run["resident_peak"] for run in reports),
+            "ms": statistics.median(run["total_ms"] for run in reports),
+            "least": min(run["total_ms"] for run in reports),
+            "most": max(run["total_ms"] for run in reports),
+        }
+        for (kind, variables), reports in zip(kinds.items(), found.values(), strict=True)
+    ]
+    ours = next(row for row in rows if row["kind"] == "Workspace Division")
+    print(f"\n{title}: a workspace for each convolution\n")
+    print(f"{'':22} {'limit or total':>14} {'peak MiB':>9} {'ms (least to most)':>28} {'Division':>9}")
+    for row in rows:
+        times = f"{row['ms']:.1f} ({row['least']:.1f} to {row['most']:.1f})"
+        print(f"{row['kind']:22} {row['limit']:>14} {row['peak'] / demo.MEBI:9.2f} {times:>28} "
+              f"{row['ms'] / ours['ms']:8.2f}×")  # fmt: skip
+    last = found["Workspace Division"][-1]["division"]
+    print_division(last)
+    (options.output / f"{options.network}.json").write_text(
+        json.dumps({"title": title, "rows": rows, "division": last}, indent=1))  # fmt: skip
+    for dumped in options.output.glob("*/*.raw"):
+        dumped.unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
