@@ -3,13 +3,14 @@
 //!
 //! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
 //! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution` and
-//! `elementwise` do the arithmetic; `fault` makes calls fail on demand.
+//! `elementwise` do the arithmetic; `device` offers the CPU as several devices; `fault` makes calls fail on demand.
 
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
 pub mod abi;
 pub mod convolution;
 pub mod descriptor;
+mod device;
 mod elementwise;
 mod error;
 mod fault;

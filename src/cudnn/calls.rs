@@ -34,6 +34,8 @@ macro_rules! calls {
 
 calls! {
     fn cudnnGetStream(handle: cudnnHandle_t, stream: *mut Stream);
+    fn cudnnSetStream(handle: cudnnHandle_t, stream: Stream);
+    fn cudnnCreate(handle: *mut cudnnHandle_t);
     fn cudnnDestroy(handle: cudnnHandle_t);
 
     fn cudnnCreateTensorDescriptor(descriptor: *mut cudnnTensorDescriptor_t);

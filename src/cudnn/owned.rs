@@ -1,4 +1,4 @@
-//! Descriptors of our own, destroyed with their owner.
+//! Handles and descriptors of our own, destroyed with their owner.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -71,6 +71,34 @@ owned!(
     cudnnCreateOpTensorDescriptor,
     cudnnDestroyOpTensorDescriptor
 );
+
+/// A handle, for the calling thread's device and for one thread at a time.
+pub struct OwnedHandle(cudnnHandle_t);
+
+impl OwnedHandle {
+    /// A handle whose work goes to `stream`, which must outlive it.
+    pub fn new(stream: calls::Stream) -> Result<Self, cudnnStatus_t> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle.
+        checked(unsafe { calls::cudnnCreate(&mut raw) })?;
+        let handle = Self(raw);
+        // SAFETY: the handle from above, and a stream of its device.
+        checked(unsafe { calls::cudnnSetStream(handle.0, stream) })?;
+        Ok(handle)
+    }
+
+    /// The handle, valid as long as `self`.
+    pub fn raw(&self) -> cudnnHandle_t {
+        self.0
+    }
+}
+
+impl Drop for OwnedHandle {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` and destroyed once.
+        unsafe { calls::cudnnDestroy(self.0) };
+    }
+}
 
 fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }

@@ -1,7 +1,7 @@
 //! CUDA's driver, loaded at run time: every function answers a failure as none, and nothing panics
 //! where there is no driver.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use cudarc::driver::sys;
@@ -41,6 +41,106 @@ pub fn ordinal() -> i32 {
     let mut device = 0;
     // SAFETY: writes one number.
     if ok(|| unsafe { sys::cuCtxGetDevice(&mut device) }) { device } else { 0 }
+}
+
+/// How many devices there are; none where there is no driver.
+pub fn count() -> i32 {
+    let mut count = 0;
+    // SAFETY: a program that has not used CUDA yet would begin so too; writes one number.
+    let known = ok(|| unsafe { sys::cuInit(0) }) && ok(|| unsafe { sys::cuDeviceGetCount(&mut count) });
+    if known { count } else { 0 }
+}
+
+fn device(ordinal: i32) -> Option<sys::CUdevice> {
+    let mut device = 0;
+    // SAFETY: writes one number; refuses those of no device.
+    (ok(|| unsafe { sys::cuInit(0) }) && ok(|| unsafe { sys::cuDeviceGet(&mut device, ordinal) })).then_some(device)
+}
+
+/// A device's name and how many multiprocessors it has.
+pub fn properties(ordinal: i32) -> Option<(String, i32)> {
+    use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as COUNT;
+    let device = device(ordinal)?;
+    let (mut name, mut multiprocessors) = ([0; 256], 0);
+    // SAFETY: writes a C string of at most that length.
+    let named = ok(|| unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device) });
+    // SAFETY: writes one number.
+    let known = named && ok(|| unsafe { sys::cuDeviceGetAttribute(&mut multiprocessors, COUNT, device) });
+    // SAFETY: written above.
+    known.then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(), multiprocessors))
+}
+
+/// The driver's version: 1000 · major + 10 · minor; 0 where there is none.
+pub fn driver_version() -> i32 {
+    let mut version = 0;
+    // SAFETY: writes one number.
+    if ok(|| unsafe { sys::cuDriverGetVersion(&mut version) }) { version } else { 0 }
+}
+
+/// The calling thread's work goes to a device, in the context that CUDA's runtime uses, and does not
+/// disturb what other threads capture into CUDA graphs, until this is dropped.
+pub struct Entered {
+    /// `None` if the thread's context was the device's already.
+    pushed: Option<sys::CUdevice>,
+    mode: sys::CUstreamCaptureMode,
+}
+
+impl Entered {
+    pub fn new(ordinal: i32) -> Option<Self> {
+        let mut current = 0;
+        // SAFETY: writes one number; fails in a thread without a context.
+        let has_context = ok(|| unsafe { sys::cuCtxGetDevice(&mut current) });
+        let mut entered = Self { pushed: None, mode: sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED };
+        let device = device(ordinal)?;
+        if !has_context || current != device {
+            let mut context = std::ptr::null_mut();
+            // SAFETY: writes one context, which is released when this is dropped.
+            if !relaxed(|| unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }) {
+                return None;
+            }
+            // SAFETY: a live context.
+            if !ok(|| unsafe { sys::cuCtxPushCurrent_v2(context) }) {
+                // SAFETY: retained above.
+                ok(|| unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) });
+                return None;
+            }
+            entered.pushed = Some(device);
+        }
+        entered.exchange_mode();
+        Some(entered)
+    }
+
+    fn exchange_mode(&mut self) {
+        // SAFETY: swaps the calling thread's mode with the one in the place.
+        ok(|| unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.mode) });
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.exchange_mode();
+        if let Some(device) = self.pushed {
+            let mut context = std::ptr::null_mut();
+            // SAFETY: the context that was pushed is the current one again: whoever pushed others has popped
+            // them.
+            ok(|| unsafe { sys::cuCtxPopCurrent_v2(&mut context) });
+            // SAFETY: retained once, released once.
+            ok(|| unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) });
+        }
+    }
+}
+
+/// A stream that waits for no other.
+pub fn create_stream() -> Option<Stream> {
+    let mut stream = std::ptr::null_mut();
+    let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    // SAFETY: writes one stream.
+    relaxed(|| unsafe { sys::cuStreamCreate(&mut stream, flags) }).then_some(stream.cast())
+}
+
+pub fn destroy_stream(stream: Stream) {
+    // SAFETY: made by `create_stream`, destroyed once.
+    relaxed(|| unsafe { sys::cuStreamDestroy_v2(stream.cast()) });
 }
 
 pub fn allocate(bytes: usize) -> Option<NonNull<c_void>> {

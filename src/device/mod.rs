@@ -2,8 +2,10 @@
 //! Asks `cudnn` which of the two its library computes on, and nothing else.
 
 mod cuda;
+mod host;
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -20,6 +22,58 @@ pub enum Device {
     Host,
     /// Pointers of the calling thread's current CUDA device.
     Cuda,
+}
+
+/// Devices of equal identity take equal times.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The GPU's, or the processor's.
+    pub name: String,
+    /// Of the GPU; on the host the threads that compute.
+    pub multiprocessors: i32,
+    /// Version of CUDA's driver: 1000 · major + 10 · minor; 0 on the host.
+    pub driver: i32,
+}
+
+/// The calling thread's device is another until this is dropped.
+pub struct Entered {
+    _before: Before,
+    _here: PhantomData<*const ()>,
+}
+
+/// What the thread goes back to.
+enum Before {
+    Host(i32),
+    Cuda { _guard: cuda::Entered },
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        if let Self::Host(ordinal) = self {
+            host::set(*ordinal);
+        }
+    }
+}
+
+/// A stream, destroyed with its owner, on whose thread and device.
+pub struct OwnStream {
+    device: Device,
+    stream: Stream,
+}
+
+impl OwnStream {
+    /// The stream, valid as long as `self`.
+    pub fn raw(&self) -> Stream {
+        self.stream
+    }
+}
+
+impl Drop for OwnStream {
+    fn drop(&mut self) {
+        if self.device == Device::Cuda {
+            cuda::destroy_stream(self.stream);
+        }
+    }
 }
 
 /// How far apart two marks are.
@@ -39,12 +93,52 @@ impl Device {
         if crate::cudnn::library::is_host() { Self::Host } else { Self::Cuda }
     }
 
-    /// The device's number, for keys: equal kernels on two devices are planned apart.
+    /// The number of the calling thread's device, for keys: equal kernels on two devices are planned apart.
     pub fn ordinal(self) -> i32 {
         match self {
-            Self::Host => 0,
+            Self::Host => host::ordinal(),
             Self::Cuda => cuda::ordinal(),
         }
+    }
+
+    /// How many devices there are; their numbers are those below.
+    pub fn count(self) -> i32 {
+        match self {
+            Self::Host => host::count(),
+            Self::Cuda => cuda::count(),
+        }
+    }
+
+    /// What tells whether the device of this number takes the times of another. `None` if there is none
+    /// of this number.
+    pub fn identity(self, ordinal: i32) -> Option<Identity> {
+        let ((name, multiprocessors), driver) = match self {
+            Self::Host => (host::properties(ordinal)?, 0),
+            Self::Cuda => (cuda::properties(ordinal)?, cuda::driver_version()),
+        };
+        Some(Identity { name, multiprocessors, driver })
+    }
+
+    /// Makes a device the calling thread's until the guard is dropped. `None` if there is none of this
+    /// number.
+    pub fn enter(self, ordinal: i32) -> Option<Entered> {
+        let before = match self {
+            Self::Host => {
+                let before = host::ordinal();
+                host::set(ordinal).then(|| Before::Host(before))?
+            }
+            Self::Cuda => Before::Cuda { _guard: cuda::Entered::new(ordinal)? },
+        };
+        Some(Entered { _before: before, _here: PhantomData })
+    }
+
+    /// A stream of our own on the calling thread's device, which waits for no other.
+    pub fn stream(self) -> Option<OwnStream> {
+        let stream = match self {
+            Self::Host => std::ptr::null_mut(),
+            Self::Cuda => cuda::create_stream()?,
+        };
+        Some(OwnStream { device: self, stream })
     }
 
     /// The alignment, in bytes, that every micro-batch's data must keep: cuDNN's GPU kernels load up

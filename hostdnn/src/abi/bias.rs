@@ -1,6 +1,6 @@
 //! The bias: its gradient, and what `cudnnConvolutionBiasActivationForward` does after the convolution.
 
-use super::boundary::{Context, refer, scale};
+use super::boundary::{context, refer, scale};
 use super::pointwise::{Fit, data, same_type, walk, with_type};
 use crate::descriptor::{ActivationDescriptor, TensorDescriptor};
 use crate::elementwise::{Data, Walk, activate, combine, sum};
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
     export!(cudnnConvolutionBackwardBias, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let (from, to) = (refer::<TensorDescriptor>(dyDesc)?, refer::<TensorDescriptor>(dbDesc)?);
             same_type(&[from, to])?;
             check_bias(to, from)?;

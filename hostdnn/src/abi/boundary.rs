@@ -1,11 +1,13 @@
 //! What stands between C and Rust: panics and errors become statuses, pointers become references or statuses.
 
 use crate::descriptor::*;
+use crate::device;
 use crate::error::{Error, Result, require};
 use crate::fault;
 use cudnn_abi::*;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The body of every exported function that returns a status: `export!(name, { … })`, where the block gives a [`Result`].
@@ -55,12 +57,25 @@ pub fn take_last_error() -> Option<String> {
 pub struct Context {
     /// The program's stream: kept and given back, never used.
     pub stream: cudaStream_t,
+    /// The device that was the thread's when the handle was made.
+    device: c_int,
 }
 
 impl Default for Context {
     fn default() -> Self {
-        Self { stream: std::ptr::null_mut() }
+        Self { stream: std::ptr::null_mut(), device: device::current() }
     }
+}
+
+/// A handle that something is to be computed by: one of the calling thread's device.
+///
+/// # Safety
+/// As for [`refer`].
+pub unsafe fn context<'a>(handle: cudnnHandle_t) -> Result<&'a Context> {
+    // SAFETY: the caller's promise.
+    let context = unsafe { refer::<Context>(handle) }?;
+    require(context.device == device::current(), "a handle is used on the device that it was made on")?;
+    Ok(context)
 }
 
 /// A type that lives behind one of cuDNN's opaque pointers.

@@ -1,6 +1,6 @@
 //! What the convolution functions of all three directions share. Nothing here is exported.
 
-use super::boundary::{Context, refer, scale, write, write_array};
+use super::boundary::{context, refer, scale, write, write_array};
 use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem};
 use crate::descriptor::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
@@ -37,7 +37,7 @@ impl Call {
     unsafe fn problem(&self) -> Result<(Problem, cudnnMathType_t)> {
         // SAFETY: the caller's promise.
         unsafe {
-            refer::<Context>(self.handle)?;
+            context(self.handle)?;
             let x = refer::<TensorDescriptor>(self.x)?;
             let w = refer::<FilterDescriptor>(self.w)?;
             let y = refer::<TensorDescriptor>(self.y)?;
@@ -61,7 +61,7 @@ impl Call {
     pub unsafe fn max_count(handle: cudnnHandle_t, direction: Direction, count: *mut c_int) -> Result {
         // SAFETY: the caller's promise.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             write(count, select::count(direction))
         }
     }

@@ -1,6 +1,6 @@
 //! Element-wise functions on tensors, and the bias gradient.
 
-use super::boundary::{Context, refer, scale};
+use super::boundary::{context, refer, scale};
 use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor, TensorDescriptor};
 use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine};
 use crate::error::{Error, Result, require, support};
@@ -119,7 +119,7 @@ unsafe fn add(
 ) -> Result {
     // SAFETY: the caller's promise.
     unsafe {
-        refer::<Context>(handle)?;
+        context(handle)?;
         let (a, c) = (refer::<TensorDescriptor>(in_desc)?, refer::<TensorDescriptor>(out_desc)?);
         same_type(&[a, c])?;
         let (alpha, beta) = (scale(alpha, c.data_type())?, scale(beta, c.data_type())?);
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
     export!(cudnnSetTensor, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let tensor = refer::<TensorDescriptor>(yDesc)?;
             require(!valuePtr.is_null(), "valuePtr is not null")?;
             let walk = walk::<1>(&[], tensor)?;
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     export!(cudnnScaleTensor, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let tensor = refer::<TensorDescriptor>(yDesc)?;
             let alpha = scale(alpha, tensor.data_type())?;
             let walk = walk::<2>(&[(tensor, Fit::Equal)], tensor)?;
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
     export!(cudnnOpTensor, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let operation = refer::<OpTensorDescriptor>(opTensorDesc)?;
             let a = refer::<TensorDescriptor>(aDesc)?;
             let c = refer::<TensorDescriptor>(cDesc)?;
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
     export!(cudnnActivationForward, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let activation = *refer::<ActivationDescriptor>(activationDesc)?;
             let (from, to) = (refer::<TensorDescriptor>(xDesc)?, refer::<TensorDescriptor>(yDesc)?);
             same_type(&[from, to])?;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     export!(cudnnActivationBackward, {
         // SAFETY: null or valid by cuDNN's contract.
         unsafe {
-            refer::<Context>(handle)?;
+            context(handle)?;
             let mut activation = *refer::<ActivationDescriptor>(activationDesc)?;
             let output = refer::<TensorDescriptor>(yDesc)?;
             let slope = refer::<TensorDescriptor>(dyDesc)?;

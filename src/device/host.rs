@@ -1,0 +1,67 @@
+//! hostdnn's devices: the CPU, under as many numbers as hostdnn offers. One that offers none is one
+//! device.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use cudnn_abi::{CUDNN_STATUS_SUCCESS, cudnnStatus_t};
+use once_cell::sync::Lazy;
+
+use crate::cudnn::library;
+
+struct Functions {
+    count: unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t,
+    get: unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t,
+    set: unsafe extern "C" fn(c_int) -> cudnnStatus_t,
+    properties: unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t,
+}
+
+static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
+    macro_rules! function {
+        ($name:literal) => {
+            // SAFETY: hostdnn's header declares the function of this name as the field is typed.
+            unsafe { std::mem::transmute(library::address_of($name)?) }
+        };
+    }
+    Some(Functions {
+        count: function!(c"hostdnnGetDeviceCount"),
+        get: function!(c"hostdnnGetDevice"),
+        set: function!(c"hostdnnSetDevice"),
+        properties: function!(c"hostdnnGetDeviceProperties"),
+    })
+});
+
+fn number(read: impl FnOnce(&Functions, &mut c_int) -> cudnnStatus_t) -> Option<i32> {
+    let mut number = 0;
+    (read(FUNCTIONS.as_ref()?, &mut number) == CUDNN_STATUS_SUCCESS).then_some(number)
+}
+
+pub fn count() -> i32 {
+    // SAFETY: writes one number.
+    number(|functions, count| unsafe { (functions.count)(count) }).unwrap_or(1)
+}
+
+pub fn ordinal() -> i32 {
+    // SAFETY: writes one number.
+    number(|functions, device| unsafe { (functions.get)(device) }).unwrap_or(0)
+}
+
+/// Makes a device the calling thread's.
+pub fn set(ordinal: i32) -> bool {
+    match &*FUNCTIONS {
+        // SAFETY: takes any number.
+        Some(functions) => unsafe { (functions.set)(ordinal) == CUDNN_STATUS_SUCCESS },
+        None => ordinal == 0,
+    }
+}
+
+/// A device's name and how many threads compute on it.
+pub fn properties(ordinal: i32) -> Option<(String, i32)> {
+    let mut name = [0; 256];
+    // SAFETY: writes a C string of at most as many bytes, and one number.
+    let threads = number(|functions, threads| unsafe {
+        (functions.properties)(ordinal, name.as_mut_ptr(), name.len(), threads)
+    })?;
+    // SAFETY: written by the call above.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    Some((name.to_string_lossy().into_owned(), threads))
+}
