@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`abi`] | what the dynamic linker sees: exported functions only |
 //! | `legacy` | what the legacy convolution API is answered, and what its calls run |
-//! | `tune` | measuring micro-configurations, while the program waits and while it runs |
+//! | [`tune`] | measuring micro-configurations, while the program waits and while it runs; the database of results |
 //! | `exec` | running a plan |
 //! | [`plan`] | planning, by arithmetic alone |
 //! | [`cudnn`] | the real cuDNN: loading it, typed calls, descriptors as plain values |
@@ -26,4 +26,4 @@ mod exec;
 mod legacy;
 pub mod plan;
 pub mod settings;
-mod tune;
+pub mod tune;

@@ -65,6 +65,11 @@ pub fn is_host() -> bool {
     get().real.as_ref().is_some_and(|real| real.host)
 }
 
+/// The library's version, as `cudnnGetVersion` tells it; none if there is no library.
+pub fn version() -> Option<usize> {
+    get().real.as_ref().map(|real| real.version)
+}
+
 /// The library's major version if it is below 9: then nothing but forwarding is sound.
 pub fn older_major() -> Option<usize> {
     get().real.as_ref().map(|real| major(real.version)).filter(|&major| major < 9)

@@ -1,7 +1,8 @@
 //! Measuring micro-configurations: which to time next ([`search`]), while the program waits
-//! ([`waiting`]) and while it runs ([`running`]). Uses `plan` to decide and `exec` to run.
+//! ([`waiting`]) and while it runs ([`running`]); what is known from before ([`database`]). Uses `plan` to decide and `exec` to run.
 
-pub mod candidates;
-pub mod running;
-pub mod search;
-pub mod waiting;
+pub(crate) mod candidates;
+pub mod database;
+pub(crate) mod running;
+pub(crate) mod search;
+pub(crate) mod waiting;
