@@ -1,4 +1,4 @@
-/* ucudnn: cuDNN's convolutions in micro-batches. Made by cbindgen from src/abi/ucudnn.rs: do not edit.
+/* ucudnn: cuDNN's convolutions in micro-batches. Made by cbindgen from src/abi/ucudnn: do not edit.
  *
  * A program needs none of this: it links with -lucudnn instead of -lcudnn, or runs with
  * LD_PRELOAD=libucudnn.so, and UCUDNN_... variables say what they may. These functions steer single
@@ -14,8 +14,11 @@
 
 #include <cudnn.h>
 #include <stddef.h>
+#include <stdint.h>
 /* No limit was set. */
 #define UCUDNN_NO_LIMIT ((size_t)-1)
+/* No layer is named. */
+#define UCUDNN_NO_LAYER_ID UINT64_MAX
 
 
 /*
@@ -123,16 +126,12 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The version of this library: major * 10000 + minor * 100 + patch.
- */
-size_t ucudnnGetVersion(void);
-
-/*
  Sets how workspace limits apply to a handle's convolutions. What was reported to the program
  before stays true.
 
- CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or the handle is null; nothing is
- changed.
+ CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total
+ is set, or the handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be
+ loaded; the log says why. Nothing is changed then.
  */
 cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle, ucudnnPolicy_t policy);
 
@@ -179,6 +178,62 @@ cudnnStatus_t ucudnnSetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t bytes)
 cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
 
 /*
+ Sets the most workspace, in bytes, of all convolutions on the calling thread's device together, and
+ gives the handle the policy UCUDNN_POLICY_WD. Where a total is in force already it is divided anew
+ when the next iteration has begun.
+
+ CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is no total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's
+ solver cannot be loaded; the log says why. Nothing is changed then.
+ */
+cudnnStatus_t ucudnnSetTotalWorkspace(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The total in force on the calling thread's device, in bytes: what was set, or
+ UCUDNN_TOTAL_WORKSPACE_SIZE; UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetTotalWorkspace(cudnnHandle_t handle, size_t *bytes);
+
+/*
+ Ends collecting: the program has asked for the algorithms of all its layers. What they may take is
+ measured, where it is not known yet, and the total is divided now, and not while the first
+ convolution waits.
+
+ CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. Where nothing was collected,
+ or convolutions have run already, nothing happens.
+ */
+cudnnStatus_t ucudnnFinishCollection(cudnnHandle_t handle);
+
+/*
+ Names the layer that the handle's next queries and convolutions belong to, until another is named;
+ UCUDNN_NO_LAYER_ID names none. Layers that are not named are told apart by their filters' and
+ descriptors' addresses: a program that moves filters, or has several layers use one filter at once,
+ names them. A layer's forward and backward convolutions may share a name.
+ */
+cudnnStatus_t ucudnnSetLayerId(cudnnHandle_t handle, uint64_t layerId);
+
+/*
+ Declares whether one stream runs all convolutions of the calling thread's device, one after another
+ (not 0), or several may (0, the default). On one stream all layers share one segment, and the total
+ is the most that any of them takes, not the sum of all. Convolutions that run on another stream
+ nevertheless get no workspace.
+ */
+cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle, int oneStream);
+
+/*
+ Describes, as lines of text, how Workspace Division has divided the total of the calling thread's
+ device: a summary, then for each layer its kernel, its division, its bytes of the arena and its
+ predicted time in milliseconds.
+
+ Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+ if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+ CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided yet.
+ */
+cudnnStatus_t ucudnnGetDivisionDescription(cudnnHandle_t handle,
+                                           char *text,
+                                           size_t textSizeInBytes,
+                                           size_t *neededSizeInBytes);
+
+/*
  Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
  the division, its workspace in bytes and its predicted time in milliseconds.
 
@@ -221,6 +276,204 @@ cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t ha
                                                                 char *text,
                                                                 size_t textSizeInBytes,
                                                                 size_t *neededSizeInBytes);
+
+/*
+ As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
+ memoryLimitInBytes if the preference says so. Then cudnnGetConvolutionForwardWorkspaceSize gives
+ the workspace.
+
+ CUDNN_STATUS_BAD_PARAM: an unknown preference, or null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+ runs within the limit.
+ */
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                  cudnnTensorDescriptor_t xDesc,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  cudnnConvolutionDescriptor_t convDesc,
+                                                  cudnnTensorDescriptor_t yDesc,
+                                                  cudnnConvolutionFwdPreference_t preference,
+                                                  size_t memoryLimitInBytes,
+                                                  cudnnConvolutionFwdAlgo_t *algo);
+
+/*
+ As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
+ */
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                       cudnnFilterDescriptor_t wDesc,
+                                                       cudnnTensorDescriptor_t dyDesc,
+                                                       cudnnConvolutionDescriptor_t convDesc,
+                                                       cudnnTensorDescriptor_t dxDesc,
+                                                       cudnnConvolutionBwdDataPreference_t preference,
+                                                       size_t memoryLimitInBytes,
+                                                       cudnnConvolutionBwdDataAlgo_t *algo);
+
+/*
+ As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
+ */
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnFilterDescriptor_t dwDesc,
+                                                         cudnnConvolutionBwdFilterPreference_t preference,
+                                                         size_t memoryLimitInBytes,
+                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
+
+/*
+ The version of this library: major * 10000 + minor * 100 + patch.
+ */
+size_t ucudnnGetVersion(void);
+
+/*
+ Describes, as lines of text, how Workspace Division has divided the total of the calling thread's
+ device: a summary, then for each layer its kernel, its division, its bytes of the arena and its
+ predicted time in milliseconds.
+
+ Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+ if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+ CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided yet.
+ */
+cudnnStatus_t ucudnnGetDivisionDescription(cudnnHandle_t handle,
+                                           char *text,
+                                           size_t textSizeInBytes,
+                                           size_t *neededSizeInBytes);
+
+/*
+ Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
+ the division, its workspace in bytes and its predicted time in milliseconds.
+
+ Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+ if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+ CUDNN_STATUS_NOT_SUPPORTED: no plan stands behind the algorithm; cuDNN runs it as asked.
+ */
+cudnnStatus_t ucudnnGetConvolutionForwardPlanDescription(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnFilterDescriptor_t wDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnTensorDescriptor_t yDesc,
+                                                         cudnnConvolutionFwdAlgo_t algo,
+                                                         char *text,
+                                                         size_t textSizeInBytes,
+                                                         size_t *neededSizeInBytes);
+
+/*
+ As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
+ */
+cudnnStatus_t ucudnnGetConvolutionBackwardDataPlanDescription(cudnnHandle_t handle,
+                                                              cudnnFilterDescriptor_t wDesc,
+                                                              cudnnTensorDescriptor_t dyDesc,
+                                                              cudnnConvolutionDescriptor_t convDesc,
+                                                              cudnnTensorDescriptor_t dxDesc,
+                                                              cudnnConvolutionBwdDataAlgo_t algo,
+                                                              char *text,
+                                                              size_t textSizeInBytes,
+                                                              size_t *neededSizeInBytes);
+
+/*
+ As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
+ */
+cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t handle,
+                                                                cudnnTensorDescriptor_t xDesc,
+                                                                cudnnTensorDescriptor_t dyDesc,
+                                                                cudnnConvolutionDescriptor_t convDesc,
+                                                                cudnnFilterDescriptor_t dwDesc,
+                                                                cudnnConvolutionBwdFilterAlgo_t algo,
+                                                                char *text,
+                                                                size_t textSizeInBytes,
+                                                                size_t *neededSizeInBytes);
+
+/*
+ Sets the most workspace, in bytes, of all convolutions on the calling thread's device together, and
+ gives the handle the policy UCUDNN_POLICY_WD. Where a total is in force already it is divided anew
+ when the next iteration has begun.
+
+ CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is no total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's
+ solver cannot be loaded; the log says why. Nothing is changed then.
+ */
+cudnnStatus_t ucudnnSetTotalWorkspace(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The total in force on the calling thread's device, in bytes: what was set, or
+ UCUDNN_TOTAL_WORKSPACE_SIZE; UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetTotalWorkspace(cudnnHandle_t handle, size_t *bytes);
+
+/*
+ Ends collecting: the program has asked for the algorithms of all its layers. What they may take is
+ measured, where it is not known yet, and the total is divided now, and not while the first
+ convolution waits.
+
+ CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. Where nothing was collected,
+ or convolutions have run already, nothing happens.
+ */
+cudnnStatus_t ucudnnFinishCollection(cudnnHandle_t handle);
+
+/*
+ Names the layer that the handle's next queries and convolutions belong to, until another is named;
+ UCUDNN_NO_LAYER_ID names none. Layers that are not named are told apart by their filters' and
+ descriptors' addresses: a program that moves filters, or has several layers use one filter at once,
+ names them. A layer's forward and backward convolutions may share a name.
+ */
+cudnnStatus_t ucudnnSetLayerId(cudnnHandle_t handle, uint64_t layerId);
+
+/*
+ Declares whether one stream runs all convolutions of the calling thread's device, one after another
+ (not 0), or several may (0, the default). On one stream all layers share one segment, and the total
+ is the most that any of them takes, not the sum of all. Convolutions that run on another stream
+ nevertheless get no workspace.
+ */
+cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle, int oneStream);
+
+/*
+ Sets how workspace limits apply to a handle's convolutions. What was reported to the program
+ before stays true.
+
+ CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total
+ is set, or the handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be
+ loaded; the log says why. Nothing is changed then.
+ */
+cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle, ucudnnPolicy_t policy);
+
+/*
+ The policy in force for a handle: its own, or that of UCUDNN_POLICY.
+ */
+cudnnStatus_t ucudnnGetPolicy(cudnnHandle_t handle, ucudnnPolicy_t *policy);
+
+/*
+ Sets which micro-batch sizes are tried for a handle's convolutions.
+
+ CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnBatchSizePolicy_t, or the handle is null;
+ nothing is changed.
+ */
+cudnnStatus_t ucudnnSetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t policy);
+
+/*
+ The batch-size policy in force for a handle: its own, or that of UCUDNN_BATCH_SIZE_POLICY.
+ */
+cudnnStatus_t ucudnnGetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t *policy);
+
+/*
+ Sets the most workspace, in bytes, that any convolution of the handle may use: the least of this
+ and the program's own limit holds. UCUDNN_NO_LIMIT takes it away.
+ */
+cudnnStatus_t ucudnnSetWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The limit in force for a handle, in bytes: its own, or that of UCUDNN_WORKSPACE_LIMIT;
+ UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
+
+/*
+ Sets the most workspace, in bytes, of a convolution for which the program gives no limit.
+ UCUDNN_NO_LIMIT takes it away: then it is what cuDNN's own choice would take.
+ */
+cudnnStatus_t ucudnnSetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+
+/*
+ The default limit in force for a handle, in bytes: its own, or that of
+ UCUDNN_DEFAULT_WORKSPACE_LIMIT; UCUDNN_NO_LIMIT if there is none.
+ */
+cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
 
 /*
  As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
