@@ -69,7 +69,8 @@ pub unsafe fn algorithms(
     // SAFETY: as ours.
     let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
     if policies.policy == Policy::Division {
-        return Ok(division::answer::algorithms(descriptors, &kernel, &policies, results));
+        // SAFETY: as ours.
+        return Ok(unsafe { division::answer::algorithms(handle, descriptors, &kernel, &policies, results) });
     }
     let asked = policies.query_limit(said);
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;

@@ -10,12 +10,17 @@ use super::network::Network;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::Descriptors;
 use crate::cudnn::kernel::Kernel;
+use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::Device;
 use crate::legacy::book::{self, Promise, Question};
 use crate::legacy::policies::Policies;
 
 /// The results of a query with our promise in place of cuDNN's first; the layer is collected.
-pub fn algorithms(
+///
+/// # Safety
+/// The handle and the descriptors are the program's.
+pub unsafe fn algorithms(
+    handle: cudnnHandle_t,
     descriptors: &Descriptors,
     kernel: &Kernel,
     policies: &Policies,
@@ -23,7 +28,8 @@ pub fn algorithms(
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
-    let Some(promise) = promise(&own, &results, policies) else { return results };
+    // SAFETY: as ours.
+    let Some(promise) = (unsafe { promise(handle, kernel, &own, &results, policies) }) else { return results };
     tell(kernel, &promise);
     Network::of(Device::current()).collect(kernel, own, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
@@ -54,7 +60,8 @@ pub unsafe fn workspace_size(
     let needs = unsafe { descriptors.workspace_size(handle, id) }.ok()?;
     let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
     let named = AlgoPerf { memory: needs, ..*named };
-    let promise = promise(&named, &results, policies)?;
+    // SAFETY: as ours.
+    let promise = unsafe { promise(handle, &kernel, &named, &results, policies) }?;
     {
         let mut state = page.state.lock();
         state.promises.push(promise.clone());
@@ -65,15 +72,38 @@ pub unsafe fn workspace_size(
 }
 
 /// What is promised of `own`: it runs in the least workspace that any algorithm needs. `None` if that
-/// is its own need.
-fn promise(own: &AlgoPerf, results: &[AlgoPerf], policies: &Policies) -> Option<Promise> {
+/// is more than its own need.
+///
+/// # Safety
+/// The handle is the program's.
+unsafe fn promise(
+    handle: cudnnHandle_t,
+    kernel: &Kernel,
+    own: &AlgoPerf,
+    results: &[AlgoPerf],
+    policies: &Policies,
+) -> Option<Promise> {
+    // The program may set the math type that it is told, or not: what an algorithm needs may differ.
+    let mut math_types = vec![kernel.math_type, own.mathType];
+    math_types.dedup();
+    let descriptors: Vec<_> = math_types
+        .into_iter()
+        .map(|math_type| OwnedDescriptors::new(kernel, math_type))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let needs = |id: c_int| {
+        // SAFETY: as ours, and our own descriptors.
+        let each = descriptors.iter().map(|descriptors| unsafe { descriptors.raw().workspace_size(handle, id) });
+        each.collect::<Result<Vec<usize>, _>>().ok()?.into_iter().max()
+    };
     let ran = results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
+    let ready = ran.filter_map(|result| Some((needs(result.algo)?, result)));
     // Of several that need as little, one that is as deterministic, and of those cuDNN's first.
-    let ready = ran.min_by_key(|result| (result.memory, result.determinism != own.determinism))?;
-    (ready.memory < own.memory || own.memory == 0).then(|| Promise {
+    let (memory, ready) = ready.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
+    (memory <= own.memory).then(|| Promise {
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
-        entry: AlgoPerf { memory: ready.memory, time: -1.0, ..*own },
+        entry: AlgoPerf { memory, time: -1.0, ..*own },
         ready: Some(ready.algo),
         undivided: own.memory,
         plan: None,

@@ -34,7 +34,7 @@ pub fn plan(planning: Planning, policies: Policies) {
     let ordinal = device.ordinal();
     let body = move || {
         let planned = catch_unwind(AssertUnwindSafe(|| {
-            let _ = ordinal;
+            let Some(_entered) = device.enter(ordinal) else { return };
             planning.plan(&policies, false);
         }));
         if planned.is_err() {
