@@ -48,7 +48,7 @@ pub enum Policy {
     /// Workspace Reuse, each kernel within `limit` bytes; none where limits differ or were the program's.
     Reuse { limit: Option<usize> },
     /// Workspace Division.
-    Division { total: usize, proven: bool, gap: f64, solve_ms: Option<f64>, reuse_ms: Option<f64> },
+    Division { total: usize, proven: bool, gap: f64, solve_ms: Option<f64>, equal_shares_ms: Option<f64> },
 }
 
 /// The decisions of a whole network, in its order.
@@ -88,9 +88,9 @@ impl Decisions {
     pub fn to_json(&self) -> Value {
         let mut value = match &self.policy {
             Policy::Reuse { limit } => json!({ "policy": "wr", "limit": limit }),
-            Policy::Division { total, proven, gap, solve_ms, reuse_ms } => json!({
+            Policy::Division { total, proven, gap, solve_ms, equal_shares_ms } => json!({
                 "policy": "wd", "total": total, "proven": proven, "gap": gap, "solve_ms": solve_ms,
-                "wr_time_ms": reuse_ms,
+                "equal_shares_ms": equal_shares_ms,
             }),
         };
         value["time_ms"] = self.time().into();
@@ -110,7 +110,7 @@ impl Decisions {
                 proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
                 gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
                 solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
-                reuse_ms: fields.0.get("wr_time_ms").and_then(Value::as_f64),
+                equal_shares_ms: fields.0.get("equal_shares_ms").and_then(Value::as_f64),
             },
             other => return Err(format!("policy is {other:?}: it must be wr or wd")),
         };

@@ -9,16 +9,20 @@
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network: from a CSV file, or from a report |
 //! | `decisions` | what plans and reports have in common: how each kernel is run, and what that costs |
+//! | `sets` | what each kernel may run, and what Workspace Reuse and Division make of that |
 //! | `table`, `quantity` | text for people |
 //!
 //! It uses the library's planner and database and holds none of their logic. Only `tune` loads a cuDNN.
 
 mod decisions;
 mod network;
+mod plot;
 mod quantity;
 mod report;
 mod run;
+mod sets;
 mod table;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -63,6 +67,7 @@ struct Cli {
 enum Command {
     Run(run::Options),
     Report(report::Options),
+    Plot(plot::Options),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Run(options) => run::run(options),
         Command::Report(options) => report::run(&options),
+        Command::Plot(options) => plot::run(&options),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,12 +1,12 @@
 //! The layers of a network: read from a CSV file as in `examples/networks`, each with its kernels.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use cudnn_abi::*;
 use ucudnn::cudnn::{Direction, Kernel, Tensor};
 
-use crate::decisions::{Decisions, Policy};
+use crate::decisions::{Decision, Decisions, Policy};
 
 /// What a file of layers leaves open.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -89,22 +89,28 @@ impl Network {
         };
         let is_division = matches!(decisions.policy, Policy::Division { .. });
         let mut named = vec![0; self.layers.len()];
-        for row in &mut decisions.rows {
-            let Ok(kernel) = Kernel::from_spec(&row.spec) else { continue };
-            let alike = || self.layers.iter().enumerate().filter(|(_, layer)| shape(&layer.kernel) == shape(&kernel));
+        let mut rows = Vec::new();
+        for row in decisions.rows.drain(..) {
+            let kernel = Kernel::from_spec(&row.spec).ok();
+            let like = |layer: &Layer| kernel.is_some_and(|kernel| shape(&layer.kernel) == shape(&kernel));
+            let mut alike = self.layers.iter().enumerate().filter(|(_, layer)| like(layer));
+            let before = rows.len();
             if is_division {
-                // One row a layer: names are given out in turn.
-                let next = alike().find(|(index, layer)| named[*index] < layer.count);
-                if let Some((index, layer)) = next {
-                    named[index] += 1;
-                    row.layer = layer.name.clone();
+                // A row is a layer: names are given out in turn.
+                if let Some((index, layer)) = alike.find(|(index, layer)| named[*index] < layer.count) {
+                    named[index] += row.count;
+                    rows.push(Decision { layer: layer.name.clone(), ..row.clone() });
                 }
-            } else if alike().next().is_some() {
-                let names: Vec<_> = alike().map(|(_, layer)| layer.name.as_str()).collect();
-                row.layer = names.join("+");
-                row.count = alike().map(|(_, layer)| layer.count).sum();
+            } else {
+                let of =
+                    |(_, layer): (_, &Layer)| Decision { layer: layer.name.clone(), count: layer.count, ..row.clone() };
+                rows.extend(alike.map(of));
+            }
+            if rows.len() == before {
+                rows.push(row);
             }
         }
+        decisions.rows = rows;
     }
 }
 
@@ -334,9 +340,4 @@ pub fn read(file: &Path) -> Result<String, String> {
         })
     };
     text.map_err(|error| format!("{}: {error}", file.display()))
-}
-
-/// A path for messages where a name is wanted.
-pub fn stem(file: &Path) -> String {
-    PathBuf::from(file.file_stem().unwrap_or(file.as_os_str())).display().to_string()
 }

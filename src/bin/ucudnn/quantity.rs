@@ -18,6 +18,15 @@ pub fn bytes(count: usize) -> String {
     format!("{} {}", digits(value), UNITS[unit])
 }
 
+/// A size that someone chose, without digits behind the point where it has none: `64 MiB`, `1.41 GiB`.
+pub fn chosen_bytes(count: usize) -> String {
+    let exact = exact_bytes(count);
+    match exact.find(|c: char| !c.is_ascii_digit()) {
+        Some(unit) if unit <= 4 => format!("{} {}", &exact[..unit], &exact[unit..]),
+        _ => bytes(count),
+    }
+}
+
 /// A size that came from an option, as short as it can be given back to one: `64MiB`.
 pub fn exact_bytes(count: usize) -> String {
     match count {
@@ -63,6 +72,12 @@ mod tests {
             "1.50 GiB",
         ];
         assert_eq!(sizes.map(bytes), expected);
+    }
+
+    #[test]
+    fn sizes_that_were_chosen_are_short() {
+        let sizes = [0, 64 << 20, 3 << 30, 1_234_567, 1000];
+        assert_eq!(sizes.map(chosen_bytes), ["0 B", "64 MiB", "3 GiB", "1.18 MiB", "1000 B"]);
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn heading(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
     let kernels = format!("{} kernels", decisions.layers());
     match &decisions.policy {
         Policy::Reuse { limit: Some(limit) } => {
-            let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::bytes(*limit) + " each" };
+            let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::chosen_bytes(*limit) + " each" };
             format!("Workspace Reuse: {kernels}, {limit}")
         }
         Policy::Reuse { limit: None } => format!("Workspace Reuse: {kernels}, each within a limit of its own"),
@@ -146,7 +146,10 @@ fn heading(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
             let optimal =
                 if *proven { "proven optimal".into() } else { format!("within {:.2}% of the optimum", gap * 100.0) };
             let solved = solve_ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
-            format!("Workspace Division: {kernels}, {} together{arena}; {optimal}{solved}", quantity::bytes(*total))
+            format!(
+                "Workspace Division: {kernels}, {} together{arena}; {optimal}{solved}",
+                quantity::chosen_bytes(*total)
+            )
         }
     }
 }
@@ -161,9 +164,9 @@ fn summary(decisions: &Decisions) -> String {
         }
         None => format!("\n{time} in all."),
     };
-    if let Policy::Division { reuse_ms: Some(reuse), .. } = decisions.policy {
-        let (ratio, reuse) = (ratio(reuse, decisions.time()), quantity::milliseconds(reuse));
-        text += &format!(" Workspace Reuse at the same total: {reuse}, {ratio} that.");
+    if let Policy::Division { equal_shares_ms: Some(shares), .. } = decisions.policy {
+        let (ratio, shares) = (ratio(shares, decisions.time()), quantity::milliseconds(shares));
+        text += &format!("\nIn equal shares of the total (Workspace Reuse) it would be {shares}, {ratio} that.");
     }
     let (all, largest) = (quantity::bytes(decisions.workspace()), quantity::bytes(decisions.largest()));
     text += &format!("\nWorkspace: {all} if every layer keeps its own, {largest} if all share one.\n");

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::decisions::{Decision, Decisions, Fields, Policy, Undivided};
+use crate::sets::{Choice, front, within};
 
 /// What a report says, the last word on each kernel.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl Report {
                     proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
                     gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
                     solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
-                    reuse_ms: fields.0.get("wr_time_ms").and_then(Value::as_f64),
+                    equal_shares_ms: fields.0.get("equal_shares_ms").and_then(Value::as_f64),
                 };
                 self.divided = Some(Divided { decisions: Decisions { policy, rows }, arena: fields.size("arena")? });
                 self.divisions += 1;
@@ -163,11 +164,19 @@ impl Report {
 
     /// The fastest measured undivided way to run a division's layer in its segment.
     fn undivided(&self, row: &Decision) -> Option<Undivided> {
-        let batch = batch_of(&row.spec)?;
-        let fits = |timed: &&Timed| timed.spec == row.spec && timed.batch == batch && timed.workspace <= row.workspace;
-        let fastest = self.timed.iter().filter(fits).min_by(|a, b| a.time.total_cmp(&b.time))?;
-        let Timed { algorithm, workspace, time, .. } = fastest;
-        Some(Undivided { algorithm: algorithm.clone(), workspace: *workspace, time: *time })
+        let choices = front(self.undivided_choices(&row.spec));
+        let Choice { division, workspace, time } = within(&choices, row.workspace)?.clone();
+        Some(Undivided { algorithm: division, workspace, time })
+    }
+
+    /// What was measured of a kernel's whole mini-batch.
+    pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
+        // The kernel's text tells its mini-batch.
+        let Ok(kernel) = ucudnn::cudnn::Kernel::from_spec(spec) else { return Vec::new() };
+        let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
+        let choice =
+            |timed: &Timed| Choice { division: timed.algorithm.clone(), workspace: timed.workspace, time: timed.time };
+        whole.map(choice).collect()
     }
 }
 
@@ -184,9 +193,4 @@ fn desirable_set(fields: &Fields) -> Result<DesirableSet, String> {
     let mut points: Vec<_> = set.iter().map(point).collect::<Result<_, _>>()?;
     points.sort_by_key(|(_, workspace, _)| *workspace);
     Ok(DesirableSet { kernel: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
-}
-
-/// The mini-batch that a kernel's text tells.
-fn batch_of(spec: &str) -> Option<usize> {
-    ucudnn::cudnn::Kernel::from_spec(spec).ok().map(|kernel| kernel.batch())
 }

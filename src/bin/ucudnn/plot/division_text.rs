@@ -1,0 +1,41 @@
+//! A configuration's text, taken apart: `3×32[FFT]+1×4[GEMM]`.
+
+/// Micro-batches of one size and algorithm.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    pub count: usize,
+    pub size: usize,
+    pub algorithm: &'a str,
+}
+
+/// The parts; what is not written like one is left out.
+pub fn parts(division: &str) -> Vec<Part<'_>> {
+    let part = |text| -> Option<Part> {
+        let (count, rest): (&str, &str) = str::split_once(text, '×')?;
+        let (size, algorithm) = rest.strip_suffix(']')?.split_once('[')?;
+        Some(Part { count: count.parse().ok()?, size: size.parse().ok()?, algorithm })
+    };
+    division.split('+').filter_map(part).collect()
+}
+
+/// The sizes alone: `3×32+1×4`.
+pub fn sizes(division: &str) -> String {
+    let parts = parts(division);
+    let sizes: Vec<_> = parts.iter().map(|part| format!("{}×{}", part.count, part.size)).collect();
+    if sizes.is_empty() { division.to_owned() } else { sizes.join("+") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_division_is_taken_apart() {
+        let found = parts("3×32[FFT]+1×4[GEMM tensor-op]");
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1], Part { count: 1, size: 4, algorithm: "GEMM tensor-op" });
+        assert_eq!(sizes("3×32[FFT]+1×4[GEMM]"), "3×32+1×4");
+        assert_eq!(parts("nothing"), []);
+        assert_eq!(sizes("nothing"), "nothing");
+    }
+}

@@ -1,0 +1,193 @@
+//! A picture as SVG text: shapes, texts whose width is known before they are drawn, legends.
+
+use std::fmt::Write;
+
+/// Text, and lines that matter.
+pub const INK: &str = "#202124";
+/// Text that explains, axes' labels.
+pub const FAINT: &str = "#5f6368";
+/// Lines behind the data.
+pub const GRID: &str = "#e4e6e9";
+/// Colours that those who see fewer of them can tell apart too, darkest and lightest in turns (Okabe and Ito's).
+pub const PALETTE: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+
+/// The font size of most texts, in pixels.
+pub const SIZE: f64 = 12.0;
+
+/// Which part of a text stands at its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy)]
+pub struct Style {
+    pub size: f64,
+    pub colour: &'static str,
+    pub anchor: Anchor,
+    pub bold: bool,
+}
+
+impl Style {
+    pub const PLAIN: Self = Self { size: SIZE, colour: INK, anchor: Anchor::Start, bold: false };
+    pub const SMALL: Self = Self { size: 11.0, colour: FAINT, ..Self::PLAIN };
+    pub const TITLE: Self = Self { size: 16.0, bold: true, ..Self::PLAIN };
+
+    pub const fn at(self, anchor: Anchor) -> Self {
+        Self { anchor, ..self }
+    }
+
+    pub const fn colour(self, colour: &'static str) -> Self {
+        Self { colour, ..self }
+    }
+}
+
+/// What has been drawn so far.
+#[derive(Default)]
+pub struct Picture {
+    body: String,
+}
+
+impl Picture {
+    pub fn text(&mut self, x: f64, y: f64, words: &str, style: Style) {
+        let Style { size, colour, anchor, bold } = style;
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let weight = if bold { " font-weight=\"bold\"" } else { "" };
+        self.add(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{colour}\"{anchor}{weight}>{}</text>",
+            escaped(words)
+        ));
+    }
+
+    /// A filled rectangle, its corner at x and y; what points at it sees `says`.
+    pub fn bar(&mut self, [x, y, width, height]: [f64; 4], colour: &str, says: &str) {
+        let says = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
+        self.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" fill=\"{colour}\">{says}</rect>"
+        ));
+    }
+
+    pub fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], colour: &str, width: f64) {
+        self.add(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
+             stroke-width=\"{width}\"/>"
+        ));
+    }
+
+    /// A line through points; `dash` as SVG's stroke-dasharray, empty for none.
+    pub fn path(&mut self, points: &[(f64, f64)], colour: &str, width: f64, dash: &str) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
+        self.add(format_args!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" \
+             stroke-linejoin=\"round\"{dash}/>",
+            points.join(" ")
+        ));
+    }
+
+    pub fn dot(&mut self, x: f64, y: f64, radius: f64, colour: &str, says: &str) {
+        self.add(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\" stroke=\"white\">\
+             <title>{}</title></circle>",
+            escaped(says)
+        ));
+    }
+
+    /// Squares of colour with what they stand for, from the left, in as many rows as they take; returns how high that is.
+    pub fn legend(&mut self, x: f64, y: f64, width: f64, entries: &[(&str, String)]) -> f64 {
+        const ROW: f64 = 20.0;
+        let (mut at, mut row) = (x, y);
+        for (colour, words) in entries {
+            let needs = 18.0 + text_width(words, SIZE) + 22.0;
+            if at > x && at + needs > x + width {
+                (at, row) = (x, row + ROW);
+            }
+            self.bar([at, row, 12.0, 12.0], colour, "");
+            self.text(at + 18.0, row + 10.5, words, Style::PLAIN);
+            at += needs;
+        }
+        row + ROW - y
+    }
+
+    /// The title and lines that explain the picture; returns where they end.
+    pub fn heading(&mut self, title: &str, lines: &[String]) -> f64 {
+        self.text(16.0, 28.0, title, Style::TITLE);
+        for (number, line) in lines.iter().enumerate() {
+            self.text(16.0, 49.0 + 17.0 * number as f64, line, Style::PLAIN.colour(FAINT));
+        }
+        40.0 + 17.0 * lines.len() as f64
+    }
+
+    /// The whole file.
+    pub fn finish(self, width: f64, height: f64, title: &str) -> String {
+        let (width, height) = (width.ceil(), height.ceil());
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif\">\n\
+             <title>{}</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n{}</svg>\n",
+            escaped(title),
+            self.body
+        )
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+}
+
+/// How wide a heading is.
+pub fn heading_width(title: &str, lines: &[String]) -> f64 {
+    // Bold is about a tenth wider.
+    let title = text_width(title, Style::TITLE.size) * 1.12;
+    32.0 + lines.iter().map(|line| text_width(line, SIZE)).fold(title, f64::max)
+}
+
+/// A text's width in pixels in DejaVu Sans, the widest of the fonts that are asked for.
+pub fn text_width(words: &str, size: f64) -> f64 {
+    /// Advances of the characters from the space on, in thousandths of the font's size.
+    const ADVANCES: [u16; 95] = [
+        318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636,
+        636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656,
+        557, 863, 748, 787, 603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500, 500, 613,
+        635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818,
+        592, 592, 525, 636, 337, 636, 838,
+    ];
+    let advance = |c: char| (c as usize).checked_sub(32).and_then(|index| ADVANCES.get(index)).copied().unwrap_or(1000);
+    words.chars().map(advance).map(f64::from).sum::<f64>() * size / 1000.0
+}
+
+/// Text as XML takes it.
+fn escaped(words: &str) -> String {
+    let mut escaped = String::with_capacity(words.len());
+    for c in words.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            // No control character is allowed in XML.
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_measured() {
+        assert_eq!(escaped("a<b & \"c\"\u{7}"), "a&lt;b &amp; &quot;c&quot; ");
+        assert!((text_width("00", 10.0) - 12.72).abs() < 1e-9);
+    }
+}
