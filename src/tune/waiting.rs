@@ -17,9 +17,14 @@ use crate::plan::MicroConfiguration;
 /// A candidate runs until it has run this long and twice, or this often.
 const ENOUGH: f64 = 10.0; // milliseconds
 const OFTEN: usize = 4;
-/// One that takes this much longer an image than the fastest so far runs twice at most, on the host once
-/// if that is long: a program that never comes back to the kernel must not have waited long.
+/// Micro-batches between two marks, as far as the mini-batch has as many: on an idle GPU one alone
+/// would show what launching it takes, which in a row is hidden behind the one before.
+const ROW: usize = 4;
+/// One that takes this much longer an image than the fastest so far runs twice at most: a program that
+/// never comes back to the kernel must not have waited long.
 const FAR: f64 = 1.5;
+/// What takes no longer is run often all the same.
+const BRIEF: f64 = 1.0; // milliseconds
 
 /// What the program may wait without being told.
 const LONG: u64 = 10_000; // milliseconds
@@ -68,8 +73,9 @@ pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: 
                 let plan = Plan::micro_batch(kernel, micro).ok();
                 let rates = search.measured().iter().map(|micro| micro.time / micro.batch as f64);
                 let far = FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min);
+                let row = (kernel.batch() / batch).min(ROW);
                 // SAFETY: as ours; a micro-batch is a part of the kernel.
-                match plan.and_then(|plan| unsafe { bench.time(&plan, far, deadline) }) {
+                match plan.and_then(|plan| unsafe { bench.time(&plan, row, far.max(BRIEF), deadline) }) {
                     Some(time) => {
                         debug!("{kernel}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes");
                         search.timed(candidate, time);
@@ -80,7 +86,7 @@ pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: 
             Next::Try(index) => {
                 let plan = search.trial(index).and_then(|trial| Plan::new(kernel, trial.clone()).ok());
                 // SAFETY: as ours.
-                let time = plan.and_then(|plan| unsafe { bench.time_once(&plan) });
+                let time = plan.and_then(|plan| unsafe { bench.time_row(&plan, 1) });
                 search.tried(index, time);
             }
         }
@@ -116,37 +122,47 @@ impl Bench {
     ///
     /// # Safety
     /// As for [`tune`].
-    unsafe fn time(&self, plan: &Plan, far: f64, deadline: Instant) -> Option<f64> {
-        // On a GPU the first run loads the kernels' code, which takes longer than most kernels do.
-        let once = self.device == Device::Host;
+    unsafe fn time(&self, plan: &Plan, row: usize, far: f64, deadline: Instant) -> Option<f64> {
+        let row = match self.device {
+            Device::Host => 1,
+            Device::Cuda => {
+                // SAFETY: as ours. It loads the kernels' code, which takes longer than most of them do.
+                unsafe { self.time_row(plan, 1) }?;
+                row
+            }
+        };
         let (mut least, mut spent, mut runs) = (f64::MAX, 0.0, 0);
         loop {
             // SAFETY: as ours.
-            let time = unsafe { self.time_once(plan) }?;
+            let time = unsafe { self.time_row(plan, row) }?;
             least = least.min(time);
-            spent += time;
+            spent += time * row as f64;
             runs += 1;
             let (twice, long) = (runs >= 2, spent > ENOUGH);
-            let known = if least > far { twice || (once && long) } else { twice && long || runs >= OFTEN };
+            let known = if least > far { twice || long } else { twice && long || runs >= OFTEN };
             if known || Instant::now() >= deadline {
                 return Some(least);
             }
         }
     }
 
+    /// What one of `row` runs in a row takes, in milliseconds.
+    ///
     /// # Safety
     /// As for [`tune`].
-    unsafe fn time_once(&self, plan: &Plan) -> Option<f64> {
+    unsafe fn time_row(&self, plan: &Plan, row: usize) -> Option<f64> {
         let Self { device, handle, stream, .. } = *self;
         if plan.workspace() > self.workspace.size || !device.synchronize(stream) {
             return None;
         }
         let start = device.mark(stream)?;
-        // SAFETY: as ours.
-        unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) }.ok()?;
+        for _ in 0..row {
+            // SAFETY: as ours.
+            unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) }.ok()?;
+        }
         let end = device.mark(stream)?;
         match (device.synchronize(stream), end.since(&start)) {
-            (true, Elapsed::Ready(time)) => Some(time),
+            (true, Elapsed::Ready(time)) => Some(time / row as f64),
             _ => None,
         }
     }
