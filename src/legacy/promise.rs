@@ -14,11 +14,12 @@ use super::answer::Query;
 use super::book::{self, Page, Promise, Question};
 use super::call::EXECUTED;
 use super::report::{self, Chosen};
-use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::algorithm::{self, Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Operands};
 use crate::cudnn::kernel::Kernel;
+use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Constant, Plan};
 use crate::plan::{Configuration, MicroConfiguration};
@@ -131,6 +132,15 @@ impl Asking<'_> {
         unsafe { self.descriptors.get_algorithms(self.handle) }.ok().map(Cow::Owned)
     }
 
+    /// The numerical class of what the program would take without us. Its math type is no stricter than
+    /// that of cuDNN's own first result, which the program would take if only it fitted.
+    fn class(&self) -> Class {
+        let chosen = self.fitting.unwrap_or(self.own);
+        let math_types = [chosen.mathType, self.own.mathType];
+        let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
+        Class::of(&AlgoPerf { mathType: math_type, ..chosen }, settings::get().numerics)
+    }
+
     /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
     /// that fit in micro-batches. The plan is found while the program runs; until then what fits
     /// undivided runs, or if nothing does some division. `None` if there are none, or nobody gave a
@@ -148,7 +158,7 @@ impl Asking<'_> {
         let offered = unsafe { self.offered(query) }?;
         let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
         let better = better.unwrap_or(offered.len());
-        let class = Class::of(&ready.unwrap_or(*own), settings::get().numerics);
+        let class = self.class();
         let sizes = candidates::sizes(kernel, question.sizes, Device::current());
         // SAFETY: the program's handle.
         let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
@@ -187,7 +197,7 @@ impl Asking<'_> {
         let limit = question.limit;
         settings::fault_point("tune");
         let (settings, device) = (settings::get(), Device::current());
-        let class = Class::of(&self.fitting.unwrap_or(self.own), settings.numerics);
+        let class = self.class();
         let sizes = candidates::sizes(kernel, question.sizes, device);
         // SAFETY: as ours.
         let offered = unsafe { self.offered(query) }?;
@@ -287,11 +297,22 @@ impl Asking<'_> {
             fits.map(|micro| micro.algorithm)
         };
         let as_deterministic = is_deterministic(configuration);
-        let alike = |algorithm: &Algorithm| algorithm.deterministic == as_deterministic;
+        // It will run under the configuration's math type, by which the same id may need more.
+        let math_type = algorithm::loosest(configuration.parts().iter().map(|(_, micro)| micro.algorithm.math_type));
+        let descriptors = OwnedDescriptors::new(&self.kernel, math_type.unwrap_or(self.kernel.math_type)).ok();
+        let fits = |algorithm: &Algorithm| {
+            Some(algorithm.math_type) == math_type
+                || descriptors.as_ref().is_some_and(|descriptors| {
+                    // SAFETY: the program's handle, which is in use, and our own descriptors.
+                    let needed = unsafe { descriptors.raw().workspace_size(self.handle, algorithm.id) };
+                    needed.is_ok_and(|needed| needed <= configuration.workspace())
+                })
+        };
+        let alike = |algorithm: &Algorithm| algorithm.deterministic == as_deterministic && fits(algorithm);
         let spare = |algorithm: &Algorithm| Some(algorithm.id) != self.last_resort;
         let fitting = find(&|algorithm| alike(algorithm) && spare(algorithm))
             .filter(|found| search.whole(*found).is_some_and(|micro| micro.workspace <= configuration.workspace()));
-        fitting.or_else(|| find(&alike)).or_else(|| find(&|_| true))
+        fitting.or_else(|| find(&alike)).or_else(|| find(&fits)).or_else(|| find(&|_| true))
     }
 }
 
