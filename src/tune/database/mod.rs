@@ -41,6 +41,8 @@ mod exchange;
 mod file;
 mod place;
 mod results;
+#[cfg(test)]
+mod tests;
 
 mod tuning;
 
