@@ -95,13 +95,18 @@ impl Program {
 
     /// Runs to whatever end within two minutes.
     pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Ended {
+        end(self.command(arguments, variables, preloaded), &self.folder)
+    }
+
+    /// The program, for a test that starts it in a way of its own.
+    pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Command {
         let mut command = Command::new(&self.path);
         command.args(arguments).env_clear().envs(variables.iter().copied());
         command.env("LD_LIBRARY_PATH", self.path.parent().unwrap());
         if preloaded {
             command.env("LD_PRELOAD", library());
         }
-        end(command, &self.folder)
+        command
     }
 }
 
