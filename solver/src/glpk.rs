@@ -2,9 +2,15 @@
 //!
 //! GLPK keeps its state (memory, whether it prints) once a thread, and the program that we are loaded into may use GLPK
 //! itself. So each programme is solved on a thread of its own, whose state is given back at its end.
+//!
+//! Where one of its assertions fails, which rounding can bring about for any numbers, or memory is short, GLPK says so,
+//! calls the error hook, and ends the process when that returns. Ours does not return: it reports the failure and puts
+//! the thread to sleep for good.
 
-use std::ffi::{c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 use glpk_sys::*;
@@ -27,30 +33,45 @@ pub struct Found {
 }
 
 /// Solves it, as well as its time allows.
-pub fn solve(programme: &Programme) -> Result<Found, String> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
-        let solving = thread.spawn_scoped(scope, || {
-            let _state = State::new()?;
-            Ok(Problem::new(programme).solve(programme))
-        });
-        let solving = solving.map_err(|error| format!("no thread to solve on: {error}"))?;
-        solving.join().unwrap_or_else(|_| Err("an error inside the solver".to_owned()))
-    })
+pub fn solve(programme: Programme) -> Result<Found, String> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
+    let solving = thread.spawn(move || {
+        let state = State::new(sender.clone());
+        let found = state.and_then(|_state| Ok(Problem::new(&programme).solve(&programme)));
+        // the receiver waits for it
+        let _ = sender.send(found);
+    });
+    solving.map_err(|error| format!("no thread to solve on: {error}"))?;
+    receiver.recv().unwrap_or_else(|_| Err("an error inside the solver".to_owned()))
 }
 
-/// This thread's GLPK.
-struct State;
+/// This thread's GLPK: it prints nothing, and reports its failures.
+struct State {
+    failing: Box<Failing>,
+}
+
+/// What GLPK says before it gives up, and who is to know.
+struct Failing {
+    said: RefCell<String>,
+    sender: Sender<Result<Found, String>>,
+}
 
 impl State {
-    fn new() -> Result<Self, String> {
+    fn new(sender: Sender<Result<Found, String>>) -> Result<Self, String> {
         // SAFETY: the option is a C string. On other builds of GLPK threads share one state.
         if unsafe { glp_config(c"TLS".as_ptr()) }.is_null() {
             return Err("this GLPK was built without support for threads".to_owned());
         }
-        // SAFETY: sets a flag of this thread's state.
-        unsafe { glp_term_out(GLP_OFF) };
-        Ok(Self)
+        let state = Self { failing: Box::new(Failing { said: RefCell::default(), sender }) };
+        let failing = (&raw const *state.failing).cast_mut().cast();
+        // SAFETY: sets fields of this thread's state, which outlive their use: `drop` frees that state.
+        unsafe {
+            glp_term_out(GLP_OFF);
+            glp_term_hook(Some(said), failing);
+            glp_error_hook(Some(failed), failing);
+        }
+        Ok(state)
     }
 }
 
@@ -58,6 +79,26 @@ impl Drop for State {
     fn drop(&mut self) {
         // SAFETY: this thread has no problem left: `Problem` is dropped before.
         unsafe { glp_free_env() };
+    }
+}
+
+/// GLPK calls it with what it would print; 1 keeps it from doing so.
+unsafe extern "C" fn said(failing: *mut c_void, text: *const c_char) -> c_int {
+    // SAFETY: the box that `State` holds, and a C string.
+    let (failing, text) = unsafe { (&*failing.cast::<Failing>(), CStr::from_ptr(text)) };
+    failing.said.borrow_mut().push_str(&text.to_string_lossy());
+    1
+}
+
+/// GLPK calls it before it would end the process.
+unsafe extern "C" fn failed(failing: *mut c_void) {
+    // SAFETY: the box that `State` holds.
+    let failing = unsafe { &*failing.cast::<Failing>() };
+    let said = failing.said.borrow().split_whitespace().collect::<Vec<_>>().join(" ");
+    // the receiver waits for it
+    let _ = failing.sender.send(Err(format!("GLPK gave up: {said}")));
+    loop {
+        std::thread::park();
     }
 }
 
@@ -90,7 +131,7 @@ impl Problem {
             for (resource, &capacity) in programme.capacities.iter().enumerate() {
                 glp_set_row_bnds(it, count(groups + resource + 1), GLP_UP, 0.0, capacity);
             }
-            for (choice, (&cost, &most)) in programme.costs.iter().zip(programme.most).enumerate() {
+            for (choice, (&cost, &most)) in programme.costs.iter().zip(&programme.most).enumerate() {
                 let column = count(choice + 1);
                 glp_set_col_kind(it, column, GLP_IV);
                 glp_set_col_bnds(it, column, if most > 0.0 { GLP_DB } else { GLP_FX }, 0.0, most);
@@ -115,7 +156,7 @@ impl Problem {
         };
         let known = status == GLP_OPT || status == GLP_FEAS;
         let counts = if known { found } else { programme.start.clone() };
-        let cost = counts.iter().zip(programme.costs).map(|(count, cost)| count * cost).sum();
+        let cost = counts.iter().zip(&programme.costs).map(|(count, cost)| count * cost).sum();
         let optimal = optimal && known;
         Found { counts, bound: if optimal { cost } else { search.bound.min(cost) }, optimal }
     }
@@ -128,8 +169,9 @@ impl Problem {
             let mut parameters = std::mem::zeroed();
             glp_init_smcp(&mut parameters);
             parameters.msg_lev = GLP_MSG_OFF;
+            parameters.meth = GLP_DUAL;
             parameters.tm_lim = search.milliseconds();
-            glp_adv_basis(it, 0);
+            glp_std_basis(it);
             let solved = glp_simplex(it, &parameters) == 0 && glp_get_status(it) == GLP_OPT;
             if solved {
                 search.bound = glp_get_obj_val(it);

@@ -3,7 +3,8 @@
 //! A library of its own, which `libucudnn.so` loads when it first has such a programme: so GLPK, what GLPK needs and its
 //! licence stay out of the library that programs preload. Its ABI is in `src/plan/solver/abi.rs`.
 //!
-//! GLPK ends the process when it meets arguments that it does not expect. So [`programme`] checks everything first.
+//! GLPK ends the process when it meets arguments that it does not expect. So [`programme`] checks everything first, and
+//! [`glpk`] catches what goes wrong still.
 
 #[path = "../../src/plan/solver/abi.rs"]
 mod abi;
@@ -52,9 +53,10 @@ unsafe fn solve(programme: *const abi::Programme, answer: &mut Answer) -> Result
     let programme = unsafe { programme.as_ref() }.ok_or("a null programme")?;
     // SAFETY: arrays of the lengths that the programme gives, says the caller.
     let programme = unsafe { Programme::read(programme, answer.counts) }?;
-    let Found { counts, bound, optimal } = glpk::solve(&programme)?;
+    let choices = programme.costs.len();
+    let Found { counts, bound, optimal } = glpk::solve(programme)?;
     // SAFETY: `choices` numbers, says the caller; `read` has refused null.
-    unsafe { std::slice::from_raw_parts_mut(answer.counts, programme.costs.len()) }.copy_from_slice(&counts);
+    unsafe { std::slice::from_raw_parts_mut(answer.counts, choices) }.copy_from_slice(&counts);
     answer.bound = bound;
     Ok(if optimal { OPTIMAL } else { STOPPED })
 }

@@ -10,27 +10,27 @@ const LARGEST: f64 = 1e15;
 const MOST_CHOICES: usize = 1 << 20;
 const MOST_RESOURCES: usize = 8;
 
-/// [`abi::Programme`] with its arrays as slices, and a start that is allowed.
+/// [`abi::Programme`] with arrays of its own, and a start that is allowed.
 #[derive(Debug)]
-pub struct Programme<'a> {
+pub struct Programme {
     /// The choices of each group, in order, none empty.
     pub groups: Vec<Range<usize>>,
-    pub layers: &'a [f64],
-    pub costs: &'a [f64],
-    pub most: &'a [f64],
+    pub layers: Vec<f64>,
+    pub costs: Vec<f64>,
+    pub most: Vec<f64>,
     /// A row a resource.
-    pub needs: Vec<&'a [f64]>,
-    pub capacities: &'a [f64],
+    pub needs: Vec<Vec<f64>>,
+    pub capacities: Vec<f64>,
     pub start: Vec<f64>,
     pub seconds: f64,
 }
 
-impl<'a> Programme<'a> {
+impl Programme {
     /// Checks all but the memory that the pointers point at.
     ///
     /// # Safety
-    /// Each pointer is null or points at as many numbers as [`abi::Programme`] says, which stay unchanged for `'a`.
-    pub unsafe fn read(raw: &'a abi::Programme, start: *const f64) -> Result<Self, String> {
+    /// Each pointer is null or points at as many numbers as [`abi::Programme`] says, which stay unchanged during the call.
+    pub unsafe fn read(raw: &abi::Programme, start: *const f64) -> Result<Self, String> {
         let abi::Programme { groups, choices, resources, seconds, .. } = *raw;
         if !(1..=MOST_CHOICES).contains(&choices) || !(1..=choices).contains(&groups) {
             return Err(format!("{groups} groups of {choices} choices: 1 to {MOST_CHOICES} are accepted"));
@@ -41,17 +41,17 @@ impl<'a> Programme<'a> {
         if seconds.is_nan() || seconds < 0.0 {
             return Err(format!("{seconds} seconds"));
         }
-        // SAFETY: lengths and lifetime as the caller says.
+        // SAFETY: as the caller says.
         let programme = unsafe {
             let needs = array("needs", raw.needs, resources * choices)?;
             Self {
-                groups: ranges(array("group_choices", raw.group_choices, groups)?, choices)?,
+                groups: ranges(&array("group_choices", raw.group_choices, groups)?, choices)?,
                 layers: array("layers", raw.layers, groups)?,
                 costs: array("costs", raw.costs, choices)?,
                 most: array("most", raw.most, choices)?,
-                needs: needs.chunks(choices).collect(),
+                needs: needs.chunks(choices).map(<[_]>::to_vec).collect(),
                 capacities: array("capacities", raw.capacities, resources)?,
-                start: array("counts", start, choices)?.to_vec(),
+                start: array("counts", start, choices)?,
                 seconds,
             }
         };
@@ -62,49 +62,51 @@ impl<'a> Programme<'a> {
 
     fn check_numbers(&self) -> Result<(), String> {
         let finite = |name: &str, numbers: &[f64]| match numbers.iter().find(|number| !(number.abs() <= LARGEST)) {
-            Some(number) => Err(format!("{number} in {name}: at most {LARGEST:e} is accepted")),
+            Some(number) => Err(format!("{number:?} in {name}: at most {LARGEST:e} is accepted")),
             None => Ok(()),
         };
-        finite("costs", self.costs)?;
-        finite("capacities", self.capacities)?;
+        finite("costs", &self.costs)?;
+        finite("capacities", &self.capacities)?;
         self.needs.iter().try_for_each(|row| finite("needs", row))?;
         let counts = |name: &str, numbers: &[f64]| {
             finite(name, numbers)?;
             match numbers.iter().find(|number| **number < 0.0 || number.fract() != 0.0) {
-                Some(number) => Err(format!("{number} in {name}: it counts layers")),
+                Some(number) => Err(format!("{number:?} in {name}: it counts layers")),
                 None => Ok(()),
             }
         };
-        counts("layers", self.layers)?;
-        counts("most", self.most)?;
+        counts("layers", &self.layers)?;
+        counts("most", &self.most)?;
         counts("counts", &self.start)
     }
 
     /// GLPK believes the answer that it is given to start from.
     fn check_start(&self) -> Result<(), String> {
-        if self.start.iter().zip(self.most).any(|(count, most)| count > most) {
+        if self.start.iter().zip(&self.most).any(|(count, most)| count > most) {
             return Err("the start has more than the most layers of a choice".to_owned());
         }
         let sum = |range: &Range<usize>| self.start[range.clone()].iter().sum::<f64>();
-        if self.groups.iter().zip(self.layers).any(|(range, &layers)| sum(range) != layers) {
+        if self.groups.iter().zip(&self.layers).any(|(range, &layers)| sum(range) != layers) {
             return Err("the start has not as many layers as a group".to_owned());
         }
         let needed = |row: &[f64]| row.iter().zip(&self.start).map(|(need, count)| need * count).sum::<f64>();
-        if self.needs.iter().zip(self.capacities).any(|(row, &capacity)| needed(row) > capacity) {
+        if self.needs.iter().zip(&self.capacities).any(|(row, &capacity)| needed(row) > capacity) {
             return Err("the start needs more than the capacity of a resource".to_owned());
         }
         Ok(())
     }
 }
 
+/// A copy of an array.
+///
 /// # Safety
-/// `numbers` is null or points at `count` numbers that stay unchanged for `'a`.
-unsafe fn array<'a, T>(name: &str, numbers: *const T, count: usize) -> Result<&'a [T], String> {
+/// `numbers` is null or points at `count` numbers that stay unchanged during the call.
+unsafe fn array<T: Copy>(name: &str, numbers: *const T, count: usize) -> Result<Vec<T>, String> {
     match numbers {
-        _ if count == 0 => Ok(&[]),
+        _ if count == 0 => Ok(Vec::new()),
         numbers if numbers.is_null() || !numbers.is_aligned() => Err(format!("{name} is null or not aligned")),
         // SAFETY: not null and aligned; the rest the caller says.
-        numbers => Ok(unsafe { std::slice::from_raw_parts(numbers, count) }),
+        numbers => Ok(unsafe { std::slice::from_raw_parts(numbers, count) }.to_vec()),
     }
 }
 

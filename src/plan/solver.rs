@@ -203,14 +203,14 @@ mod tests {
             (|it| it.costs[0] = f64::NAN, "NaN in costs"),
             (|it| it.needs[0][1] = f64::INFINITY, "inf in needs"),
             (|it| it.capacities[0] = 1e300, "in capacities"),
-            (|it| it.layers[0] = -1.0, "-1 in layers"),
+            (|it| it.layers[0] = -1.0, "-1.0 in layers"),
             (|it| it.most[1] = 0.5, "0.5 in most"),
             (|it| it.group_choices[0] = 3, "groups' choices"),
             (|it| it.group_choices = vec![2, 0], "arrays do not agree"),
             (|it| it.group_choices = Vec::new(), "arrays do not agree"),
             (|it| it.start = vec![0.0, 3.0], "more than the capacity"),
             (|it| it.start = vec![2.0, 0.0], "as many layers"),
-            (|it| it.start = vec![4.0, -1.0], "-1 in counts"),
+            (|it| it.start = vec![4.0, -1.0], "-1.0 in counts"),
         ];
         for (harm, reason) in harms {
             let mut programme = good();

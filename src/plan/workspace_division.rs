@@ -7,9 +7,11 @@
 //!    price of workspace; rounded and filled up, a first division. Equal shares for all layers give another.
 //! 2. An alternative that at this price costs more than its kernel's best by more than lies between the better of these
 //!    and the bound is in no better division. Few remain.
-//! 3. GLPK solves what remains as an integer programme, beginning with the division that is known. Its arithmetic is
-//!    rounded, so what it finds is checked in bytes; where it has taken too much for enough, it solves an exact form.
+//! 3. GLPK solves what remains as an integer programme, beginning with the division that is known.
+//! 4. Its arithmetic is rounded, so what it finds is checked in bytes. Where it took a little more than the total, whole
+//!    numbers settle what is within its rounding.
 
+mod exact;
 mod fronts;
 mod programme;
 mod relaxation;
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use super::{solver, time};
 use fronts::{Counts, Fronts};
-use programme::{Form, Scaled};
+use programme::Scaled;
 use relaxation::Relaxation;
 
 /// The most layers, and the most alternatives, of one division.
@@ -70,8 +72,6 @@ pub enum DivisionError {
     },
     /// The solver could not be loaded, for the reason given.
     NoSolver(String),
-    /// The solver refused the programme.
-    Solver(String),
     /// A group has layers and no alternative for them.
     NoAlternative {
         /// Which.
@@ -95,7 +95,6 @@ impl fmt::Display for DivisionError {
         match self {
             Self::TooSmall { least } => write!(f, "the total is too small: the layers need at least {least} bytes"),
             Self::NoSolver(why) => write!(f, "workspace cannot be divided: {why}"),
-            Self::Solver(why) => write!(f, "the solver refused to divide the workspace: {why}"),
             Self::NoAlternative { group } => write!(f, "group {group} of the layers has no configuration to choose"),
             Self::BadTime { group, alternative, time } => {
                 write!(f, "configuration {alternative} of group {group} takes {time} ms: 0 or more is accepted")
@@ -120,26 +119,33 @@ pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) 
     if let Some(shares) = fronts.equal_shares() {
         known.meet(&fronts, shares);
     }
-    let mut proven = bound >= fronts.time(&known.best) as f64;
-    for form in [Form::Rounded, Form::Exact] {
-        let most = relaxation::most(&fronts, price, bound, &known.best);
-        proven |= most.iter().all(|group| group.iter().filter(|&&most| most > 0).count() <= 1);
-        if proven {
-            break;
-        }
+    let most = relaxation::most(&fronts, price, bound, &known.best);
+    let mut proven = most.iter().all(|front| front.iter().filter(|&&most| most > 0).count() <= 1);
+    if !proven {
         solver::solver_available().map_err(DivisionError::NoSolver)?;
-        let programme = Scaled::of(&fronts, &most, &known.best, form);
-        let left = time_limit.saturating_sub(begun.elapsed());
-        let solved = solver::solve(&programme.programme, left).map_err(DivisionError::Solver)?;
-        known.bound = known.bound.max(programme.bound(&solved));
-        let counts = programme.counts(&fronts, &solved);
-        let fits = fronts.fits(&counts);
-        if fits {
-            known.meet(&fronts, fronts.filled(counts));
-        }
-        proven = solved.optimal && fits;
-        if !solved.optimal {
-            break;
+        let scaled = Scaled::of(&fronts, &most, &known.best);
+        let ended = match solver::solve(&scaled.programme, time_limit.saturating_sub(begun.elapsed())) {
+            Ok(solved) => {
+                known.bound = known.bound.max(scaled.bound(&solved));
+                let counts = scaled.counts(&fronts, &solved);
+                let fits = fronts.fits(&counts);
+                if fits {
+                    known.meet(&fronts, fronts.filled(counts));
+                }
+                proven = solved.optimal && fits;
+                solved.optimal
+            }
+            Err(why) => {
+                log::warn!("the solver gave up dividing workspace, and the division may not be the best: {why}");
+                true
+            }
+        };
+        if ended
+            && !proven
+            && let Some(fastest) = exact::fastest(&fronts, price, &most, &known.best)
+        {
+            known.best = fastest;
+            proven = true;
         }
     }
     Ok(known.division(&fronts, groups, proven))

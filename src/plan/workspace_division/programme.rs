@@ -2,26 +2,15 @@
 //!
 //! Where a group's choices all need some bytes, these are taken off the total; bytes are counted in their greatest common
 //! divisor, and times from the group's fastest. What remains may still be as large as memory is, and the solver's
-//! arithmetic holds about ten digits. So there are two forms:
-//!
-//! - Rounded: one resource, workspace. Rounding allows what exceeds the total by a little, and forbids nothing that fits:
-//!   an optimum of this form that fits is optimal.
-//! - Exact: a resource for each digit of the workspace, of 20 bits, with what the lower digits carry into the next. A carry
-//!   is the number of units of one more group, whose choices are to be carried and not to be.
+//! arithmetic holds about ten digits. Rounding allows what exceeds the total by a little, and forbids nothing that fits:
+//! an optimum that fits is optimal.
 
 use super::fronts::{Counts, Fronts};
 use crate::plan::solver::{Programme, Solved};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Rounded,
-    Exact,
-}
-
-const DIGIT_BITS: u32 = 20;
 /// The most bits that a double holds.
 const DOUBLE_BITS: u32 = 52;
-/// The capacity of the rounded form, at most: there the solver's relative and absolute tolerances meet.
+/// The capacity, at most: there the solver's relative and absolute tolerances meet.
 const CAPACITY_BITS: u32 = 10;
 /// The largest cost.
 const LARGEST_COST: f64 = 1e4;
@@ -40,7 +29,7 @@ struct Choice {
 /// A programme, and what its numbers stand for.
 pub(super) struct Scaled {
     pub programme: Programme,
-    /// The choices that stand for points; after them those that carry.
+    /// The front and the point that each choice stands for.
     choices: Vec<(usize, usize)>,
     /// Ticks of all groups at their fastest, which costs do not contain.
     fastest: f64,
@@ -49,7 +38,7 @@ pub(super) struct Scaled {
 
 impl Scaled {
     /// Of the division in which at most `most` layers are at each point, beginning at `start`, which is one of them.
-    pub fn of(fronts: &Fronts, most: &Counts, start: &Counts, form: Form) -> Self {
+    pub fn of(fronts: &Fronts, most: &Counts, start: &Counts) -> Self {
         let (choices, capacity) = choices(fronts, most, start);
         let point = |choice: &Choice| fronts.fronts[choice.front].points[choice.point];
         let groups = || choices.chunk_by(|a, b| a.front == b.front);
@@ -63,19 +52,20 @@ impl Scaled {
         let costs = groups().flat_map(ticks).collect::<Vec<_>>();
         let ticks_per_cost = costs.iter().copied().fold(1.0, f64::max) / LARGEST_COST;
         let layers = |group: &[Choice]| fronts.fronts[group[0].front].layers;
-        let mut programme = Programme {
+        let bits = u64::BITS - capacity.leading_zeros();
+        // rounded down, so that no sum grows by more than the capacity does
+        let dropped = bits.saturating_sub(DOUBLE_BITS);
+        let unit = 2f64.powi(bits.saturating_sub(dropped + CAPACITY_BITS) as i32);
+        let rounded = |number: u64| (number >> dropped) as f64 / unit;
+        let programme = Programme {
             group_choices: groups().map(<[_]>::len).collect(),
             layers: groups().map(|group| layers(group) as f64).collect(),
             costs: costs.iter().map(|ticks| ticks / ticks_per_cost).collect(),
             most: choices.iter().map(|choice| choice.most as f64).collect(),
-            needs: Vec::new(),
-            capacities: Vec::new(),
+            needs: vec![choices.iter().map(|choice| rounded(choice.need)).collect()],
+            capacities: vec![rounded(capacity)],
             start: choices.iter().map(|choice| choice.start as f64).collect(),
         };
-        match form {
-            Form::Rounded => add_rounded(&mut programme, &choices, capacity),
-            Form::Exact => add_digits(&mut programme, &choices, capacity),
-        }
         Self {
             programme,
             choices: choices.iter().map(|choice| (choice.front, choice.point)).collect(),
@@ -122,46 +112,4 @@ fn choices(fronts: &Fronts, most: &Counts, start: &Counts) -> (Vec<Choice>, u64)
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
-}
-
-fn add_rounded(programme: &mut Programme, choices: &[Choice], capacity: u64) {
-    let bits = u64::BITS - capacity.leading_zeros();
-    // rounded down, so that no sum grows by more than the capacity does
-    let dropped = bits.saturating_sub(DOUBLE_BITS);
-    let unit = 2f64.powi(bits.saturating_sub(dropped + CAPACITY_BITS) as i32);
-    programme.needs.push(choices.iter().map(|choice| (choice.need >> dropped) as f64 / unit).collect());
-    programme.capacities.push((capacity >> dropped) as f64 / unit);
-}
-
-fn add_digits(programme: &mut Programme, choices: &[Choice], capacity: u64) {
-    let digit = |number: u64, at: u32| ((number >> (at * DIGIT_BITS)) & ((1 << DIGIT_BITS) - 1)) as f64;
-    let largest = choices.iter().map(|choice| choice.need).fold(capacity, u64::max);
-    let digits = (u64::BITS - largest.leading_zeros()).div_ceil(DIGIT_BITS).max(1);
-    let carries = digits as usize - 1;
-    let width = choices.len() + 2 * carries;
-    let layers: f64 = programme.layers.iter().sum();
-    let mut carried = 0.0;
-    for at in 0..digits {
-        let mut needs: Vec<f64> = choices.iter().map(|choice| digit(choice.need, at)).collect();
-        let sum = carried + choices.iter().zip(&needs).map(|(choice, need)| choice.start as f64 * need).sum::<f64>();
-        needs.resize(width, 0.0);
-        if at > 0 {
-            needs[choices.len() + 2 * (at as usize - 1)] = 1.0;
-        }
-        let capacity = digit(capacity, at);
-        if at + 1 < digits {
-            let base = f64::from(1u32 << DIGIT_BITS);
-            needs[choices.len() + 2 * at as usize] = -base;
-            carried = ((sum - capacity) / base).ceil().max(0.0);
-            // each layer's digit is less than the base, so that there is never more to carry
-            let most = layers + 1.0;
-            programme.group_choices.push(2);
-            programme.layers.push(most);
-            programme.costs.extend([0.0; 2]);
-            programme.most.extend([most; 2]);
-            programme.start.extend([carried, most - carried]);
-        }
-        programme.needs.push(needs);
-        programme.capacities.push(capacity);
-    }
 }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::fronts::{Counts, Front, Fronts, Point};
 
 /// Bounds are lowered by this fraction of the numbers that they are computed from, for what rounding may have added.
-const ROUNDING: f64 = 1e-12;
+pub(super) const ROUNDING: f64 = 1e-12;
 
 pub(super) struct Relaxation {
     /// λ, in ticks a byte.
@@ -79,7 +79,8 @@ fn lagrangian(fronts: &Fronts, price: f64) -> f64 {
     (layers - total - ROUNDING * (layers + total)).max(0.0)
 }
 
-fn least_priced(front: &Front, price: f64) -> f64 {
+/// What a layer costs at least where each byte has its price, in ticks.
+pub(super) fn least_priced(front: &Front, price: f64) -> f64 {
     front.points.iter().map(|point| priced(point, price)).fold(f64::INFINITY, f64::min)
 }
 

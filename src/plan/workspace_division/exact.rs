@@ -1,0 +1,76 @@
+//! A division in whole bytes and ticks, for what is too fine for the solver's arithmetic.
+//!
+//! Layer by layer, the divisions of the layers so far, each extended by all that the next may run. Dropped are those that
+//! another beats in both time and workspace, and those that even at the bound of what remains are no faster than the best
+//! division known. Exact, but how many are left at a time may grow without measure: so there is an end to it.
+
+use super::fronts::{Counts, Fronts, Point};
+use super::relaxation::{ROUNDING, least_priced};
+
+/// The most divisions of some of the layers that are kept: tens of megabytes, and well below a second.
+const MOST_KEPT: usize = 1 << 20;
+
+/// A division of the layers so far.
+#[derive(Clone, Copy)]
+struct Partial {
+    workspace: usize,
+    /// In ticks.
+    time: u128,
+    /// The division of all but the last of these layers, among those kept of its kind.
+    before: u32,
+    /// The point of the last.
+    point: u32,
+}
+
+/// The fastest division if it is faster than `best`, else `best`; with at most `most` layers at each point, as
+/// [`super::relaxation::most`] gives them for `best` at this `price`. None if it would take too long.
+pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts) -> Option<Counts> {
+    let limit = fronts.time(best);
+    let layers =
+        || fronts.fronts.iter().enumerate().flat_map(|(at, front)| std::iter::repeat_n((at, front), front.layers));
+    let mut rest_least = fronts.workspace(&fronts.least()) as usize;
+    let mut rest_priced: f64 = layers().map(|(_, front)| least_priced(front, price)).sum();
+    let mut kept: Vec<Vec<Partial>> = vec![vec![Partial { workspace: 0, time: 0, before: 0, point: 0 }]];
+    let mut count = 1;
+    for (at, front) in layers() {
+        rest_least -= front.points[0].workspace;
+        rest_priced -= least_priced(front, price);
+        let room = fronts.total - rest_least;
+        let points: Vec<(usize, &Point)> = front.points.iter().enumerate().filter(|(i, _)| most[at][*i] > 0).collect();
+        let partials = &kept[kept.len() - 1];
+        if count + partials.len() * points.len() > MOST_KEPT {
+            return None;
+        }
+        let can_win = |partial: &Partial| {
+            let spent = partial.time as f64 + price * partial.workspace as f64 + rest_priced;
+            let total = price * fronts.total as f64;
+            partial.time < limit && spent - total - ROUNDING * (spent + total) < limit as f64
+        };
+        let extended = partials.iter().enumerate().flat_map(|(before, partial)| {
+            points.iter().filter_map(move |(index, point)| {
+                let workspace =
+                    partial.workspace.checked_add(point.workspace).filter(|&workspace| workspace <= room)?;
+                let time = partial.time + u128::from(point.time);
+                Some(Partial { workspace, time, before: before as u32, point: *index as u32 })
+            })
+        });
+        let mut extended: Vec<Partial> = extended.filter(can_win).collect();
+        extended.sort_unstable_by_key(|partial| (partial.workspace, partial.time));
+        let mut least = u128::MAX;
+        extended.retain(|partial| {
+            let faster = partial.time < least;
+            least = least.min(partial.time);
+            faster
+        });
+        count += extended.len();
+        kept.push(extended);
+    }
+    // as workspace ascends time descends, so the fastest is the last
+    let Some(mut last) = kept.pop()?.pop() else { return Some(best.clone()) };
+    let mut counts: Counts = most.iter().map(|front| vec![0; front.len()]).collect();
+    for (at, _) in layers().collect::<Vec<_>>().into_iter().rev() {
+        counts[at][last.point as usize] += 1;
+        last = kept.pop()?[last.before as usize];
+    }
+    Some(counts)
+}
