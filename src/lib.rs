@@ -14,6 +14,7 @@
 //! | [`plan`] | planning, by arithmetic alone |
 //! | [`cudnn`] | the real cuDNN: loading it, typed calls, descriptors as plain values |
 //! | `device` | where work runs: a GPU, or the host for hostdnn |
+//! | `report` | the file that tells what was measured and decided |
 //! | [`settings`] | every environment variable |
 //!
 //! Arrows go one way: `abi → legacy → tune → exec → device → cudnn`, and `plan` stands alone. The list of
@@ -25,5 +26,6 @@ mod device;
 mod exec;
 mod legacy;
 pub mod plan;
+mod report;
 pub mod settings;
 pub mod tune;

@@ -668,6 +668,31 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     cudnnTensorDescriptor_t yDesc,
                                                     void *y);
 
+/*
+ How many devices there are: `HOSTDNN_DEVICES`, or 1.
+ */
+cudnnStatus_t hostdnnGetDeviceCount(int *count);
+
+/*
+ Makes a device the calling thread's: handles belong to the one that was current when they were made, and compute on
+ no other. Each thread begins with device 0.
+ */
+cudnnStatus_t hostdnnSetDevice(int device);
+
+/*
+ The calling thread's device.
+ */
+cudnnStatus_t hostdnnGetDevice(int *device);
+
+/*
+ A device's name, at most `size` bytes of it with the final 0, and how many threads compute on it. Devices of equal
+ properties take equal times.
+ */
+cudnnStatus_t hostdnnGetDeviceProperties(int device,
+                                         char *name,
+                                         size_t size,
+                                         int *threads);
+
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
 
 cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
@@ -1033,6 +1058,31 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     cudnnActivationDescriptor_t activationDesc,
                                                     cudnnTensorDescriptor_t yDesc,
                                                     void *y);
+
+/*
+ How many devices there are: `HOSTDNN_DEVICES`, or 1.
+ */
+cudnnStatus_t hostdnnGetDeviceCount(int *count);
+
+/*
+ Makes a device the calling thread's: handles belong to the one that was current when they were made, and compute on
+ no other. Each thread begins with device 0.
+ */
+cudnnStatus_t hostdnnSetDevice(int device);
+
+/*
+ The calling thread's device.
+ */
+cudnnStatus_t hostdnnGetDevice(int *device);
+
+/*
+ A device's name, at most `size` bytes of it with the final 0, and how many threads compute on it. Devices of equal
+ properties take equal times.
+ */
+cudnnStatus_t hostdnnGetDeviceProperties(int device,
+                                         char *name,
+                                         size_t size,
+                                         int *threads);
 
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
 

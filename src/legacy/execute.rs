@@ -16,11 +16,11 @@ use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Failure, Plan};
-use crate::plan::Configuration;
 use crate::settings::{self, Numerics};
 use crate::tune::candidates;
+use crate::tune::record::{End, Record, Wanted};
 use crate::tune::running::{Exploration, Step, Timing, sampling};
-use crate::tune::search::{Goal, Known, Next, Search};
+use crate::tune::search::{Goal, Next, Search};
 
 /// Executions of a kernel that run as asked before any is used to explore.
 const UNTOUCHED: usize = 2;
@@ -145,46 +145,63 @@ impl Running<'_> {
         let numerics = settings::get().numerics;
         let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
 
-        let sizes = candidates::sizes(kernel, sizes, Device::current());
+        let device = Device::current();
         // SAFETY: the program's handle.
-        let mut candidates = unsafe { candidates::candidates(handle, kernel, &offered, class, &sizes) };
+        let mut candidates = unsafe {
+            candidates::candidates(handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
+        };
         let covers = candidates::covers(&candidates, limit);
         candidates.sort_by_key(|candidate| candidate.algorithm != own);
-        let fitting: Vec<_> = candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
+        let wanted = Wanted { goal: Goal::Fastest { limit }, sizes, class, candidates };
+        let measured = self.page.state.lock().measured.clone();
+        let mut search = Record::of(kernel, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
+        if search.next() == Next::Nothing && !search.measured().is_empty() {
+            return Some((Course::Settled(self.chosen(&search, own)), covers));
+        }
+        let fitting: Vec<_> =
+            wanted.candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
         let fits = fitting.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
         let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &fitting) };
-        let known = Known { measured: self.page.state.lock().measured.clone(), ..Known::default() };
-        let search = Search::new(kernel.batch(), Goal::Fastest { limit }, candidates, known);
         let meanwhile = search.best().map(|(best, _)| best).or(untimed);
         let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
         let course = match numerics {
             // Other parts each time would be other sums each time.
             Numerics::Deterministic => Course::Settled(meanwhile),
-            _ => Course::Exploring { exploration: Box::new(Exploration::new(search, own)), meanwhile },
+            _ => Course::Exploring { exploration: Box::new(Exploration::new(wanted, search, own)), meanwhile },
         };
         Some((course, covers))
     }
 
     /// Ends an exploration: keeps and returns what it found, if that is not what was asked for.
-    fn settle(&self, best: Option<(Configuration<Algorithm>, f64)>) -> Option<Arc<Plan>> {
+    fn settle(&self) -> Option<Arc<Plan>> {
         let mut found = None;
         self.with_exploration(|exploration| {
-            let search = exploration.search();
-            found = Some((exploration.own(), search.undivided(), search.measured().to_vec()));
+            found = Some((exploration.own(), exploration.wanted().clone(), exploration.search().clone()));
         });
-        let (own, undivided, measured) = found?;
-        let plan = best.and_then(|(configuration, time)| {
-            let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
-            let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
-            report::chosen(&Chosen { event: "ran", limit: self.ask.limit, plan: &plan, time, undivided });
-            (!as_asked).then_some(plan)
-        });
+        let (own, wanted, mut search) = found?;
+        let plan = self.chosen(&search, own);
         let mut state = self.page.state.lock();
-        state.learn(&measured);
+        state.learn(search.measured());
         if let Some(decision) = state.decision(self.ask) {
             decision.course = Course::Settled(plan.clone());
         }
+        drop(state);
+        let device = Device::current();
+        let record = Record::of(self.kernel, device, device.ordinal());
+        record.found(search.found(), device.ordinal());
+        let end = if search.next() == Next::Nothing { End::Complete } else { End::Explored };
+        record.ended(&wanted, &search, end);
         plan
+    }
+
+    /// The best that a search found, if that is not what was asked for.
+    fn chosen(&self, search: &Search, own: Algorithm) -> Option<Arc<Plan>> {
+        let (configuration, time) = search.best()?;
+        let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
+        let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
+        let undivided = search.undivided();
+        report::chosen(&Chosen { event: "ran", limit: self.ask.limit, plan: &plan, time, undivided });
+        (!as_asked).then_some(plan)
     }
 
     /// Runs what an exploration wants, with marks in the stream, or what it has found.
@@ -197,7 +214,7 @@ impl Running<'_> {
         let found = match step {
             // SAFETY: as ours.
             Some(Step::Run(next)) => return unsafe { self.try_out(&next, meanwhile, stream) },
-            Some(Step::Settled(best)) => self.settle(best),
+            Some(Step::Settled) => self.settle(),
             Some(Step::Wait) | None => meanwhile,
         };
         // SAFETY: as ours.

@@ -25,8 +25,11 @@ use crate::exec::{self, Constant, Plan};
 use crate::plan::{Configuration, MicroConfiguration};
 use crate::settings;
 use crate::tune::candidates;
-use crate::tune::search::{Goal, Known, Search};
-use crate::tune::waiting::{self, Budget, OwnBuffers};
+use crate::tune::devices;
+use crate::tune::record::{End, Record, Wanted};
+use crate::tune::search::{Goal, Next, Search};
+use crate::tune::session::Session;
+use crate::tune::waiting::{Bench, Budget, OwnBuffers};
 
 /// Whether a kernel has been tuned while the program waited.
 static TUNED: AtomicBool = AtomicBool::new(false);
@@ -86,7 +89,7 @@ impl Asking<'_> {
             return None;
         }
         let capturing = Device::current().is_capturing(stream);
-        let known = {
+        let (known, waits) = {
             let mut state = page.state.lock();
             while state.busy {
                 page.tuned.wait(&mut state);
@@ -98,20 +101,12 @@ impl Asking<'_> {
                 Some(made) if made.is_final || !waits => return Some(made.clone()),
                 _ => {}
             }
-            if waits {
-                state.busy = true;
-                Some(state.measured.clone())
-            } else {
-                None
-            }
+            state.busy |= waits;
+            (state.measured.clone(), waits)
         };
-        let Some(known) = known else {
-            // SAFETY: as ours.
-            return unsafe { self.reserve(query) };
-        };
-        let _busy = Busy(page);
+        let _busy = waits.then(|| Busy(page));
         // SAFETY: as ours.
-        let Some((search, covers)) = (unsafe { self.tune(query, stream, known) }) else {
+        let Some((search, covers)) = (unsafe { self.tune(query, stream, &known, waits) }) else {
             // SAFETY: as ours.
             return unsafe { self.reserve(query) };
         };
@@ -183,7 +178,8 @@ impl Asking<'_> {
         })
     }
 
-    /// Times what may be used, on the program's buffers or on our own. `None` if it cannot.
+    /// Finds out what may be used: from what is known, and if the program `waits` by timing the rest, on
+    /// its buffers or on our own. `None` if that cannot be.
     ///
     /// # Safety
     /// As for [`algorithms`](super::answer::algorithms).
@@ -191,52 +187,63 @@ impl Asking<'_> {
         &self,
         query: &Query,
         stream: Stream,
-        known: Vec<MicroConfiguration<Algorithm>>,
+        known: &[MicroConfiguration<Algorithm>],
+        waits: bool,
     ) -> Option<(Search, Range<usize>)> {
         let Self { handle, kernel, question, .. } = self;
-        let limit = question.limit;
-        settings::fault_point("tune");
         let (settings, device) = (settings::get(), Device::current());
-        let class = self.class();
-        let sizes = candidates::sizes(kernel, question.sizes, device);
+        let ordinal = device.ordinal();
+        let record = Record::of(kernel, device, ordinal);
+        if !waits && record.is_empty() {
+            return None;
+        }
+        settings::fault_point("tune");
+        let (class, sizes) = (self.class(), question.sizes);
         // SAFETY: as ours.
         let offered = unsafe { self.offered(query) }?;
         // SAFETY: the program's handle.
-        let candidates = unsafe { candidates::candidates(*handle, kernel, &offered, class, &sizes) };
-        let covers = candidates::covers(&candidates, limit);
-        let workspace = candidates.iter().map(|c| c.workspace).filter(|&bytes| bytes <= limit).max()?;
-        let known = Known { measured: known, ..Known::default() };
-        let mut search = Search::new(kernel.batch(), Goal::Fastest { limit }, candidates, known);
-        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
-        let budget = Budget {
-            time: Duration::from_secs_f64(settings.tune_seconds),
-            executions: if first { FIRST_EXECUTIONS } else { f64::INFINITY },
+        let candidates = unsafe {
+            candidates::candidates(*handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
         };
-
-        let own;
-        let bench = match query {
+        let covers = candidates::covers(&candidates, question.limit);
+        if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
+            return None;
+        }
+        let wanted = Wanted { goal: Goal::Fastest { limit: question.limit }, sizes, class, candidates };
+        let time = Duration::from_secs_f64(settings.tune_seconds);
+        let budget = |executions| Budget { time, executions };
+        if !waits {
+            let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
+            let mut search = record.search(&wanted, known, &ends);
+            return (search.next() == Next::Nothing).then_some((search, covers));
+        }
+        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
+        let session = Session {
+            kernel,
+            wanted: &wanted,
+            record: &record,
+            budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),
+            devices: &devices::tuning_for(device, ordinal),
+            bytes: settings.tune_bytes,
+            stop: &AtomicBool::new(false),
+            progress: &|_| (),
+        };
+        let prepare = |bytes| match query {
             Query::FindEx(operands, workspace) => {
                 let scaling = exec::scaling_type(kernel);
                 let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
                 let operands = Operands { alpha, beta, ..*operands };
-                waiting::Bench { device, handle: *handle, stream, operands, workspace: *workspace }
+                Ok((Bench { device, handle: *handle, stream, operands, workspace: *workspace }, None))
             }
-            Query::Get | Query::Find => match OwnBuffers::allocate(device, kernel, workspace, settings.tune_bytes) {
-                Ok(buffers) => {
-                    own = buffers;
-                    own.bench(device, *handle, stream, kernel)
-                }
-                Err(why) => {
-                    log::info!("{kernel} is not tuned before it runs: {why}");
-                    return None;
-                }
-            },
+            Query::Get | Query::Find => {
+                let buffers = OwnBuffers::allocate(device, kernel, bytes, settings.tune_bytes)?;
+                Ok((buffers.bench(device, *handle, stream, kernel), Some(buffers)))
+            }
         };
-        // SAFETY: data of this kernel, and a workspace as large as any candidate's or as the limit.
-        if !unsafe { waiting::tune(&mut search, kernel, &bench, budget) } {
-            log::info!("{kernel}: tuning ended within {budget:?}");
-        }
-        Some((search, covers))
+        // SAFETY: data of this kernel, a workspace as large as any candidate's or as the limit, and the
+        // program's handle in its own call.
+        let searched = unsafe { session.tune(known, prepare) };
+        searched.map_err(|why| log::info!("{kernel} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
     }
 
     /// What is promised after a search. `None` if nothing fits.

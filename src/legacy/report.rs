@@ -1,10 +1,6 @@
-//! Says what was chosen, why, and what it saves: a log line and, where `UCUDNN_REPORT` names a file, a
-//! JSON object a line.
+//! Says what was chosen, why, and what it saves: a log line, and a line in the report if there is one.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -14,7 +10,7 @@ use crate::cudnn::convolution::Direction;
 use crate::cudnn::kernel::Kernel;
 use crate::exec::Plan;
 use crate::plan::{Configuration, MicroConfiguration};
-use crate::settings;
+use crate::report::{merged, write};
 
 /// A decision about one kernel.
 pub struct Chosen<'a> {
@@ -135,42 +131,11 @@ pub fn kept(plan: &Plan, segment: &Range<usize>, arena: usize, overwritten: Resu
     });
 }
 
-/// What tells a kernel, with an event's own values.
-fn merged(kernel: &Kernel, event: Value) -> Value {
-    let spatial = usize::from(kernel.rank) - 2;
-    let mut line = json!({
-        "kernel": kernel.to_string(), "spec": kernel.spec(), "direction": kernel.direction.to_string(),
-        "pad": kernel.pad[..spatial], "stride": kernel.stride[..spatial],
-        "dilation": kernel.dilation[..spatial], "groups": kernel.groups,
-    });
-    if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
-        line.extend(event);
-    }
-    line
-}
-
 fn part((count, micro): &(usize, MicroConfiguration<Algorithm>)) -> Value {
     json!({
         "count": count, "batch": micro.batch, "algorithm": micro.algorithm.to_string(),
         "workspace": micro.workspace, "time_ms": micro.time,
     })
-}
-
-/// Appends a line to the report, if there is one. One write a line, so that several processes may
-/// share a file.
-fn write(line: impl FnOnce() -> Value) {
-    static FAILED: AtomicBool = AtomicBool::new(false);
-    let Some(path) = &settings::get().report else { return };
-    let written = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(format!("{}\n", line()).as_bytes()));
-    if let Err(error) = written
-        && !FAILED.swap(true, Ordering::Relaxed)
-    {
-        log::warn!("UCUDNN_REPORT={path:?} cannot be written: {error}; what is decided is not reported there");
-    }
 }
 
 /// A plan as text, for `ucudnnGetPlanDescription` and people.

@@ -1,8 +1,24 @@
-//! Measuring micro-configurations: which to time next ([`search`]), while the program waits
-//! ([`waiting`]) and while it runs ([`running`]); what is known from before ([`database`]). Uses `plan` to decide and `exec` to run.
+//! Measuring micro-configurations. Uses `plan` to decide and `exec` to run.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`candidates`] | which micro-configurations there are to time |
+//! | [`search`] | what to time next, and what was found |
+//! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
+//! | [`session`] | carries a search out, on one device or several |
+//! | [`devices`] | which devices those are |
+//! | [`running`] | carries a search out in the program's own executions |
+//! | [`record`] | what is known from before, and where results go |
+//! | [`database`] | the database of results |
+//! | [`ahead`] | tuning on handles and buffers of our own |
 
+pub mod ahead;
 pub(crate) mod candidates;
 pub mod database;
+pub(crate) mod devices;
+pub mod recall;
+pub(crate) mod record;
 pub(crate) mod running;
 pub(crate) mod search;
+pub(crate) mod session;
 pub(crate) mod waiting;

@@ -3,13 +3,14 @@
 
 use cudnn_abi::*;
 
+use super::record::Wanted;
 use super::search::{Candidate, Next, Search};
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::{Device, Elapsed, Mark, Stream};
 use crate::exec::divided_workspace;
-use crate::plan::{Configuration, MicroConfiguration};
+use crate::plan::MicroConfiguration;
 
 /// Micro-batches that a candidate runs in one execution: the first warms it up.
 const SAMPLES: usize = 3;
@@ -20,6 +21,7 @@ const MOST_EXTRA: f64 = 20.0;
 
 /// A search that the program's own executions carry on.
 pub struct Exploration {
+    wanted: Wanted,
     search: Search,
     /// What the program asked for: it computes the images that a candidate does not.
     own: Algorithm,
@@ -34,9 +36,8 @@ pub struct Exploration {
 
 /// What an execution is to run.
 pub enum Step {
-    /// The search is over: this configuration, with its time in milliseconds, or what the program
-    /// asked for where there is none.
-    Settled(Option<(Configuration<Algorithm>, f64)>),
+    /// The search is over: its best is to run, or what the program asked for where there is none.
+    Settled,
     /// Run this and hand what [`Timing`] collected to [`Exploration::ran`], or `None` if it failed.
     Run(Next),
     /// Run what the program asked for; times are still to come.
@@ -93,14 +94,19 @@ impl Timing {
 }
 
 impl Exploration {
-    /// Explores what `search` has to time, for a program that asked for `own`.
-    pub fn new(search: Search, own: Algorithm) -> Self {
-        Self { search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
+    /// Explores what `search` has to time of what is `wanted`, for a program that asked for `own`.
+    pub fn new(wanted: Wanted, search: Search, own: Algorithm) -> Self {
+        Self { wanted, search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
     }
 
     /// What the program asked for.
     pub fn own(&self) -> Algorithm {
         self.own
+    }
+
+    /// What is looked for.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// What was timed so far.
@@ -123,7 +129,7 @@ impl Exploration {
             }
             _ => {
                 self.in_flight = true; // whoever got this ends it; all others wait
-                Step::Settled(self.search.best())
+                Step::Settled
             }
         }
     }

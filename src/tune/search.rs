@@ -16,13 +16,19 @@ use trials::Trial;
 /// cache: [`plan::can_win`]'s slack.
 const SLACK: f64 = 0.7;
 
-/// What a search looks for, within `limit` bytes of workspace.
+/// What a search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The fastest configuration: Workspace Reuse.
-    Fastest { limit: usize },
+    Fastest {
+        /// Bytes of workspace.
+        limit: usize,
+    },
     /// All configurations that no other beats in both time and workspace: Workspace Division.
-    DesirableSet { limit: usize },
+    DesirableSet {
+        /// Bytes of workspace.
+        limit: usize,
+    },
 }
 
 impl Goal {
@@ -30,6 +36,14 @@ impl Goal {
     pub fn limit(self) -> usize {
         match self {
             Self::Fastest { limit } | Self::DesirableSet { limit } => limit,
+        }
+    }
+
+    /// The same within no more than `bytes`.
+    pub fn within(self, bytes: usize) -> Self {
+        match self {
+            Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
+            Self::DesirableSet { limit } => Self::DesirableSet { limit: limit.min(bytes) },
         }
     }
 }
@@ -48,8 +62,8 @@ pub struct Known {
     pub measured: Vec<MicroConfiguration<Algorithm>>,
     /// Micro-batch sizes and algorithms that do not run.
     pub failed: Vec<(usize, Algorithm)>,
-    /// Configurations that ran in place, with their milliseconds.
-    pub trials: Vec<(Configuration<Algorithm>, f64)>,
+    /// Configurations that ran in place, with their milliseconds; `None` for one that does not run.
+    pub trials: Vec<(Configuration<Algorithm>, Option<f64>)>,
     /// A search with the same goal among the same candidates has ended: it left out what it had to, and
     /// nothing is to be measured again.
     pub ended: bool,
@@ -67,12 +81,15 @@ pub enum Next {
 }
 
 /// The state of a search.
+#[derive(Clone)]
 pub struct Search {
     batch: usize,
     goal: Goal,
     untimed: Vec<Candidate>,
     timed: Vec<MicroConfiguration<Algorithm>>,
-    known_trials: Vec<(Configuration<Algorithm>, f64)>,
+    /// How many of those were known before.
+    known: usize,
+    known_trials: Vec<(Configuration<Algorithm>, Option<f64>)>,
     ended: bool,
     trials: Option<Vec<Trial>>,
 }
@@ -103,7 +120,8 @@ impl Search {
         let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
         let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));
         let untimed = first.into_iter().chain(rest).collect();
-        Self { batch, goal, untimed, timed, known_trials: known.trials, ended: known.ended, trials: None }
+        let (known_trials, ended) = (known.trials, known.ended);
+        Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
     }
 
     /// What to do next. Candidates that are of no use any more are dropped on the way.
@@ -172,14 +190,14 @@ impl Search {
         }
     }
 
-    /// What it looks for.
-    pub fn goal(&self) -> Goal {
-        self.goal
-    }
-
     /// Everything that has been timed.
     pub fn measured(&self) -> &[MicroConfiguration<Algorithm>] {
         &self.timed
+    }
+
+    /// What this search has timed, and no earlier one.
+    pub fn found(&self) -> &[MicroConfiguration<Algorithm>] {
+        &self.timed[self.known..]
     }
 
     /// How many candidates are still to be timed, as far as can be told.
@@ -213,7 +231,7 @@ impl Search {
         let all = |trial: &&Trial| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
         let trials = self.trials.as_ref().map(|trials| trials.iter().filter(all).cloned().collect());
         let Self { batch, goal, ended, .. } = *self;
-        Self { batch, goal, untimed: Vec::new(), timed, known_trials: Vec::new(), ended, trials }
+        Self { batch, goal, untimed: Vec::new(), known: 0, timed, known_trials: Vec::new(), ended, trials }
     }
 
     /// What is known of the whole mini-batch in one piece by `algorithm`.

@@ -1,13 +1,11 @@
-//! Tuning while the program waits for an answer: each candidate is timed alone, then the best
-//! configurations in place.
+//! Timing while the program waits for an answer: each candidate alone, and configurations in place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
-use log::debug;
 
-use super::search::{Candidate, Next, Search};
+use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::convolution::{Operands, Workspace};
 use crate::cudnn::kernel::{Kernel, element_size};
 use crate::device::{Buffer, Device, Elapsed, Stream};
@@ -42,64 +40,33 @@ pub struct Bench {
 /// What tuning may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
+    /// Of the clock.
     pub time: Duration,
     /// In executions of the fastest undivided algorithm.
     pub executions: f64,
 }
 
-/// Runs a search to its end, or until the budget is spent; whether it came to its end.
-///
-/// # Safety
-/// The bench's data are a kernel's, its workspace is as large as the search's limit or as its largest
-/// candidate, and its handle is the program's.
-pub unsafe fn tune(search: &mut Search, kernel: &Kernel, bench: &Bench, budget: Budget) -> bool {
-    let start = Instant::now();
-    let _waited = Waited(start);
-    let deadline = start + budget.time;
-    let mut last_log = Instant::now();
-    loop {
-        match search.next() {
-            Next::Nothing => return true,
-            _ if Instant::now() >= deadline => return false,
-            _ if search
-                .fastest_whole(usize::MAX)
-                .is_some_and(|whole| start.elapsed().as_secs_f64() * 1e3 > budget.executions * whole.time) =>
-            {
-                return false;
-            }
-            Next::Time(candidate) => {
-                let Candidate { batch, algorithm, workspace } = candidate;
-                let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
-                let plan = Plan::micro_batch(kernel, micro).ok();
-                let rates = search.measured().iter().map(|micro| micro.time / micro.batch as f64);
-                let far = FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min);
-                let row = (kernel.batch() / batch).min(ROW);
-                // SAFETY: as ours; a micro-batch is a part of the kernel.
-                match plan.and_then(|plan| unsafe { bench.time(&plan, row, far.max(BRIEF), deadline) }) {
-                    Some(time) => {
-                        debug!("{kernel}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes");
-                        search.timed(candidate, time);
-                    }
-                    None => search.failed(candidate),
-                }
-            }
-            Next::Try(index) => {
-                let plan = search.trial(index).and_then(|trial| Plan::new(kernel, trial.clone()).ok());
-                // SAFETY: as ours.
-                let time = plan.and_then(|plan| unsafe { bench.time_row(&plan, 1) });
-                search.tried(index, time);
-            }
-        }
-        if last_log.elapsed() > Duration::from_secs(2) {
-            last_log = Instant::now();
-            log::info!("tuning {kernel}: {} micro-configurations timed", search.measured().len());
-        }
-    }
+/// From which time on, in milliseconds, a micro-batch of `batch` images is timed but roughly, by what is
+/// `measured` so far.
+pub fn far_above(measured: &[MicroConfiguration<Algorithm>], batch: usize) -> f64 {
+    let rates = measured.iter().map(|micro| micro.time / micro.batch as f64);
+    (FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min)).max(BRIEF)
+}
+
+/// How many micro-batches of `batch` images out of `whole` run between two marks.
+pub fn row_of(whole: usize, batch: usize) -> usize {
+    (whole / batch).min(ROW)
 }
 
 /// Adds up what the program has waited for, and says once that it is long: a program that stands still
 /// without a word looks broken.
-struct Waited(Instant);
+pub struct Waited(Instant);
+
+impl Waited {
+    pub fn since(start: Instant) -> Self {
+        Self(start)
+    }
+}
 
 impl Drop for Waited {
     fn drop(&mut self) {
@@ -118,11 +85,11 @@ impl Drop for Waited {
 
 impl Bench {
     /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer. Above
-    /// `far` a rough one does.
+    /// `far` a rough one does. `Err` is cuDNN's status.
     ///
     /// # Safety
-    /// As for [`tune`].
-    unsafe fn time(&self, plan: &Plan, row: usize, far: f64, deadline: Instant) -> Option<f64> {
+    /// The bench's data are those of the kernel that the plan's is a part of, and its handle is in no other use.
+    pub unsafe fn time(&self, plan: &Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
         let row = match self.device {
             Device::Host => 1,
             Device::Cuda => {
@@ -141,7 +108,7 @@ impl Bench {
             let (twice, long) = (runs >= 2, spent > ENOUGH);
             let known = if least > far { twice || long } else { twice && long || runs >= OFTEN };
             if known || Instant::now() >= deadline {
-                return Some(least);
+                return Ok(least);
             }
         }
     }
@@ -149,21 +116,23 @@ impl Bench {
     /// What one of `row` runs in a row takes, in milliseconds.
     ///
     /// # Safety
-    /// As for [`tune`].
-    unsafe fn time_row(&self, plan: &Plan, row: usize) -> Option<f64> {
+    /// As for [`Self::time`].
+    pub unsafe fn time_row(&self, plan: &Plan, row: usize) -> Result<f64, cudnnStatus_t> {
+        const DEVICE_FAILED: cudnnStatus_t = CUDNN_STATUS_EXECUTION_FAILED;
         let Self { device, handle, stream, .. } = *self;
         if plan.workspace() > self.workspace.size || !device.synchronize(stream) {
-            return None;
+            return Err(DEVICE_FAILED);
         }
-        let start = device.mark(stream)?;
+        let start = device.mark(stream).ok_or(DEVICE_FAILED)?;
         for _ in 0..row {
             // SAFETY: as ours.
-            unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) }.ok()?;
+            let ran = unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) };
+            ran.map_err(|failure| failure.status)?;
         }
-        let end = device.mark(stream)?;
+        let end = device.mark(stream).ok_or(DEVICE_FAILED)?;
         match (device.synchronize(stream), end.since(&start)) {
-            (true, Elapsed::Ready(time)) => Some(time / row as f64),
-            _ => None,
+            (true, Elapsed::Ready(time)) => Ok(time / row as f64),
+            _ => Err(DEVICE_FAILED),
         }
     }
 }
@@ -178,9 +147,14 @@ pub struct OwnBuffers {
 }
 
 impl OwnBuffers {
+    /// Bytes of a kernel's data, without workspace.
+    pub fn data_bytes(kernel: &Kernel) -> usize {
+        kernel.x.bytes() + kernel.filter_bytes() + kernel.y.bytes()
+    }
+
     /// Allocates them, within `most` bytes in all. `Err` says what was wrong.
     pub fn allocate(device: Device, kernel: &Kernel, workspace: usize, most: usize) -> Result<Self, String> {
-        let bytes = kernel.x.bytes() + kernel.filter_bytes() + kernel.y.bytes() + workspace;
+        let bytes = Self::data_bytes(kernel) + workspace;
         if bytes > most {
             return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
         }

@@ -189,7 +189,7 @@ fn a_search_that_ended_measures_nothing_again() {
         let (best, _) = drive(&mut first, launch_and_rate);
         let known = || Known {
             measured: first.measured().to_vec(),
-            trials: first.trials().map(|(configuration, time)| (configuration.clone(), time)).collect(),
+            trials: first.trials().map(|(configuration, time)| (configuration.clone(), Some(time))).collect(),
             ..Known::default()
         };
         assert!(!known().trials.is_empty());

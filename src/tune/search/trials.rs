@@ -76,7 +76,7 @@ pub fn choose(
     batch: usize,
     timed: &[MicroConfiguration<Algorithm>],
     goal: Goal,
-    known: &[(Configuration<Algorithm>, f64)],
+    known: &[(Configuration<Algorithm>, Option<f64>)],
     ended: bool,
 ) -> Vec<Trial> {
     let chosen = match goal {
@@ -87,11 +87,11 @@ pub fn choose(
         return Vec::new();
     }
     let trial = |configuration: Configuration<Algorithm>| {
-        let known = known.iter().find(|(known, _)| is_same(known, &configuration)).map(|(_, time)| *time);
-        Trial { configuration, known, times: Vec::new(), failed: false }
+        let found = known.iter().find(|(known, _)| is_same(known, &configuration)).map(|(_, time)| *time);
+        Trial { configuration, known: found.flatten(), times: Vec::new(), failed: found == Some(None) }
     };
     let mut trials: Vec<_> = chosen.into_iter().map(trial).collect();
-    if !ended && trials.iter().any(|trial| trial.known.is_none()) {
+    if !ended && trials.iter().any(|trial| trial.is_waiting()) {
         trials.iter_mut().for_each(|trial| trial.known = None);
     }
     trials

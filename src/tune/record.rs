@@ -1,0 +1,172 @@
+//! What is known of a kernel from before, and where what is found out now goes to: the database, and a
+//! line in the report for each micro-configuration that was timed.
+
+use serde_json::json;
+
+use super::database::{Database, Environment, Outcome, Tuning, TuningLock};
+use super::search::{Candidate, Goal, Known, Search};
+use super::waiting::Budget;
+use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::kernel::Kernel;
+use crate::device::Device;
+use crate::plan::{BatchSizePolicy, MicroConfiguration};
+use crate::report;
+
+/// What is looked for among a kernel's configurations.
+#[derive(Clone)]
+pub struct Wanted {
+    pub goal: Goal,
+    pub sizes: BatchSizePolicy,
+    pub class: Class,
+    pub candidates: Vec<Candidate>,
+}
+
+impl Wanted {
+    /// All that a search depends on besides its kernel. Limits between which no candidate's workspace lies
+    /// are one.
+    fn question(&self) -> String {
+        let limit = self.goal.limit();
+        let workspaces = self.candidates.iter().map(|candidate| candidate.workspace);
+        let bytes = workspaces.filter(|&workspace| workspace <= limit).max().unwrap_or(0);
+        let goal = match self.goal {
+            Goal::Fastest { .. } => "fastest",
+            Goal::DesirableSet { .. } => "desirable set",
+        };
+        let Class { deterministic, math_type, only } = self.class;
+        let number = |number: Option<i32>| number.map_or("any".to_owned(), |number| number.to_string());
+        format!(
+            "{goal} within {bytes} bytes, sizes {}, {}math {}, algorithm {}",
+            self.sizes,
+            if deterministic { "deterministic, " } else { "" },
+            number(math_type),
+            number(only),
+        )
+    }
+}
+
+/// How a search came to stop.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// There was nothing more to do.
+    Complete,
+    /// The budget was spent. With the same budget it would be again: what was not reached stays so.
+    Spent(Budget),
+    /// What running programs may spend on exploring was spent.
+    Explored,
+    /// It was stopped, and is to go on.
+    Stopped,
+}
+
+impl End {
+    fn suffix(self) -> Option<String> {
+        match self {
+            Self::Complete => Some(String::new()),
+            Self::Spent(Budget { time, executions }) if executions.is_finite() => {
+                Some(format!("; as far as {} s and {executions} executions went", time.as_secs_f64()))
+            }
+            Self::Spent(Budget { time, .. }) => Some(format!("; as far as {} s went", time.as_secs_f64())),
+            Self::Explored => Some("; as far as running programs explored".into()),
+            Self::Stopped => None,
+        }
+    }
+}
+
+/// A kernel's entry in the database, if there is one, and in the report.
+pub struct Record<'a> {
+    kernel: &'a Kernel,
+    kept: Option<(&'static Database, Environment)>,
+}
+
+impl<'a> Record<'a> {
+    /// The kernel's on the device of this number.
+    pub fn of(kernel: &'a Kernel, device: Device, ordinal: i32) -> Self {
+        let kept = || {
+            let database = Database::of_process()?;
+            let identity = device.identity(ordinal)?;
+            Some((database, Environment::of(identity.name, identity.multiprocessors, identity.driver)?))
+        };
+        Self { kernel, kept: kept() }
+    }
+
+    /// Whether anything at all is known of the kernel.
+    pub fn is_empty(&self) -> bool {
+        self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.kernel).is_empty())
+    }
+
+    /// A search that goes on from what is known here and from what the process has `measured` itself. It has
+    /// nothing to do if one like it has ended, by itself or at one of the `ends`.
+    pub fn search(&self, wanted: &Wanted, measured: &[MicroConfiguration<Algorithm>], ends: &[End]) -> Search {
+        let mut known = Known::default();
+        if let Some((database, environment)) = &self.kept {
+            for outcome in database.measured(environment, self.kernel) {
+                match outcome.micro_configuration() {
+                    Some(micro) => known.measured.push(micro),
+                    None => known.failed.push((outcome.batch, outcome.algorithm)),
+                }
+            }
+            known.trials = database.trials(environment, self.kernel);
+            let question = wanted.question();
+            known.ended = [End::Complete].iter().chain(ends).filter_map(|end| end.suffix()).any(|suffix| {
+                !known.measured.is_empty()
+                    && database.search_ended(environment, self.kernel, &format!("{question}{suffix}"))
+            });
+        }
+        known.measured.extend(measured);
+        Search::new(self.kernel.batch(), wanted.goal, wanted.candidates.clone(), known)
+    }
+
+    /// Waits until no other process tunes the kernel: then more may be known. `None` if one still does.
+    pub fn begin(&self, wait: std::time::Duration) -> Option<Option<TuningLock>> {
+        let Some((database, environment)) = &self.kept else { return Some(None) };
+        match database.begin_tuning(environment, self.kernel, wait) {
+            Tuning::Mine(lock) => Some(Some(lock)),
+            Tuning::TimedOut => None,
+        }
+    }
+
+    /// A candidate was timed, in milliseconds, on the device of this number.
+    pub fn timed(&self, candidate: &Candidate, time: f64, ordinal: i32) {
+        let Candidate { batch, algorithm, workspace } = *candidate;
+        self.found(&[MicroConfiguration { batch, algorithm, time, workspace }], ordinal);
+    }
+
+    /// Micro-configurations were timed, on the device of this number.
+    pub fn found(&self, found: &[MicroConfiguration<Algorithm>], ordinal: i32) {
+        let outcomes: Vec<_> = found.iter().map(|micro| Outcome::from(*micro)).collect();
+        // Kept first: what was reported is measured never again, wherever this process is killed.
+        self.keep(&outcomes);
+        for MicroConfiguration { batch, algorithm, time, workspace } in found {
+            report::write(|| {
+                let event = json!({
+                    "event": "timed", "batch": batch, "algorithm": algorithm.to_string(), "workspace": workspace,
+                    "time_ms": time, "device": ordinal,
+                });
+                report::merged(self.kernel, event)
+            });
+            log::debug!("{}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes, on device {ordinal}", self.kernel);
+        }
+    }
+
+    /// A candidate does not run, as often as it is tried.
+    pub fn failed(&self, candidate: &Candidate) {
+        let Candidate { batch, algorithm, workspace } = *candidate;
+        self.keep(&[Outcome { batch, algorithm, workspace, time: None }]);
+    }
+
+    fn keep(&self, outcomes: &[Outcome]) {
+        if let Some((database, environment)) = &self.kept {
+            database.store_measured(environment, self.kernel, outcomes);
+        }
+    }
+
+    /// A search has stopped: keeps what it ran in place, and that it has ended.
+    pub fn ended(&self, wanted: &Wanted, search: &Search, end: End) {
+        let Some((database, environment)) = &self.kept else { return };
+        for (configuration, time) in search.trials() {
+            database.store_trial(environment, self.kernel, configuration, Some(time));
+        }
+        if let Some(suffix) = end.suffix() {
+            database.store_search_ended(environment, self.kernel, &format!("{}{suffix}", wanted.question()));
+        }
+    }
+}
