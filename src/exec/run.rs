@@ -210,11 +210,12 @@ impl Accumulator {
 /// # Safety
 /// The operands are a call's of the kernel.
 pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
-    match &operands.epilogue {
-        Some(epilogue) => epilogue.z == operands.y.cast_const(),
-        // SAFETY: as ours.
-        None => unsafe { scaling_type(kernel).read(operands.beta) != 0.0 },
-    }
+    let (scale, is_operand) = match &operands.epilogue {
+        Some(epilogue) => (epilogue.alpha2, epilogue.z == operands.y.cast_const()),
+        None => (operands.beta, true),
+    };
+    // SAFETY: as ours.
+    is_operand && unsafe { scaling_type(kernel).read(scale) != 0.0 }
 }
 
 /// Whether the summand of a fused call can be cut along the batch as the result is. What cuDNN would
