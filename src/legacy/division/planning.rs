@@ -18,6 +18,7 @@ use crate::legacy::policies::Policies;
 use crate::legacy::report;
 use crate::plan::{self, Alternative, Configuration, Group};
 use crate::settings;
+use crate::tune::ahead::{self, Budget, Goal, Job};
 
 /// What the solver may take.
 const SOLVE: Duration = Duration::from_secs(1);
@@ -75,16 +76,31 @@ type Groups = [((Kernel, Class), Vec<LayerId>)];
 /// Finds the desirable sets that are missing.
 fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
     let missing: Vec<_> = groups.iter().map(|(key, _)| key).filter(|key| !sets.contains_key(*key)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    let (settings, devices) = (settings::get(), ahead::devices());
     for (done, key) in missing.iter().enumerate() {
         if background::stopped() {
             return;
         }
         let (kernel, class) = *key;
         log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
-        let _ = (class, limit, policies);
-        let tuned: Result<Set, String> = Err("AHEAD".into());
-        let set = match tuned {
-            Ok(set) => set,
+        let job = Job {
+            kernel,
+            class: Some(*class),
+            sizes: policies.batch_size_policy,
+            goal: Goal::DesirableSet { limit },
+            budget: Budget { time: Duration::from_secs_f64(settings.tune_seconds), executions: f64::INFINITY },
+            bytes: settings.tune_bytes,
+            devices: &devices,
+            stop: &background::STOP,
+            progress: &|_| (),
+        };
+        let set = match ahead::tune(&job) {
+            Ok(search) => {
+                Set { choices: search.desirable_set(), ready: search.smallest_whole().map(|micro| micro.time) }
+            }
             Err(why) => {
                 log::info!("{kernel} gets no workspace: {why}");
                 Set::default()
