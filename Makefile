@@ -13,7 +13,7 @@ CFLAGS    ?= -O2 -Wall -Wextra -Wpedantic
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo test bench compare check header test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo test bench compare division check header test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -39,6 +39,9 @@ bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
 compare: build build/convnet build/passing_shapes ## plain and preloaded runs in turns, with their scatter; shapes that never come back
 	$(PYTHON) -B scripts/compare.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 	$(PYTHON) -B scripts/passing_shapes.py --target $(TARGET)/release
+
+division: build build/convnet ## one total for all layers against a limit for each, at equal peaks (ARGS="--network resnet18 --batch 8 --total 64MiB")
+	$(PYTHON) -B scripts/division.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 
 check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
