@@ -205,8 +205,8 @@ impl Search {
         self.untimed.len()
     }
 
-    /// The configurations that this search, and no earlier one, ran in place as often as it wanted to,
-    /// with the median of their milliseconds.
+    /// The configurations that this search, and no earlier one, ran in place, with the median of their
+    /// milliseconds.
     pub fn trials(&self) -> impl Iterator<Item = (&Configuration<Algorithm>, f64)> {
         let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
         own.map(|trial| (&trial.configuration, trial.median()))
