@@ -30,6 +30,7 @@ def parse_arguments():
     parser.add_argument("--limit", default="none", help="workspace a kernel may use: bytes, 64MiB or none")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
     parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
     parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
     parser.add_argument("--rounds", default=5, type=int, help="runs of each kind")

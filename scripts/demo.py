@@ -38,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--limit", default="128MiB", help="workspace a kernel may use: bytes, 64MiB or none")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
     parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
     parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
     parser.add_argument("--rounds", default=1, type=int, help="runs of each kind, taken in turns; medians over all")
@@ -68,14 +69,14 @@ def library_path(cudnn):
     return ":".join(folders + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
 
 
-def run(options, environment, folder):
-    """Runs the program once; returns its report. Its outputs are left in `folder`."""
+def run(options, environment, folder, dump=True):
+    """Runs the program once; returns its report. Its outputs are left in `folder` if wanted."""
     folder.mkdir(parents=True, exist_ok=True)
     report = folder / "convnet.json"
     command = [
         str(options.convnet), "--limit", options.limit, "--batch", options.batch, "--type", options.type,
-        "--format", options.format, "--query", options.query, "--iterations", str(options.iterations),
-        "--dump", str(folder), "--json", str(report), str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
+        "--format", options.format, "--math", options.math, "--query", options.query, "--iterations", str(options.iterations),
+        *(["--dump", str(folder)] if dump else []), "--json", str(report), str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
     ]  # fmt: skip
     start = time.monotonic()
     result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)

@@ -29,6 +29,7 @@ def parse_arguments():
     parser.add_argument("--total", default="60MiB", help="Workspace Division's budget")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
+    parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
     parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
     parser.add_argument("--rounds", default=3, type=int, help="runs of each kind, taken in turns")
     parser.add_argument("--output", type=pathlib.Path, default=demo.ROOT / "build" / "division")
@@ -63,7 +64,7 @@ class Runs:
         report = self.options.output / f"{name}.jsonl"
         report.unlink(missing_ok=True)
         environment = self.plain if variables is None else self.preloaded | variables | {"UCUDNN_REPORT": str(report)}
-        found = demo.run(options, environment, self.options.output / name)
+        found = demo.run(options, environment, self.options.output / name, dump=False)
         found["peak"] = found["workspace_total"]
         if variables and "UCUDNN_TOTAL_WORKSPACE_SIZE" in variables:
             found["division"] = divided(report)
@@ -133,8 +134,6 @@ def main():
     print_division(last)
     (options.output / f"{options.network}.json").write_text(
         json.dumps({"title": title, "rows": rows, "division": last}, indent=1))  # fmt: skip
-    for dumped in options.output.glob("*/*.raw"):
-        dumped.unlink()
 
 
 if __name__ == "__main__":

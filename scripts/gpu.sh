@@ -1,8 +1,10 @@
 #!/bin/bash
-# gpu.sh SHIM CONVNET [--host]: what libucudnn.so does on this machine's NVIDIA GPU, in one table, in under 9
+# gpu.sh SHIM CONVNET [--division] [--host]: what libucudnn.so does on this machine's NVIDIA GPU, in one table, in under 9
 # minutes. Takes finished files, so it needs no compiler: libucudnn.so, and convnet (`make build/convnet`).
 # Also needs a cuDNN 9 (the system's, or one among the Python packages), and for the PyTorch checks a
 # PyTorch; what is missing is said, and skipped.
+#
+# --division compares Workspace Division with Reuse at equal peaks, and nothing else; its solver lies beside SHIM.
 #
 # --host runs the same on hostdnn, to try the script itself where there is no GPU.
 # OUT      where everything is written      [build/gpu]
@@ -18,10 +20,12 @@ usage() {
 }
 
 host=
+division=
 files=()
 for argument in "$@"; do
     case $argument in
         --host) host=1 ;;
+        --division) division=1 ;;
         -*) usage ;;
         *) files+=("$argument") ;;
     esac
@@ -85,6 +89,7 @@ batch() {
         alexnet) echo 256 ;;
         vgg16) echo 32 ;;
         resnet18) echo 128 ;;
+        resnet50) echo 32 ;;
         *) echo 2 ;;
     esac
 }
@@ -201,6 +206,37 @@ networks() {
     done
     ((${#skipped[@]} == 0)) || verdict skipped "${#skipped[@]} runs for want of time" "${skipped[*]}"
 }
+
+# --- One total for all layers: NETWORK TYPE TOTAL, each in a table and a JSON file.
+divide() {
+    local network=$1 type=$2 total=$3
+    local name=division-$network-$type
+    if ((SECONDS >= last)); then
+        verdict skipped "$name" "no time left"
+        return
+    fi
+    say "Workspace Division: $network, $type, $total in all"
+    local options=(--target "$(dirname "$shim")" --convnet "$convnet" --network "$network" --type "$type"
+        --batch "$(batch "$network")" --total "$total" --iterations "$iterations" --output "$out/$name")
+    [[ $type != half ]] || options+=(--math tensor-op)
+    [[ -z $path ]] || options+=(--cudnn "${path%%:*}")
+    if timeout "$(allowed 240)" "$python" -B scripts/division.py "${options[@]}" >"$out/$name.txt" 2>"$out/$name.log"; then
+        mv "$out/$name/$network.json" "$out/$name.json"
+        mv "$out/$name/division.jsonl" "$out/$name.jsonl"
+        cat "$out/$name.txt"
+    else
+        verdict WRONG "$name" "$(tail -n 1 "$out/$name.log")"
+    fi
+    rm -rf "${out:?}/$name"
+}
+
+if [[ -n $division ]]; then
+    divide alexnet float 120MiB
+    divide resnet18 half 256MiB
+    divide resnet50 float 512MiB
+    say "everything is in $out"
+    exit
+fi
 
 check_torch
 check_outputs float
