@@ -51,7 +51,15 @@ pub unsafe fn workspace_size(
     // SAFETY: as ours.
     let kernel = unsafe { Kernel::read(descriptors) }?;
     let page = book::page(Device::current(), &kernel);
-    if let Some(told) = page.state.lock().told(id) {
+    let known = {
+        let state = page.state.lock();
+        state.told(id).map(|told| (told, state.promise(id, told).map(|p| AlgoPerf { memory: p.undivided, ..p.entry })))
+    };
+    if let Some((told, named)) = known {
+        // Perhaps by a layer of an equal kernel.
+        if let Some(named) = named {
+            Network::of(Device::current()).collect(&kernel, named, addresses(descriptors), policies.layer);
+        }
         return Some(told);
     }
     // SAFETY: as ours.

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 
+use cudnn_abi::CUDNN_STATUS_SUCCESS;
+
 use crate::cudnn::algorithm::Class;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Direction};
@@ -125,12 +127,15 @@ impl Layers {
         self.layers.is_empty()
     }
 
-    /// The layers that a plan should be for: those that came back, and, where `collected`, those that
-    /// queries told of.
+    /// The layers that a plan should be for: those that came back in an iteration that has ended, so that
+    /// none is planned for before the others of its network; and, where `collected`, those that queries
+    /// told of.
     pub fn lasting(&self, collected: bool) -> impl Iterator<Item = (LayerId, &Layer)> {
         let lasts = move |layer: &Layer| {
-            let came_back = layer.calls > 1 && self.iteration - layer.last <= GONE;
-            came_back || collected && layer.collected.is_some()
+            let under_way = u64::from(layer.last == self.iteration);
+            let known = layer.chosen.status == CUDNN_STATUS_SUCCESS;
+            let came_back = layer.calls > 1 + under_way && self.iteration - layer.last <= GONE;
+            known && (came_back || collected && layer.collected.is_some())
         };
         self.layers.iter().filter(move |(_, layer)| lasts(layer)).map(|(&id, layer)| (id, layer))
     }
@@ -164,7 +169,8 @@ impl Layers {
         Some(self.ran(layer, key.kernel.direction))
     }
 
-    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm.
+    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm: if
+    /// that is not supported, nothing is planned for it.
     pub fn add(&mut self, key: &Key, chosen: AlgoPerf) -> Seen {
         let Key { kernel, only, lane, name, .. } = *key;
         let lane = Some(lane);
@@ -295,6 +301,8 @@ mod tests {
         assert_eq!((ids(&first), ids(&second)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
         let begins: Vec<bool> = second.iter().map(|seen| seen.begins_iteration).collect();
         assert_eq!(begins, [true, false, false, false]);
+        assert_eq!(layers.lasting(false).count(), 0, "the iteration in which they come back is under way");
+        run(&mut layers, &iteration[0]);
         assert_eq!(layers.lasting(false).count(), 4);
     }
 

@@ -13,9 +13,10 @@ use super::planning::{self, Sets};
 use super::segments::Division;
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
-use crate::cudnn::convolution::Descriptors;
+use crate::cudnn::convolution::{Descriptors, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
+use crate::legacy::answer;
 use crate::legacy::call::Call;
 use crate::legacy::policies::Policies;
 use crate::settings;
@@ -160,10 +161,13 @@ impl Network {
                 name: policies.layer,
             };
             // SAFETY: as ours.
-            if let Some(layer) = unsafe { self.enter(&key, call, policies) }
-                // SAFETY: as ours.
-                && let Some(status) = unsafe { self.run_in_segment((layer, key.lane), call, kernel, stream, spent) }
-            {
+            let layer = unsafe { self.enter(&key, call, policies) };
+            // SAFETY: as ours.
+            if let Some(status) = unsafe { self.run_in_segment((layer, key.lane), call, kernel, stream, spent) } {
+                return status;
+            }
+            // SAFETY: as ours.
+            if only && let Some(status) = unsafe { self.run_in_passing(call, stream) } {
                 return status;
             }
         }
@@ -171,12 +175,11 @@ impl Network {
         unsafe { call.run_ready() }
     }
 
-    /// Which layer the call is; divides first, or begins to, where it is time. `None` for an algorithm
-    /// that cuDNN does not speak of.
+    /// Which layer the call is; divides first, or begins to, where it is time.
     ///
     /// # Safety
     /// As for [`Call::run`].
-    unsafe fn enter(&'static self, key: &Key, call: &Call, policies: &Policies) -> Option<LayerId> {
+    unsafe fn enter(&'static self, key: &Key, call: &Call, policies: &Policies) -> LayerId {
         let descriptors = addresses(&call.descriptors);
         let mut state = self.state.lock();
         while state.phase == Phase::Dividing {
@@ -189,7 +192,7 @@ impl Network {
                 let alike = state.layers.chosen_alike(key);
                 drop(state);
                 // SAFETY: as ours.
-                let chosen = alike.or_else(|| unsafe { chosen(call.handle, &call.descriptors, key) })?;
+                let chosen = alike.unwrap_or_else(|| unsafe { chosen(call.handle, &call.descriptors, key) });
                 state = self.state.lock();
                 state.layers.add(key, chosen)
             }
@@ -208,7 +211,27 @@ impl Network {
             }
             Phase::Running | Phase::Dividing => {}
         }
-        Some(seen.layer)
+        seen.layer
+    }
+
+    /// Runs a call that takes no other algorithm than the one asked for, and was told that this one needs
+    /// less than it does, in memory for this call only: what is ready cannot take its place. `None` if it
+    /// was not told so, or there is no memory.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn run_in_passing(&self, call: &Call, stream: Stream) -> Option<cudnnStatus_t> {
+        // SAFETY: as ours.
+        let promise = unsafe { answer::promise(&call.descriptors, call.algorithm, call.workspace.size) }?;
+        if promise.undivided <= call.workspace.size {
+            return None;
+        }
+        let buffer = self.device.allocate(promise.undivided)?;
+        let workspace = Workspace { data: buffer.data(), size: promise.undivided };
+        // SAFETY: as ours, with a workspace as large as the algorithm needs.
+        let status = unsafe { Call { workspace, ..*call }.run_as_asked() };
+        self.device.synchronize(stream);
+        Some(status)
     }
 
     /// `None` if the layer has no segment, or its plan failed before it changed anything.
@@ -333,14 +356,23 @@ fn lane(device: Device, stream: Stream) -> Lane {
     Lane { stream: stream.addr(), thread }
 }
 
-/// What cuDNN says of the algorithm that a call asks for, under the math type of its descriptors.
+/// What cuDNN says of the algorithm that a call asks for, under the math type of its descriptors; that it
+/// is not supported, where it says nothing.
 ///
 /// # Safety
 /// The handle and the descriptors are the program's.
-unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) -> Option<AlgoPerf> {
+unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) -> AlgoPerf {
     // SAFETY: as ours.
-    let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+    let offered = unsafe { descriptors.get_algorithms(handle) }.unwrap_or_default();
     let of_id = |result: &&AlgoPerf| result.algo == key.algorithm && result.status == CUDNN_STATUS_SUCCESS;
     let same_math = offered.iter().filter(of_id).find(|result| result.mathType == key.kernel.math_type);
-    same_math.or_else(|| offered.iter().find(of_id)).copied()
+    same_math.or_else(|| offered.iter().find(of_id)).copied().unwrap_or(AlgoPerf {
+        algo: key.algorithm,
+        status: CUDNN_STATUS_NOT_SUPPORTED,
+        time: -1.0,
+        memory: 0,
+        determinism: CUDNN_NON_DETERMINISTIC,
+        mathType: key.kernel.math_type,
+        reserved: [0; 3],
+    })
 }

@@ -30,6 +30,8 @@ pub type Sets = HashMap<(Kernel, Class), Arc<Set>>;
 /// takes that runs in what the program was told, where no configuration needs nothing.
 #[derive(Default)]
 pub struct Set {
+    /// The most bytes of workspace that were looked at.
+    limit: usize,
     pub choices: Vec<(Configuration<Algorithm>, f64)>,
     pub ready: Option<f64>,
 }
@@ -75,7 +77,8 @@ type Groups = [((Kernel, Class), Vec<LayerId>)];
 
 /// Finds the desirable sets that are missing.
 fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
-    let missing: Vec<_> = groups.iter().map(|(key, _)| key).filter(|key| !sets.contains_key(*key)).collect();
+    let is_missing = |key: &&(Kernel, Class)| sets.get(*key).is_none_or(|set| set.limit < limit);
+    let missing: Vec<_> = groups.iter().map(|(key, _)| key).filter(is_missing).collect();
     if missing.is_empty() {
         return;
     }
@@ -99,11 +102,12 @@ fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
         };
         let set = match ahead::tune(&job) {
             Ok(search) => {
-                Set { choices: search.desirable_set(), ready: search.smallest_whole().map(|micro| micro.time) }
+                let ready = search.smallest_whole().map(|micro| micro.time);
+                Set { limit, choices: search.desirable_set(), ready }
             }
             Err(why) => {
-                log::info!("{kernel} gets no workspace: {why}");
-                Set::default()
+                log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
+                Set { limit, ..Set::default() }
             }
         };
         report::desirable(kernel, &set.choices);
@@ -159,7 +163,7 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
     Ok(solved)
 }
 
-static EMPTY: Set = Set { choices: Vec::new(), ready: None };
+static EMPTY: Set = Set { limit: 0, choices: Vec::new(), ready: None };
 
 impl Set {
     /// What the solver chooses from: the set, with whole segments, and behind it what is ready where no
