@@ -1,0 +1,93 @@
+//! Workspace Division where something fails: memory, the solver, ourselves. The program trains on, and
+//! every result is right.
+
+mod divided;
+
+use divided::hostdnn::programs::library;
+use divided::{LAYERS, Stage};
+
+const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "400000");
+
+/// An arena that cannot be allocated: half the total, and half of that, until one can, with a message each.
+#[test]
+fn where_memory_is_short_the_total_is_halved() {
+    let stage = Stage::plain();
+    let steps = "open=16 ask=get train=3";
+    let most = stage.run(steps, &[TOTAL]).division().arena;
+    for limit in [most - 1, most / 3, most / 20, 0] {
+        let fault = format!("allocation:{limit}");
+        let run = stage.run(steps, &[TOTAL, ("UCUDNN_FAULT", &fault)]);
+        assert!(run.told().iter().all(|told| *told == 0), "{}", run.steps);
+        let division = run.division();
+        assert_eq!((division.layers.len(), division.ready()), (LAYERS, 0), "{}", run.steps);
+        assert!(division.arena <= limit, "{}: {} bytes", run.steps, division.arena);
+        let mut total = 400_000;
+        for message in run.outcome.stderr.lines() {
+            total /= 2;
+            let (bytes, rest) = message.split_once(" bytes of workspace cannot be allocated: ").expect(message);
+            let bytes: usize = bytes.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!(bytes > limit && rest == format!("{total} are divided instead"), "{}: {message}", run.steps);
+        }
+        assert_eq!(division.total, total, "{}:\n{}", run.steps, run.outcome.stderr);
+        assert!(total < 400_000);
+    }
+}
+
+/// No memory at all, not even to tune: everything runs without workspace, as the program was told.
+#[test]
+fn where_there_is_no_memory_all_run_without() {
+    let stage = Stage::plain();
+    for steps in ["open=16 ask=get train=3", "open=16 ask=fixed train=3", "open=16 lazily=get train=40"] {
+        let run = stage.run(steps, &[TOTAL, ("UCUDNN_FAULT", "allocation"), ("UCUDNN_DATABASE", "off")]);
+        run.is_silent_and_told_nothing();
+        assert!(run.divisions().iter().all(|division| division.arena == 0), "{}", run.steps);
+    }
+}
+
+/// A panic of ours, wherever it strikes, is not the program's.
+#[test]
+fn panics_stay_inside() {
+    let stage = Stage::plain();
+    for place in ["divide", "run", "run-midway", "plan", "convolve", "query"] {
+        for steps in ["open=16 ask=get train=4", "open=16 lazily=get train=60", "open=16 ask=get threads=2 train=30"] {
+            let run = stage.run(steps, &[TOTAL, ("UCUDNN_FAULT", &format!("panic:{place}"))]);
+            let strikes = run.outcome.stderr.contains(&format!("a panic at {place}"));
+            let must = ["divide", "convolve", "query"].contains(&place) || place == "run" && steps.contains("ask=get");
+            assert!(strikes || !must, "{}:\n{}", run.steps, run.outcome.stderr);
+        }
+    }
+}
+
+/// The library alone, without its solver: one message, and Workspace Reuse.
+#[test]
+fn without_the_solver_it_is_workspace_reuse() {
+    let stage = Stage::plain();
+    let alone = stage.new_file("alone") + "/libucudnn.so";
+    std::fs::create_dir(std::path::Path::new(&alone).parent().unwrap()).unwrap();
+    std::fs::copy(library(), &alone).unwrap();
+    let variables = [TOTAL, ("LD_PRELOAD", &alone), ("UCUDNN_DEFAULT_WORKSPACE_LIMIT", "60000"), ("UCUDNN_CHECK", "1")];
+    let run = stage.run("open=16 ask=get train=3 threads=2 train=2", &variables);
+    let stderr = &run.outcome.stderr;
+    assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("libucudnn_solver.so").count(), stderr.lines().count(), "{stderr}");
+    assert!(stderr.contains("no Workspace Division, but Workspace Reuse"), "{stderr}");
+    assert!(run.divisions().is_empty() && run.count("asked") > 0, "{}", run.steps);
+    assert!(run.told().iter().any(|told| *told > 0), "{}", run.outcome.stdout);
+}
+
+/// A process that ends while a thread of ours plans ends well, and does not wait for the plan.
+#[test]
+fn a_process_may_end_while_its_layers_are_planned_for() {
+    let stage = Stage::plain();
+    let variables = [TOTAL, ("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
+    let mut under_way = 0;
+    for round in 0..20 {
+        let leaving = if round % 2 == 0 { " leave" } else { "" };
+        let run = stage.run(&format!("open=16 lazily=get train={}{leaving}", 2 + round / 4), &variables);
+        let begun = run.outcome.stderr.contains("Workspace Division: kernel 1 of");
+        let ended = run.events("divided").any(|line| line["layers"].as_array().unwrap().len() == LAYERS);
+        under_way += usize::from(begun && !ended);
+        assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
+    }
+    assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
+}
