@@ -1,10 +1,15 @@
-//! Planning's speed: Workspace Reuse and desirable sets over 8 algorithms a size. The names hold the figures to reach.
+//! Planning's speed: Workspace Reuse and desirable sets over 8 algorithms a size, and Workspace Division over networks. The
+//! names hold the figures to reach.
 
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use ucudnn::plan::{BatchSizePolicy, MicroConfiguration, best_configurations, can_win, desirable_set, workspace_reuse};
+use ucudnn::plan::{
+    Alternative, BatchSizePolicy, Group, MicroConfiguration, best_configurations, can_win, desirable_set,
+    workspace_division, workspace_reuse,
+};
 
 const ALGORITHMS: u8 = 8;
 
@@ -78,10 +83,113 @@ fn planning(c: &mut Criterion) {
     tuning.finish();
 }
 
+/// A kernel's desirable set, as Workspace Division takes it.
+fn alternatives(batch: usize, micro: &[MicroConfiguration<u8>]) -> Vec<Alternative> {
+    let of = |found: &ucudnn::plan::Configuration<u8>| Alternative { time: found.time(), workspace: found.workspace() };
+    desirable_set(batch, micro).iter().map(of).collect()
+}
+
+/// ResNet-50's 53 convolutions, forwards and backwards, at a mini-batch of 32: each by a slow algorithm without
+/// workspace; by a matrix product over the unrolled images; where the filter is larger than 1×1, by one in the frequency
+/// domain, which takes fewer operations and a workspace for all tensors; and by one between these (Winograd's). Times
+/// scatter by 5%, as measured ones do, so no two kernels are alike, unless `equal` are grouped.
+fn resnet50(equal: bool) -> Vec<Group> {
+    let mut random = StdRng::seed_from_u64(50);
+    let mut groups = Vec::new();
+    for line in include_str!("../examples/networks/resnet50.csv").lines().skip(1) {
+        let fields: Vec<usize> = line.split(',').skip(2).map(|field| field.parse().expect("a number")).collect();
+        let [layers, batch, c, h, w, k, r, s, _, _, stride, ..] = fields[..] else { panic!("{line}: too few fields") };
+        let (p, q) = (h / stride, w / stride);
+        let gigaflop = 2e-9 * (c * k * r * s * p * q) as f64;
+        let tensors = 4 * (c * h * w + k * p * q);
+        // teraflop/s, bytes an image, bytes
+        let mut algorithms = vec![(2.0, 0, 0), (5.0, 4 * c * r * s * p * q, 0)];
+        if r > 1 {
+            algorithms.extend([(8.0, 2 * tensors, 16 * c * k), (12.0, 4 * tensors, 4 * c * k * p * q / 8)]);
+        }
+        let mut kernel = || {
+            let mut micro = Vec::new();
+            for size in BatchSizePolicy::PowerOfTwo.sizes(batch) {
+                for (algorithm, &(teraflops, an_image, once)) in algorithms.iter().enumerate() {
+                    let exact = 0.005 + size as f64 * gigaflop / teraflops;
+                    let time = exact * random.random_range(0.95..1.05);
+                    let workspace = size * an_image + once;
+                    micro.push(MicroConfiguration { batch: size, algorithm: algorithm as u8, time, workspace });
+                }
+            }
+            alternatives(batch, &micro)
+        };
+        for _direction in 0..3 {
+            if equal {
+                groups.push(Group { layers, alternatives: kernel() });
+            } else {
+                groups.extend((0..layers).map(|_| Group { layers: 1, alternatives: kernel() }));
+            }
+        }
+    }
+    groups
+}
+
+/// As many different kernels, each with a desirable set of as many configurations: random times and workspaces in order.
+fn different(kernels: usize, configurations: usize) -> Vec<Group> {
+    let mut random = StdRng::seed_from_u64(1000);
+    let mut ascending = |largest: f64| {
+        let mut numbers: Vec<f64> = (0..configurations).map(|_| random.random_range(0.0..largest)).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers
+    };
+    let mut kernel = || {
+        let (times, workspaces) = (ascending(10.0), ascending(6e8));
+        let both = times.iter().rev().zip(&workspaces);
+        both.map(|(&time, &workspace)| Alternative { time, workspace: workspace as usize & !255 }).collect()
+    };
+    (0..kernels).map(|_| Group { layers: 1, alternatives: kernel() }).collect()
+}
+
+/// Says what the divisions of `groups` are under 20 totals, from next to nothing to nearly all that they want.
+fn say_divisions(name: &str, groups: &[Group]) {
+    let sum = |workspace: fn(&Group) -> Option<usize>| -> usize {
+        groups.iter().map(|group| group.layers * workspace(group).expect("not empty")).sum()
+    };
+    let least = sum(|group| group.alternatives.iter().map(|it| it.workspace).min());
+    let all = sum(|group| group.alternatives.iter().map(|it| it.workspace).max());
+    let (mut longest, mut proven, mut gap) = (Duration::ZERO, 0, 0.0f64);
+    for part in 1..=20 {
+        let total = least + (all - least) / 21 * part;
+        let begun = Instant::now();
+        let division = workspace_division(groups, total, Duration::from_secs(10)).expect("the total is enough");
+        longest = longest.max(begun.elapsed());
+        proven += usize::from(division.proven);
+        gap = gap.max(division.gap);
+    }
+    let variables: usize = groups.iter().map(|group| group.alternatives.len()).sum();
+    let layers: usize = groups.iter().map(|group| group.layers).sum();
+    println!(
+        "{name}: {layers} kernels, {variables} variables; under 20 totals {:.2} ms at the longest, {proven} proven \
+         optimal, the largest gap {:.4}%",
+        1e3 * longest.as_secs_f64(),
+        100.0 * gap
+    );
+}
+
+fn dividing(c: &mut Criterion) {
+    let limit = Duration::from_secs(10);
+    let mut division = c.benchmark_group("workspace_division");
+    for (name, groups, total) in [
+        ("ResNet-50, all kernels different (limit 10 ms)", resnet50(false), 512 << 20),
+        ("ResNet-50, equal kernels together (limit 10 ms)", resnet50(true), 512 << 20),
+        ("1,000 different kernels x 20 (limit 1 s)", different(1000, 20), 64 << 30),
+    ] {
+        say_divisions(name, &groups);
+        division.bench_function(name, |b| b.iter(|| workspace_division(black_box(&groups), total, limit)));
+    }
+    division.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).warm_up_time(std::time::Duration::from_millis(300))
         .measurement_time(std::time::Duration::from_secs(1));
-    targets = planning
+    targets = planning, dividing
 }
 criterion_main!(benches);

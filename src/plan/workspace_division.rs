@@ -7,9 +7,10 @@
 //!    price of workspace; rounded and filled up, a first division. Equal shares for all layers give another.
 //! 2. An alternative that at this price costs more than its kernel's best by more than lies between the better of these
 //!    and the bound is in no better division. Few remain.
-//! 3. GLPK solves what remains as an integer programme, beginning with the division that is known.
-//! 4. Its arithmetic is rounded, so what it finds is checked in bytes. Where it took a little more than the total, whole
-//!    numbers settle what is within its rounding.
+//! 3. Whole networks are then divided in whole bytes and ticks, layer by layer: [`exact`]. That takes a millisecond where
+//!    GLPK may take seconds to prove the last digits of its optimum, but for very many kernels it takes too long.
+//! 4. Those GLPK solves as an integer programme, beginning with the division that is known. Its arithmetic is rounded, so
+//!    what it finds counts only if it fits in bytes.
 
 mod exact;
 mod fronts;
@@ -110,7 +111,7 @@ impl std::error::Error for DivisionError {}
 /// than equal shares for all layers.
 ///
 /// Solving takes at most about `time_limit`; then it is the best division known, and its gap says how good that is. The
-/// solver is loaded only if there is something to solve.
+/// solver is loaded only for networks that need it.
 pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) -> Result<Division, DivisionError> {
     let begun = Instant::now();
     let fronts = Fronts::of(groups, total)?;
@@ -121,31 +122,23 @@ pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) 
     }
     let most = relaxation::most(&fronts, price, bound, &known.best);
     let mut proven = most.iter().all(|front| front.iter().filter(|&&most| most > 0).count() <= 1);
+    if !proven && let Some(fastest) = exact::fastest(&fronts, price, &most, &known.best) {
+        known.best = fastest;
+        proven = true;
+    }
     if !proven {
         solver::solver_available().map_err(DivisionError::NoSolver)?;
         let scaled = Scaled::of(&fronts, &most, &known.best);
-        let ended = match solver::solve(&scaled.programme, time_limit.saturating_sub(begun.elapsed())) {
+        match solver::solve(&scaled.programme, time_limit.saturating_sub(begun.elapsed())) {
             Ok(solved) => {
                 known.bound = known.bound.max(scaled.bound(&solved));
                 let counts = scaled.counts(&fronts, &solved);
-                let fits = fronts.fits(&counts);
-                if fits {
+                if fronts.fits(&counts) {
                     known.meet(&fronts, fronts.filled(counts));
+                    proven = solved.optimal;
                 }
-                proven = solved.optimal && fits;
-                solved.optimal
             }
-            Err(why) => {
-                log::warn!("the solver gave up dividing workspace, and the division may not be the best: {why}");
-                true
-            }
-        };
-        if ended
-            && !proven
-            && let Some(fastest) = exact::fastest(&fronts, price, &most, &known.best)
-        {
-            known.best = fastest;
-            proven = true;
+            Err(why) => log::warn!("the solver gave up, and the division of workspace may not be the best: {why}"),
         }
     }
     Ok(known.division(&fronts, groups, proven))

@@ -1,14 +1,14 @@
-//! A division in whole bytes and ticks, for what is too fine for the solver's arithmetic.
+//! A division in whole bytes and ticks, by dynamic programming.
 //!
 //! Layer by layer, the divisions of the layers so far, each extended by all that the next may run. Dropped are those that
 //! another beats in both time and workspace, and those that even at the bound of what remains are no faster than the best
-//! division known. Exact, but how many are left at a time may grow without measure: so there is an end to it.
+//! division known. How many are left may still grow without measure, so there is an end to it.
 
 use super::fronts::{Counts, Fronts, Point};
 use super::relaxation::{ROUNDING, least_priced};
 
-/// The most divisions of some of the layers that are kept: tens of megabytes, and well below a second.
-const MOST_KEPT: usize = 1 << 20;
+/// The most divisions of some of the layers that are kept: some megabytes, and some milliseconds.
+const MOST_KEPT: usize = 1 << 17;
 
 /// A division of the layers so far.
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Divisions against brute force.
 
 use proptest::prelude::*;
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
 
@@ -138,22 +139,43 @@ proptest! {
         prop_assert_eq!(time::milliseconds(fronts.time(&exact)), least);
         prop_assert!(time::milliseconds(fronts.time(&counts)) <= least * (1.0 + CLOSE));
     }
+}
 
-    #[test]
-    fn no_time_to_solve_is_never_worse_than_equal_shares((groups, total) in tight((times(), bytes()))) {
-        let Ok(division) = workspace_division(&groups, total, Duration::ZERO) else { return Ok(()) };
+/// Kernels that differ, each with as many alternatives, none beaten, one without workspace; and half of what all of them want.
+fn large_network(kernels: usize, alternatives: usize, seed: u64) -> (Vec<Group>, usize) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut ascending = |largest: f64| {
+        let mut numbers: Vec<f64> = (0..alternatives).map(|_| random.random_range(0.0..largest)).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers
+    };
+    let mut kernel = || {
+        let (times, mut workspaces) = (ascending(10.0), ascending(1e9));
+        workspaces[0] = 0.0;
+        let both = times.into_iter().rev().zip(workspaces.into_iter().map(|bytes| bytes as usize & !255));
+        group(1, &both.collect::<Vec<_>>())
+    };
+    ((0..kernels).map(|_| kernel()).collect(), kernels * (1 << 28))
+}
+
+#[test]
+fn what_is_too_large_for_whole_numbers_the_solver_divides() {
+    for seed in 0..4 {
+        let (groups, total) = large_network(400, 20, seed);
+        let fronts = Fronts::of(&groups, total).unwrap();
+        let Relaxation { price, bound, rounded } = Relaxation::of(&fronts);
+        let most = relaxation::most(&fronts, price, bound, &rounded);
+        assert_eq!(exact::fastest(&fronts, price, &most, &rounded), None, "small enough for whole numbers");
+
+        let at_once = workspace_division(&groups, total, Duration::ZERO).unwrap();
+        let division = workspace_division(&groups, total, MINUTE).unwrap();
+        check(&groups, total, &at_once);
         check(&groups, total, &division);
-        let layers = groups.iter().map(|group| group.layers).sum::<usize>();
-        let share = total / layers.max(1);
-        let within = |group: &Group| {
-            let fits = group.alternatives.iter().filter(|it| it.workspace <= share);
-            Some(u128::from(fits.filter_map(|it| time::ticks(it.time)).min()?) * group.layers as u128)
-        };
-        if let Some(shared) = groups.iter().filter(|group| group.layers > 0).map(within).sum::<Option<u128>>() {
-            prop_assert!(division.time <= time::milliseconds(shared));
-        }
-        let least = brute_force(&groups, total).unwrap();
-        prop_assert!(division.time * (1.0 - division.gap) <= least * (1.0 + CLOSE), "{division:?}, but {least} ms is possible");
+        assert!(division.proven && !at_once.proven);
+        assert!(division.time <= at_once.time && at_once.time * (1.0 - at_once.gap) <= division.time);
+        assert!(at_once.gap < 1e-4, "{}", at_once.gap);
+        let shares = fronts.time(&fronts.equal_shares().unwrap());
+        assert!(at_once.time <= time::milliseconds(shares));
     }
 }
 
@@ -189,16 +211,21 @@ fn equal_kernels_may_run_differently() {
 }
 
 #[test]
-fn threads_divide_at_once() {
+fn threads_solve_at_once() {
+    let divide = |seed| {
+        let (groups, total) = large_network(20, 6, seed);
+        let fronts = Fronts::of(&groups, total).unwrap();
+        let all = fronts.fronts.iter().map(|front| vec![front.layers; front.points.len()]).collect();
+        let scaled = Scaled::of(&fronts, &all, &fronts.least());
+        let solved = solver::solve(&scaled.programme, MINUTE).unwrap();
+        assert!(solved.optimal);
+        let found = time::milliseconds(fronts.time(&scaled.counts(&fronts, &solved)));
+        let least = workspace_division(&groups, total, MINUTE).unwrap().time;
+        assert!((found - least).abs() <= CLOSE * least, "{found} ms, but {least} is the least");
+    };
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            scope.spawn(move || {
-                for total in 0..40 {
-                    let alternatives: Vec<_> =
-                        (0..6).map(|i| (10.0 / f64::from(i + 1), 2 * i as usize + thread)).collect();
-                    assert_optimal(&[group(2, &alternatives), group(2, &alternatives[..4])], total);
-                }
-            });
+            scope.spawn(move || (0..10).for_each(|seed| divide(4 * seed + thread)));
         }
     });
 }
