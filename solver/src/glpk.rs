@@ -38,7 +38,7 @@ pub fn solve(programme: Programme) -> Result<Found, String> {
     let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
     let solving = thread.spawn(move || {
         let state = State::new(sender.clone());
-        let found = state.and_then(|_state| Ok(Problem::new(&programme).solve(&programme)));
+        let found = state.map(|_state| Problem::new(&programme).solve(&programme));
         // the receiver waits for it
         let _ = sender.send(found);
     });
@@ -261,4 +261,21 @@ fn entries(programme: &Programme) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
 /// A number of rows, columns or entries: `Programme` has checked that there are few.
 fn count(number: usize) -> c_int {
     c_int::try_from(number).expect("checked to be few")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_glpk_is_an_error_and_not_the_end() {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let _state = State::new(sender);
+            // SAFETY: GLPK checks the number, and calls the error hook, which does not return.
+            unsafe { glp_add_cols(glp_create_prob(), -1) };
+        });
+        let why = receiver.recv().expect("the failure is reported").err().expect("nothing was solved");
+        assert!(why.starts_with("GLPK gave up: ") && why.contains("ncs = -1"), "{why}");
+    }
 }

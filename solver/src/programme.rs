@@ -61,10 +61,12 @@ impl Programme {
     }
 
     fn check_numbers(&self) -> Result<(), String> {
-        let finite = |name: &str, numbers: &[f64]| match numbers.iter().find(|number| !(number.abs() <= LARGEST)) {
-            Some(number) => Err(format!("{number:?} in {name}: at most {LARGEST:e} is accepted")),
-            None => Ok(()),
-        };
+        let finite =
+            |name: &str, numbers: &[f64]| match numbers.iter().find(|number| number.is_nan() || number.abs() > LARGEST)
+            {
+                Some(number) => Err(format!("{number:?} in {name}: at most {LARGEST:e} is accepted")),
+                None => Ok(()),
+            };
         finite("costs", &self.costs)?;
         finite("capacities", &self.capacities)?;
         self.needs.iter().try_for_each(|row| finite("needs", row))?;

@@ -75,7 +75,8 @@ pub(super) fn solve(programme: &Programme, time: Duration) -> Result<Solved, Str
     let status = unsafe { (functions.solve)(&raw, &mut answer) };
     match status {
         abi::OPTIMAL | abi::STOPPED => Ok(Solved { counts, bound: answer.bound, optimal: status == abi::OPTIMAL }),
-        _ => Err(text(&answer.reason)),
+        abi::REFUSED => Err(text(&answer.reason)),
+        _ => Err(format!("{FILE} returned {status}")),
     }
 }
 
@@ -182,6 +183,16 @@ mod tests {
         assert_eq!(mapped(line, 0x7f80), Some("/a folder/libucudnn.so".into()));
         assert_eq!(mapped(line, 0x7fff), None);
         assert_eq!(mapped(b"7f00-7fff rw-p 00000000 00:00 0", 0x7f80), None);
+    }
+
+    #[test]
+    fn null_is_refused() {
+        let solve = functions().as_ref().map(|functions| functions.solve).unwrap();
+        let mut answer = abi::Answer { counts: std::ptr::null_mut(), bound: 0.0, reason: [0; _] };
+        // SAFETY: null is allowed.
+        let statuses = unsafe { [solve(std::ptr::null(), std::ptr::null_mut()), solve(std::ptr::null(), &mut answer)] };
+        assert_eq!(statuses, [abi::REFUSED; 2]);
+        assert_eq!(text(&answer.reason), "a null programme");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const MOST_KEPT: usize = 1 << 17;
 struct Partial {
     workspace: usize,
     /// In ticks.
-    time: u128,
+    time: u64,
     /// The division of all but the last of these layers, among those kept of its kind.
     before: u32,
     /// The point of the last.
@@ -25,7 +25,7 @@ struct Partial {
 /// The fastest division if it is faster than `best`, else `best`; with at most `most` layers at each point, as
 /// [`super::relaxation::most`] gives them for `best` at this `price`. None if it would take too long.
 pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts) -> Option<Counts> {
-    let limit = fronts.time(best);
+    let limit = u64::try_from(fronts.time(best)).ok()?;
     let layers =
         || fronts.fronts.iter().enumerate().flat_map(|(at, front)| std::iter::repeat_n((at, front), front.layers));
     let mut rest_least = fronts.workspace(&fronts.least()) as usize;
@@ -50,13 +50,13 @@ pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts)
             points.iter().filter_map(move |(index, point)| {
                 let workspace =
                     partial.workspace.checked_add(point.workspace).filter(|&workspace| workspace <= room)?;
-                let time = partial.time + u128::from(point.time);
+                let time = partial.time.saturating_add(point.time);
                 Some(Partial { workspace, time, before: before as u32, point: *index as u32 })
             })
         });
         let mut extended: Vec<Partial> = extended.filter(can_win).collect();
         extended.sort_unstable_by_key(|partial| (partial.workspace, partial.time));
-        let mut least = u128::MAX;
+        let mut least = u64::MAX;
         extended.retain(|partial| {
             let faster = partial.time < least;
             least = least.min(partial.time);

@@ -183,7 +183,7 @@ fn what_is_too_large_for_whole_numbers_the_solver_divides() {
 fn what_cannot_be_divided_is_said() {
     let two = group(2, &[(2.0, 10), (1.0, 20)]);
     let divide = |groups: &[Group], total| workspace_division(groups, total, MINUTE);
-    assert_eq!(divide(&[two.clone()], 19), Err(DivisionError::TooSmall { least: 20 }));
+    assert_eq!(divide(std::slice::from_ref(&two), 19), Err(DivisionError::TooSmall { least: 20 }));
     assert_eq!(divide(&[two.clone(), group(1, &[])], 99), Err(DivisionError::NoAlternative { group: 1 }));
     assert_eq!(divide(&[group(3, &[(0.0, usize::MAX)])], 99), Err(DivisionError::TooSmall { least: usize::MAX }));
     assert_eq!(divide(&[group(MOST_DIVIDED_LAYERS + 1, &[(1.0, 0)])], 99), Err(DivisionError::TooMany));
