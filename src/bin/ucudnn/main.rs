@@ -14,14 +14,17 @@
 //!
 //! It uses the library's planner and database and holds none of their logic. Only `tune` loads a cuDNN.
 
+mod db;
 mod decisions;
 mod network;
+mod plan;
 mod plot;
 mod quantity;
 mod report;
 mod run;
 mod sets;
 mod table;
+mod tune;
 mod workload;
 
 use std::process::ExitCode;
@@ -67,7 +70,10 @@ struct Cli {
 enum Command {
     Run(run::Options),
     Report(report::Options),
+    Tune(tune::Options),
+    Plan(plan::Options),
     Plot(plot::Options),
+    Db(db::Options),
 }
 
 fn main() -> ExitCode {
@@ -77,7 +83,10 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Run(options) => run::run(options),
         Command::Report(options) => report::run(&options),
+        Command::Tune(options) => tune::run(&options),
+        Command::Plan(options) => plan::run(&options),
         Command::Plot(options) => plot::run(&options),
+        Command::Db(options) => db::run(&options),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -56,6 +56,11 @@ pub enum Math {
     Fma,
 }
 
+/// How an option's value is written.
+pub fn name_of<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 fn direction(text: &str) -> Result<Direction, String> {
     let all = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
     all.into_iter().find(|direction| direction.to_string() == text).ok_or_else(|| "expected F, BD or BF".into())

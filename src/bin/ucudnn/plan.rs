@@ -1,0 +1,122 @@
+//! `ucudnn plan`: plans a network from the tuning database, without running anything.
+
+use clap::Args;
+use serde_json::json;
+use ucudnn::plan::DivisionError;
+
+use crate::Failure;
+use crate::decisions::{Decisions, Policy};
+use crate::quantity;
+use crate::report::{ratio, text_of};
+use crate::sets;
+use crate::table::{Side, Table};
+use crate::workload::{Costs, Workload};
+
+/// Plan a network from the tuning database: what would run under a limit, and how fast
+///
+/// Workspace Reuse (--limit) plans each kernel within the same limit; Workspace Division (--total) divides a total
+/// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. What the database does not know is named,
+/// with the command that measures it.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
+    ucudnn plan examples/networks/resnet50.csv --total 512MiB --json > plan.json\n  \
+    ucudnn plot division plan.json -o division.svg\n  \
+    ucudnn plan run.jsonl --total 120MiB          the kernels of a run")]
+pub struct Options {
+    #[command(flatten)]
+    workload: Workload,
+
+    /// Workspace Reuse at these limits of each kernel
+    #[arg(long, value_name = "SIZE|none,…", value_delimiter = ',', value_parser = limit)]
+    limit: Vec<usize>,
+
+    /// Workspace Division of these totals
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
+    total: Vec<usize>,
+
+    /// Print JSON, for `ucudnn plot` and others
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    if text == "none" {
+        return Ok(usize::MAX);
+    }
+    quantity::read_bytes(text).map_err(|why| format!("{why}, or none"))
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.limit.is_empty() && options.total.is_empty() {
+        return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));
+    }
+    let costs = options.workload.costs()?;
+    let mut plans = Vec::new();
+    for &limit in &options.limit {
+        plans.push(sets::reuse(&costs.groups, limit)?);
+    }
+    for &total in &options.total {
+        plans.push(sets::divide(&costs.groups, total).map_err(|error| refused(total, &error))?);
+    }
+    if options.json {
+        print_json(&costs, &plans);
+        return Ok(());
+    }
+    if let Some(environment) = &costs.environment {
+        println!("Measured on {environment}\n");
+    }
+    let texts: Vec<_> = plans.iter().map(|plan| text_of(plan, None)).collect();
+    print!("{}", texts.join("\n"));
+    if plans.len() > 1 {
+        print!("\n{}", compared(&plans));
+    }
+    Ok(())
+}
+
+fn refused(total: usize, error: &DivisionError) -> Failure {
+    let total = quantity::chosen_bytes(total);
+    Failure::Failed(match error {
+        DivisionError::TooSmall { least } => {
+            format!(
+                "--total {total} is too small: the layers need {} at least ({least} bytes)",
+                quantity::bytes(*least)
+            )
+        }
+        other => format!("--total {total}: {other}"),
+    })
+}
+
+fn print_json(costs: &Costs, plans: &[Decisions]) {
+    let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
+    let environment = costs.environment.as_ref().map(ToString::to_string);
+    println!("{:#}", json!({ "environment": environment, "plans": plans }));
+}
+
+/// All plans in one table.
+fn compared(plans: &[Decisions]) -> String {
+    let mut table = Table::new(&[
+        ("plan", Side::Left),
+        ("workspace", Side::Right),
+        ("largest", Side::Right),
+        ("ms", Side::Right),
+        ("undivided", Side::Right),
+        ("ratio", Side::Right),
+    ]);
+    for plan in plans {
+        let undivided = plan.undivided_time();
+        table.row(vec![
+            match plan.policy {
+                Policy::Reuse { limit: Some(usize::MAX) | None } => "WR, no limit".into(),
+                Policy::Reuse { limit: Some(limit) } => format!("WR, {} each", quantity::chosen_bytes(limit)),
+                Policy::Division { total, .. } => format!("WD, {} in all", quantity::chosen_bytes(total)),
+            },
+            quantity::bytes(plan.workspace()),
+            quantity::bytes(plan.largest()),
+            quantity::digits(plan.time()),
+            undivided.map_or_else(String::new, quantity::digits),
+            undivided.map_or_else(String::new, |undivided| ratio(undivided, plan.time())),
+        ]);
+    }
+    table.lines()
+}

@@ -1,0 +1,104 @@
+//! How far tuning is: a bar on a terminal, a line for each kernel elsewhere.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Columns of the bar itself.
+const WIDTH: usize = 24;
+/// How often it is drawn.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The progress of a number of kernels.
+pub struct Bar {
+    kernels: usize,
+    done: AtomicUsize,
+    terminal: bool,
+    drawn: Mutex<Option<Instant>>,
+}
+
+/// The progress of one of them.
+pub struct Kernel<'a> {
+    bar: &'a Bar,
+    name: String,
+    begin: Instant,
+    measured: AtomicUsize,
+}
+
+impl Bar {
+    pub fn new(kernels: usize) -> Self {
+        Self { kernels, done: AtomicUsize::new(0), terminal: stderr().is_terminal(), drawn: Mutex::new(None) }
+    }
+
+    /// The next kernel begins.
+    pub fn kernel(&self, name: String) -> Kernel<'_> {
+        let kernel = Kernel { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
+        self.draw(&kernel, None);
+        kernel
+    }
+
+    /// Clears the line.
+    pub fn finish(&self) {
+        if self.terminal {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// Draws the bar; `remaining` are the kernel's micro-configurations to come, as far as can be told.
+    fn draw(&self, kernel: &Kernel, remaining: Option<usize>) {
+        if !self.terminal {
+            return;
+        }
+        // A thread that draws already draws for all.
+        let Ok(mut drawn) = self.drawn.try_lock() else { return };
+        if remaining.is_some() && drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL) {
+            return;
+        }
+        *drawn = Some(Instant::now());
+        let (done, measured) = (self.done.load(Ordering::Relaxed), kernel.measured.load(Ordering::Relaxed));
+        let part = remaining.map_or(0.0, |remaining| measured as f64 / (measured + remaining).max(1) as f64);
+        let line = line(done, self.kernels, part, &kernel.name, measured, remaining);
+        let _ = write!(stderr(), "\r\x1b[K{line}");
+    }
+}
+
+/// The bar as text.
+fn line(done: usize, kernels: usize, part: f64, name: &str, measured: usize, remaining: Option<usize>) -> String {
+    let filled = ((done as f64 + part) / kernels.max(1) as f64 * WIDTH as f64) as usize;
+    let bar: String = (0..WIDTH).map(|column| if column < filled { '█' } else { '·' }).collect();
+    let to_go = remaining.map_or_else(String::new, |remaining| format!(", {remaining} to go"));
+    format!("{bar} {}/{kernels} {name}: {measured} measured{to_go}", (done + 1).min(kernels))
+}
+
+impl Kernel<'_> {
+    /// One more micro-configuration was measured.
+    pub fn measured(&self, remaining: usize) {
+        self.measured.fetch_add(1, Ordering::Relaxed);
+        self.bar.draw(self, Some(remaining));
+    }
+
+    /// It is done; returns how many were measured.
+    pub fn finish(self) -> usize {
+        let done = self.bar.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let measured = self.measured.load(Ordering::Relaxed);
+        if !self.bar.terminal {
+            let took = self.begin.elapsed().as_secs_f64();
+            eprintln!("{done}/{} {}: {measured} measured in {took:.1} s", self.bar.kernels, self.name);
+        }
+        measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let at_half = line(7, 15, 0.5, "conv3 BD", 4, Some(4));
+        assert_eq!(at_half, "████████████············ 8/15 conv3 BD: 4 measured, 4 to go");
+        assert!(line(15, 15, 0.0, "conv5 BF", 0, None).starts_with(&"█".repeat(24)));
+        assert!(line(0, 0, 0.0, "", 0, None).starts_with('·'));
+    }
+}
