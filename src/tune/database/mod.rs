@@ -7,7 +7,8 @@
 //! is asked to.
 //!
 //! Behind the user's database there may be a seed that a site ships: it is only read, and where both know
-//! something the user's wins.
+//! something the user's wins. `ucudnn db export` and `import` make one; a mere copy of a file lacks what still lies
+//! in the log beside it.
 //!
 //! **A cache, never a condition.** Whatever is wrong with a database — another process holds it, its disk is
 //! full, it is corrupt, a newer ucudnn wrote it — costs one warning, a wait of [`PATIENCE`] at most, and what
