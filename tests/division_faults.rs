@@ -3,10 +3,15 @@
 
 mod divided;
 
+use std::collections::HashSet;
+
 use divided::hostdnn::programs::library;
 use divided::{LAYERS, Stage};
 
 const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "400000");
+
+/// Different kernels of the network: the last layer's are the first's.
+const DIFFERENT: usize = LAYERS - 3;
 
 /// An arena that cannot be allocated: half the total, and half of that, until one can, with a message each.
 #[test]
@@ -33,14 +38,23 @@ fn where_memory_is_short_the_total_is_halved() {
     }
 }
 
-/// No memory at all, not even to tune: everything runs without workspace, as the program was told.
+/// No memory at all, not even to tune: everything runs without workspace, as the program was told, and each kernel
+/// is spoken of once.
 #[test]
 fn where_there_is_no_memory_all_run_without() {
     let stage = Stage::plain();
     for steps in ["open=16 ask=get train=3", "open=16 ask=fixed train=3", "open=16 lazily=get train=40"] {
         let run = stage.run(steps, &[TOTAL, ("UCUDNN_FAULT", "allocation"), ("UCUDNN_DATABASE", "off")]);
-        run.is_silent_and_told_nothing();
+        assert!(run.told().iter().all(|told| *told == 0), "{}", run.steps);
         assert!(run.divisions().iter().all(|division| division.arena == 0), "{}", run.steps);
+        let mut spoken_of = HashSet::new();
+        for message in run.outcome.stderr.lines() {
+            let (kernel, why) = message.split_once(" gets no workspace: ").expect(message);
+            assert!(spoken_of.insert(kernel) && why.ends_with(" bytes cannot be allocated"), "{message}");
+        }
+        // The lazy program may end before its layers are planned for.
+        let expected = if steps.contains("ask") { DIFFERENT..=DIFFERENT } else { 0..=DIFFERENT };
+        assert!(expected.contains(&spoken_of.len()), "{}:\n{}", run.steps, run.outcome.stderr);
     }
 }
 
