@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools.sh [c++]: checks for what building takes: a C compiler, make, Python, Rust; for the tests a C++ compiler
-# too. Installs what Debian's packages give where it may, and says so; Rust it leaves to the reader.
+# tools.sh [c++]: checks for what building takes: a C compiler, make, Python, Rust, GLPK's header and libclang, which
+# reads it; for the tests a C++ compiler too. Installs what Debian's packages give where it may, and says so; Rust it leaves to the reader.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,11 @@ command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
 command -v ld >/dev/null || missing+=(binutils)
 command -v make >/dev/null || missing+=(make)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
+"${CC:-gcc}" -E -include glpk.h -x c /dev/null >/dev/null 2>&1 || missing+=(libglpk-dev)
+# Where it is looked for by bindgen, which also takes the headers that come with it.
+clang() { compgen -G "${LIBCLANG_PATH:-/nowhere}/libclang*.so*" || compgen -G '/usr/lib*/llvm*/lib*/libclang*.so*' ||
+    compgen -G '/usr/lib*/libclang*.so*' || compgen -G '/usr/lib/*-linux-gnu/libclang*.so*'; }
+clang >/dev/null || missing+=(libclang-dev)
 if ((${#missing[@]})); then
     if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
         echo "tools: please install: ${missing[*]} (names as in Debian)" >&2
