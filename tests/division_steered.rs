@@ -10,7 +10,7 @@ const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
 #[test]
 fn a_total_is_set_and_collecting_ended_by_the_program() {
     let stage = Stage::steered();
-    let steps = "no_total undescribed open=16 total=200000 undescribed ask=get undescribed finish describe";
+    let steps = "no_total nulls undescribed open=16 total=200000 undescribed ask=get undescribed finish describe";
     let run = stage.run(steps, &[CHECKED]);
     run.is_silent_and_told_nothing();
     let division = run.division();

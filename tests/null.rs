@@ -9,16 +9,19 @@ use hostdnn::{Program, seed};
 /// workspace alone may run, by an algorithm that fits.
 fn same_statuses(program: &Program, arguments: &[&str]) -> usize {
     let plain = program.plain(arguments, &[]);
-    let ours = program.preloaded(arguments, &[("UCUDNN_TUNE_SECONDS", "0.02")]);
-    assert_eq!(plain.stdout.lines().count(), ours.stdout.lines().count());
-    for (plain, ours) in plain.stdout.lines().zip(ours.stdout.lines()) {
-        let [(call, expected), (_, status)] = [plain, ours].map(|line| line.rsplit_once('|').unwrap());
-        let runs = call.starts_with("run") || call.starts_with("fused");
-        let small = runs && (call.contains(" 13:") || call.contains(" 14:"));
-        assert!(
-            plain == ours || (small && expected == "2000" && status == "0"),
-            "{arguments:?}: {ours}, plain {plain}"
-        );
+    for total in ["", "1MiB"] {
+        let variables = [("UCUDNN_TUNE_SECONDS", "0.02"), ("UCUDNN_TOTAL_WORKSPACE_SIZE", total)];
+        let ours = program.preloaded(arguments, &variables);
+        assert_eq!(plain.stdout.lines().count(), ours.stdout.lines().count());
+        for (plain, ours) in plain.stdout.lines().zip(ours.stdout.lines()) {
+            let [(call, expected), (_, status)] = [plain, ours].map(|line| line.rsplit_once('|').unwrap());
+            let runs = call.starts_with("run") || call.starts_with("fused");
+            let small = runs && (call.contains(" 13:") || call.contains(" 14:"));
+            assert!(
+                plain == ours || (small && expected == "2000" && status == "0"),
+                "{arguments:?}: {ours}, plain {plain}"
+            );
+        }
     }
     plain.stdout.lines().filter(|line| !line.ends_with("|0")).count()
 }

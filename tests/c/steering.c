@@ -23,6 +23,17 @@ static void expect_no_total(cudnnHandle_t handle) {
     REQUIRE(total == UCUDNN_NO_LIMIT && policy == before, "%zu bytes, policy %d", total, policy);
 }
 
+static void expect_refused_nulls(cudnnHandle_t handle) {
+    size_t bytes;
+    REQUIRE(ucudnnSetTotalWorkspace(NULL, 1) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnGetTotalWorkspace(NULL, &bytes) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnGetTotalWorkspace(handle, NULL) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnFinishCollection(NULL) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnSetLayerId(NULL, 1) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnSetOneStream(NULL, 1) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+    REQUIRE(ucudnnGetDivisionDescription(NULL, NULL, 0, &bytes) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "null");
+}
+
 static void set_policy(cudnnHandle_t handle, const char *name) {
     static const char *const names[] = {"wr", "wd", "off"}; /* as UCUDNN_POLICY_... are numbered */
     for (int i = 0; i < 3; i++) {
@@ -59,6 +70,7 @@ static void describe(cudnnHandle_t handle) {
 int steer(cudnnHandle_t handle, const char *step, const char *value) {
     size_t needed;
     if (strcmp(step, "no_total") == 0) expect_no_total(handle);
+    else if (strcmp(step, "nulls") == 0) expect_refused_nulls(handle);
     else if (strncmp(step, "policy=", 7) == 0) set_policy(handle, value);
     else if (strcmp(step, "finish") == 0) CALL(ucudnnFinishCollection(handle));
     else if (strncmp(step, "one_stream=", 11) == 0) CALL(ucudnnSetOneStream(handle, atoi(value)));

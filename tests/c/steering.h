@@ -9,6 +9,7 @@
  *
  *   total=BYTES     sets the total, and reads it back
  *   no_total        there is none: Workspace Division is refused, and so is a total without an end
+ *   nulls           null pointers are refused
  *   policy=NAME     wr, wd or off
  *   finish          all layers have been asked for
  *   one_stream=B    all layers share one segment, or not
