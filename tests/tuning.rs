@@ -1,0 +1,260 @@
+//! What is measured is measured once: by the devices of one process, by processes at once and one after
+//! the other, and by processes that are killed.
+
+mod hostdnn;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use hostdnn::programs::Outcome;
+use hostdnn::{Program, report};
+use serde_json::Value;
+
+/// Two layers that take a millisecond or so.
+const SMALL: &str = "small,a,1,8,6,12,12,8,3,3,1,1,1,1,1,1,1\nsmall,b,1,8,8,10,10,6,5,5,2,2,1,1,1,1,1\n";
+
+/// A program with a network, a database and a report of its own.
+struct Run {
+    program: Program,
+    network: PathBuf,
+    reports: std::cell::Cell<usize>,
+}
+
+impl Run {
+    fn small() -> Self {
+        let program = Self::program();
+        let network = program.file("network.csv");
+        std::fs::write(&network, SMALL).unwrap();
+        Self { program, network, reports: 0.into() }
+    }
+
+    fn alexnet() -> Self {
+        let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/networks/alexnet.csv");
+        Self { program: Self::program(), network, reports: 0.into() }
+    }
+
+    fn program() -> Program {
+        Program::new("asked")
+    }
+
+    fn arguments<'a>(&'a self, batch: &'a str, how: &'a str) -> [&'a str; 3] {
+        [self.network.to_str().unwrap(), batch, how]
+    }
+
+    /// Runs with variables besides those of the database, which is kept, and of a new report; its lines.
+    fn run(&self, batch: &str, how: &str, more: &[(&str, &str)]) -> (Outcome, Vec<Value>) {
+        self.reports.set(self.reports.get() + 1);
+        let lines = self.program.file(&format!("report-{}", self.reports.get()));
+        let database = self.program.file("database");
+        let variables = [
+            ("UCUDNN_DATABASE", database.to_str().unwrap()),
+            ("UCUDNN_REPORT", lines.to_str().unwrap()),
+            ("UCUDNN_TUNE_SECONDS", "60"),
+            // Not that timing takes long, which it may.
+            ("UCUDNN_LOG", "warn,ucudnn::tune::waiting=error"),
+        ];
+        let outcome = self.program.preloaded(&self.arguments(batch, how), &[&variables[..], more].concat());
+        (outcome, report(&lines))
+    }
+}
+
+fn answers(stdout: &str) -> Vec<&str> {
+    stdout.lines().filter(|line| line.starts_with("answer ")).collect()
+}
+
+fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+/// What tells a micro-configuration: the kernel without its mini-batch, the micro-batch and the algorithm.
+fn micro_configuration(line: &Value) -> String {
+    // x=float:32x64x27x27@… and y likewise: the first dimension is the mini-batch.
+    let field = |field: &str| match field.split_once(':') {
+        Some((name @ ("x=float" | "y=float"), dims)) => format!("{name}:{}", dims.split_once('x').unwrap().1),
+        _ => field.to_owned(),
+    };
+    let kernel: Vec<_> = line["spec"].as_str().unwrap().split(' ').map(field).collect();
+    format!("{} {} {}", kernel.join(" "), line["batch"], line["algorithm"])
+}
+
+/// Fails if a micro-configuration was measured twice.
+fn each_once(lines: &[Value]) -> usize {
+    let mut met = HashMap::new();
+    for line in events(lines, "timed") {
+        assert!(line["time_ms"].as_f64().unwrap() > 0.0, "{line}");
+        if let Some(before) = met.insert(micro_configuration(line), line) {
+            panic!("measured twice:\n{before}\n{line}");
+        }
+    }
+    met.len()
+}
+
+fn devices(lines: &[Value]) -> HashSet<i64> {
+    events(lines, "timed").iter().map(|line| line["device"].as_i64().unwrap()).collect()
+}
+
+fn plans(lines: &[Value], event: &str) -> Vec<(String, String)> {
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
+    events(lines, event).into_iter().map(|line| (text(line, "spec"), text(line, "division"))).collect()
+}
+
+#[test]
+fn a_second_start_plans_alexnet_and_measures_nothing() {
+    let run = Run::alexnet();
+    let limit = ("UCUDNN_WORKSPACE_LIMIT", "2MiB");
+    let (first, lines) = run.run("4", "get", &[limit]);
+    assert!(each_once(&lines) >= 45, "{} measured", each_once(&lines));
+    assert_eq!(plans(&lines, "asked").len(), 15);
+    // No memory either, in which anything might be measured; and also where a kernel must have come back to be
+    // measured.
+    for (how, more) in [("get", ("UCUDNN_FAULT", "allocation")), ("after", ("UCUDNN_FAULT", ""))] {
+        let (second, again) = run.run("4", how, &[limit, more]);
+        assert_eq!(events(&again, "timed").len(), 0, "{how}");
+        assert_eq!(plans(&again, "asked"), plans(&lines, "asked"), "{how}");
+        assert_eq!(answers(&second.stdout), answers(&first.stdout), "{how}");
+    }
+    // Another limit may need more, but not what is known.
+    let (_, other) = run.run("4", "get", &[("UCUDNN_WORKSPACE_LIMIT", "8MiB")]);
+    each_once(&[lines, other].concat());
+}
+
+#[test]
+fn what_running_programs_explored_is_known_at_the_next_start() {
+    let run = Run::small();
+    let (_, lines) = run.run("8", "never", &[]);
+    assert!(each_once(&lines) > 0);
+    let settled = plans(&lines, "ran");
+    assert!(!settled.is_empty());
+    let (_, again) = run.run("8", "never", &[]);
+    // Kernels that had not settled when the first process ended go on.
+    let known = plans(&again, "ran");
+    let kernels: HashSet<_> = settled.iter().map(|(kernel, _)| kernel).collect();
+    for plan in &settled {
+        assert!(known.contains(plan), "{plan:?} is not among {known:?}");
+    }
+    for line in events(&again, "timed") {
+        assert!(!kernels.contains(&line["spec"].as_str().unwrap().to_owned()), "measured anew: {line}");
+    }
+}
+
+#[test]
+fn several_devices_measure_each_micro_configuration_once() {
+    for how in ["get", "findex"] {
+        let run = Run::alexnet();
+        let variables = [("HOSTDNN_DEVICES", "3"), ("UCUDNN_BENCHMARK_DEVICES", "all")];
+        let (outcome, lines) = run.run("4", how, &variables);
+        assert_eq!(outcome.stderr, "");
+        each_once(&lines);
+        assert_eq!(devices(&lines), [0, 1, 2].into(), "{how}");
+        // What FindEx itself finds fastest, which says what may be used, is not the same each time.
+        let (_, again) = run.run("4", how, &variables);
+        assert!(how == "findex" || events(&again, "timed").is_empty(), "{again:?}");
+        each_once(&[lines, again].concat());
+    }
+}
+
+#[test]
+fn only_devices_that_are_alike_share_results() {
+    let run = Run::alexnet();
+    let alike = [("HOSTDNN_DEVICES", "3"), ("HOSTDNN_DEVICE_NAMES", "a,b,a")];
+    let (outcome, lines) = run.run("4", "get", &[&alike[..], &[("UCUDNN_BENCHMARK_DEVICES", "all")]].concat());
+    assert_eq!(outcome.stderr, "");
+    assert_eq!(devices(&lines), [0, 2].into());
+    // Another device's results are not known here.
+    let (_, other) = run.run("4", "get", &[("HOSTDNN_DEVICE_NAMES", "b")]);
+    assert!(events(&other, "timed").len() >= 45);
+    assert_eq!(devices(&other), [0].into());
+}
+
+#[test]
+fn devices_that_are_not_there_or_unlike_are_one_warning() {
+    let run = Run::small();
+    let variables =
+        [("HOSTDNN_DEVICES", "3"), ("HOSTDNN_DEVICE_NAMES", "a,b,a"), ("UCUDNN_BENCHMARK_DEVICES", "1,2,7")];
+    let (outcome, lines) = run.run("8", "get", &variables);
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    for part in ["UCUDNN_BENCHMARK_DEVICES=1, 2, 7", "7 of 3 is not there", "1 is unlike"] {
+        assert!(outcome.stderr.contains(part), "{part} is not in {}", outcome.stderr);
+    }
+    assert!(devices(&lines).is_subset(&[0, 2].into()));
+}
+
+#[test]
+fn a_panic_on_any_device_stays_inside() {
+    let run = Run::small();
+    let plain = run.program.plain(&run.arguments("8", "get"), &[]);
+    let variables = [("HOSTDNN_DEVICES", "3"), ("UCUDNN_BENCHMARK_DEVICES", "all"), ("UCUDNN_FAULT", "panic:run")];
+    let (outcome, lines) = run.run("8", "get", &variables);
+    assert!(outcome.stderr.contains("a panic inside ucudnn"), "{}", outcome.stderr);
+    assert_eq!(answers(&outcome.stdout), answers(&plain.stdout));
+    assert_eq!(lines.len(), 0, "{lines:?}");
+    // Nor is anything remembered of it.
+    let (_, lines) = run.run("8", "get", &[]);
+    assert!(events(&lines, "timed").len() >= 18, "{lines:?}");
+}
+
+#[test]
+fn processes_at_once_measure_each_micro_configuration_once() {
+    let run = Run::small();
+    let (lines, database) = (run.program.file("report"), run.program.file("database"));
+    let variables = [
+        ("UCUDNN_DATABASE", database.to_str().unwrap()),
+        ("UCUDNN_REPORT", lines.to_str().unwrap()),
+        ("UCUDNN_TUNE_SECONDS", "60"),
+        ("UCUDNN_WORKSPACE_LIMIT", "100KiB"),
+        ("HOSTDNN_DEVICES", "2"),
+        ("UCUDNN_BENCHMARK_DEVICES", "all"),
+    ];
+    let (program, arguments) = (&run.program, run.arguments("32", "get"));
+    let told: Vec<String> = std::thread::scope(|scope| {
+        let processes: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| program.preloaded(&arguments, &variables).stdout)).collect();
+        processes.into_iter().map(|process| process.join().unwrap()).collect()
+    });
+    let lines = report(&lines);
+    assert!(each_once(&lines) >= 18, "{} measured", each_once(&lines));
+    assert_eq!(events(&lines, "asked").len(), 8 * 6);
+    assert_eq!(answers(&told[0]).len(), 6);
+    assert!(told.iter().all(|one| answers(one) == answers(&told[0])), "{told:?}");
+}
+
+#[test]
+fn a_hundred_kills_lose_nothing() {
+    let run = Run::small();
+    let (lines, database) = (run.program.file("report"), run.program.file("database"));
+    let variables = [
+        ("UCUDNN_DATABASE", database.to_str().unwrap()),
+        ("UCUDNN_REPORT", lines.to_str().unwrap()),
+        ("UCUDNN_BATCH_SIZE_POLICY", "all"),
+        ("UCUDNN_TUNE_SECONDS", "60"),
+        ("HOSTDNN_DEVICES", "2"),
+        ("UCUDNN_BENCHMARK_DEVICES", "all"),
+    ];
+    let mut state = hostdnn::seed();
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let arguments = run.arguments("48", "get");
+    let mut kills = 0;
+    while kills < 100 {
+        let mut command = run.program.command(&arguments, &variables, true);
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_micros(10_000 + random() % 60_000);
+        while Instant::now() < end && process.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        kills += 1;
+    }
+    let before = each_once(&report(&lines));
+    let outcome = run.program.preloaded(&arguments, &variables);
+    assert_eq!(outcome.stderr, "");
+    let all = each_once(&report(&lines));
+    assert!(before > 0 && all >= before, "{before} of {all} before the last start");
+    let plans = events(&report(&lines), "asked").len();
+    assert!(plans >= 6, "{plans}");
+}
