@@ -1,0 +1,79 @@
+//! Several devices: each thread has a current one, and a handle computes on the one that it was made on.
+
+use cudnn_abi::*;
+use hostdnn::abi::*;
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
+
+fn current() -> c_int {
+    let mut device = -1;
+    // SAFETY: writes one number.
+    assert_eq!(unsafe { hostdnnGetDevice(&mut device) }, CUDNN_STATUS_SUCCESS);
+    device
+}
+
+fn properties(device: c_int) -> Option<(String, c_int)> {
+    let (mut name, mut threads) = ([0 as c_char; 64], 0);
+    // SAFETY: writes at most as many bytes, and one number.
+    let status = unsafe { hostdnnGetDeviceProperties(device, name.as_mut_ptr(), name.len(), &mut threads) };
+    // SAFETY: written if the call succeeded.
+    (status == CUDNN_STATUS_SUCCESS)
+        .then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().unwrap().to_owned(), threads))
+}
+
+/// Asks the handle for something that depends on its device.
+fn compute(handle: cudnnHandle_t) -> cudnnStatus_t {
+    let mut count = 0;
+    // SAFETY: writes one number.
+    unsafe { cudnnGetConvolutionForwardAlgorithmMaxCount(handle, &mut count) }
+}
+
+// One test: the variables are read once a process.
+#[test]
+fn a_handle_belongs_to_the_device_that_it_was_made_on() {
+    // SAFETY: no other thread runs.
+    unsafe {
+        std::env::set_var("HOSTDNN_DEVICES", "3");
+        std::env::set_var("HOSTDNN_DEVICE_NAMES", "a,,a");
+    }
+    let mut count = 0;
+    // SAFETY: writes one number; null is refused.
+    unsafe {
+        assert_eq!(hostdnnGetDeviceCount(&mut count), CUDNN_STATUS_SUCCESS);
+        assert_eq!(hostdnnGetDeviceCount(null_mut()), CUDNN_STATUS_BAD_PARAM);
+        assert_eq!(hostdnnGetDevice(null_mut()), CUDNN_STATUS_BAD_PARAM);
+        assert_eq!(hostdnnGetDeviceProperties(0, null_mut(), 8, &mut 0), CUDNN_STATUS_BAD_PARAM);
+        assert_eq!(hostdnnGetDeviceProperties(0, [0].as_mut_ptr(), 0, &mut 0), CUDNN_STATUS_BAD_PARAM);
+        assert_eq!(hostdnnGetDeviceProperties(0, [0].as_mut_ptr(), 1, null_mut()), CUDNN_STATUS_BAD_PARAM);
+    }
+    assert_eq!((count, current()), (3, 0));
+    let [first, second, third] = [0, 1, 2].map(|device| properties(device).unwrap());
+    assert_eq!(first, third);
+    assert!(first.0 == "a" && second.0 != "a" && !second.0.is_empty() && first.1 > 0);
+    assert_eq!((properties(3), properties(-1)), (None, None));
+
+    let mut handle = null_mut();
+    assert_eq!(hostdnnSetDevice(1), CUDNN_STATUS_SUCCESS);
+    // SAFETY: writes one handle.
+    assert_eq!(unsafe { cudnnCreate(&mut handle) }, CUDNN_STATUS_SUCCESS);
+    assert_eq!(compute(handle), CUDNN_STATUS_SUCCESS);
+    for wrong in [3, -1] {
+        assert_eq!(hostdnnSetDevice(wrong), CUDNN_STATUS_BAD_PARAM);
+        assert_eq!(current(), 1);
+    }
+    assert_eq!(hostdnnSetDevice(2), CUDNN_STATUS_SUCCESS);
+    assert_eq!(compute(handle), CUDNN_STATUS_BAD_PARAM, "another device's handle");
+
+    let address = handle.expose_provenance();
+    let elsewhere = std::thread::spawn(move || {
+        let handle = std::ptr::with_exposed_provenance_mut(address);
+        let begin = (current(), compute(handle));
+        hostdnnSetDevice(1);
+        (begin, compute(handle))
+    });
+    let expected = ((0, CUDNN_STATUS_BAD_PARAM), CUDNN_STATUS_SUCCESS);
+    assert_eq!(elsewhere.join().unwrap(), expected, "each thread has a device of its own");
+    assert_eq!(current(), 2);
+    // SAFETY: made above, destroyed once; on any device.
+    assert_eq!(unsafe { cudnnDestroy(handle) }, CUDNN_STATUS_SUCCESS);
+}
