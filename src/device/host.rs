@@ -1,32 +1,37 @@
 //! hostdnn's devices: the CPU, under as many numbers as hostdnn offers. One that offers none is one
 //! device.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
 
 use cudnn_abi::{CUDNN_STATUS_SUCCESS, cudnnStatus_t};
 use once_cell::sync::Lazy;
 
 use crate::cudnn::library;
 
+type Read = unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t;
+type Set = unsafe extern "C" fn(c_int) -> cudnnStatus_t;
+type Properties = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
+
 struct Functions {
-    count: unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t,
-    get: unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t,
-    set: unsafe extern "C" fn(c_int) -> cudnnStatus_t,
-    properties: unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t,
+    count: Read,
+    get: Read,
+    set: Set,
+    properties: Properties,
 }
 
 static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
     macro_rules! function {
-        ($name:literal) => {
-            // SAFETY: hostdnn's header declares the function of this name as the field is typed.
-            unsafe { std::mem::transmute(library::address_of($name)?) }
+        ($type:ty, $name:literal) => {
+            // SAFETY: hostdnn's header declares the function of this name so.
+            unsafe { std::mem::transmute::<NonNull<c_void>, $type>(library::address_of($name)?) }
         };
     }
     Some(Functions {
-        count: function!(c"hostdnnGetDeviceCount"),
-        get: function!(c"hostdnnGetDevice"),
-        set: function!(c"hostdnnSetDevice"),
-        properties: function!(c"hostdnnGetDeviceProperties"),
+        count: function!(Read, c"hostdnnGetDeviceCount"),
+        get: function!(Read, c"hostdnnGetDevice"),
+        set: function!(Set, c"hostdnnSetDevice"),
+        properties: function!(Properties, c"hostdnnGetDeviceProperties"),
     })
 });
 

@@ -155,7 +155,7 @@ impl Running<'_> {
         let wanted = Wanted { goal: Goal::Fastest { limit }, sizes, class, candidates };
         let measured = self.page.state.lock().measured.clone();
         let mut search = Record::of(kernel, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
-        if search.next() == Next::Nothing && !search.measured().is_empty() {
+        if search.wants() == Next::Nothing && !search.measured().is_empty() {
             return Some((Course::Settled(self.chosen(&search, own)), covers));
         }
         let fitting: Vec<_> =
@@ -189,7 +189,7 @@ impl Running<'_> {
         let device = Device::current();
         let record = Record::of(self.kernel, device, device.ordinal());
         record.found(search.found(), device.ordinal());
-        let end = if search.next() == Next::Nothing { End::Complete } else { End::Explored };
+        let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
         record.ended(&wanted, &search, end);
         plan
     }

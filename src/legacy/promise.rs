@@ -215,7 +215,7 @@ impl Asking<'_> {
         if !waits {
             let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
             let mut search = record.search(&wanted, known, &ends);
-            return (search.next() == Next::Nothing).then_some((search, covers));
+            return (search.wants() == Next::Nothing).then_some((search, covers));
         }
         let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let session = Session {

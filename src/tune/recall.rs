@@ -51,6 +51,6 @@ pub fn recall(
     let known = Known { measured, failed, trials, ended: true };
     let mut search = Search::new(kernel.batch(), Goal::DesirableSet { limit: usize::MAX }, candidates, known);
     // It has ended; what it would try in place is chosen all the same.
-    search.next();
+    search.wants();
     Recalled { desirable: search.desirable_set(), undivided }
 }

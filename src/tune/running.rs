@@ -121,7 +121,7 @@ impl Exploration {
         }
         let own = self.own_time();
         let spent = own.is_some_and(|own| self.extra > MOST_EXTRA * own) || self.executions >= MOST_EXECUTIONS;
-        match self.search.next() {
+        match self.search.wants() {
             next @ (Next::Time(_) | Next::Try(_)) if !spent => {
                 self.in_flight = true;
                 self.executions += 1;

@@ -124,13 +124,13 @@ impl Search {
         Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
     }
 
-    /// What to do next. Candidates that are of no use any more are dropped on the way.
-    pub fn next(&mut self) -> Next {
-        self.next_besides(&[]).unwrap_or(Next::Nothing)
+    /// What it wants next. Candidates that are of no use any more are dropped on the way.
+    pub fn wants(&mut self) -> Next {
+        self.wants_besides(&[]).unwrap_or(Next::Nothing)
     }
 
-    /// What to do next while others time the candidates in `taken`; `None` if that depends on them.
-    pub fn next_besides(&mut self, taken: &[Candidate]) -> Option<Next> {
+    /// What it wants next while others time the candidates in `taken`; `None` if that depends on them.
+    pub fn wants_besides(&mut self, taken: &[Candidate]) -> Option<Next> {
         self.prune();
         if let Some(candidate) = self.untimed.iter().find(|candidate| !taken.contains(candidate)) {
             return Some(Next::Time(*candidate));

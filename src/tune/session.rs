@@ -67,13 +67,13 @@ impl Session<'_> {
     ) -> Result<Search, String> {
         let ends = [End::Spent(self.budget)];
         let mut search = self.record.search(self.wanted, measured, &ends);
-        if search.next() == Next::Nothing {
+        if search.wants() == Next::Nothing {
             return Ok(search);
         }
         let lock = self.begin().ok_or("another process tunes it, and takes long")?;
         if lock.is_some() {
             search = self.record.search(self.wanted, measured, &ends);
-            if search.next() == Next::Nothing {
+            if search.wants() == Next::Nothing {
                 return Ok(search);
             }
         }
@@ -212,7 +212,7 @@ impl Work<'_> {
                 return None;
             }
             let State { search, taken, .. } = &mut *state;
-            let next = search.next_besides(taken);
+            let next = search.wants_besides(taken);
             let end = match &next {
                 Some(Next::Nothing) => Some(End::Complete),
                 _ => self.is_spent(search),

@@ -22,7 +22,7 @@ fn drive(search: &mut Search, time: impl Fn(usize, i32) -> f64) -> (Configuratio
     let mut steps = 0;
     loop {
         steps += 1;
-        match search.next() {
+        match search.wants() {
             Next::Time(c) => search.timed(c, time(c.batch, c.algorithm.id)),
             Next::Try(index) => {
                 let configuration = search.trial(index).unwrap().clone();
@@ -66,7 +66,7 @@ fn every_algorithm_is_timed_once_before_any_is_timed_again() {
     let candidates = candidates(64, |size, id| if id == 1 && size > 4 { 101 } else { 0 });
     let mut search = fastest(64, 100, candidates);
     let mut order = Vec::new();
-    while let Next::Time(c) = search.next() {
+    while let Next::Time(c) = search.wants() {
         order.push((c.batch, c.algorithm.id));
         search.timed(c, if c.algorithm.id == 1 { 1.0 } else { 1000.0 } * c.batch as f64);
     }
@@ -89,7 +89,7 @@ fn what_is_known_is_not_timed_again() {
 fn what_fails_in_place_is_not_chosen() {
     let mut search = fastest(4, 100, candidates(4, |_, _| 0));
     loop {
-        match search.next() {
+        match search.wants() {
             Next::Time(c) => search.timed(c, c.batch as f64),
             Next::Try(index) => {
                 let undivided = search.trial(index).unwrap().is_undivided();
@@ -104,7 +104,7 @@ fn what_fails_in_place_is_not_chosen() {
 #[test]
 fn nothing_that_fits_is_no_answer() {
     let mut search = fastest(4, 5, candidates(4, |_, _| 6));
-    assert_eq!(search.next(), Next::Nothing);
+    assert_eq!(search.wants(), Next::Nothing);
     assert_eq!(search.best(), None);
 }
 
@@ -157,7 +157,7 @@ fn the_desirable_set_is_that_of_all_measurements() {
 fn what_turns_out_dominated_leaves_the_desirable_set() {
     let mut search = desirable(usize::MAX, front_candidates(), Known::default());
     loop {
-        match search.next() {
+        match search.wants() {
             Next::Time(c) => search.timed(c, launch_and_rate(c.batch, c.algorithm.id)),
             Next::Try(index) => {
                 // in place a division takes far longer than its parts alone
@@ -195,7 +195,7 @@ fn a_search_that_ended_measures_nothing_again() {
         assert!(!known().trials.is_empty());
         for known in [known(), Known { ended: true, ..known() }] {
             let mut again = Search::new(64, goal, front_candidates(), known);
-            assert_eq!(again.next(), Next::Nothing);
+            assert_eq!(again.wants(), Next::Nothing);
             assert_eq!(again.best().unwrap().0, best);
             assert_eq!(again.desirable_set(), first.desirable_set());
             assert_eq!(again.trials().count(), 0, "what was known is not found anew");
@@ -216,7 +216,7 @@ fn an_ended_search_keeps_to_what_was_measured() {
         ..Known::default()
     };
     let mut search = Search::new(64, Goal::Fastest { limit: 500 }, front_candidates(), known);
-    assert_eq!(search.next(), Next::Nothing);
+    assert_eq!(search.wants(), Next::Nothing);
     assert_eq!(search.best().unwrap().0.to_string(), "1×64[IMPLICIT_GEMM]");
 }
 
@@ -237,10 +237,10 @@ fn what_is_known_to_fail_is_not_tried_and_what_is_no_candidate_is_not_used() {
 fn others_time_what_is_not_taken() {
     let mut search = fastest(8, 100, candidates(8, |_, _| 0));
     let mut taken = Vec::new();
-    while let Some(Next::Time(candidate)) = search.next_besides(&taken) {
+    while let Some(Next::Time(candidate)) = search.wants_besides(&taken) {
         assert!(!taken.contains(&candidate));
         taken.push(candidate);
     }
     assert_eq!(taken.len(), 8);
-    assert_eq!(search.next_besides(&taken), None, "trials wait for what is being timed");
+    assert_eq!(search.wants_besides(&taken), None, "trials wait for what is being timed");
 }
