@@ -10,10 +10,13 @@ CARGO     ?= cargo
 TARGET    := $(or $(CARGO_TARGET_DIR),target)
 LOCKED    := --workspace --locked
 CFLAGS    ?= -O2 -Wall -Wextra -Wpedantic
+PREFIX    ?= /usr/local
+VERSION   := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo test bench compare division check header test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo test bench compare division check header dist install test-dist test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -51,6 +54,18 @@ check: build build/convnet ## formatting, lints, the generated headers, the fini
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
 	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test header
+
+dist: build ## pack library, command, header and GLPK in build/dist/: unpacked anywhere, it runs
+	rm -rf $(DIST)
+	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into $(DIST) --cargo $(CARGO)
+	tar --sort=name --owner=0 --group=0 --numeric-owner -C build/dist -czf $(DIST).tar.gz $(notdir $(DIST))
+	@echo "$(DIST).tar.gz"
+
+install: build ## put the same into PREFIX=/usr/local (below DESTDIR, for packagers)
+	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --cargo $(CARGO)
+
+test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden
+	scripts/test-dist.sh $(DIST).tar.gz build/convnet build/hostdnn
 
 test-aarch64: tools ## the library's tests for AArch64, under qemu
 	scripts/test-aarch64.sh

@@ -1,0 +1,149 @@
+"""Lays out what is installed or packed, under one folder:
+
+    bin/ucudnn                     the command
+    include/ucudnn.h
+    lib/libucudnn.so               the library to preload or to link with
+    lib/libucudnn_solver.so        divides one workspace over a network; libucudnn.so loads it from beside itself
+    lib/ucudnn/                    GLPK and what it needs, for the solver alone: no system-wide search finds them there
+    lib/pkgconfig/ucudnn.pc
+    share/doc/ucudnn/              README.md and the licences of all that is shipped
+
+Nothing in it knows where the folder is, so it may be moved.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from check_symbols import LOADER, SYSTEM, output
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
+
+PKG_CONFIG = """\
+prefix=${{pcfiledir}}/../..
+libdir=${{prefix}}/lib
+includedir=${{prefix}}/include
+
+Name: ucudnn
+Description: cuDNN's C ABI with convolutions in micro-batches
+Version: {version}
+Libs: -L${{libdir}} -lucudnn
+Cflags: -I${{includedir}}
+"""
+
+
+def put(source, place, mode=0o644, strip=None):
+    """A copy, put in place at once: a program that runs on what was there keeps it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = place.with_name(f".{place.name}.new")
+    shutil.copyfile(source, new)
+    if strip:
+        subprocess.run([*strip, new], check=True)
+    new.chmod(mode)
+    os.replace(new, place)
+
+
+def write(text, place):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(0o644)
+
+
+def needed(library):
+    """The libraries that one needs, directly or not, by the names it needs them by; the system's own left out."""
+    found = {}
+    for line in output("ldd", library).splitlines():
+        name, _, place = line.strip().partition(" => ")
+        if not place or name in SYSTEM or LOADER.search(name):
+            continue
+        if not place.startswith("/"):
+            sys.exit(f"dist: {library} needs {name}: {place}")
+        found[name] = pathlib.Path(place.split(" (")[0]).resolve()
+    return found
+
+
+def package(library):
+    """Debian's package of a file, with its version; none where that is not known."""
+    try:
+        # Where /lib is a link to /usr/lib, a package may know its files by either name.
+        names = [str(library), str(library).removeprefix("/usr")]
+        owner = subprocess.run(["dpkg", "-S", *names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        name = owner.stdout.split(": ")[0]
+        return (name.split(":")[0], output("dpkg-query", "-W", "-f=${Version}", name)) if name else None
+    except FileNotFoundError:
+        return None
+
+
+def put_libraries(solver, lib, doc):
+    """What the solver needs, and under which licences."""
+    lines = []
+    for name, place in sorted(needed(solver).items()):
+        put(place, lib / "ucudnn" / name)
+        owner = package(place)
+        copyright = pathlib.Path("/usr/share/doc") / owner[0] / "copyright" if owner else None
+        if copyright and copyright.exists():
+            put(copyright, doc / "libraries" / f"{owner[0]}.copyright")
+            lines.append(f"{name}  from Debian's package {owner[0]} {owner[1]}: {owner[0]}.copyright")
+        else:
+            print(f"dist: no licence was found for {name} ({place}): add it before you pass this on", file=sys.stderr)
+            lines.append(f"{name}  from {place}")
+    text = "The libraries in lib/ucudnn, unchanged. Their sources: apt-get source PACKAGE=VERSION.\n\n"
+    write(text + "\n".join(lines) + "\n", doc / "libraries" / "README")
+
+
+def put_crates(cargo, doc):
+    """The licences of the Rust crates that are linked into what is shipped."""
+    command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    reached = [id for id, package in packages.items() if package["name"] in ("ucudnn", "ucudnn-solver")]
+    for id in reached:
+        linked = [it["pkg"] for it in nodes[id]["deps"] if any(kind["kind"] is None for kind in it["dep_kinds"])]
+        reached += [it for it in linked if it not in reached]
+    lines = []
+    for package in sorted((packages[id] for id in reached), key=lambda package: package["name"]):
+        if package["source"] is None:
+            continue  # of this repository
+        folder = pathlib.Path(package["manifest_path"]).parent
+        crate = f"{package['name']}-{package['version']}"
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and LICENCE.match(file.name):
+                put(file, doc / "crates" / crate / file.name)
+        lines.append(f"{crate}: {package['license'] or package['license_file']}; {package['repository']}")
+    write("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n", doc / "crates" / "README")
+
+
+def host():
+    return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
+    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder to lay it out in")
+    parser.add_argument("--cargo", default="cargo")
+    options = parser.parse_args()
+    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+    lib, doc = options.into / "lib", options.into / "share/doc/ucudnn"
+
+    for name in ("libucudnn.so", "libucudnn_solver.so"):
+        put(options.target / name, lib / name, strip=["strip", "--strip-unneeded"])
+    put(options.target / "ucudnn", options.into / "bin/ucudnn", 0o755, strip=["strip"])
+    put_libraries(options.target / "libucudnn_solver.so", lib, doc)
+    put(ROOT / "include/ucudnn.h", options.into / "include/ucudnn.h")
+    write(PKG_CONFIG.format(version=version), lib / "pkgconfig/ucudnn.pc")
+    for source in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
+        put(ROOT / source, doc / source)
+    put(ROOT / "solver/LICENSE-GPL", doc / "LICENSE-GPL.libucudnn_solver")
+    put_crates(options.cargo, doc)
+
+
+if __name__ == "__main__":
+    main()

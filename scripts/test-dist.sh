@@ -1,0 +1,136 @@
+#!/bin/bash
+# test-dist.sh TARBALL CONVNET HOSTDNN: unpacks what `make dist` packed into a folder of its own and uses it there, as on
+# a machine that has no GLPK: the system's is hidden in a mount namespace, where one may be made. CONVNET is the
+# program to run, and HOSTDNN the folder of the cuDNN to run it on.
+set -euo pipefail
+if [[ -z ${UCUDNN_GLPK_HIDDEN:-} ]]; then
+    for namespace in --mount "--mount --map-root-user"; do
+        # shellcheck disable=SC2086
+        if unshare $namespace mount --bind /dev/null /dev/null 2>/dev/null; then
+            # shellcheck disable=SC2086
+            UCUDNN_GLPK_HIDDEN=1 exec unshare $namespace "$0" "$@"
+        fi
+    done
+    echo "SKIPPED: hiding the system's GLPK takes a mount namespace; only where the loader finds it is checked"
+    export UCUDNN_GLPK_HIDDEN=0
+fi
+
+tarball=$(realpath "$1")
+convnet=$(realpath "$2")
+hostdnn=$(realpath "$3")
+networks=$(realpath "$(dirname "$0")/../examples/networks")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tar -C "$folder" -xzf "$tarball"
+top=$(echo "$folder"/*)
+cd "$folder"
+
+fail() {
+    echo "test-dist: $*" >&2
+    exit 1
+}
+needed() { readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+echo "=== $tarball"
+if [[ $UCUDNN_GLPK_HIDDEN == 1 ]]; then
+    for file in /usr/lib/*/lib{glpk,colamd,amd,suitesparseconfig,ltdl}.so* /usr/local/lib/libglpk.so*; do
+        [[ ! -f $file || -L $file ]] || mount --bind /dev/null "$file"
+    done
+    cp "$top/lib/libucudnn_solver.so" alone.so
+    python3 -c 'import ctypes; ctypes.CDLL("./alone.so")' 2>/dev/null && fail "the system's GLPK is still to be had"
+    echo "  ok: the system's GLPK is hidden"
+fi
+
+for file in lib/libucudnn.so bin/ucudnn; do
+    stray=$(needed "$top/$file" | grep -vE '^(libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|ld-linux.*)$' || true)
+    [[ -z $stray ]] || fail "$file needs $stray"
+done
+echo "  ok: the library and the command need libc, libm and libgcc_s alone"
+paths=$(readelf --dynamic --wide "$top/lib/libucudnn_solver.so" | sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]/R\1PATH \2/p')
+[[ $paths == 'RPATH $ORIGIN:$ORIGIN/ucudnn' ]] || fail "libucudnn_solver.so has '$paths'"
+outside=$(ldd "$top/lib/libucudnn_solver.so" | grep -vE "=> $top/lib/|linux-vdso|ld-linux|lib(c|m)\.so\.6|libgcc_s" || true)
+[[ -z $outside ]] || fail "libucudnn_solver.so finds outside of the tarball:"$'\n'"$outside"
+echo "  ok: the solver finds GLPK and what that needs in the tarball"
+debug=$(find "$top" -name '*.so*' -exec readelf --sections --wide {} + | grep -c '\.debug_info' || true)
+[[ $debug == 0 ]] || fail "$debug libraries have debug information"
+
+# Three layers, of which each takes 2 ms, or 1 ms and a byte of two: its ABI is in src/plan/solver/abi.rs.
+python3 - "$top/lib/libucudnn_solver.so" <<'PYTHON' || fail "the solver does not solve"
+import ctypes, sys
+from ctypes import POINTER, c_char, c_double, c_size_t, pointer
+numbers = lambda *values: (c_double * len(values))(*values)
+class Programme(ctypes.Structure):
+    _fields_ = [("groups", c_size_t), ("group_choices", POINTER(c_size_t)), ("layers", POINTER(c_double)),
+                ("choices", c_size_t), ("costs", POINTER(c_double)), ("most", POINTER(c_double)),
+                ("resources", c_size_t), ("needs", POINTER(c_double)), ("capacities", POINTER(c_double)),
+                ("seconds", c_double)]
+class Answer(ctypes.Structure):
+    _fields_ = [("counts", POINTER(c_double)), ("bound", c_double), ("reason", c_char * 160)]
+counts = numbers(3, 0)
+answer = Answer(counts, 0, b"")
+programme = Programme(1, pointer(c_size_t(2)), numbers(3), 2, numbers(2, 1), numbers(3, 3), 1, numbers(0, 1), numbers(2), 9)
+status = ctypes.CDLL(sys.argv[1]).ucudnn_solver_solve(ctypes.byref(programme), ctypes.byref(answer))
+if (status, list(counts), answer.bound) != (0, [1, 2], 4):
+    sys.exit(f"status {status}, {list(counts)}, bound {answer.bound}, {answer.reason}")
+PYTHON
+echo "  ok: the solver solves"
+
+# What pkg-config would say, without it.
+flags=$(python3 - "$top/lib/pkgconfig/ucudnn.pc" <<'PYTHON'
+import pathlib, re, sys
+file = pathlib.Path(sys.argv[1])
+values = {"pcfiledir": str(file.parent)}
+expand = lambda text: re.sub(r"\$\{(\w+)\}", lambda name: values[name[1]], text)
+for line in file.read_text().splitlines():
+    if found := re.fullmatch(r"(\w+)(=|: )(.*)", line):
+        values[found[1]] = expand(found[3])
+print(values["Cflags"], values["Libs"])
+PYTHON
+)
+if command -v pkg-config >/dev/null; then
+    theirs=$(PKG_CONFIG_PATH=$top/lib/pkgconfig pkg-config --cflags --libs ucudnn)
+    [[ $(echo $theirs) == "$(echo $flags)" ]] || fail "pkg-config says $theirs, and not $flags"
+fi
+cat >version.c <<'C'
+#include <stdio.h>
+#include <ucudnn.h>
+int main(void) { return printf("%zu\n", (size_t)ucudnnGetVersion()) < 0; }
+C
+# shellcheck disable=SC2086
+"${CC:-gcc}" -I"$hostdnn" -I"$(dirname "$networks")/../hostdnn/include" version.c $flags -o version
+LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
+echo "  ok: a C program is built with pkg-config's flags, and runs"
+
+# run LIBRARY: trains two layers within a total; its report is run.jsonl, its messages are run.err
+run() {
+    rm -f run.jsonl
+    LD_LIBRARY_PATH=$hostdnn LD_PRELOAD=$1 UCUDNN_TOTAL_WORKSPACE_SIZE=8MiB UCUDNN_DATABASE=off UCUDNN_REPORT=run.jsonl \
+        "$convnet" --batch 4 --limit none --iterations 1 --layers conv3,conv4 "$networks/alexnet.csv" >run.out 2>run.err ||
+        fail "convnet under $1 failed:"$'\n'"$(cat run.err)"
+}
+run "$top/lib/libucudnn.so"
+[[ ! -s run.err ]] || fail "dividing workspace says:"$'\n'"$(cat run.err)"
+grep -q '"event":"divided"' run.jsonl || fail "the tarball's library divided no workspace"
+echo "  ok: preloaded from $top, it divides workspace"
+
+mkdir alone
+cp "$top/lib/libucudnn.so" alone
+run "$folder/alone/libucudnn.so"
+[[ $(grep -c '^\[' run.err) == 1 ]] || fail "libucudnn.so alone has not one message, but:"$'\n'"$(cat run.err)"
+grep -q 'libucudnn_solver.so' run.err || fail "that message does not name the solver:"$'\n'"$(cat run.err)"
+grep -q '"event":"divided"' run.jsonl && fail "libucudnn.so alone divided workspace"
+grep -q '"event":"asked"' run.jsonl || fail "libucudnn.so alone planned nothing"
+echo "  ok: libucudnn.so alone runs Workspace Reuse, with one message"
+
+export UCUDNN_DATABASE=$folder/tuning.sqlite
+LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" tune --batch 4 --layers conv3 "$networks/alexnet.csv" >tune.out 2>&1 ||
+    fail "ucudnn tune failed:"$'\n'"$(cat tune.out)"
+"$top/bin/ucudnn" plan --batch 4 --layers conv3 --total 8MiB --json "$networks/alexnet.csv" >plan.json 2>plan.err ||
+    fail "ucudnn plan failed:"$'\n'"$(cat plan.err)"
+python3 -m json.tool plan.json /dev/null || fail "ucudnn plan printed no JSON"
+echo "  ok: its command tunes, and plans the division of a total"
+LD_LIBRARY_PATH=$hostdnn UCUDNN_DATABASE=off "$top/bin/ucudnn" run --total-workspace-size 8MiB --report command.jsonl \
+    "$convnet" --batch 4 --limit none --iterations 1 --layers conv3 "$networks/alexnet.csv" >run.out 2>run.err ||
+    fail "ucudnn run failed:"$'\n'"$(cat run.err)"
+grep -q '"event":"divided"' command.jsonl || fail "ucudnn run divided no workspace"
+echo "  ok: its command runs a program on its library"
