@@ -25,7 +25,7 @@ help: ## say what there is to make
 tools:
 	@scripts/tools.sh
 
-build: tools ## build libucudnn.so and hostdnn, optimised
+build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimised
 	$(CARGO) build --release $(LOCKED)
 
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
@@ -50,7 +50,8 @@ check: build build/convnet ## formatting, lints, the generated headers, the fini
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
 	$(CARGO) test $(LOCKED) --test header
-	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so
+	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
+		--solver $(TARGET)/release/libucudnn_solver.so
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
 	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test header

@@ -90,16 +90,30 @@ def check_hostdnn(hostdnn, findings):
     findings.expect(not unknown, "every cudnn function of its own is one of cuDNN 9's", unknown)
 
 
+def check_solver(solver, findings):
+    print(solver)
+    found = set(exports(solver))
+    findings.expect(dynamic(solver, "SONAME") == {"libucudnn_solver.so"}, "its soname is libucudnn_solver.so")
+    ours = {"ucudnn_solver_version", "ucudnn_solver_solve"}
+    findings.expect(found == ours, "it exports its two functions and nothing else", found ^ ours)
+    # Not RUNPATH: that does not hold for what GLPK needs in turn.
+    paths = dynamic(solver, "RPATH")
+    findings.expect(paths == {"$ORIGIN:$ORIGIN/ucudnn"}, "it looks for GLPK beside itself", paths)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shim", required=True, help="libucudnn.so")
     parser.add_argument("--hostdnn", help="libhostdnn.so")
+    parser.add_argument("--solver", help="libucudnn_solver.so")
     parser.add_argument("--real", help="the real libcudnn.so.9, which the shim must cover")
     options = parser.parse_args()
     findings = Findings()
     check_shim(options.shim, options.real, findings)
     if options.hostdnn:
         check_hostdnn(options.hostdnn, findings)
+    if options.solver:
+        check_solver(options.solver, findings)
     if findings.count:
         sys.exit(f"check_symbols: {findings.count} wrong")
 
