@@ -86,7 +86,7 @@ fn without_the_solver_it_is_workspace_reuse() {
     assert_eq!(stderr.matches("libucudnn_solver.so").count(), stderr.lines().count(), "{stderr}");
     assert!(stderr.contains("no Workspace Division, but Workspace Reuse"), "{stderr}");
     assert!(run.divisions().is_empty() && run.count("asked") > 0, "{}", run.steps);
-    assert!(run.told().iter().any(|told| *told > 0), "{}", run.outcome.stdout);
+    assert!(run.told().iter().all(|told| *told <= 60_000), "{}", run.outcome.stdout);
 }
 
 /// A process that ends while a thread of ours plans ends well, and does not wait for the plan.
