@@ -19,7 +19,7 @@ def is_divided(plan):
 
 def checked(report):
     found = events(pathlib.Path(report))
-    divisions = {e["division"] for e in found if e["event"] != "checked" and is_divided(e)}
+    divisions = {e["division"] for e in found if e["event"] in ("asked", "ran") and is_divided(e)}
     runs = [e for e in found if e["event"] == "checked"]
     errors = [e["error"] for e in runs if e["error"] is not None]
     over = [e for e in runs if e["error"] is not None and e["error"] > e["tolerance"]]

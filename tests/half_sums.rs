@@ -21,7 +21,8 @@ fn sums_of_64_parts_are_as_accurate_as_one() {
         ("UCUDNN_TUNE_SECONDS", "1"),
     ];
     let ours = error(program.preloaded(&[], &variables));
-    let lines = report(&decisions);
+    let mut lines = report(&decisions);
+    lines.retain(|line| line["event"] == "asked");
     assert_eq!((&lines[0]["parts"][0]["count"], &lines[0]["parts"][0]["batch"]), (&64.into(), &1.into()), "{lines:?}");
     assert!(ours <= 1.5 * plain, "{ours:e}, in one part {plain:e}");
 }

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
 
@@ -29,7 +29,7 @@ use crate::tune::devices;
 use crate::tune::record::{End, Record, Wanted};
 use crate::tune::search::{Goal, Next, Search};
 use crate::tune::session::Session;
-use crate::tune::waiting::{Bench, Budget, OwnBuffers};
+use crate::tune::waiting::{Bench, Budget, OwnBuffers, Waited};
 
 /// Whether a kernel has been tuned while the program waited.
 static TUNED: AtomicBool = AtomicBool::new(false);
@@ -240,6 +240,7 @@ impl Asking<'_> {
                 Ok((buffers.bench(device, *handle, stream, kernel), Some(buffers)))
             }
         };
+        let _waited = Waited::since(Instant::now());
         // SAFETY: data of this kernel, a workspace as large as any candidate's or as the limit, and the
         // program's handle in its own call.
         let searched = unsafe { session.tune(known, prepare) };

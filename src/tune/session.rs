@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use super::database::TuningLock;
 use super::record::{End, Record, Wanted};
 use super::search::{Candidate, Next, Search};
-use super::waiting::{Bench, Budget, OwnBuffers, Waited, far_above, row_of};
+use super::waiting::{Bench, Budget, OwnBuffers, far_above, row_of};
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedHandle;
@@ -90,14 +90,17 @@ impl Session<'_> {
         Ok(search)
     }
 
-    /// Waits until no other process tunes the kernel. `None` if one still does.
+    /// Waits until no other process tunes the kernel. `None` if one still does: then it may stand still, and
+    /// this process waits for none any more.
     fn begin(&self) -> Option<Option<TuningLock>> {
+        static WAITED_IN_VAIN: AtomicBool = AtomicBool::new(false);
         let deadline = Instant::now() + self.budget.time + PATIENCE;
         while !self.stop.load(Ordering::Relaxed) {
             let lock = self.record.begin(GLANCE);
-            if lock.is_some() || Instant::now() >= deadline {
+            if lock.is_some() || WAITED_IN_VAIN.load(Ordering::Relaxed) {
                 return lock;
             }
+            WAITED_IN_VAIN.fetch_or(Instant::now() >= deadline, Ordering::Relaxed);
         }
         None
     }
@@ -108,7 +111,6 @@ impl Session<'_> {
     /// As for [`Self::tune`].
     unsafe fn measure(&self, search: &mut Search, bench: &Bench, workspace: usize) -> End {
         let start = Instant::now();
-        let _waited = Waited::since(start);
         let helpers = self.devices.iter().skip(1).take(search.remaining().saturating_sub(1));
         let work = Work {
             session: self,
