@@ -48,7 +48,43 @@ pub enum Policy {
     /// Workspace Reuse, each kernel within `limit` bytes; none where limits differ or were the program's.
     Reuse { limit: Option<usize> },
     /// Workspace Division.
-    Division { total: usize, proven: bool, gap: f64, solve_ms: Option<f64>, equal_shares_ms: Option<f64> },
+    Division(Division),
+}
+
+/// How a total is divided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Division {
+    /// Bytes.
+    pub total: usize,
+    /// Layers run one after another and share segments: the total bounds each of them, and not their sum.
+    pub shared: bool,
+    /// Whether no division is faster.
+    pub proven: bool,
+    /// How much faster one may be, as a fraction.
+    pub gap: f64,
+    /// Milliseconds that solving took.
+    pub solve_ms: Option<f64>,
+    /// Milliseconds of all layers if each had an equal share of the total.
+    pub equal_shares_ms: Option<f64>,
+}
+
+impl Division {
+    /// From a plan's element or a report's line.
+    pub fn from_fields(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            total: fields.size("total")?,
+            shared: fields.flag("one_stream"),
+            proven: fields.flag("proven"),
+            gap: fields.number("gap").unwrap_or(0.0),
+            solve_ms: fields.number("solve_ms"),
+            equal_shares_ms: fields.number("equal_shares_ms"),
+        })
+    }
+
+    /// How near it is to the best.
+    pub fn quality(&self) -> String {
+        if self.proven { "proven optimal".into() } else { format!("within {:.2}% of the optimum", self.gap * 100.0) }
+    }
 }
 
 /// The decisions of a whole network, in its order.
@@ -88,9 +124,9 @@ impl Decisions {
     pub fn to_json(&self) -> Value {
         let mut value = match &self.policy {
             Policy::Reuse { limit } => json!({ "policy": "wr", "limit": limit }),
-            Policy::Division { total, proven, gap, solve_ms, equal_shares_ms } => json!({
-                "policy": "wd", "total": total, "proven": proven, "gap": gap, "solve_ms": solve_ms,
-                "equal_shares_ms": equal_shares_ms,
+            Policy::Division(Division { total, shared, proven, gap, solve_ms, equal_shares_ms }) => json!({
+                "policy": "wd", "total": total, "one_stream": shared, "proven": proven, "gap": gap,
+                "solve_ms": solve_ms, "equal_shares_ms": equal_shares_ms,
             }),
         };
         value["time_ms"] = self.time().into();
@@ -105,13 +141,7 @@ impl Decisions {
         let fields = Fields::of(value)?;
         let policy = match fields.text("policy")? {
             "wr" => Policy::Reuse { limit: fields.optional("limit") },
-            "wd" => Policy::Division {
-                total: fields.size("total")?,
-                proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
-                gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
-                solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
-                equal_shares_ms: fields.0.get("equal_shares_ms").and_then(Value::as_f64),
-            },
+            "wd" => Policy::Division(Division::from_fields(&fields)?),
             other => return Err(format!("policy is {other:?}: it must be wr or wd")),
         };
         let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
@@ -195,6 +225,14 @@ impl<'a> Fields<'a> {
         let value = self.get(name)?;
         let time = value.as_f64().filter(|time| *time >= 0.0);
         time.ok_or_else(|| format!("{name} is {}: it must be milliseconds, 0 or more", short(value)))
+    }
+
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.0.get(name).and_then(Value::as_f64)
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
     pub fn optional(&self, name: &str) -> Option<usize> {

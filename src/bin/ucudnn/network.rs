@@ -92,7 +92,7 @@ impl Network {
             let image = |tensor: &Tensor| <[i32; 4]>::try_from(&tensor.dims[1..]).expect("five dimensions");
             (direction, image(&kernel.x), w_dims, image(&kernel.y), pad, stride, dilation, groups)
         };
-        let is_division = matches!(decisions.policy, Policy::Division { .. });
+        let is_division = matches!(decisions.policy, Policy::Division(_));
         let mut named = vec![0; self.layers.len()];
         let mut rows = Vec::new();
         for row in decisions.rows.drain(..) {

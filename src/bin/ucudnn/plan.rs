@@ -5,7 +5,8 @@ use serde_json::json;
 use ucudnn::plan::DivisionError;
 
 use crate::Failure;
-use crate::decisions::{Decisions, Policy};
+use crate::decisions::{Decisions, Division, Policy};
+use crate::network::Layer;
 use crate::quantity;
 use crate::report::{ratio, text_of};
 use crate::sets;
@@ -35,6 +36,10 @@ pub struct Options {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
     total: Vec<usize>,
 
+    /// Only list the kernels
+    #[arg(long, conflicts_with_all = ["limit", "total"])]
+    kernels: bool,
+
     /// Print JSON, for `ucudnn plot` and others
     #[arg(long)]
     json: bool,
@@ -48,6 +53,9 @@ fn limit(text: &str) -> Result<usize, String> {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.kernels {
+        return list(options);
+    }
     if options.limit.is_empty() && options.total.is_empty() {
         return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));
     }
@@ -71,6 +79,22 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if plans.len() > 1 {
         print!("\n{}", compared(&plans));
     }
+    Ok(())
+}
+
+/// The kernels that the file stands for.
+fn list(options: &Options) -> Result<(), Failure> {
+    let (network, _) = options.workload.kernels.read()?;
+    if options.json {
+        let kernel = |Layer { name, kernel, count }: &Layer| json!({ "layer": name, "count": count, "kernel": kernel.to_string(), "spec": kernel.spec() });
+        println!("{:#}", json!({ "kernels": network.layers.iter().map(kernel).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
+    for Layer { name, kernel, count } in &network.layers {
+        table.row(vec![name.clone(), count.to_string(), kernel.to_string()]);
+    }
+    print!("{}", table.lines());
     Ok(())
 }
 
@@ -109,7 +133,7 @@ fn compared(plans: &[Decisions]) -> String {
             match plan.policy {
                 Policy::Reuse { limit: Some(usize::MAX) | None } => "WR, no limit".into(),
                 Policy::Reuse { limit: Some(limit) } => format!("WR, {} each", quantity::chosen_bytes(limit)),
-                Policy::Division { total, .. } => format!("WD, {} in all", quantity::chosen_bytes(total)),
+                Policy::Division(Division { total, .. }) => format!("WD, {} in all", quantity::chosen_bytes(total)),
             },
             quantity::bytes(plan.workspace()),
             quantity::bytes(plan.largest()),

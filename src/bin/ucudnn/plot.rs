@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use crate::Failure;
-use crate::decisions::{self, Decisions, Policy};
+use crate::decisions::{self, Decisions, Division, Policy};
 use crate::network;
 use crate::quantity;
 use crate::sets::{self, Group};
-use crate::workload::Workload;
+use crate::workload::{Workload, quoted};
 
 /// Draw reports and plans as SVG pictures
 ///
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         What::Division { file, network, output } => {
             let decisions = decisions::read(file)?;
-            let found = decisions.into_iter().find(|decisions| matches!(decisions.policy, Policy::Division { .. }));
+            let found = decisions.into_iter().find(|decisions| matches!(decisions.policy, Policy::Division(_)));
             let mut found = found.ok_or_else(|| {
                 format!(
                     "{}: nothing is divided in it; run with --total-workspace-size, or plan with --total",
@@ -173,7 +173,7 @@ fn label_of(decisions: &Decisions) -> String {
     match decisions.policy {
         Policy::Reuse { limit: Some(limit) } => format!("WR {}", quantity::chosen_bytes(limit)),
         Policy::Reuse { limit: None } => "WR".into(),
-        Policy::Division { total, .. } => format!("WD {}", quantity::chosen_bytes(total)),
+        Policy::Division(Division { total, .. }) => format!("WD {}", quantity::chosen_bytes(total)),
     }
 }
 
@@ -194,9 +194,9 @@ fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failur
     let group = match groups {
         [group] => group,
         _ => {
-            let names =
-                groups.iter().map(|group| format!("\n  --layers {} --directions {}", group.layer, group.direction));
-            let names: String = names.collect();
+            let name =
+                |group: &Group| format!("\n  --layers {} --directions {}", quoted(&group.layer), group.direction);
+            let names: String = groups.iter().map(name).collect();
             return Err(Failure::Usage(format!("the picture is of one kernel; choose one of{names}")));
         }
     };

@@ -55,6 +55,11 @@ pub fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// `1 kernel`, `2 kernels`.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// Reads a size that an option gives.
 pub fn read_bytes(text: &str) -> Result<usize, String> {
     parse_bytes(text).ok_or_else(|| "expected a number of bytes, with KiB, MiB or GiB behind it if wanted".into())

@@ -8,10 +8,11 @@ use clap::Args;
 use serde_json::json;
 
 use crate::Failure;
-use crate::decisions::{Decision, Decisions, Policy};
+use crate::decisions::{Decision, Decisions, Division, Policy};
 use crate::network::{self, Shapes};
 use crate::quantity;
 use crate::table::{Side, Table};
+use lines::Divided;
 
 /// Show what a run chose for each convolution, and what that saves
 ///
@@ -81,11 +82,19 @@ fn also(report: &lines::Report) -> String {
         }
         (checked, off) => said += &format!("{off} of {checked} results DIFFER from the undivided convolution's.\n"),
     }
+    match report.kept {
+        (0, _) => {}
+        (kept, 0) => said += &format!("{kept} calls were watched in the arena: all kept to their segments.\n"),
+        (kept, off) => said += &format!("{off} of {kept} calls WROTE OUTSIDE of their segments of the arena.\n"),
+    }
+    if let Some(Divided { ready: ready @ 1.., .. }) = report.divided {
+        said += &format!("{ready} layers have no segment and run what needs none.\n");
+    }
     said
 }
 
 /// Decisions as a heading, a table, and what it comes to.
-pub fn text_of(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
+pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
     let mut text = heading(decisions, divided) + "\n\n";
     let merged = merged(&decisions.rows);
     let mut table = Table::new(&[
@@ -133,23 +142,21 @@ pub fn text_of(decisions: &Decisions, divided: Option<&lines::Divided>) -> Strin
     text
 }
 
-fn heading(decisions: &Decisions, divided: Option<&lines::Divided>) -> String {
-    let kernels = format!("{} kernels", decisions.layers());
+fn heading(decisions: &Decisions, divided: Option<&Divided>) -> String {
+    let kernels = quantity::counted(decisions.layers(), "kernel");
     match &decisions.policy {
         Policy::Reuse { limit: Some(limit) } => {
             let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::chosen_bytes(*limit) + " each" };
             format!("Workspace Reuse: {kernels}, {limit}")
         }
         Policy::Reuse { limit: None } => format!("Workspace Reuse: {kernels}, each within a limit of its own"),
-        Policy::Division { total, proven, gap, solve_ms, .. } => {
+        Policy::Division(division) => {
             let arena = divided.map_or_else(String::new, |it| format!(", an arena of {}", quantity::bytes(it.arena)));
-            let optimal =
-                if *proven { "proven optimal".into() } else { format!("within {:.2}% of the optimum", gap * 100.0) };
-            let solved = solve_ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
-            format!(
-                "Workspace Division: {kernels}, {} together{arena}; {optimal}{solved}",
-                quantity::chosen_bytes(*total)
-            )
+            let ms = division.solve_ms;
+            let solved = ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
+            let (total, quality) = (quantity::chosen_bytes(division.total), division.quality());
+            let of_all = if division.shared { "shared by all, which run one after another" } else { "together" };
+            format!("Workspace Division: {kernels}, {total} {of_all}{arena}; {quality}{solved}")
         }
     }
 }
@@ -164,7 +171,7 @@ fn summary(decisions: &Decisions) -> String {
         }
         None => format!("\n{time} in all."),
     };
-    if let Policy::Division { equal_shares_ms: Some(shares), .. } = decisions.policy {
+    if let Policy::Division(Division { equal_shares_ms: Some(shares), .. }) = decisions.policy {
         let (ratio, shares) = (ratio(shares, decisions.time()), quantity::milliseconds(shares));
         text += &format!("\nIn equal shares of the total (Workspace Reuse) it would be {shares}, {ratio} that.");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ucudnn::plan::{self, Alternative, DivisionError};
 
-use crate::decisions::{Decision, Decisions, Policy, Undivided};
+use crate::decisions::{Decision, Decisions, Division, Policy, Undivided};
 use crate::report::lines::Report;
 
 /// What solving one division may take.
@@ -144,8 +144,14 @@ pub fn divide(groups: &[Group], total: usize) -> Result<Decisions, DivisionError
     let share = total / layers.max(1);
     let equal_shares: Option<f64> =
         groups.iter().map(|group| Some(within(&group.choices, share)?.time * group.count as f64)).sum();
-    let (proven, gap) = (division.proven, division.gap);
-    let policy = Policy::Division { total, proven, gap, solve_ms: Some(took), equal_shares_ms: equal_shares };
+    let policy = Policy::Division(Division {
+        total,
+        shared: false,
+        proven: division.proven,
+        gap: division.gap,
+        solve_ms: Some(took),
+        equal_shares_ms: equal_shares,
+    });
     Ok(Decisions { policy, rows })
 }
 

@@ -2,7 +2,7 @@
 //! tuning database knows of them.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use ucudnn::cudnn::{Algorithm, Kernel};
@@ -227,7 +227,7 @@ impl Workload {
     /// The command line that measures what is not known.
     fn tune_line(&self, network: &Network, unknown: &[&Layer]) -> String {
         let Kernels { file, shapes } = &self.kernels;
-        let mut line = format!("ucudnn tune {}", quoted(file));
+        let mut line = format!("ucudnn tune {}", quoted(file.display()));
         if let Some(batch) = shapes.batch {
             let _ = write!(line, " --batch {batch}");
         }
@@ -242,18 +242,18 @@ impl Workload {
         let mut layers: Vec<_> = unknown.iter().map(|layer| layer.name.as_str()).collect();
         layers.dedup();
         let all = network.layers.iter().all(|layer| layers.contains(&layer.name.as_str()));
-        named("layers", (!all && network.name != "").then(|| layers.join(",")));
+        named("layers", (!all && network.name != "").then(|| quoted(layers.join(","))));
         let directions: Vec<_> = shapes.directions.iter().map(ToString::to_string).collect();
         named("directions", (!directions.is_empty()).then(|| directions.join(",")));
         named("sizes", (self.sizes != BatchSizePolicy::PowerOfTwo).then(|| self.sizes.to_string()));
-        named("database", self.place.database.as_deref().map(quoted));
+        named("database", self.place.database.as_deref().map(|path| quoted(path.display())));
         line
     }
 }
 
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+/// A text as a shell takes it.
+pub fn quoted(text: impl std::fmt::Display) -> String {
+    let text = text.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -25,7 +25,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
     let points = &group.choices;
     let lines = [
         group.kernel.clone(),
-        format!("{} configurations that no other beats in both time and workspace", points.len()),
+        format!("{} that no other beats in both time and workspace", quantity::counted(points.len(), "configuration")),
     ];
     let divisions: Vec<_> = points.iter().map(|point| division_text::parts(&point.division)).collect();
     let mut algorithms: Vec<&str> = Vec::new();

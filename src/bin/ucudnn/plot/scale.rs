@@ -38,8 +38,10 @@ impl Scale {
 
     /// Of sizes in bytes: by powers of two where they span several.
     pub fn sizes(values: impl Iterator<Item = usize> + Clone, pixels: (f64, f64)) -> Self {
-        let most = values.clone().max().unwrap_or(0).max(1) as f64;
-        let positive = values.clone().filter(|value| *value > 0).min().map_or(most, |least| least as f64);
+        let positive = || values.clone().filter(|value| *value > 0).map(|value| value as f64);
+        // Some axis, even if nothing takes any workspace.
+        let most = positive().fold(0.0, f64::max).max(1024.0);
+        let positive = positive().fold(most, f64::min);
         let with_zero = values.clone().any(|value| value == 0);
         let (mut least, mut last) = (positive.log2().floor(), most.log2().ceil());
         if last - least < 1.0 {

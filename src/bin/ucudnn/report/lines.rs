@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::decisions::{Decision, Decisions, Fields, Policy, Undivided};
+use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
 use crate::sets::{Choice, front, within};
 
 /// What a report says, the last word on each kernel.
@@ -23,6 +23,8 @@ pub struct Report {
     pub timed: Vec<Timed>,
     /// Convolutions compared with the undivided ones, and how many of them were off by more than is tolerated.
     pub checked: (usize, usize),
+    /// Calls that were watched in the arena, and how many of them wrote outside of their segments.
+    pub kept: (usize, usize),
 }
 
 /// A network's division.
@@ -31,6 +33,8 @@ pub struct Divided {
     pub decisions: Decisions,
     /// Bytes of the arena.
     pub arena: usize,
+    /// Layers without a segment, which run what needs none.
+    pub ready: usize,
 }
 
 /// A kernel's desirable set.
@@ -99,14 +103,10 @@ impl Report {
             "divided" => {
                 let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
                 let rows: Vec<_> = layers.iter().map(Decision::from_json).collect::<Result<_, _>>()?;
-                let policy = Policy::Division {
-                    total: fields.size("total")?,
-                    proven: fields.0.get("proven").and_then(Value::as_bool).unwrap_or(false),
-                    gap: fields.0.get("gap").and_then(Value::as_f64).unwrap_or(0.0),
-                    solve_ms: fields.0.get("solve_ms").and_then(Value::as_f64),
-                    equal_shares_ms: fields.0.get("equal_shares_ms").and_then(Value::as_f64),
-                };
-                self.divided = Some(Divided { decisions: Decisions { policy, rows }, arena: fields.size("arena")? });
+                let policy = Policy::Division(Division::from_fields(&fields)?);
+                let ready = fields.0.get("ready").and_then(Value::as_array).map_or(0, Vec::len);
+                let decisions = Decisions { policy, rows };
+                self.divided = Some(Divided { decisions, arena: fields.size("arena")?, ready });
                 self.divisions += 1;
             }
             "desirable" => {
@@ -124,16 +124,16 @@ impl Report {
                 time: fields.time("time_ms")?,
             }),
             "checked" => {
-                let error = fields.0.get("error").and_then(Value::as_f64);
-                let tolerance = fields.0.get("tolerance").and_then(Value::as_f64);
-                if let (Some(error), Some(tolerance)) = (error, tolerance) {
+                // An error that is no number is written as null, as is one of a result that was not checked.
+                if fields.0.get("why_not").is_none_or(Value::is_null) {
+                    let agrees = fields.number("error").is_some_and(|error| Some(error) <= fields.number("tolerance"));
                     self.checked.0 += 1;
-                    // Written so that an error that is no number counts as off.
-                    self.checked.1 += usize::from(!matches!(
-                        error.partial_cmp(&tolerance),
-                        Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)
-                    ));
+                    self.checked.1 += usize::from(!agrees);
                 }
+            }
+            "kept" if fields.flag("known") => {
+                self.kept.0 += 1;
+                self.kept.1 += usize::from(fields.optional("overwritten").is_some());
             }
             // Of a version to come.
             _ => {}

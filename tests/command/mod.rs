@@ -1,0 +1,168 @@
+//! The `ucudnn` command as a user has it: installed in a folder of its own, `bin/ucudnn` with its libraries in `lib`,
+//! and started there by its name.
+#![allow(dead_code)] // each test takes what it needs
+
+#[path = "../programs/mod.rs"]
+pub mod programs;
+
+use std::fs::{hard_link, write};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use programs::Folder;
+use ucudnn::cudnn::{Algorithm, Direction, Kernel};
+use ucudnn::tune::database::{Database, Environment, Outcome};
+
+/// An installed command.
+pub struct Installed {
+    pub folder: Folder,
+}
+
+/// How a command ended.
+pub struct Ended {
+    pub stdout: String,
+    pub stderr: String,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Installed {
+    pub fn new(name: &str) -> Self {
+        let folder = Folder::new(&format!("command-{name}"));
+        let beside = |name: &str| std::env::current_exe().unwrap().with_file_name(name);
+        // A hard link is a file of its own name: the command finds itself here, and not where it was built.
+        let _ = std::fs::remove_file(folder.join("bin/ucudnn"));
+        hard_link(env!("CARGO_BIN_EXE_ucudnn"), folder.join("bin/ucudnn")).unwrap();
+        for (library, name) in [
+            (programs::library(), "lib/libucudnn.so"),
+            (beside("libucudnn_solver.so"), "lib/libucudnn_solver.so"),
+            (beside("libhostdnn.so"), "cudnn/libcudnn.so.9"),
+        ] {
+            assert!(library.is_file(), "{} is missing", library.display());
+            let link = folder.join(name);
+            let _ = std::fs::remove_file(&link);
+            symlink(library, link).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// A file's path.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        write(&path, text).unwrap();
+        path
+    }
+
+    /// The command in the folder, with no variables but these, a search path and a home in the folder.
+    pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(self.path("bin/ucudnn"));
+        command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home"));
+        command.envs(variables.iter().copied());
+        command.current_dir(self.path("bin").parent().unwrap()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to whatever end.
+    pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+        let output = self.command(arguments, variables).output().unwrap();
+        Ended {
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            code: output.status.code(),
+            signal: output.status.signal(),
+        }
+    }
+
+    /// Runs it; it must succeed. Its standard output.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let Ended { stdout, stderr, code, .. } = self.end(arguments, &[]);
+        assert_eq!(code, Some(0), "{arguments:?}\n{stdout}\n{stderr}");
+        stdout
+    }
+
+    /// Runs it; it must succeed and print JSON.
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let text = self.run(arguments);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Runs it; it must end with this status. Its standard error.
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let ended = self.end(arguments, &[]);
+        assert_eq!(ended.code, Some(code), "{arguments:?}\n{}\n{}", ended.stdout, ended.stderr);
+        ended.stderr
+    }
+}
+
+/// One row of a network file: name, layers, and the shape: images, channels, height and width, output channels, and
+/// the filter's height, which is its width too. Padded to the same size.
+#[derive(Clone, Copy)]
+pub struct Row(pub &'static str, pub usize, pub [i32; 4], pub i32, pub i32);
+
+pub const HEADER: &str = "network,layer,count,n,c,h,w,k,r,s,pad_h,pad_w,stride_h,stride_w,dilation_h,dilation_w,groups";
+
+/// A network of a few layers, two of which are alike.
+pub const NETWORK: [Row; 3] = [
+    Row("conv1", 1, [8, 3, 16, 16], 8, 5),
+    Row("block.3x3", 2, [8, 8, 16, 16], 8, 3),
+    Row("last-1x1", 1, [8, 8, 16, 16], 4, 1),
+];
+
+/// The file.
+pub fn csv(rows: &[Row]) -> String {
+    let row = |Row(name, count, [n, c, h, w], k, r): &Row| {
+        format!("net,{name},{count},{n},{c},{h},{w},{k},{r},{r},{0},{0},1,1,1,1,1\n", r / 2)
+    };
+    format!("{HEADER}\n{}", rows.iter().map(row).collect::<String>())
+}
+
+/// The kernel of a row as cuDNN's descriptors would describe it, in full.
+pub fn kernel(Row(_, _, [n, c, h, w], k, r): &Row, direction: &str) -> Kernel {
+    let image = |channels: i32| format!("float:{n}x{channels}x{h}x{w}@{}x{}x{w}x1", channels * h * w, h * w);
+    let spec = format!(
+        "{direction} x={} w=float:nchw:{k}x{c}x{r}x{r} y={} pad={p}x{p} stride=1x1 dilation=1x1 mode=correlation \
+         compute=float math=default groups=1",
+        image(*c),
+        image(*k),
+        p = r / 2
+    );
+    Kernel::from_spec(&spec).unwrap()
+}
+
+pub const DIRECTIONS: [&str; 3] = ["F", "BD", "BF"];
+
+pub fn environment() -> Environment {
+    Environment { device: "A device".into(), multiprocessors: 7, cudnn: "91900".into(), driver: "13000".into() }
+}
+
+/// A database that knows all of a network: an algorithm that needs nothing, and one that is four times as fast and
+/// takes 1 KiB an image and channel, with a launch that costs as much as half an image.
+pub fn filled(path: &Path, rows: &[Row]) {
+    let database = Database::open(path, None).unwrap();
+    for row in rows {
+        for direction in DIRECTIONS {
+            let kernel = kernel(row, direction);
+            database.store_measured(&environment(), &kernel, &outcomes(row, &kernel));
+        }
+    }
+}
+
+fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Kernel) -> Vec<Outcome> {
+    let work = f64::from(c * k * r * r) / 100.0;
+    let sizes = (0..).map(|power| 1 << power).take_while(|size| size <= n);
+    let algorithm = |id| Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id < 4 };
+    let of = |size: i32| {
+        let outcome = |id, workspace, time| Outcome { batch: size as usize, algorithm: algorithm(id), workspace, time };
+        let time = work * (f64::from(size) + 0.5);
+        let slow = outcome(i32::from(kernel.direction != Direction::Forward), 0, Some(4.0 * time));
+        [slow, outcome(4, (size * c) as usize * 1024, Some(time))]
+    };
+    sizes.flat_map(of).collect()
+}
