@@ -56,8 +56,8 @@ fn sound(picture: &str) -> Vec<String> {
     for (index, area) in areas.iter().enumerate() {
         let inside = area[0] >= 0.0 && area[1] >= 0.0 && area[2] <= width && area[3] <= height;
         assert!(inside, "{:?} at {area:?} is outside of {width} by {height}", words(index));
-        for other in 0..index {
-            assert!(!overlap(area, &areas[other]), "{:?} lies on {:?}", words(index), words(other));
+        for (other, below) in areas[..index].iter().enumerate() {
+            assert!(!overlap(area, below), "{:?} lies on {:?}", words(index), words(other));
         }
     }
     for node in svg.children().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "rect"))) {
@@ -87,7 +87,7 @@ fn plans(layers: usize) -> String {
             ["conv1", "downsample", "a-very-long-name-of-a-layer"][layer % 3]
         );
         let time = 0.01 * 1.13f64.powi((number * 7 % 60) as i32);
-        let workspace = if number % 5 == 0 { 0 } else { 1000 << (number * 3 % 17) };
+        let workspace = if number.is_multiple_of(5) { 0 } else { 1000 << (number * 3 % 17) };
         let division = match number % 4 {
             0 => "1×256[IMPLICIT_PRECOMP_GEMM tensor-op]".to_owned(),
             1 => "2×128[FFT]".to_owned(),

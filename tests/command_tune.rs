@@ -1,16 +1,14 @@
 //! `ucudnn tune` on hostdnn, ahead of a program and of `ucudnn plan`.
 
 mod command;
-mod hostdnn;
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use command::hostdnn::{Build, Program, report};
 use command::{Ended, Installed, NETWORK, Row, csv};
-// By `self`: the crate of this name must not be linked beside ours, whose functions have the same names.
-use self::hostdnn::{Build, Program, report};
 
 const SMALL: [Row; 2] = [Row("a", 1, [4, 4, 10, 10], 4, 3), Row("b", 2, [4, 4, 9, 9], 4, 3)];
 

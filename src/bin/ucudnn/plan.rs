@@ -1,5 +1,7 @@
 //! `ucudnn plan`: plans a network from the tuning database, without running anything.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::json;
 use ucudnn::plan::DivisionError;
@@ -12,6 +14,9 @@ use crate::report::{ratio, text_of};
 use crate::sets;
 use crate::table::{Side, Table};
 use crate::workload::{Costs, Workload};
+
+/// What solving one division may take.
+const SOLVE: Duration = Duration::from_secs(10);
 
 /// Plan a network from the tuning database: what would run under a limit, and how fast
 ///
@@ -65,7 +70,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         plans.push(sets::reuse(&costs.groups, limit)?);
     }
     for &total in &options.total {
-        plans.push(sets::divide(&costs.groups, total).map_err(|error| refused(total, &error))?);
+        plans.push(sets::divide(&costs.groups, total, SOLVE).map_err(|error| refused(total, &error))?);
     }
     if options.json {
         print_json(&costs, &plans);

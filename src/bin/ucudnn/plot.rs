@@ -9,6 +9,7 @@ mod svg;
 mod totals;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -205,6 +206,8 @@ fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failur
 
 /// How many totals are drawn.
 const TOTALS: usize = 24;
+/// What solving each of them may take: what is not the best then differs from it by less than a line's width.
+const SOLVE: Duration = Duration::from_millis(500);
 
 fn totals_picture(
     groups: &[Group],
@@ -230,7 +233,7 @@ fn totals_picture(
         ("undivided, one limit for all", Vec::new()),
     ];
     for &total in &totals {
-        match sets::divide(groups, total) {
+        match sets::divide(groups, total, SOLVE) {
             Ok(divided) => curves[0].1.push((total, divided.time())),
             Err(ucudnn::plan::DivisionError::TooSmall { .. }) => {}
             Err(error) => return Err(Failure::Failed(error.to_string())),

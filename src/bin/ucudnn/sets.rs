@@ -8,9 +8,6 @@ use ucudnn::plan::{self, Alternative, DivisionError};
 use crate::decisions::{Decision, Decisions, Division, Policy, Undivided};
 use crate::report::lines::Report;
 
-/// What solving one division may take.
-const SOLVE: Duration = Duration::from_secs(10);
-
 /// One way to run a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
@@ -119,14 +116,14 @@ pub fn reuse_time_within(groups: &[Group], total: usize, of: impl Fn(&Group) -> 
     under(*limits.get(fits.checked_sub(1)?)?).map(|(_, time)| time)
 }
 
-/// Workspace Division of `total` bytes. `Err` says why there is none.
-pub fn divide(groups: &[Group], total: usize) -> Result<Decisions, DivisionError> {
+/// Workspace Division of `total` bytes, the best that is found in `time_limit`. `Err` says why there is none.
+pub fn divide(groups: &[Group], total: usize, time_limit: Duration) -> Result<Decisions, DivisionError> {
     let alternatives = |group: &Group| {
         let alternative = |choice: &Choice| Alternative { time: choice.time, workspace: choice.workspace };
         plan::Group { layers: group.count, alternatives: group.choices.iter().map(alternative).collect() }
     };
     let begin = std::time::Instant::now();
-    let division = plan::workspace_division(&groups.iter().map(alternatives).collect::<Vec<_>>(), total, SOLVE)?;
+    let division = plan::workspace_division(&groups.iter().map(alternatives).collect::<Vec<_>>(), total, time_limit)?;
     let took = begin.elapsed().as_secs_f64() * 1e3;
     let mut rows = Vec::new();
     let mut offset = 0;

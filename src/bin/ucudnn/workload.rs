@@ -242,7 +242,7 @@ impl Workload {
         let mut layers: Vec<_> = unknown.iter().map(|layer| layer.name.as_str()).collect();
         layers.dedup();
         let all = network.layers.iter().all(|layer| layers.contains(&layer.name.as_str()));
-        named("layers", (!all && network.name != "").then(|| quoted(layers.join(","))));
+        named("layers", (!all && !network.name.is_empty()).then(|| quoted(layers.join(","))));
         let directions: Vec<_> = shapes.directions.iter().map(ToString::to_string).collect();
         named("directions", (!directions.is_empty()).then(|| directions.join(",")));
         named("sizes", (self.sizes != BatchSizePolicy::PowerOfTwo).then(|| self.sizes.to_string()));

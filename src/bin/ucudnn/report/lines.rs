@@ -123,13 +123,11 @@ impl Report {
                 workspace: fields.size("workspace")?,
                 time: fields.time("time_ms")?,
             }),
-            "checked" => {
-                // An error that is no number is written as null, as is one of a result that was not checked.
-                if fields.0.get("why_not").is_none_or(Value::is_null) {
-                    let agrees = fields.number("error").is_some_and(|error| Some(error) <= fields.number("tolerance"));
-                    self.checked.0 += 1;
-                    self.checked.1 += usize::from(!agrees);
-                }
+            // An error that is no number is written as null, as is one of a result that was not checked.
+            "checked" if fields.0.get("why_not").is_none_or(Value::is_null) => {
+                let agrees = fields.number("error").is_some_and(|error| Some(error) <= fields.number("tolerance"));
+                self.checked.0 += 1;
+                self.checked.1 += usize::from(!agrees);
             }
             "kept" if fields.flag("known") => {
                 self.kept.0 += 1;
