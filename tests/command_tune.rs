@@ -52,7 +52,7 @@ fn what_is_tuned_is_planned_and_not_measured_again() {
 #[test]
 fn interrupted_it_keeps_what_it_measured_and_goes_on() {
     let ucudnn = Installed::new("tune-interrupted");
-    ucudnn.file("net.csv", &csv(&[Row("slow", 1, [32, 16, 32, 32], 16, 5), Row("b", 1, [4, 4, 9, 9], 4, 3)]));
+    ucudnn.file("net.csv", &csv(&[Row("slow", 1, [64, 16, 40, 40], 16, 5), Row("b", 1, [4, 4, 9, 9], 4, 3)]));
     let search = ucudnn.path("cudnn").to_str().unwrap().to_owned();
     let arguments = ["tune", "net.csv", "--database", "t.sqlite", "--directions", "F", "--layers", "b,slow"];
     let mut child = ucudnn.command(&arguments, &[("LD_LIBRARY_PATH", &search)]);

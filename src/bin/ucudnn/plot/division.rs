@@ -79,8 +79,8 @@ fn explanation(division: &Division, decisions: &Decisions, none: &[Decision]) ->
     };
     let second = match without {
         0 => "Every kernel has a segment.".to_owned(),
-        1 => "One kernel is as fast without workspace, or has a slower use for it than the others.".to_owned(),
-        n => format!("{n} kernels are as fast without workspace, or have a slower use for it than the others."),
+        1 => "One kernel gets none: it gains nothing from workspace, or less than the others do.".to_owned(),
+        n => format!("{n} kernels get none: they gain nothing from workspace, or less than the others do."),
     };
     [first, second]
 }

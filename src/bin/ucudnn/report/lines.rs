@@ -167,13 +167,17 @@ impl Report {
         Some(Undivided { algorithm: division, workspace, time })
     }
 
-    /// What was measured of a kernel's whole mini-batch.
+    /// What was measured of a kernel's whole mini-batch: in place where it was run there, as divisions are.
     pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
         // The kernel's text tells its mini-batch.
         let Ok(kernel) = ucudnn::cudnn::Kernel::from_spec(spec) else { return Vec::new() };
+        let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
         let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
-        let choice =
-            |timed: &Timed| Choice { division: timed.algorithm.clone(), workspace: timed.workspace, time: timed.time };
+        let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {
+            let division = format!("1×{batch}[{algorithm}]");
+            let in_place = points.clone().find(|(tried, ..)| *tried == division).map(|(.., time)| *time);
+            Choice { division: algorithm.clone(), workspace: *workspace, time: in_place.unwrap_or(*time) }
+        };
         whole.map(choice).collect()
     }
 }
