@@ -54,6 +54,8 @@ pub struct State {
     pub measured: Vec<MicroConfiguration<Algorithm>>,
     /// What queries were answered.
     pub promises: Vec<Promise>,
+    /// A query was answered: ids that it told of have the workspace that it told.
+    pub answered: bool,
     /// The workspace that belongs to an algorithm id by the newest answer, where it is not cuDNN's own.
     pub told: Vec<(c_int, usize)>,
     /// What calls run that no promise has a plan for.
@@ -160,6 +162,7 @@ impl State {
 
     /// The program is answered with a promise, or with cuDNN's own results.
     pub fn tell(&mut self, promise: Option<&Promise>) {
+        self.answered = true;
         self.told.clear();
         if let Some(promise) = promise {
             self.told.push((promise.entry.algo, promise.entry.memory));

@@ -14,6 +14,7 @@ use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::Device;
 use crate::legacy::book::{self, Promise, Question};
 use crate::legacy::policies::Policies;
+use crate::settings::{self, Numerics};
 
 /// The results of a query with our promise in place of cuDNN's first; the layer is collected.
 ///
@@ -29,9 +30,10 @@ pub unsafe fn algorithms(
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
     // SAFETY: as ours.
-    let Some(promise) = (unsafe { promise(handle, kernel, &own, &results, policies) }) else { return results };
+    let promise = unsafe { promise(handle, kernel, &own, &results, policies, any_determinism()) };
+    let Some(promise) = promise else { return results };
     tell(kernel, &promise);
-    Network::of(Device::current()).collect(kernel, own, addresses(descriptors), policies.layer);
+    Network::of(Device::current()).collect(kernel, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
     results.insert(0, promise.entry);
     results
@@ -53,7 +55,11 @@ pub unsafe fn workspace_size(
     let page = book::page(Device::current(), &kernel);
     let known = {
         let state = page.state.lock();
-        state.told(id).map(|told| (told, state.promise(id, told).map(|p| AlgoPerf { memory: p.undivided, ..p.entry })))
+        match state.told(id) {
+            // What a query listed besides its first has cuDNN's own.
+            None if state.answered => return None,
+            told => told.map(|told| (told, state.promise(id, told).map(|promise| promise.entry))),
+        }
     };
     if let Some((told, named)) = known {
         // Perhaps by a layer of an equal kernel.
@@ -69,18 +75,26 @@ pub unsafe fn workspace_size(
     let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
     let named = AlgoPerf { memory: needs, ..*named };
     // SAFETY: as ours.
-    let promise = unsafe { promise(handle, &kernel, &named, &results, policies) }?;
+    let promise = unsafe { promise(handle, &kernel, &named, &results, policies, named.determinism) }?;
     {
         let mut state = page.state.lock();
         state.promises.push(promise.clone());
         state.told.push((id, promise.entry.memory));
     }
-    Network::of(Device::current()).collect(&kernel, named, addresses(descriptors), policies.layer);
+    Network::of(Device::current()).collect(&kernel, promise.entry, addresses(descriptors), policies.layer);
     Some(promise.entry.memory)
 }
 
-/// What is promised of `own`: it runs in the least workspace that any algorithm needs. `None` if that
-/// is more than its own need.
+/// What a query's answer may be: a program that wants determinism takes what is said to have it.
+fn any_determinism() -> cudnnDeterminism_t {
+    match settings::get().numerics {
+        Numerics::Deterministic => CUDNN_DETERMINISTIC,
+        Numerics::Match | Numerics::Any => CUDNN_NON_DETERMINISTIC,
+    }
+}
+
+/// What is promised of `own`: it runs in the least workspace that any algorithm needs which is as
+/// deterministic as asked for. `None` if that is more than its own need.
 ///
 /// # Safety
 /// The handle is the program's.
@@ -90,6 +104,7 @@ unsafe fn promise(
     own: &AlgoPerf,
     results: &[AlgoPerf],
     policies: &Policies,
+    determinism: cudnnDeterminism_t,
 ) -> Option<Promise> {
     // The program may set the math type that it is told, or not: what an algorithm needs may differ.
     let mut math_types = vec![kernel.math_type, own.mathType];
@@ -104,20 +119,28 @@ unsafe fn promise(
         let each = descriptors.iter().map(|descriptors| unsafe { descriptors.raw().workspace_size(handle, id) });
         each.collect::<Result<Vec<usize>, _>>().ok()?.into_iter().max()
     };
-    let ran = results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
-    let ready = ran.filter_map(|result| Some((needs(result.algo)?, result)));
+    let may = |result: &&AlgoPerf| {
+        let deterministic = result.determinism == CUDNN_DETERMINISTIC;
+        result.status == CUDNN_STATUS_SUCCESS && (deterministic || determinism != CUDNN_DETERMINISTIC)
+    };
+    let ready = results.iter().filter(may).filter_map(|result| Some((needs(result.algo)?, result)));
     // Of several that need as little, one that is as deterministic, and of those cuDNN's first.
     let (memory, ready) = ready.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
     (memory <= own.memory).then(|| Promise {
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
-        entry: AlgoPerf { memory, time: -1.0, ..*own },
+        entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, ready.determinism), ..*own },
         ready: Some(ready.algo),
         undivided: own.memory,
         plan: None,
         is_final: true,
         broken: [false; 2],
     })
+}
+
+/// Deterministic if both are.
+fn both(a: cudnnDeterminism_t, b: cudnnDeterminism_t) -> cudnnDeterminism_t {
+    if a == CUDNN_DETERMINISTIC { b } else { a }
 }
 
 /// Remembers a promise for the kernel, and for the kernel under the math type that the answer names.

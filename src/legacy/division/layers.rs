@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 
-use cudnn_abi::CUDNN_STATUS_SUCCESS;
+use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 
 use crate::cudnn::algorithm::Class;
 use crate::cudnn::calls::query::AlgoPerf;
@@ -65,6 +65,8 @@ pub struct Layer {
     pub calls: u64,
     /// The descriptors of the query that told of it, if that was one.
     collected: Option<Addresses>,
+    /// The algorithms that queries told of.
+    named: Vec<c_int>,
     /// The iteration in which it ran last.
     last: u64,
 }
@@ -80,8 +82,10 @@ impl Layer {
     fn is_like(&self, key: &Key) -> bool {
         let alike = self.kernel == key.kernel
             || self.is_waiting() && self.kernel == Kernel { math_type: self.kernel.math_type, ..key.kernel };
+        // A program that asks about several algorithms may take any of them.
         alike
-            && (self.chosen.algo, self.only) == (key.algorithm, key.only)
+            && (self.chosen.algo == key.algorithm || self.is_waiting() && self.named.contains(&key.algorithm))
+            && self.only == key.only
             && self.lane.is_none_or(|lane| lane == key.lane)
             && (self.name.is_none() || self.name == key.name)
     }
@@ -140,19 +144,30 @@ impl Layers {
         self.layers.iter().filter(move |(_, layer)| lasts(layer)).map(|(&id, layer)| (id, layer))
     }
 
-    /// A query has told of a layer. Asking again, as programs do when they are reshaped, adds none.
+    /// A query has told of a layer. Asking again, as programs do when they are reshaped or compare
+    /// algorithms, adds none.
     pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
-        let known = self.layers.values().any(|layer| {
+        let known = self.layers.values_mut().find(|layer| {
             layer.kernel == (Kernel { math_type: layer.kernel.math_type, ..*kernel })
-                && layer.chosen.algo == chosen.algo
                 && match name {
                     Some(_) => layer.name == name,
                     None => layer.collected == Some(descriptors),
                 }
         });
-        if !known {
-            let collected = Some(descriptors);
-            self.push(Layer { kernel: *kernel, chosen, only: false, lane: None, name, calls: 0, collected, last: 0 });
+        match known {
+            Some(layer) if layer.is_waiting() => {
+                // Which it will take is not known: its plan keeps to the strictest.
+                let strictest = if layer.chosen.determinism == CUDNN_DETERMINISTIC { layer.chosen } else { chosen };
+                layer.chosen = AlgoPerf { determinism: strictest.determinism, ..chosen };
+                if !layer.named.contains(&chosen.algo) {
+                    layer.named.push(chosen.algo);
+                }
+            }
+            Some(_) => {}
+            None => {
+                let (kernel, collected, named) = (*kernel, Some(descriptors), vec![chosen.algo]);
+                self.push(Layer { kernel, chosen, only: false, lane: None, name, calls: 0, collected, named, last: 0 });
+            }
         }
     }
 
@@ -173,8 +188,8 @@ impl Layers {
     /// that is not supported, nothing is planned for it.
     pub fn add(&mut self, key: &Key, chosen: AlgoPerf) -> Seen {
         let Key { kernel, only, lane, name, .. } = *key;
-        let lane = Some(lane);
-        let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected: None, last: 0 });
+        let (lane, collected, named) = (Some(lane), None, Vec::new());
+        let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected, named, last: 0 });
         self.bind(key, layer);
         self.ran(layer, kernel.direction)
     }
@@ -220,6 +235,7 @@ impl Layers {
             && layer.kernel.math_type != key.kernel.math_type
             && layer.chosen.mathType == key.kernel.math_type;
         layer.kernel = key.kernel;
+        layer.chosen.algo = key.algorithm;
         layer.lane = Some(key.lane);
         if follows {
             // The program sets the math types that it is told: so it will for the others.

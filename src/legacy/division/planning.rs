@@ -11,15 +11,19 @@ use super::layers::LayerId;
 use super::network::Wanted;
 use super::segments::{Division, Segment, Solved};
 use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::kernel::Kernel;
 use crate::device::Device;
 use crate::exec::{Plan, segment_bytes};
+use crate::legacy::book;
 use crate::legacy::policies::Policies;
 use crate::legacy::report;
-use crate::plan::{self, Alternative, Configuration, Group};
+use crate::plan::{self, Alternative, BatchSizePolicy, Configuration, Group};
 use crate::settings;
 use crate::tune::ahead::{self, Budget, Goal, Job};
 
+/// How much slower than any configuration what is ready counts as, where it could not be timed.
+const UNKNOWN: f64 = 10.0;
 /// What the solver may take.
 const SOLVE: Duration = Duration::from_secs(1);
 
@@ -50,7 +54,8 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Se
             None => groups.push((key, vec![*id])),
         }
     }
-    tune(&groups, limit, &policies, &mut sets);
+    let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id).map(|(_, layer)| layer.chosen);
+    tune(&groups, &chosen, limit, &policies, &mut sets);
     if background::stopped() {
         return sets;
     }
@@ -76,18 +81,24 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Se
 type Groups = [((Kernel, Class), Vec<LayerId>)];
 
 /// Finds the desirable sets that are missing.
-fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
-    let is_missing = |key: &&(Kernel, Class)| sets.get(*key).is_none_or(|set| set.limit < limit);
-    let missing: Vec<_> = groups.iter().map(|(key, _)| key).filter(is_missing).collect();
+fn tune(
+    groups: &Groups,
+    chosen: &dyn Fn(&LayerId) -> Option<AlgoPerf>,
+    limit: usize,
+    policies: &Policies,
+    sets: &mut Sets,
+) {
+    let is_missing = |(key, _): &&((Kernel, Class), Vec<LayerId>)| sets.get(key).is_none_or(|set| set.limit < limit);
+    let missing: Vec<_> = groups.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return;
     }
     let (settings, devices) = (settings::get(), ahead::devices());
-    for (done, key) in missing.iter().enumerate() {
+    for (done, (key, ids)) in missing.iter().enumerate() {
         if background::stopped() {
             return;
         }
-        let (kernel, class) = *key;
+        let (kernel, class) = key;
         log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
         let job = Job {
             kernel,
@@ -102,8 +113,10 @@ fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
         };
         let set = match ahead::tune(&job) {
             Ok(search) => {
-                let ready = search.smallest_whole().map(|micro| micro.time);
-                Set { limit, choices: search.desirable_set(), ready }
+                let choices = search.desirable_set();
+                let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
+                let chosen = ids.first().and_then(chosen).filter(|_| !needs_nothing);
+                Set { limit, ready: chosen.and_then(|chosen| ready_time(&job, &chosen)), choices }
             }
             Err(why) => {
                 log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
@@ -111,8 +124,23 @@ fn tune(groups: &Groups, limit: usize, policies: &Policies, sets: &mut Sets) {
             }
         };
         report::desirable(kernel, &set.choices);
-        sets.insert(**key, Arc::new(set));
+        sets.insert(*key, Arc::new(set));
     }
+}
+
+/// Milliseconds of what runs without a segment: what is ready, or what the program asked for in a workspace
+/// of its own.
+fn ready_time(job: &Job, chosen: &AlgoPerf) -> Option<f64> {
+    let promised = book::known_page(Device::current(), job.kernel).and_then(|page| {
+        let state = page.state.lock();
+        let promise = state.promise(chosen.algo, usize::MAX)?;
+        Some((promise.ready?, promise.entry.memory))
+    });
+    let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
+    let class = Class { deterministic: false, math_type: Some(job.kernel.math_type), only: Some(id) };
+    let goal = Goal::Fastest { limit };
+    let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
+    search.smallest_whole().map(|micro| micro.time)
 }
 
 /// Chooses a configuration for each layer so that all of them together, or on one stream the largest,
@@ -174,8 +202,9 @@ impl Set {
             .map(|(choice, time)| Alternative { time: *time, workspace: segment_bytes(choice.workspace()) })
             .collect();
         if alternatives.iter().all(|alternative| alternative.workspace > 0) {
+            // Where it could not be timed, it is the last thing to run.
             let slowest = alternatives.iter().map(|alternative| alternative.time).fold(0.0, f64::max);
-            alternatives.push(Alternative { time: self.ready.unwrap_or(slowest), workspace: 0 });
+            alternatives.push(Alternative { time: self.ready.unwrap_or(UNKNOWN * slowest), workspace: 0 });
         }
         alternatives
     }
