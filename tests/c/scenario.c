@@ -18,11 +18,14 @@
  *   report=PATH    where the report is
  *   named          from now on layers are named; steering.h has more steps
  *   leave          the process ends, whatever is under way
+ *   fork           a child takes the steps that are left, and the process ends as the child does
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "allocations.h"
 #include "network.h"
@@ -188,6 +191,19 @@ static void ask_again(void) {
 
 /* ---- steps ---- */
 
+static void go_on_in_child(void) {
+    fflush(NULL);
+    pid_t child = fork();
+    REQUIRE(child >= 0, "no child");
+    if (child == 0) {
+        alarm(PATIENCE);
+        return;
+    }
+    int status;
+    REQUIRE(waitpid(child, &status, 0) == child && status == 0, "the child's status is %x", status);
+    _exit(0);
+}
+
 static Network *new_network(void) {
     REQUIRE(program.count < MOST_NETWORKS, "too many networks");
     forget_report();
@@ -218,6 +234,7 @@ static void step(const char *step) {
         while (number-- > 0) forward(program.handle, program.network);
     } else if (IS("report")) program.report = value;
     else if (IS("leave")) exit(0);
+    else if (IS("fork")) go_on_in_child();
 #ifdef STEERED
     else if (IS("named")) program.named = 1;
     else if (IS("total")) forget_report(), set_total(program.handle, strtoull(value, NULL, 10));

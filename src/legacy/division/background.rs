@@ -1,9 +1,9 @@
 //! The thread that plans while the program runs. It ends with the process: nothing may use cuDNN while
-//! the libraries below it are being taken down.
+//! the libraries below it are being taken down. A forked process has none, and so plans nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
@@ -15,21 +15,27 @@ use crate::legacy::policies::Policies;
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+/// The process that has them: what a fork copies of them cannot be joined.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether planning is to end at once.
 pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Plans on a thread of its own, on the calling thread's device. Where there can be none, nothing
-/// changes.
+/// Plans on a thread of its own, on the calling thread's device. Where there can be none, or the process
+/// is about to end, nothing changes.
 pub fn plan(planning: Planning, policies: Policies) {
     static AT_EXIT: Once = Once::new();
     // Handlers run in reverse order: before those of all that was loaded by now.
     // SAFETY: the handler is a function of this library, which is never unloaded while it runs.
     AT_EXIT.call_once(|| unsafe {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
         libc::atexit(stop);
     });
+    if stopped() || !has_threads() {
+        return;
+    }
     let device = planning.device();
     let ordinal = device.ordinal();
     let body = move || {
@@ -49,7 +55,14 @@ pub fn plan(planning: Planning, policies: Policies) {
     }
 }
 
+fn has_threads() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
 extern "C" fn stop() {
+    if !has_threads() {
+        return;
+    }
     STOP.store(true, Ordering::Relaxed);
     for thread in THREADS.lock().drain(..) {
         let _ = thread.join(); // it has caught its own panics
