@@ -43,8 +43,15 @@ fn where_memory_is_short_the_total_is_halved() {
 #[test]
 fn where_there_is_no_memory_all_run_without() {
     let stage = Stage::plain();
-    for steps in ["open=16 ask=get train=3", "open=16 ask=fixed train=3", "open=16 lazily=get train=40"] {
-        let run = stage.run(steps, &[TOTAL, ("UCUDNN_FAULT", "allocation"), ("UCUDNN_DATABASE", "off")]);
+    let without = [TOTAL, ("UCUDNN_FAULT", "allocation"), ("UCUDNN_DATABASE", "off")];
+    let checked = [without.as_slice(), &[("UCUDNN_CHECK", "1")]].concat();
+    for (steps, variables) in [
+        ("open=16 ask=get train=3", without.as_slice()),
+        ("open=16 ask=get train=3", &checked),
+        ("open=16 ask=fixed train=3", &without),
+        ("open=16 lazily=get train=40", &without),
+    ] {
+        let run = stage.run(steps, variables);
         assert!(run.told().iter().all(|told| *told == 0), "{}", run.steps);
         assert!(run.divisions().iter().all(|division| division.arena == 0), "{}", run.steps);
         let mut spoken_of = HashSet::new();
@@ -104,4 +111,13 @@ fn a_process_may_end_while_its_layers_are_planned_for() {
         assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
     }
     assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
+}
+
+/// Threads are not forked: the child of a process whose layers are planned for ends well all the same.
+#[test]
+fn a_process_may_be_forked_while_its_layers_are_planned_for() {
+    let stage = Stage::plain();
+    let variables = [TOTAL, ("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
+    let run = stage.run("open=16 lazily=get train=4 fork leave", &variables);
+    assert!(run.outcome.stderr.contains("Workspace Division: kernel 1 of"), "{}", run.outcome.stderr);
 }

@@ -27,10 +27,11 @@ pub fn segment_bytes(workspace: usize) -> usize {
 }
 
 impl Arena {
-    /// An arena of `bytes`; `None` where they cannot be had. One that `checks` has a guard behind its end.
+    /// An arena of `bytes`; `None` where they cannot be had: none at all can always be. One that `checks`
+    /// has a guard behind its end.
     pub fn allocate(device: Device, bytes: usize, checks: bool) -> Option<Self> {
-        let guard = if checks { GUARD } else { 0 };
-        let buffer = if bytes + guard > 0 { Some(device.allocate(bytes + guard)?) } else { None };
+        let guard = if checks && bytes > 0 { GUARD } else { 0 };
+        let buffer = if bytes > 0 { Some(device.allocate(bytes + guard)?) } else { None };
         Some(Self { device, buffer, bytes, guard })
     }
 
