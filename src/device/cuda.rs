@@ -155,6 +155,12 @@ pub fn free(data: NonNull<c_void>) {
     relaxed(|| unsafe { sys::cuMemFree_v2(pointer(data)) });
 }
 
+/// Whether it is the one value that means another stream in each thread.
+pub fn is_per_thread(stream: Stream) -> bool {
+    const PER_THREAD: usize = 2; // CU_STREAM_PER_THREAD
+    stream.addr() == PER_THREAD
+}
+
 pub fn is_capturing(stream: Stream) -> bool {
     let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: the program's own stream. Asking of the legacy stream while another captures is an

@@ -187,6 +187,12 @@ impl Device {
         self == Self::Host || cuda::synchronize(stream)
     }
 
+    /// Whether the stream is another in each thread, whose work nothing orders: `cudaStreamPerThread`, and
+    /// any on the host.
+    pub fn has_one_for_each_thread(self, stream: Stream) -> bool {
+        self == Self::Host || cuda::is_per_thread(stream)
+    }
+
     /// Waits for all work on the calling thread's device; whether it went well.
     pub fn synchronize_all(self) -> bool {
         self == Self::Host || cuda::synchronize_all()

@@ -19,8 +19,8 @@ use crate::cudnn::convolution::{Descriptors, Direction};
 use crate::cudnn::kernel::Kernel;
 use crate::settings::Numerics;
 
-/// Where calls run one after another: a stream, and on the host, where nothing orders threads, one
-/// thread of the program.
+/// Where calls run one after another: a stream, and where nothing orders threads, one thread of the
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lane {
     pub stream: usize,

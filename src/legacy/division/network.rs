@@ -349,10 +349,7 @@ impl Drop for Planning {
 /// Where a call on `stream` runs.
 fn lane(device: Device, stream: Stream) -> Lane {
     thread_local!(static HERE: u8 = const { 0 });
-    let thread = match device {
-        Device::Host => HERE.with(|here| (&raw const *here).addr()),
-        Device::Cuda => 0,
-    };
+    let thread = if device.has_one_for_each_thread(stream) { HERE.with(|here| (&raw const *here).addr()) } else { 0 };
     Lane { stream: stream.addr(), thread }
 }
 
@@ -375,4 +372,21 @@ unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) ->
         mathType: key.kernel.math_type,
         reserved: [0; 3],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_threads_run_at_once_is_on_two_lanes() {
+        let lanes_differ = |device: Device, stream: usize| {
+            let lane = move || lane(device, std::ptr::without_provenance_mut(stream));
+            let here = lane();
+            std::thread::scope(|scope| scope.spawn(lane).join().unwrap() != here)
+        };
+        assert!(lanes_differ(Device::Host, 0));
+        assert!(!lanes_differ(Device::Cuda, 0) && !lanes_differ(Device::Cuda, 0x7000));
+        assert!(lanes_differ(Device::Cuda, 2));
+    }
 }
