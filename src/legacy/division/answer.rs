@@ -126,12 +126,14 @@ unsafe fn promise(
     let ready = results.iter().filter(may).filter_map(|result| Some((needs(result.algo)?, result)));
     // Of several that need as little, one that is as deterministic, and of those cuDNN's first.
     let (memory, ready) = ready.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
+    // Under either math type: where it needs more than was told, what is ready runs.
+    let undivided = needs(own.algo).map_or(own.memory, |bytes| bytes.max(own.memory));
     (memory <= own.memory).then(|| Promise {
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
         entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, ready.determinism), ..*own },
         ready: Some(ready.algo),
-        undivided: own.memory,
+        undivided,
         plan: None,
         is_final: true,
         broken: [false; 2],
