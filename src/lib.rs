@@ -16,6 +16,7 @@
 //! | `device` | where work runs: a GPU, or the host for hostdnn |
 //! | `report` | the file that tells what was measured and decided |
 //! | [`settings`] | every environment variable |
+//! | `signals` | which signals our threads take |
 //!
 //! Arrows go one way: `abi → legacy → tune → exec → device → cudnn`, and `plan` stands alone. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
@@ -28,4 +29,5 @@ mod legacy;
 pub mod plan;
 mod report;
 pub mod settings;
+mod signals;
 pub mod tune;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use glpk_sys::*;
 
 use crate::programme::Programme;
+use crate::signals;
 
 /// How far from an integer GLPK may take a number for one. Its own default, 1e-5, times a need of many units would be
 /// many units; the tolerance of its simplex method, 1e-7, does not hold it to more than this.
@@ -37,6 +38,7 @@ pub fn solve(programme: Programme) -> Result<Found, String> {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
     let solving = thread.spawn(move || {
+        signals::leave_to_program();
         let state = State::new(sender.clone());
         let found = state.map(|_state| Problem::new(&programme).solve(&programme));
         // the receiver waits for it

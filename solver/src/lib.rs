@@ -10,6 +10,8 @@
 mod abi;
 mod glpk;
 mod programme;
+#[path = "../../src/signals.rs"]
+mod signals;
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

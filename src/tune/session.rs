@@ -17,6 +17,7 @@ use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedHandle;
 use crate::exec::Plan;
 use crate::plan::MicroConfiguration;
+use crate::signals;
 
 /// How much longer than its own tuning may take a program waits for another process's.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -124,6 +125,7 @@ impl Session<'_> {
             let _over = Over(work);
             for &ordinal in helpers {
                 let help = move || {
+                    signals::leave_to_program();
                     let helped = catch_unwind(AssertUnwindSafe(|| work.help(device, ordinal, workspace)));
                     match helped {
                         Ok(Ok(())) => {}

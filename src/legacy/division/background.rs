@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::network::Planning;
 use crate::legacy::policies::Policies;
+use crate::signals;
 
 /// The process is about to end.
 pub static STOP: AtomicBool = AtomicBool::new(false);
@@ -39,6 +40,7 @@ pub fn plan(planning: Planning, policies: Policies) {
     let device = planning.device();
     let ordinal = device.ordinal();
     let body = move || {
+        signals::leave_to_program();
         let planned = catch_unwind(AssertUnwindSafe(|| {
             let Some(_entered) = device.enter(ordinal) else { return };
             planning.plan(&policies, false);

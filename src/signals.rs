@@ -1,0 +1,40 @@
+//! Signals are the program's. A thread of ours would take those that the program holds back in its own threads, and run
+//! its handlers where it does not expect them. `libucudnn.so` and `libucudnn_solver.so` both have this file.
+
+/// What a thread brings upon itself: the program may have a handler that tells of it before the process ends.
+const OWN_FAULTS: [libc::c_int; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGSYS];
+
+/// From here on the calling thread, which is one of ours, takes no signal that is sent to the process.
+pub fn leave_to_program() {
+    let mut signals = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is filled before it is used.
+    unsafe {
+        libc::sigfillset(signals.as_mut_ptr());
+        for fault in OWN_FAULTS {
+            libc::sigdelset(signals.as_mut_ptr(), fault);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn our_threads_take_no_signals_but_their_own_faults() {
+        let is_blocked = |signal| {
+            let mut blocked = std::mem::MaybeUninit::uninit();
+            // SAFETY: the call fills the set.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.as_mut_ptr());
+                libc::sigismember(blocked.as_ptr(), signal) == 1
+            }
+        };
+        let ours = std::thread::spawn(move || {
+            super::leave_to_program();
+            [libc::SIGALRM, libc::SIGCHLD, libc::SIGTERM, libc::SIGSEGV].map(is_blocked)
+        });
+        assert_eq!(ours.join().unwrap(), [true, true, true, false]);
+        assert!(!is_blocked(libc::SIGALRM));
+    }
+}
