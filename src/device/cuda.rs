@@ -174,11 +174,6 @@ pub fn synchronize(stream: Stream) -> bool {
     relaxed(|| unsafe { sys::cuStreamSynchronize(stream.cast()) })
 }
 
-pub fn synchronize_all() -> bool {
-    // SAFETY: waits for the current context.
-    relaxed(|| unsafe { sys::cuCtxSynchronize() })
-}
-
 /// # Safety
 /// As `Device::copy`.
 pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, stream: Stream) -> bool {
@@ -210,20 +205,35 @@ unsafe impl Sync for Event {}
 
 impl Event {
     pub fn record(stream: Stream) -> Option<Self> {
+        Self::new(sys::CUevent_flags::CU_EVENT_DEFAULT).filter(|event| event.set(stream))
+    }
+
+    /// One that is waited for, and tells no times.
+    pub fn untimed() -> Option<Self> {
+        Self::new(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    fn new(flags: sys::CUevent_flags) -> Option<Self> {
         let mut event = std::ptr::null_mut();
         // SAFETY: writes one event.
-        if !relaxed(|| unsafe { sys::cuEventCreate(&mut event, sys::CUevent_flags::CU_EVENT_DEFAULT as u32) }) {
-            return None;
-        }
-        let event = Self(event);
-        // SAFETY: the program's own stream.
-        relaxed(|| unsafe { sys::cuEventRecord(event.0, stream.cast()) }).then_some(event)
+        relaxed(|| unsafe { sys::cuEventCreate(&mut event, flags as u32) }).then_some(Self(event))
+    }
+
+    /// It is the end of what the stream has been given so far.
+    pub fn set(&self, stream: Stream) -> bool {
+        // SAFETY: a live event, and the program's own stream.
+        relaxed(|| unsafe { sys::cuEventRecord(self.0, stream.cast()) })
+    }
+
+    pub fn wait(&self) -> bool {
+        // SAFETY: a live event.
+        relaxed(|| unsafe { sys::cuEventSynchronize(self.0) })
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: created by `record`, destroyed once.
+        // SAFETY: created by `new`, destroyed once.
         relaxed(|| unsafe { sys::cuEventDestroy_v2(self.0) });
     }
 }

@@ -7,7 +7,10 @@ mod host;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+use once_cell::sync::OnceCell;
 
 use crate::settings::{self, Fault};
 
@@ -193,11 +196,6 @@ impl Device {
         self == Self::Host || cuda::is_per_thread(stream)
     }
 
-    /// Waits for all work on the calling thread's device; whether it went well.
-    pub fn synchronize_all(self) -> bool {
-        self == Self::Host || cuda::synchronize_all()
-    }
-
     /// Copies within the device, in the stream's order.
     ///
     /// # Safety
@@ -263,6 +261,31 @@ impl Mark {
             (Point::Cuda(from), Point::Cuda(to)) => cuda::elapsed(from, to),
             _ => Elapsed::Lost,
         }
+    }
+}
+
+/// The end of what was launched last, of which it is enough that it can be waited for. That neither ends a
+/// program's captures, as waiting for the whole device does, nor takes its stream, which may be gone by then.
+#[derive(Default)]
+pub struct Fence {
+    /// None on the host, where calls are finished when they return.
+    event: OnceCell<cuda::Event>,
+    /// What was launched cannot be waited for.
+    is_lost: AtomicBool,
+}
+
+impl Fence {
+    /// The stream has been given something.
+    pub fn launched(&self, device: Device, stream: Stream) {
+        let set = || self.event.get_or_try_init(|| cuda::Event::untimed().ok_or(())).is_ok_and(|end| end.set(stream));
+        if device == Device::Cuda && !set() {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until it is done; whether that can be told.
+    pub fn wait(&self) -> bool {
+        !self.is_lost.load(Ordering::Relaxed) && self.event.get().is_none_or(cuda::Event::wait)
     }
 }
 

@@ -262,10 +262,13 @@ impl Network {
             return None;
         }
         let workspace = division.workspace(segment)?;
-        // SAFETY: nobody else has the arena, once the device has come to rest.
-        let poisoned = checks && self.device.synchronize_all() && unsafe { division.poison() };
-        // SAFETY: as ours; the segment is this layer's alone.
-        let ran = unsafe { call.run_parts(&segment.plan, workspace, spent, |_, _| ()) };
+        // SAFETY: nobody else has the arena, once it has come to rest.
+        let poisoned = checks && division.rests() && unsafe { division.poison() };
+        let ran = {
+            let _launch = segment.launch(self.device, stream);
+            // SAFETY: as ours; the segment is this layer's alone.
+            unsafe { call.run_parts(&segment.plan, workspace, spent, |_, _| ()) }
+        };
         if poisoned {
             division.check(segment, stream);
         }

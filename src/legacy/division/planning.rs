@@ -13,7 +13,7 @@ use super::segments::{Division, Segment, Solved};
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::kernel::Kernel;
-use crate::device::Device;
+use crate::device::{Device, Fence};
 use crate::exec::{Plan, segment_bytes};
 use crate::legacy::book;
 use crate::legacy::policies::Policies;
@@ -181,7 +181,7 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
             let range = from..from + plan.workspace();
             start_of_next = from + segment_bytes(plan.workspace());
             arena = arena.max(start_of_next);
-            solved.segments.push((id, Segment { plan, range, time, broken: false.into() }));
+            solved.segments.push((id, Segment { plan, range, time, broken: false.into(), last: Fence::default() }));
         }
     }
     solved.took = start.elapsed().as_secs_f64() * 1e3;

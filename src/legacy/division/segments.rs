@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use super::layers::{Lane, LayerId};
 use crate::cudnn::convolution::Workspace;
 use crate::cudnn::kernel::Kernel;
-use crate::device::{Device, Stream};
+use crate::device::{Device, Fence, Stream};
 use crate::exec::{Arena, Plan};
 use crate::legacy::report;
 use crate::settings;
@@ -25,6 +25,29 @@ pub struct Segment {
     pub time: f64,
     /// The plan failed once: what is ready runs from then on.
     pub broken: AtomicBool,
+    /// The end of what it ran last.
+    pub last: Fence,
+}
+
+/// Something is launched in a segment until this is dropped; then its end can be waited for, even if that is because of a
+/// panic.
+pub struct Launch<'a> {
+    segment: &'a Segment,
+    device: Device,
+    stream: Stream,
+}
+
+impl Segment {
+    /// Begins to launch something.
+    pub fn launch(&self, device: Device, stream: Stream) -> Launch<'_> {
+        Launch { segment: self, device, stream }
+    }
+}
+
+impl Drop for Launch<'_> {
+    fn drop(&mut self) {
+        self.segment.last.launched(self.device, self.stream);
+    }
 }
 
 /// A division that is solved, and has no memory yet.
@@ -70,8 +93,8 @@ impl Division {
     pub fn replace(this: &RwLock<Self>, device: Device, solved: Solved) -> Result<(), usize> {
         // Waits until no call is being launched, and then until none is running.
         let mut this = this.write();
-        if this.arena.as_ref().is_some_and(|arena| arena.bytes() > 0) && !device.synchronize_all() {
-            log::info!("the workspace is not divided anew while the device cannot be waited for");
+        if !this.rests() {
+            log::info!("the workspace is not divided anew while what runs in it cannot be waited for");
             return Ok(());
         }
         *this = Self::default();
@@ -94,6 +117,11 @@ impl Division {
     /// A segment's memory.
     pub fn workspace(&self, segment: &Segment) -> Option<Workspace> {
         self.arena.as_ref()?.workspace(&segment.range)
+    }
+
+    /// Waits until nothing runs in the arena any more; whether that can be told.
+    pub fn rests(&self) -> bool {
+        self.segments.values().all(|segment| segment.last.wait())
     }
 
     /// Fills the arena with a pattern; whether that went well.
