@@ -89,7 +89,6 @@ batch() {
         alexnet) echo 256 ;;
         vgg16) echo 32 ;;
         resnet18) echo 128 ;;
-        resnet50) echo 32 ;;
         *) echo 2 ;;
     esac
 }
@@ -207,9 +206,9 @@ networks() {
     ((${#skipped[@]} == 0)) || verdict skipped "${#skipped[@]} runs for want of time" "${skipped[*]}"
 }
 
-# --- One total for all layers: NETWORK TYPE TOTAL, each in a table and a JSON file.
+# --- One total for all layers: NETWORK BATCH TYPE TOTAL, each in a table and a JSON file.
 divide() {
-    local network=$1 type=$2 total=$3
+    local network=$1 batch=${host:+2} type=$3 total=$4
     local name=division-$network-$type
     if ((SECONDS >= last)); then
         verdict skipped "$name" "no time left"
@@ -217,7 +216,7 @@ divide() {
     fi
     say "Workspace Division: $network, $type, $total in all"
     local options=(--target "$(dirname "$shim")" --convnet "$convnet" --network "$network" --type "$type"
-        --batch "$(batch "$network")" --total "$total" --iterations "$iterations" --output "$out/$name")
+        --batch "${batch:-$2}" --total "$total" --iterations "$iterations" --output "$out/$name")
     [[ $type != half ]] || options+=(--math tensor-op)
     [[ -z $path ]] || options+=(--cudnn "${path%%:*}")
     if timeout "$(allowed 240)" "$python" -B scripts/division.py "${options[@]}" >"$out/$name.txt" 2>"$out/$name.log"; then
@@ -231,9 +230,9 @@ divide() {
 }
 
 if [[ -n $division ]]; then
-    divide alexnet float 120MiB
-    divide resnet18 half 256MiB
-    divide resnet50 float 512MiB
+    divide alexnet 256 float 120MiB
+    divide resnet18 64 half 256MiB
+    divide resnet50 32 float 512MiB
     say "everything is in $out"
     exit
 fi
