@@ -183,16 +183,18 @@ pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, stream: S
 
 /// # Safety
 /// As `Device::read`.
-pub unsafe fn read(to: &mut [u8], from: *const c_void) -> bool {
-    // SAFETY: as ours.
-    relaxed(|| unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from as u64, to.len()) })
+pub unsafe fn read(to: &mut [u8], from: *const c_void, stream: Stream) -> bool {
+    // SAFETY: as ours; `to` is not used before the copy has ended.
+    relaxed(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from as u64, to.len(), stream.cast()) })
+        && synchronize(stream)
 }
 
 /// # Safety
 /// As `Device::write`.
-pub unsafe fn write(to: *mut c_void, from: &[u8]) -> bool {
-    // SAFETY: as ours.
-    relaxed(|| unsafe { sys::cuMemcpyHtoD_v2(to as u64, from.as_ptr().cast(), from.len()) })
+pub unsafe fn write(to: *mut c_void, from: &[u8], stream: Stream) -> bool {
+    // SAFETY: as ours; `from` lives until the copy has ended.
+    relaxed(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to as u64, from.as_ptr().cast(), from.len(), stream.cast()) })
+        && synchronize(stream)
 }
 
 /// A recorded event, destroyed with its owner.

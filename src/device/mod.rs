@@ -224,15 +224,16 @@ impl Device {
                 true
             }
             // SAFETY: as ours.
-            Self::Cuda => self.synchronize(stream) && unsafe { cuda::read(to, from) },
+            Self::Cuda => unsafe { cuda::read(to, from, stream) },
         }
     }
 
-    /// Writes the device's memory; the bytes are taken before it returns.
+    /// Writes the device's memory in the stream's order; it is written when this returns. Copies that name
+    /// no stream would wait for all of the program's, and end its captures.
     ///
     /// # Safety
     /// `to` is memory of the device, as long as `from`.
-    pub unsafe fn write(self, to: *mut c_void, from: &[u8]) -> bool {
+    pub unsafe fn write(self, to: *mut c_void, from: &[u8], stream: Stream) -> bool {
         match self {
             Self::Host => {
                 // SAFETY: as ours.
@@ -240,7 +241,7 @@ impl Device {
                 true
             }
             // SAFETY: as ours.
-            Self::Cuda => unsafe { cuda::write(to, from) },
+            Self::Cuda => unsafe { cuda::write(to, from, stream) },
         }
     }
 }

@@ -47,14 +47,14 @@ impl Arena {
         within.then(|| Workspace { data: start.wrapping_byte_add(segment.start), size: segment.len() })
     }
 
-    /// Fills it with a pattern, the guard too; whether that went well.
+    /// Fills it with a pattern, the guard too, by the stream; whether that went well.
     ///
     /// # Safety
     /// No work that uses the arena is under way.
-    pub unsafe fn poison(&self) -> bool {
+    pub unsafe fn poison(&self, stream: Stream) -> bool {
         let Some(buffer) = &self.buffer else { return true };
         // SAFETY: all of our own buffer.
-        unsafe { self.device.write(buffer.data(), &vec![PATTERN; buffer.bytes()]) }
+        unsafe { self.device.write(buffer.data(), &vec![PATTERN; buffer.bytes()], stream) }
     }
 
     /// The first byte outside `segment` that has been overwritten since [`Self::poison`], once the
@@ -86,13 +86,13 @@ mod tests {
             unsafe { workspace.data.cast::<u8>().wrapping_add(at).write(7) }
         };
         // SAFETY: nothing runs.
-        assert!(unsafe { arena.poison() });
+        assert!(unsafe { arena.poison(std::ptr::null_mut()) });
         (0..444).for_each(write);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(None));
         write(444);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(700)));
         // SAFETY: nothing runs.
-        assert!(unsafe { arena.poison() });
+        assert!(unsafe { arena.poison(std::ptr::null_mut()) });
         write(1000 - 256);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(1000)), "the guard is watched too");
         assert!(arena.workspace(&(900..1001)).is_none());

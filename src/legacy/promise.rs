@@ -236,7 +236,7 @@ impl Asking<'_> {
                 Ok((Bench { device, handle: *handle, stream, operands, workspace: *workspace }, None))
             }
             Query::Get | Query::Find => {
-                let buffers = OwnBuffers::allocate(device, kernel, bytes, settings.tune_bytes)?;
+                let buffers = OwnBuffers::allocate(device, stream, kernel, bytes, settings.tune_bytes)?;
                 Ok((buffers.bench(device, *handle, stream, kernel), Some(buffers)))
             }
         };

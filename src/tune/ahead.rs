@@ -81,7 +81,7 @@ pub fn tune(job: &Job) -> Result<Search, String> {
     let record = Record::of(kernel, device, ordinal);
     let session = Session { kernel, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
     let prepare = |workspace| {
-        let buffers = OwnBuffers::allocate(device, kernel, workspace, bytes)?;
+        let buffers = OwnBuffers::allocate(device, stream.raw(), kernel, workspace, bytes)?;
         Ok((buffers.bench(device, handle.raw(), stream.raw(), kernel), Some(buffers)))
     };
     // SAFETY: buffers for this kernel and workspace, and a handle of ours.

@@ -179,7 +179,7 @@ impl Work<'_> {
         let _entered = device.enter(ordinal).ok_or("it cannot be entered")?;
         let stream = device.stream().ok_or("it gives no stream")?;
         let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("it gives no handle: status {status}"))?;
-        let buffers = OwnBuffers::allocate(device, kernel, workspace, self.session.bytes)?;
+        let buffers = OwnBuffers::allocate(device, stream.raw(), kernel, workspace, self.session.bytes)?;
         let bench = buffers.bench(device, handle.raw(), stream.raw(), kernel);
         // SAFETY: buffers for this kernel and this workspace, and a handle of ours.
         unsafe { self.carry_out(&bench, ordinal, false) };

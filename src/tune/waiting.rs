@@ -152,8 +152,14 @@ impl OwnBuffers {
         kernel.x.bytes() + kernel.filter_bytes() + kernel.y.bytes()
     }
 
-    /// Allocates them, within `most` bytes in all. `Err` says what was wrong.
-    pub fn allocate(device: Device, kernel: &Kernel, workspace: usize, most: usize) -> Result<Self, String> {
+    /// Allocates them, within `most` bytes in all, and fills them by the stream. `Err` says what was wrong.
+    pub fn allocate(
+        device: Device,
+        stream: Stream,
+        kernel: &Kernel,
+        workspace: usize,
+        most: usize,
+    ) -> Result<Self, String> {
         let bytes = Self::data_bytes(kernel) + workspace;
         if bytes > most {
             return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
@@ -168,7 +174,7 @@ impl OwnBuffers {
         for (buffer, data_type) in
             [(&buffers.x, kernel.x.data_type), (&buffers.w, kernel.w_type), (&buffers.y, kernel.y.data_type)]
         {
-            if !fill(device, buffer, data_type) {
+            if !fill(device, stream, buffer, data_type) {
                 return Err("its buffers cannot be filled".into());
             }
         }
@@ -196,7 +202,7 @@ impl OwnBuffers {
 }
 
 /// Fills a buffer with numbers between −1 and 1, a tile of which repeats.
-fn fill(device: Device, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
+fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
     const TILE: usize = 1 << 20;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = || {
@@ -219,6 +225,6 @@ fn fill(device: Device, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
     (0..buffer.bytes()).step_by(TILE).all(|start| {
         let bytes = TILE.min(buffer.bytes() - start);
         // SAFETY: within the buffer.
-        unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes]) }
+        unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes], stream) }
     })
 }

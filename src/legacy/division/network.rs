@@ -263,7 +263,7 @@ impl Network {
         }
         let workspace = division.workspace(segment)?;
         // SAFETY: nobody else has the arena, once it has come to rest.
-        let poisoned = checks && division.rests() && unsafe { division.poison() };
+        let poisoned = checks && division.rests() && unsafe { division.poison(stream) };
         let ran = {
             let _launch = segment.launch(self.device, stream);
             // SAFETY: as ours; the segment is this layer's alone.

@@ -128,9 +128,9 @@ impl Division {
     ///
     /// # Safety
     /// No call uses the arena.
-    pub unsafe fn poison(&self) -> bool {
+    pub unsafe fn poison(&self, stream: Stream) -> bool {
         // SAFETY: as ours.
-        self.arena.as_ref().is_some_and(|arena| unsafe { arena.poison() })
+        self.arena.as_ref().is_some_and(|arena| unsafe { arena.poison(stream) })
     }
 
     /// Says whether a call kept to its segment since [`Self::poison`].
