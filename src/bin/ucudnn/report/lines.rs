@@ -62,12 +62,14 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     let mut report = Report::default();
     let mut read = 0;
     let mut first_wrong = None;
+    let cut_off = if text.ends_with('\n') { None } else { text.lines().count().checked_sub(1) };
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = format!("{}:{}", file.display(), index + 1);
-        let is_last = index + 1 == text.lines().count() && !text.ends_with('\n');
         let value = serde_json::from_str::<Value>(line);
         let taken = match &value {
-            Err(_) if is_last => Err("half a line, of a run that was killed or is still writing".to_owned()),
+            Err(_) if cut_off == Some(index) => {
+                Err("half a line, of a run that was killed or is still writing".to_owned())
+            }
             Err(error) => Err(format!("column {}: not a JSON object: {error}", error.column())),
             Ok(value) => report.take(value),
         };
