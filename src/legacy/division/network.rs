@@ -63,6 +63,8 @@ pub struct Wanted {
     pub layers: Vec<(LayerId, Layer)>,
     pub total: usize,
     pub one_stream: bool,
+    /// The program stands still meanwhile.
+    pub waits: bool,
     pub policies: Policies,
     pub sets: Sets,
 }
@@ -326,6 +328,7 @@ impl Planning {
                 layers,
                 total: state.total.or(settings::get().total_workspace_size).unwrap_or(0),
                 one_stream: state.one_stream,
+                waits: collected,
                 policies: *policies,
                 sets: state.sets.clone(),
             }

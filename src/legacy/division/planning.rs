@@ -21,6 +21,7 @@ use crate::legacy::report;
 use crate::plan::{self, Alternative, BatchSizePolicy, Configuration, Group};
 use crate::settings;
 use crate::tune::ahead::{self, Budget, Goal, Job};
+use crate::tune::waiting::Waited;
 
 /// How much slower than any configuration what is ready counts as, where it could not be timed.
 const UNKNOWN: f64 = 10.0;
@@ -43,7 +44,7 @@ pub struct Set {
 /// Tunes what is wanted as far as it is not known, solves, and puts the new division in place of the
 /// old. Returns all desirable sets that are known now.
 pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Sets {
-    let Wanted { layers, mut total, one_stream, policies, mut sets } = wanted;
+    let Wanted { layers, mut total, one_stream, waits, policies, mut sets } = wanted;
     let numerics = settings::get().numerics;
     let limit = policies.call_limit(total);
     let mut groups: Vec<((Kernel, Class), Vec<LayerId>)> = Vec::new();
@@ -55,7 +56,7 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Se
         }
     }
     let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id).map(|(_, layer)| layer.chosen);
-    tune(&groups, &chosen, limit, &policies, &mut sets);
+    tune(&groups, &chosen, limit, &policies, waits, &mut sets);
     if background::stopped() {
         return sets;
     }
@@ -86,6 +87,7 @@ fn tune(
     chosen: &dyn Fn(&LayerId) -> Option<AlgoPerf>,
     limit: usize,
     policies: &Policies,
+    waits: bool,
     sets: &mut Sets,
 ) {
     let is_missing = |(key, _): &&((Kernel, Class), Vec<LayerId>)| sets.get(key).is_none_or(|set| set.limit < limit);
@@ -98,6 +100,7 @@ fn tune(
         if background::stopped() {
             return;
         }
+        let _waited = waits.then(|| Waited::since(Instant::now()));
         let (kernel, class) = key;
         log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
         let job = Job {
