@@ -132,9 +132,18 @@ fn a_search_that_was_stopped_goes_on() {
 fn memory_bounds_what_is_measured() {
     let _turn = begin();
     let kernel = kernel(7);
-    let data = 4 * (2 * 16 * 7 * 14 * 14 + 7 * 7 * 9);
-    let refused = Tuned { bytes: data - 1, ..Tuned::default() }.tune(&kernel).err().unwrap();
-    assert!(refused.contains(&data.to_string()) && refused.contains(&(data - 1).to_string()), "{refused}");
+    let of = |images: usize| 4 * (2 * images * 7 * 14 * 14 + 7 * 7 * 9);
+    let data = of(16);
+    // Not even one image fits.
+    let (few, whole) = (of(1).to_string(), data.to_string());
+    let refused = Tuned { bytes: of(1), ..Tuned::default() }.tune(&kernel).err().unwrap();
+    assert!(refused.contains(&few) && refused.contains(&whole), "{refused}");
+    // Four images fit beside as much workspace: configurations of the whole are made of their times.
+    let part = || Tuned { bytes: 2 * of(4), ..Tuned::default() }.tune(&kernel).unwrap();
+    let search = part();
+    assert!(search.found().iter().all(|micro| micro.batch <= 4) && search.trials().next().is_none());
+    assert!(search.desirable_set().iter().all(|(configuration, _)| configuration.batch() == 16));
+    assert!(!search.desirable_set().is_empty() && part().found().is_empty());
     let search = Tuned { bytes: data + 1000, ..Tuned::default() }.tune(&kernel).unwrap();
     assert!(search.measured().iter().all(|micro| micro.workspace <= 1000));
     assert!(!search.desirable_set().is_empty());

@@ -220,6 +220,7 @@ impl Asking<'_> {
         let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let session = Session {
             kernel,
+            part: kernel,
             wanted: &wanted,
             record: &record,
             budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),

@@ -33,7 +33,8 @@ pub struct Job<'a> {
     /// The most that it may take.
     pub budget: Budget,
     /// The most bytes that it may allocate on a device. Configurations whose workspace does not fit beside the
-    /// kernel's data are left out.
+    /// kernel's data are left out; where those do not fit themselves, parts of the mini-batch are timed and none
+    /// runs in place.
     pub bytes: usize,
     /// The number of the device that it is for, and where configurations run in place; then of others like it that
     /// help.
@@ -69,21 +70,33 @@ pub fn tune(job: &Job) -> Result<Search, String> {
     let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
     let own = own.ok_or("cuDNN has no algorithm for it")?;
     let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
-    let data = OwnBuffers::data_bytes(kernel);
-    let room =
-        bytes.checked_sub(data).ok_or_else(|| format!("its data take {data} bytes, and tuning may take {bytes}"))?;
-    let goal = goal.within(room);
+    let sizes_tried = candidates::sizes(kernel, sizes, device);
+    let part = fitting(kernel, &sizes_tried, bytes).ok_or_else(|| {
+        let data = OwnBuffers::data_bytes(kernel);
+        format!("its data take {data} bytes, tuning may take {bytes}, and no part of them fits")
+    })?;
+    let goal = goal.within(bytes - OwnBuffers::data_bytes(&part));
     // SAFETY: a handle of ours.
-    let candidates = unsafe {
-        candidates::candidates(handle.raw(), kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
-    };
+    let mut candidates = unsafe { candidates::candidates(handle.raw(), kernel, &offered, class, &sizes_tried) };
+    candidates.retain(|candidate| candidate.batch <= part.batch());
     let wanted = Wanted { goal, sizes, class, candidates };
     let record = Record::of(kernel, device, ordinal);
-    let session = Session { kernel, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
+    let session =
+        Session { kernel, part: &part, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
     let prepare = |workspace| {
-        let buffers = OwnBuffers::allocate(device, stream.raw(), kernel, workspace, bytes)?;
-        Ok((buffers.bench(device, handle.raw(), stream.raw(), kernel), Some(buffers)))
+        let buffers = OwnBuffers::allocate(device, stream.raw(), &part, workspace, bytes)?;
+        Ok((buffers.bench(device, handle.raw(), stream.raw(), &part), Some(buffers)))
     };
     // SAFETY: buffers for this kernel and workspace, and a handle of ours.
     unsafe { session.tune(&[], prepare) }
+}
+
+/// The kernel, if its data fit into `bytes`; or else over the largest micro-batch of `sizes` that leaves half of
+/// them to workspaces.
+fn fitting(kernel: &Kernel, sizes: &[usize], bytes: usize) -> Option<Kernel> {
+    if OwnBuffers::data_bytes(kernel) <= bytes {
+        return Some(*kernel);
+    }
+    let parts = sizes.iter().map(|&size| kernel.with_batch(size));
+    parts.filter(|part| OwnBuffers::data_bytes(part) <= bytes / 2).max_by_key(Kernel::batch)
 }

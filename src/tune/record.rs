@@ -32,10 +32,11 @@ impl Wanted {
             Goal::Fastest { .. } => "fastest",
             Goal::DesirableSet { .. } => "desirable set",
         };
+        let largest = self.candidates.iter().map(|candidate| candidate.batch).max().unwrap_or(0);
         let Class { deterministic, math_type, only } = self.class;
         let number = |number: Option<i32>| number.map_or("any".to_owned(), |number| number.to_string());
         format!(
-            "{goal} within {bytes} bytes, sizes {}, {}math {}, algorithm {}",
+            "{goal} within {bytes} bytes, sizes {} up to {largest}, {}math {}, algorithm {}",
             self.sizes,
             if deterministic { "deterministic, " } else { "" },
             number(math_type),

@@ -37,6 +37,9 @@ pub struct Progress {
 /// One kernel's tuning.
 pub struct Session<'a> {
     pub kernel: &'a Kernel,
+    /// What the benches hold data for: the kernel, or where these do not fit a part of its mini-batch. Then no
+    /// configuration runs in place.
+    pub part: &'a Kernel,
     pub wanted: &'a Wanted,
     pub record: &'a Record<'a>,
     pub budget: Budget,
@@ -59,7 +62,7 @@ impl Session<'_> {
     /// be. `Err` says why that could not be.
     ///
     /// # Safety
-    /// The bench's data are the kernel's, its workspace is of the bytes asked for or of the search's limit,
+    /// The bench's data are the part's, its workspace is of the bytes asked for or of the search's limit,
     /// and its handle is of the calling thread's device and in no other use.
     pub unsafe fn tune(
         &self,
@@ -175,12 +178,12 @@ struct Claim<'a, 'b> {
 impl Work<'_> {
     /// Times candidates on another device than the caller's, with a handle, a stream and buffers there.
     fn help(&self, device: crate::device::Device, ordinal: i32, workspace: usize) -> Result<(), String> {
-        let kernel = self.session.kernel;
+        let part = self.session.part;
         let _entered = device.enter(ordinal).ok_or("it cannot be entered")?;
         let stream = device.stream().ok_or("it gives no stream")?;
         let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("it gives no handle: status {status}"))?;
-        let buffers = OwnBuffers::allocate(device, stream.raw(), kernel, workspace, self.session.bytes)?;
-        let bench = buffers.bench(device, handle.raw(), stream.raw(), kernel);
+        let buffers = OwnBuffers::allocate(device, stream.raw(), part, workspace, self.session.bytes)?;
+        let bench = buffers.bench(device, handle.raw(), stream.raw(), part);
         // SAFETY: buffers for this kernel and this workspace, and a handle of ours.
         unsafe { self.carry_out(&bench, ordinal, false) };
         Ok(())
@@ -219,6 +222,7 @@ impl Work<'_> {
             let next = search.wants_besides(taken);
             let end = match &next {
                 Some(Next::Nothing) => Some(End::Complete),
+                Some(Next::Try(_)) if self.session.part != self.session.kernel => Some(End::Complete),
                 _ => self.is_spent(search),
             };
             if end.is_some() {
