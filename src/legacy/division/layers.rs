@@ -206,7 +206,7 @@ impl Layers {
 
     fn push(&mut self, layer: Layer) -> LayerId {
         if self.layers.len() >= MOST_LAYERS {
-            self.layers.retain(|_, layer| layer.calls > 1);
+            self.layers.retain(|_, layer| layer.calls > 1 && self.iteration - layer.last <= GONE);
             self.known.retain(|_, layer| self.layers.contains_key(layer));
         }
         let id = self.next;

@@ -1,7 +1,7 @@
 //! A device's network: its layers, and the segments in which they run.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
@@ -42,7 +42,7 @@ struct State {
     /// The program runs all convolutions on one stream.
     one_stream: bool,
     /// The layers that the division was made for; `None` if it must be made anew.
-    planned: Option<BTreeSet<LayerId>>,
+    planned: Option<BTreeMap<LayerId, Kernel>>,
     /// Of every kernel that was tuned.
     sets: Sets,
 }
@@ -295,7 +295,7 @@ impl State {
     /// Whether layers came back that the division does not know, or it is to be made anew.
     fn has_news(&self) -> bool {
         match &self.planned {
-            Some(planned) => self.layers.lasting(false).any(|(id, _)| !planned.contains(&id)),
+            Some(planned) => self.layers.lasting(false).any(|(id, layer)| planned.get(&id) != Some(&layer.kernel)),
             None => self.layers.lasting(false).next().is_some(),
         }
     }
@@ -323,7 +323,7 @@ impl Planning {
             let mut state = self.0.state.lock();
             let layers: Vec<_> = state.layers.lasting(collected).map(|(id, layer)| (id, layer.clone())).collect();
             // Even if this fails: what cannot be planned is not tried in each iteration anew.
-            state.planned = Some(layers.iter().map(|(id, _)| *id).collect());
+            state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel)).collect());
             Wanted {
                 layers,
                 total: state.total.or(settings::get().total_workspace_size).unwrap_or(0),
@@ -334,8 +334,12 @@ impl Planning {
             }
         };
         settings::fault_point("divide");
-        let sets = planning::divide(self.0.device, wanted, &self.0.division);
-        self.0.state.lock().sets = sets;
+        let (sets, done) = planning::divide(self.0.device, wanted, &self.0.division);
+        let mut state = self.0.state.lock();
+        state.sets = sets;
+        if !done {
+            state.planned = None;
+        }
     }
 }
 

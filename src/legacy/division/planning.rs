@@ -42,8 +42,8 @@ pub struct Set {
 }
 
 /// Tunes what is wanted as far as it is not known, solves, and puts the new division in place of the
-/// old. Returns all desirable sets that are known now.
-pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Sets {
+/// old. Returns all desirable sets that are known now, and whether all was done that can be.
+pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (Sets, bool) {
     let Wanted { layers, mut total, one_stream, waits, policies, mut sets } = wanted;
     let numerics = settings::get().numerics;
     let limit = policies.call_limit(total);
@@ -58,18 +58,18 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> Se
     let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id).map(|(_, layer)| layer.chosen);
     tune(&groups, &chosen, limit, &policies, waits, &mut sets);
     if background::stopped() {
-        return sets;
+        return (sets, true);
     }
     loop {
         let solved = match solve(&groups, &sets, total, one_stream) {
             Ok(solved) => solved,
             Err(why) => {
                 log::warn!("the workspace of {} layers is not divided: {why}; they run without", layers.len());
-                return sets;
+                return (sets, true);
             }
         };
         match Division::replace(division, device, solved) {
-            Ok(()) => return sets,
+            Ok(placed) => return (sets, placed),
             Err(bytes) => {
                 log::warn!("{bytes} bytes of workspace cannot be allocated: {} are divided instead", total / 2);
                 total /= 2;

@@ -89,13 +89,13 @@ pub struct Division {
 impl Division {
     /// Puts a solved division in place of the one in force, whose arena is freed before the new one is
     /// allocated: there are never two. `Err` is the bytes that cannot be allocated; nothing is divided
-    /// then.
-    pub fn replace(this: &RwLock<Self>, device: Device, solved: Solved) -> Result<(), usize> {
+    /// then. `Ok` tells whether it took place: not while what runs in the arena cannot be waited for.
+    pub fn replace(this: &RwLock<Self>, device: Device, solved: Solved) -> Result<bool, usize> {
         // Waits until no call is being launched, and then until none is running.
         let mut this = this.write();
         if !this.rests() {
             log::info!("the workspace is not divided anew while what runs in it cannot be waited for");
-            return Ok(());
+            return Ok(false);
         }
         *this = Self::default();
         let bytes = solved.arena_bytes();
@@ -104,7 +104,7 @@ impl Division {
         this.description = describe(&solved);
         this.one_lane = solved.one_stream.then(OnceCell::new);
         this.segments = solved.segments.into_iter().collect();
-        Ok(())
+        Ok(true)
     }
 
     /// The layer's segment, if it has one that `lane` may use.

@@ -16,7 +16,8 @@ pub struct Environment {
     pub device: String,
     /// The GPU's streaming multiprocessors, or the CPU's threads that this process may use.
     pub multiprocessors: u32,
-    /// cuDNN's version as `cudnnGetVersion` tells it, and of hostdnn its own.
+    /// cuDNN's version as `cudnnGetVersion` tells it, and of hostdnn its own; with the variable that bounds what it
+    /// runs, where that is set.
     pub cudnn: String,
     /// The newest CUDA that the driver knows and the driver's own version; `none` with hostdnn.
     pub driver: String,
@@ -27,10 +28,14 @@ impl Environment {
     /// of CUDA's driver as the driver counts it, 0 on the host. `None` if there is no cuDNN.
     pub(crate) fn of(device: String, multiprocessors: i32, driver: i32) -> Option<Self> {
         let version = library::version()?;
-        let cudnn = match hostdnn() {
+        let mut cudnn = match hostdnn() {
             Some(own) => format!("{version} (hostdnn {own})"),
             None => version.to_string(),
         };
+        // It takes cuDNN's TF32 kernels away, whatever math type is asked for.
+        if let Ok(value) = std::env::var("NVIDIA_TF32_OVERRIDE") {
+            cudnn += &format!(", NVIDIA_TF32_OVERRIDE={value}");
+        }
         let driver = match system_driver() {
             _ if driver == 0 => "none".to_owned(),
             Some(system) => format!("{driver} ({system})"),
