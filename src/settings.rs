@@ -3,6 +3,9 @@
 //! Variables are read once, when the first exported function runs. A bad value is one warning that
 //! names the variable, the value and what is accepted; the default is used instead.
 
+#[cfg(test)]
+mod tests;
+
 use once_cell::sync::OnceCell;
 
 use crate::plan::BatchSizePolicy;
@@ -332,80 +335,5 @@ pub fn get() -> &'static Settings {
 pub fn fault_point(place: &str) {
     if let Some(Fault::Panic(wanted)) = &get().fault {
         assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(pairs: &[(&str, &str)]) -> (Settings, Vec<String>) {
-        Settings::read(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
-    }
-
-    #[test]
-    fn values_are_read() {
-        let (settings, warnings) = read(&[
-            (POLICY, "off"),
-            (BATCH_SIZE_POLICY, "all"),
-            (WORKSPACE_LIMIT, "64MiB"),
-            (TUNE_BYTES, "123"),
-            (NUMERICS, "deterministic"),
-            (CHECK, "1"),
-            (FAULT, "panic:run"),
-        ]);
-        assert!(warnings.is_empty(), "{warnings:?}");
-        assert_eq!(settings.policy, Policy::Off);
-        assert_eq!(settings.batch_size_policy, BatchSizePolicy::All);
-        assert_eq!(settings.workspace_limit, Some(64 << 20));
-        assert_eq!(settings.tune_bytes, 123);
-        assert_eq!(settings.numerics, Numerics::Deterministic);
-        assert!(settings.check);
-        assert_eq!(settings.fault, Some(Fault::Panic("run".into())));
-    }
-
-    #[test]
-    fn a_bad_value_is_one_warning_and_the_default() {
-        let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c")]);
-        assert_eq!(settings.workspace_limit, None);
-        assert_eq!(settings.tune_seconds, 10.0);
-        assert_eq!(settings.log, "warn");
-        assert_eq!(warnings.len(), 3);
-        assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
-    }
-
-    #[test]
-    fn a_total_selects_division() {
-        assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB")]).0.policy, Policy::Division);
-        assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB"), (POLICY, "wr")]).0.policy, Policy::Reuse);
-        let (settings, warnings) = read(&[(POLICY, "wd")]);
-        assert_eq!((settings.policy, warnings.len()), (Policy::Reuse, 1));
-        assert!(warnings[0].contains(TOTAL_WORKSPACE_SIZE));
-    }
-
-    #[test]
-    fn devices_are_numbers_or_all() {
-        assert_eq!(parse_devices("2, 0,2"), Some(BenchmarkDevices::Listed(vec![0, 2])));
-        assert_eq!(parse_devices("all"), Some(BenchmarkDevices::All));
-        assert_eq!(parse_devices("0,x").or(parse_devices("-1")).or(parse_devices("")), None);
-    }
-
-    #[test]
-    fn sizes_take_binary_units() {
-        assert_eq!(parse_bytes("0"), Some(0));
-        assert_eq!(parse_bytes("8k"), Some(8192));
-        assert_eq!(parse_bytes("1.5 GiB"), Some(3 << 29));
-        assert_eq!(parse_bytes("1.5"), None);
-        assert_eq!(parse_bytes("-1"), None);
-        assert_eq!(parse_bytes("99999999999GiB"), None);
-        assert_eq!(parse_bytes("MiB"), None);
-    }
-
-    #[test]
-    fn every_variable_is_in_the_table_once() {
-        let mut names: Vec<_> = VARIABLES.iter().map(|v| v.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), VARIABLES.len());
     }
 }
