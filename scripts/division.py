@@ -26,7 +26,7 @@ def parse_arguments():
     parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="128", help="images in a mini-batch")
-    parser.add_argument("--total", default="60MiB", help="Workspace Division's budget")
+    parser.add_argument("--total", default="480MiB", help="Workspace Division's budget")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
