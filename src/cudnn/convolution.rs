@@ -107,6 +107,14 @@ impl Descriptors {
         unsafe { self.ask(get, handle) }
     }
 
+    /// What `results` say of an algorithm that runs: under `math_type` if they speak of that, and else under
+    /// any.
+    pub fn of_algorithm(results: &[AlgoPerf], id: c_int, math_type: cudnnMathType_t) -> Option<AlgoPerf> {
+        let of_id = |result: &&AlgoPerf| result.algo == id && result.status == CUDNN_STATUS_SUCCESS;
+        let same_math = results.iter().filter(of_id).find(|result| result.mathType == math_type);
+        same_math.or_else(|| results.iter().find(of_id)).copied()
+    }
+
     /// `cudnnFindConvolution*Algorithm`: cuDNN times its algorithms on buffers of its own.
     ///
     /// # Safety

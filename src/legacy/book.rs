@@ -142,6 +142,19 @@ pub fn known_page(device: Device, kernel: &Kernel) -> Option<Arc<Page>> {
     BOOK.read().get(&key).cloned()
 }
 
+/// A query about the kernel is answered with a promise. Programs set the math type that a result names
+/// before they use it: the kernel under that one is told, too. Those that do not set it get no looser one than they
+/// set.
+pub fn tell(device: Device, kernel: &Kernel, promise: &Promise) {
+    let math_type = promise.entry.mathType;
+    if math_type == kernel.math_type {
+        return page(device, kernel).state.lock().tell(Some(promise));
+    }
+    page(device, &Kernel { math_type, ..*kernel }).state.lock().tell(Some(promise));
+    let plan = promise.plan.clone().filter(|plan| plan.runs_within(kernel.math_type));
+    page(device, kernel).state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
+}
+
 impl State {
     /// The answer that such a question got before, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {

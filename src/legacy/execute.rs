@@ -13,6 +13,7 @@ use super::report::{self, Chosen};
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::convolution::Descriptors;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Failure, Plan};
@@ -137,9 +138,7 @@ impl Running<'_> {
         let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
         // SAFETY: as ours.
         let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
-        let of_id = |result: &&AlgoPerf| result.algo == id && result.status == CUDNN_STATUS_SUCCESS;
-        let same_math = offered.iter().filter(of_id).find(|result| result.mathType == kernel.math_type);
-        let chosen = *same_math.or_else(|| offered.iter().find(of_id))?;
+        let chosen = Descriptors::of_algorithm(&offered, id, kernel.math_type)?;
         let chosen = AlgoPerf { mathType: kernel.math_type, ..chosen };
         let own = Algorithm::of(kernel.direction, &chosen);
         let numerics = settings::get().numerics;

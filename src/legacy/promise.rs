@@ -65,17 +65,9 @@ impl Asking<'_> {
         let page = book::page(Device::current(), &self.kernel);
         // SAFETY: as ours.
         let promise = unsafe { self.promise(&page, query) };
-        if let Some(promise) = &promise
-            && promise.entry.mathType != self.kernel.math_type
-        {
-            // Programs set the math type that a result names before they use it. Those that do not get
-            // no looser one than they set.
-            let kernel = Kernel { math_type: promise.entry.mathType, ..self.kernel };
-            book::page(Device::current(), &kernel).state.lock().tell(Some(promise));
-            let plan = promise.plan.clone().filter(|plan| plan.runs_within(self.kernel.math_type));
-            page.state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
-        } else {
-            page.state.lock().tell(promise.as_ref());
+        match &promise {
+            Some(promise) => book::tell(Device::current(), &self.kernel, promise),
+            None => page.state.lock().tell(None),
         }
         promise
     }

@@ -32,7 +32,7 @@ pub unsafe fn algorithms(
     // SAFETY: as ours.
     let promise = unsafe { promise(handle, kernel, &own, &results, policies, any_determinism()) };
     let Some(promise) = promise else { return results };
-    tell(kernel, &promise);
+    book::tell(Device::current(), kernel, &promise);
     Network::of(Device::current()).collect(kernel, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
     results.insert(0, promise.entry);
@@ -143,13 +143,4 @@ unsafe fn promise(
 /// Deterministic if both are.
 fn both(a: cudnnDeterminism_t, b: cudnnDeterminism_t) -> cudnnDeterminism_t {
     if a == CUDNN_DETERMINISTIC { b } else { a }
-}
-
-/// Remembers a promise for the kernel, and for the kernel under the math type that the answer names.
-fn tell(kernel: &Kernel, promise: &Promise) {
-    let math_type = promise.entry.mathType;
-    if math_type != kernel.math_type {
-        book::page(Device::current(), &Kernel { math_type, ..*kernel }).state.lock().tell(Some(promise));
-    }
-    book::page(Device::current(), kernel).state.lock().tell(Some(promise));
 }

@@ -117,7 +117,7 @@ impl Network {
 
     /// The total in force.
     pub fn total(&self) -> Option<usize> {
-        self.state.lock().total.or(settings::get().total_workspace_size)
+        self.state.lock().total()
     }
 
     /// Whether all layers may share one segment.
@@ -292,6 +292,11 @@ impl Network {
 }
 
 impl State {
+    /// The total in force: the program's, or the environment's.
+    fn total(&self) -> Option<usize> {
+        self.total.or(settings::get().total_workspace_size)
+    }
+
     /// Whether layers came back that the division does not know, or it is to be made anew.
     fn has_news(&self) -> bool {
         match &self.planned {
@@ -326,7 +331,7 @@ impl Planning {
             state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel)).collect());
             Wanted {
                 layers,
-                total: state.total.or(settings::get().total_workspace_size).unwrap_or(0),
+                total: state.total().unwrap_or(0),
                 one_stream: state.one_stream,
                 waits: collected,
                 policies: *policies,
@@ -371,9 +376,7 @@ fn lane(device: Device, stream: Stream) -> Lane {
 unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) -> AlgoPerf {
     // SAFETY: as ours.
     let offered = unsafe { descriptors.get_algorithms(handle) }.unwrap_or_default();
-    let of_id = |result: &&AlgoPerf| result.algo == key.algorithm && result.status == CUDNN_STATUS_SUCCESS;
-    let same_math = offered.iter().filter(of_id).find(|result| result.mathType == key.kernel.math_type);
-    same_math.or_else(|| offered.iter().find(of_id)).copied().unwrap_or(AlgoPerf {
+    Descriptors::of_algorithm(&offered, key.algorithm, key.kernel.math_type).unwrap_or(AlgoPerf {
         algo: key.algorithm,
         status: CUDNN_STATUS_NOT_SUPPORTED,
         time: -1.0,
