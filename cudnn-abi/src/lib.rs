@@ -8,6 +8,9 @@
 
 use std::ffi::{c_float, c_int};
 
+mod graph;
+pub use graph::*;
+
 /// An execution context: device, stream and what the library keeps for them.
 pub struct cudnnContext(());
 /// A tensor's type, dimensions and strides.

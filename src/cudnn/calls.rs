@@ -134,6 +134,36 @@ calls! {
     );
 }
 
+/// The graph API.
+pub mod backend {
+    use super::*;
+
+    calls! {
+        fn cudnnBackendCreateDescriptor(
+            kind: cudnnBackendDescriptorType_t, descriptor: *mut cudnnBackendDescriptor_t,
+        );
+        fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t);
+        fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t);
+        fn cudnnBackendSetAttribute(
+            descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t,
+            element: cudnnBackendAttributeType_t, count: i64, elements: *const c_void,
+        );
+        fn cudnnBackendGetAttribute(
+            descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t,
+            element: cudnnBackendAttributeType_t, requested: i64, count: *mut i64, elements: *mut c_void,
+        );
+        fn cudnnBackendExecute(
+            handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t,
+        );
+        fn cudnnBackendPopulateCudaGraph(
+            handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, graph: cudaGraph_t,
+        );
+        fn cudnnBackendUpdateCudaGraph(
+            handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, graph: cudaGraph_t,
+        );
+    }
+}
+
 /// The three directions' queries are alike but for the order and the types of the descriptors;
 /// here they take them as (first, second, third) in the function's own order.
 pub mod query {

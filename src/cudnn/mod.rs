@@ -4,6 +4,7 @@
 pub(crate) mod algorithm;
 pub(crate) mod calls;
 pub(crate) mod convolution;
+pub mod graph;
 pub(crate) mod kernel;
 pub mod library;
 pub(crate) mod owned;
