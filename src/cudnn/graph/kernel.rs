@@ -19,6 +19,8 @@ pub struct Tensor {
     pub is_virtual: bool,
     /// Its one value lies in the host's memory.
     pub is_by_value: bool,
+    /// Its first dimension is the mini-batch; else it is the same for all images.
+    pub is_batched: bool,
 }
 
 /// A factor or a bound of an operation, told apart by its bits.
