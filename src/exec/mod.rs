@@ -7,9 +7,11 @@ mod check;
 mod operands;
 mod plan;
 mod run;
+mod sums;
 
 pub use arena::{Arena, segment_bytes};
 pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, divides, run};
+pub use sums::{SummedFilter, Sums};

@@ -5,13 +5,11 @@ use std::ffi::c_int;
 
 use cudnn_abi::*;
 
+use super::sums::{SummedFilter, Sums};
 use crate::cudnn::algorithm::{self, Algorithm};
 use crate::cudnn::kernel::Kernel;
-use crate::cudnn::owned::{OwnedDescriptors, OwnedOpTensor, OwnedTensor};
+use crate::cudnn::owned::OwnedDescriptors;
 use crate::plan::{Configuration, MicroConfiguration};
-
-/// Where things start within a workspace, in bytes: as far apart as device allocations are.
-const ALIGNMENT: usize = 256;
 
 /// A configuration of one kernel, ready to run. It is not changed once made, and may run on several
 /// threads at once, each with its own handle, data and workspace.
@@ -19,7 +17,7 @@ pub struct Plan {
     pub(super) kernel: Kernel,
     configuration: Configuration<Algorithm>,
     pub(super) parts: Vec<Part>,
-    pub(super) accumulator: Option<Accumulator>,
+    pub(super) sums: Option<Sums>,
     workspace: usize,
 }
 
@@ -29,19 +27,6 @@ pub(super) struct Part {
     pub batch: usize,
     pub algorithm: Algorithm,
     pub descriptors: OwnedDescriptors,
-}
-
-/// Sums BackwardFilter's parts in float, where the filter's own type would round every partial sum:
-/// each part writes `partial`, which is added into `sum`, and the sum is rounded once.
-pub(super) struct Accumulator {
-    pub add: OwnedOpTensor,
-    /// The filter as a row of its own type.
-    pub row: OwnedTensor,
-    /// The filter as a row of floats.
-    pub float_row: OwnedTensor,
-    /// Where in the workspace the two buffers start, in bytes.
-    pub partial: usize,
-    pub sum: usize,
 }
 
 impl Plan {
@@ -80,7 +65,7 @@ impl Plan {
         let parts = parts.iter().map(part).collect::<Result<_, cudnnStatus_t>>()?;
         let workspace = configuration.workspace();
         let divided = configuration.len() > 1;
-        let mut plan = Self { kernel: *kernel, configuration, parts, accumulator: None, workspace };
+        let mut plan = Self { kernel: *kernel, configuration, parts, sums: None, workspace };
         if divided {
             plan.accumulate()?;
         }
@@ -89,8 +74,8 @@ impl Plan {
 
     /// Sums the parts in float if the filter's own type is smaller.
     fn accumulate(&mut self) -> Result<(), cudnnStatus_t> {
-        if self.kernel.sums_in_reduced_precision() {
-            self.accumulator = Some(Accumulator::at_end_of(&self.kernel, self.workspace)?);
+        if let Some(filter) = summed_filter(&self.kernel) {
+            self.sums = Some(Sums::at_end_of(filter, self.workspace)?);
         }
         Ok(())
     }
@@ -140,32 +125,10 @@ impl Plan {
 /// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its algorithm needs
 /// `workspace` bytes: more by the two buffers of the sums where the filter's type is small.
 pub fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
-    if kernel.sums_in_reduced_precision() {
-        workspace.next_multiple_of(ALIGNMENT) + partial_bytes(kernel) + sum_bytes(kernel)
-    } else {
-        workspace
-    }
+    summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
 }
 
-fn partial_bytes(kernel: &Kernel) -> usize {
-    kernel.filter_bytes().next_multiple_of(ALIGNMENT)
-}
-
-fn sum_bytes(kernel: &Kernel) -> usize {
-    kernel.filter_values() * size_of::<f32>()
-}
-
-impl Accumulator {
-    /// In the last bytes of a workspace of that size, as [`divided_workspace`] counts them.
-    fn at_end_of(kernel: &Kernel, workspace: usize) -> Result<Self, cudnnStatus_t> {
-        let values = kernel.filter_values();
-        let sum = workspace - sum_bytes(kernel);
-        Ok(Self {
-            add: OwnedOpTensor::add()?,
-            row: OwnedTensor::row(kernel.w_type, values)?,
-            float_row: OwnedTensor::row(CUDNN_DATA_FLOAT, values)?,
-            partial: sum - partial_bytes(kernel),
-            sum,
-        })
-    }
+fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
+    let filter = SummedFilter { data_type: kernel.w_type, values: kernel.filter_values() };
+    kernel.sums_in_reduced_precision().then_some(filter)
 }

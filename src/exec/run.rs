@@ -1,13 +1,11 @@
 //! The micro-batch loop.
 
-use std::ffi::c_void;
-
 use cudnn_abi::*;
 
 use super::operands::{Constant, Scaling, scaling_type};
-use super::plan::{Accumulator, Part, Plan};
+use super::plan::{Part, Plan};
+use super::sums::Sums;
 use crate::cudnn::algorithm::Algorithm;
-use crate::cudnn::calls;
 use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use crate::cudnn::kernel::{Kernel, Tensor};
 use crate::cudnn::owned::OwnedTensor;
@@ -59,8 +57,8 @@ pub unsafe fn run(
             // SAFETY: images `first..first + batch` of the caller's tensors; the workspace is the
             // caller's, and as large as the algorithm needs.
             let status = unsafe {
-                match &plan.accumulator {
-                    Some(sum) => sum.accumulate(handle, part, &descriptors, micro, workspace, first == 0),
+                match &plan.sums {
+                    Some(sums) => add_up(sums, handle, part, &descriptors, micro, workspace, first == 0),
                     None => descriptors.convolve(handle, part.algorithm.id, &micro, workspace),
                 }
             };
@@ -71,9 +69,9 @@ pub unsafe fn run(
             after(part.batch, part.algorithm);
         }
     }
-    match &plan.accumulator {
+    match &plan.sums {
         // SAFETY: the sum is complete, in the caller's workspace.
-        Some(sum) => match unsafe { sum.round(handle, operands, workspace) } {
+        Some(sums) => match unsafe { sums.round(handle, workspace.data, operands.beta, operands.w) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
             status => Err(Failure { status, result_spent: false }),
         },
@@ -85,7 +83,7 @@ impl Plan {
     fn failure(&self, status: cudnnStatus_t, operands: &Operands, first: usize) -> Failure {
         // SAFETY: the operands are the caller's.
         let adds = unsafe { adds_to_result(&self.kernel, operands) };
-        Failure { status, result_spent: first > 0 && adds && self.accumulator.is_none() }
+        Failure { status, result_spent: first > 0 && adds && self.sums.is_none() }
     }
 }
 
@@ -126,82 +124,29 @@ impl ZImages {
     }
 }
 
-impl Accumulator {
-    /// Runs a part into the partial result, and adds that to the sum.
-    ///
-    /// # Safety
-    /// As for [`run`].
-    unsafe fn accumulate(
-        &self,
-        handle: cudnnHandle_t,
-        part: &Part,
-        descriptors: &Descriptors,
-        micro: Operands,
-        workspace: Workspace,
-        is_first: bool,
-    ) -> cudnnStatus_t {
-        let (partial, sum) = self.buffers(workspace);
-        // The caller's alpha belongs to each part: what it scales down may not fit the filter's type else.
-        let zero = Scaling::Float.constant(Constant::Zero);
-        let micro = Operands { beta: zero, ..micro.with_result(Direction::BackwardFilter, partial) };
-        let own = Workspace { data: workspace.data, size: self.partial };
-        // SAFETY: as ours; the two buffers lie behind the algorithm's own workspace.
-        let status = unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) };
-        if status != CUDNN_STATUS_SUCCESS {
-            return status;
-        }
-        let beta = Scaling::Float.constant(if is_first { Constant::Zero } else { Constant::One });
-        let half = Scaling::Float.constant(Constant::Half);
-        // SAFETY: rows of as many values as the buffers hold.
-        unsafe { self.blend(handle, half, (&self.row, partial), beta, (&self.float_row, sum)) }
-    }
-
-    /// dw = sum + beta · dw, rounded once.
-    ///
-    /// # Safety
-    /// As for [`run`].
-    unsafe fn round(&self, handle: cudnnHandle_t, operands: &Operands, workspace: Workspace) -> cudnnStatus_t {
-        let half = Scaling::Float.constant(Constant::Half);
-        let (_, sum) = self.buffers(workspace);
-        // SAFETY: rows of as many values as the buffers hold.
-        unsafe { self.blend(handle, half, (&self.float_row, sum), operands.beta, (&self.row, operands.w)) }
-    }
-
-    /// to = 2 · `half_factor` · from + beta · to. cuDNN's element-wise sum takes two summands: it gets
-    /// `from` twice, half each, which is exact and keeps infinities, as 1 · from + 0 · from does not.
-    ///
-    /// # Safety
-    /// Both rows have as many values as their memory.
-    unsafe fn blend(
-        &self,
-        handle: cudnnHandle_t,
-        half_factor: *const c_void,
-        (from_row, from): (&OwnedTensor, *mut c_void),
-        beta: *const c_void,
-        (to_row, to): (&OwnedTensor, *mut c_void),
-    ) -> cudnnStatus_t {
-        let from_row = from_row.raw();
+/// Runs a part into the partial result, and adds that to the sum.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn add_up(
+    sums: &Sums,
+    handle: cudnnHandle_t,
+    part: &Part,
+    descriptors: &Descriptors,
+    micro: Operands,
+    workspace: Workspace,
+    is_first: bool,
+) -> cudnnStatus_t {
+    // The caller's alpha belongs to each part: what it scales down may not fit the filter's type else.
+    let zero = Scaling::Float.constant(Constant::Zero);
+    let partial = sums.partial(workspace.data);
+    let micro = Operands { beta: zero, ..micro.with_result(Direction::BackwardFilter, partial) };
+    let own = Workspace { data: workspace.data, size: sums.own_bytes() };
+    // SAFETY: as ours; the two buffers lie behind the algorithm's own workspace.
+    match unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) } {
         // SAFETY: as ours.
-        unsafe {
-            calls::cudnnOpTensor(
-                handle,
-                self.add.raw(),
-                half_factor,
-                from_row,
-                from,
-                half_factor,
-                from_row,
-                from,
-                beta,
-                to_row.raw(),
-                to,
-            )
-        }
-    }
-
-    fn buffers(&self, workspace: Workspace) -> (*mut c_void, *mut c_void) {
-        let at = |offset| workspace.data.wrapping_byte_add(offset);
-        (at(self.partial), at(self.sum))
+        CUDNN_STATUS_SUCCESS => unsafe { sums.add(handle, workspace.data, is_first) },
+        status => status,
     }
 }
 
