@@ -16,17 +16,21 @@
 //! | `device` | where work runs: a GPU, or the host for hostdnn |
 //! | `report` | the file that tells what was measured and decided |
 //! | [`settings`] | every environment variable |
+//! | `policies` | by which of the settings a handle's convolutions are planned |
+//! | `background` | threads that plan while the program runs |
 //! | `signals` | which signals our threads take |
 //!
 //! Arrows go one way: `abi → legacy → tune → exec → device → cudnn`, and `plan` stands alone. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
 
 pub mod abi;
+mod background;
 pub mod cudnn;
 mod device;
 mod exec;
 mod legacy;
 pub mod plan;
+mod policies;
 mod report;
 pub mod settings;
 mod signals;

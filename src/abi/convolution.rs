@@ -15,7 +15,7 @@ use crate::cudnn::calls::query::{self, AlgoPerf};
 use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use crate::legacy::answer::{self, Query};
 use crate::legacy::call::Call;
-use crate::legacy::policies;
+use crate::policies;
 use crate::settings::Policy;
 
 /// A query's results, into the program's array; what cannot be written to goes to the real function,

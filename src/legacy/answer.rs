@@ -23,12 +23,12 @@ use cudnn_abi::*;
 
 use super::book::{self, Page, Promise, Question};
 use super::division;
-use super::policies;
 use super::promise::Asking;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::Device;
+use crate::policies;
 use crate::settings::{self, Policy};
 
 /// How the program asks for algorithms.

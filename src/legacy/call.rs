@@ -10,7 +10,6 @@ use super::answer;
 use super::book::{self, Ask};
 use super::division::network::Network;
 use super::execute::Running;
-use super::policies;
 use super::report;
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::calls;
@@ -18,6 +17,7 @@ use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
 use crate::cudnn::kernel::Kernel;
 use crate::device::Device;
 use crate::exec::{self, Check, Failure, Plan};
+use crate::policies;
 use crate::settings::{self, Policy};
 
 /// Whether the process has run a convolution yet.

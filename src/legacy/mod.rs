@@ -7,6 +7,5 @@ pub mod book;
 pub mod call;
 pub mod division;
 pub mod execute;
-pub mod policies;
 pub mod promise;
 pub mod report;

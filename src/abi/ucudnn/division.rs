@@ -8,7 +8,7 @@ use super::policies::UCUDNN_NO_LIMIT;
 use crate::abi::boundary::guarded;
 use crate::device::Device;
 use crate::legacy::division::{self, network::Network};
-use crate::legacy::policies;
+use crate::policies;
 use crate::settings::Policy;
 
 /// No layer is named.

@@ -7,8 +7,8 @@ use cudnn_abi::*;
 use crate::abi::boundary::guarded;
 use crate::device::Device;
 use crate::legacy::division::{self, network::Network};
-use crate::legacy::policies::{self, Policies};
 use crate::plan::BatchSizePolicy;
+use crate::policies::{self, Policies};
 use crate::settings::Policy;
 
 /// How workspace limits apply to a handle's convolutions.

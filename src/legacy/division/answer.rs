@@ -13,7 +13,7 @@ use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::Device;
 use crate::legacy::book::{self, Promise, Question};
-use crate::legacy::policies::Policies;
+use crate::policies::Policies;
 use crate::settings::{self, Numerics};
 
 /// The results of a query with our promise in place of cuDNN's first; the layer is collected.

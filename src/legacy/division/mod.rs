@@ -13,11 +13,9 @@
 //! | [`network`] | a device's network: what is collected, and what a call runs |
 //! | [`planning`] | from layers to a division: tuning, solving |
 //! | [`segments`] | the division in force: its arena, and what runs in each segment |
-//! | [`background`] | the thread that plans while the program runs |
 //! | [`answer`] | what queries are answered |
 
 pub mod answer;
-mod background;
 mod layers;
 pub mod network;
 mod planning;

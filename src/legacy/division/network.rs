@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::background;
 use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers, addresses};
 use super::planning::{self, Sets};
 use super::segments::Division;
+use crate::background;
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::{Descriptors, Workspace};
@@ -18,7 +18,7 @@ use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
 use crate::legacy::answer;
 use crate::legacy::call::Call;
-use crate::legacy::policies::Policies;
+use crate::policies::Policies;
 use crate::settings;
 
 /// What Workspace Division knows of one device.
@@ -209,7 +209,9 @@ impl Network {
             Phase::Running if seen.begins_iteration && !state.planning && state.has_news() => {
                 state.planning = true;
                 drop(state);
-                background::plan(Planning(self), *policies);
+                let (planning, policies) = (Planning(self), *policies);
+                let plan = move || planning.plan(&policies, false);
+                background::spawn(self.device, plan, "the workspace stays divided as it was");
             }
             Phase::Running | Phase::Dividing => {}
         }
@@ -316,11 +318,6 @@ thread_local! {
 }
 
 impl Planning {
-    /// Where the network runs.
-    pub fn device(&self) -> Device {
-        self.0.device
-    }
-
     /// Divides among the layers that came back, and where it is `collected` those that queries told of.
     pub fn plan(self, policies: &Policies, collected: bool) {
         PLANS.set(true);

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use super::background;
 use super::layers::LayerId;
 use super::network::Wanted;
 use super::segments::{Division, Segment, Solved};
+use crate::background;
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Fence};
 use crate::exec::{Plan, segment_bytes};
 use crate::legacy::book;
-use crate::legacy::policies::Policies;
 use crate::legacy::report;
 use crate::plan::{self, Alternative, BatchSizePolicy, Configuration, Group};
+use crate::policies::Policies;
 use crate::settings;
 use crate::tune::ahead::{self, Budget, Goal, Job};
 use crate::tune::waiting::Waited;

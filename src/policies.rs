@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_abi::cudnnHandle_t;
 use parking_lot::RwLock;
 
-use super::division;
 use crate::cudnn::library;
+use crate::legacy::division;
 use crate::plan::BatchSizePolicy;
 use crate::settings::{self, Policy};
 

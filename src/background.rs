@@ -1,5 +1,5 @@
-//! The thread that plans while the program runs. It ends with the process: nothing may use cuDNN while
-//! the libraries below it are being taken down. A forked process has none, and so plans nothing.
+//! Threads of ours that plan while the program runs. They end with the process: nothing may use cuDNN while the
+//! libraries below it are being taken down. A forked process has none, and so plans nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -8,8 +8,7 @@ use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 
-use super::network::Planning;
-use crate::legacy::policies::Policies;
+use crate::device::Device;
 use crate::signals;
 
 /// The process is about to end.
@@ -24,9 +23,9 @@ pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Plans on a thread of its own, on the calling thread's device. Where there can be none, or the process
-/// is about to end, nothing changes.
-pub fn plan(planning: Planning, policies: Policies) {
+/// Plans on a thread of its own, on the calling thread's device. Where there can be none, or the process is about to
+/// end, `plan` is dropped; `otherwise` says what that means, and what a panic does.
+pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'static str) {
     static AT_EXIT: Once = Once::new();
     // Handlers run in reverse order: before those of all that was loaded by now.
     // SAFETY: the handler is a function of this library, which is never unloaded while it runs.
@@ -37,23 +36,22 @@ pub fn plan(planning: Planning, policies: Policies) {
     if stopped() || !has_threads() {
         return;
     }
-    let device = planning.device();
     let ordinal = device.ordinal();
     let body = move || {
         signals::leave_to_program();
         let planned = catch_unwind(AssertUnwindSafe(|| {
             let Some(_entered) = device.enter(ordinal) else { return };
-            planning.plan(&policies, false);
+            plan();
         }));
         if planned.is_err() {
-            log::error!("a panic inside ucudnn while it planned: the workspace stays divided as it was");
+            log::error!("a panic inside ucudnn while it planned: {otherwise}");
         }
     };
     let mut threads = THREADS.lock();
     threads.retain(|thread| !thread.is_finished());
     match Builder::new().name("ucudnn-planning".into()).spawn(body) {
         Ok(thread) => threads.push(thread),
-        Err(error) => log::warn!("no thread to plan on: {error}; the workspace stays divided as it was"),
+        Err(error) => log::warn!("no thread to plan on: {error}; {otherwise}"),
     }
 }
 
