@@ -4,19 +4,14 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::cudnn::kernel::Kernel;
 use crate::settings;
+use crate::tune::subject::Subject;
 
 /// What tells a kernel, with an event's own values.
-pub fn merged(kernel: &Kernel, event: Value) -> Value {
-    let spatial = usize::from(kernel.rank) - 2;
-    let mut line = json!({
-        "kernel": kernel.to_string(), "spec": kernel.spec(), "direction": kernel.direction.to_string(),
-        "pad": kernel.pad[..spatial], "stride": kernel.stride[..spatial],
-        "dilation": kernel.dilation[..spatial], "groups": kernel.groups,
-    });
+pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
+    let mut line = kernel.report();
     if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
         line.extend(event);
     }

@@ -108,6 +108,16 @@ impl Class {
     }
 }
 
+/// As `deterministic, math 0, algorithm any`, in cuDNN's numbers.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deterministic, math_type, only } = self;
+        let number = |number: &Option<c_int>| number.map_or("any".to_owned(), |number| number.to_string());
+        let deterministic = if *deterministic { "deterministic, " } else { "" };
+        write!(f, "{deterministic}math {}, algorithm {}", number(math_type), number(only))
+    }
+}
+
 /// The loosest of some math types.
 pub fn loosest(math_types: impl Iterator<Item = cudnnMathType_t>) -> Option<cudnnMathType_t> {
     math_types.max_by_key(|&math_type| looseness(math_type))

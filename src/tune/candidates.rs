@@ -71,7 +71,7 @@ fn admitted(kernel: &Kernel, results: &[AlgoPerf], class: Class) -> Vec<Algorith
 }
 
 /// The limits that leave the same candidates as `limit` does.
-pub fn covers(candidates: &[Candidate], limit: usize) -> Range<usize> {
+pub fn covers<A>(candidates: &[Candidate<A>], limit: usize) -> Range<usize> {
     let workspaces = || candidates.iter().map(|candidate| candidate.workspace);
     let from = workspaces().filter(|&workspace| workspace <= limit).max().unwrap_or(0);
     let below = workspaces().filter(|&workspace| workspace > limit).min().unwrap_or(usize::MAX);
@@ -80,7 +80,7 @@ pub fn covers(candidates: &[Candidate], limit: usize) -> Range<usize> {
 
 /// Some configuration of the mini-batch from candidates that nobody has timed: the first of them that
 /// still fits, again and again. `None` if that does not come out even.
-pub fn any_division(batch: usize, candidates: &[Candidate]) -> Option<Configuration<Algorithm>> {
+pub fn any_division<A: Copy + PartialEq>(batch: usize, candidates: &[Candidate<A>]) -> Option<Configuration<A>> {
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {
         let Candidate { batch, algorithm, workspace } = *candidates.iter().find(|c| c.batch <= rest)?;

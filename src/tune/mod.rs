@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
+//! | [`subject`] | what is tuned: a convolution of the legacy API, or an operation graph |
 //! | [`candidates`] | which micro-configurations there are to time |
 //! | [`search`] | what to time next, and what was found |
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
@@ -21,4 +22,5 @@ pub(crate) mod record;
 pub(crate) mod running;
 pub(crate) mod search;
 pub(crate) mod session;
+pub mod subject;
 pub(crate) mod waiting;

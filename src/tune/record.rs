@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::database::{Database, Environment, Outcome, Tuning, TuningLock};
 use super::search::{Candidate, Goal, Known, Search};
+use super::subject::Subject;
 use super::waiting::Budget;
-use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::kernel::Kernel;
 use crate::device::Device;
 use crate::plan::{BatchSizePolicy, MicroConfiguration};
@@ -14,14 +14,14 @@ use crate::report;
 
 /// What is looked for among a kernel's configurations.
 #[derive(Clone)]
-pub struct Wanted {
+pub struct Wanted<K: Subject = Kernel> {
     pub goal: Goal,
     pub sizes: BatchSizePolicy,
-    pub class: Class,
-    pub candidates: Vec<Candidate>,
+    pub class: K::Class,
+    pub candidates: Vec<Candidate<K::Algorithm>>,
 }
 
-impl Wanted {
+impl<K: Subject> Wanted<K> {
     /// All that a search depends on besides its kernel. Limits between which no candidate's workspace lies
     /// are one.
     fn question(&self) -> String {
@@ -33,15 +33,7 @@ impl Wanted {
             Goal::DesirableSet { .. } => "desirable set",
         };
         let largest = self.candidates.iter().map(|candidate| candidate.batch).max().unwrap_or(0);
-        let Class { deterministic, math_type, only } = self.class;
-        let number = |number: Option<i32>| number.map_or("any".to_owned(), |number| number.to_string());
-        format!(
-            "{goal} within {bytes} bytes, sizes {} up to {largest}, {}math {}, algorithm {}",
-            self.sizes,
-            if deterministic { "deterministic, " } else { "" },
-            number(math_type),
-            number(only),
-        )
+        format!("{goal} within {bytes} bytes, sizes {} up to {largest}, {}", self.sizes, self.class)
     }
 }
 
@@ -73,14 +65,14 @@ impl End {
 }
 
 /// A kernel's entry in the database, if there is one, and in the report.
-pub struct Record<'a> {
-    kernel: &'a Kernel,
+pub struct Record<'a, K: Subject = Kernel> {
+    kernel: &'a K,
     kept: Option<(&'static Database, Environment)>,
 }
 
-impl<'a> Record<'a> {
+impl<'a, K: Subject> Record<'a, K> {
     /// The kernel's on the device of this number.
-    pub fn of(kernel: &'a Kernel, device: Device, ordinal: i32) -> Self {
+    pub fn of(kernel: &'a K, device: Device, ordinal: i32) -> Self {
         let kept = || {
             let database = Database::of_process()?;
             let identity = device.identity(ordinal)?;
@@ -96,7 +88,12 @@ impl<'a> Record<'a> {
 
     /// A search that goes on from what is known here and from what the process has `measured` itself. It has
     /// nothing to do if one like it has ended, by itself or at one of the `ends`.
-    pub fn search(&self, wanted: &Wanted, measured: &[MicroConfiguration<Algorithm>], ends: &[End]) -> Search {
+    pub fn search(
+        &self,
+        wanted: &Wanted<K>,
+        measured: &[MicroConfiguration<K::Algorithm>],
+        ends: &[End],
+    ) -> Search<K::Algorithm> {
         let mut known = Known::default();
         if let Some((database, environment)) = &self.kept {
             for outcome in database.measured(environment, self.kernel) {
@@ -126,13 +123,13 @@ impl<'a> Record<'a> {
     }
 
     /// A candidate was timed, in milliseconds, on the device of this number.
-    pub fn timed(&self, candidate: &Candidate, time: f64, ordinal: i32) {
+    pub fn timed(&self, candidate: &Candidate<K::Algorithm>, time: f64, ordinal: i32) {
         let Candidate { batch, algorithm, workspace } = *candidate;
         self.found(&[MicroConfiguration { batch, algorithm, time, workspace }], ordinal);
     }
 
     /// Micro-configurations were timed, on the device of this number.
-    pub fn found(&self, found: &[MicroConfiguration<Algorithm>], ordinal: i32) {
+    pub fn found(&self, found: &[MicroConfiguration<K::Algorithm>], ordinal: i32) {
         let outcomes: Vec<_> = found.iter().map(|micro| Outcome::from(*micro)).collect();
         // Kept first: what was reported is measured never again, wherever this process is killed.
         self.keep(&outcomes);
@@ -149,19 +146,19 @@ impl<'a> Record<'a> {
     }
 
     /// A candidate does not run, as often as it is tried.
-    pub fn failed(&self, candidate: &Candidate) {
+    pub fn failed(&self, candidate: &Candidate<K::Algorithm>) {
         let Candidate { batch, algorithm, workspace } = *candidate;
         self.keep(&[Outcome { batch, algorithm, workspace, time: None }]);
     }
 
-    fn keep(&self, outcomes: &[Outcome]) {
+    fn keep(&self, outcomes: &[Outcome<K::Algorithm>]) {
         if let Some((database, environment)) = &self.kept {
             database.store_measured(environment, self.kernel, outcomes);
         }
     }
 
     /// A search has stopped: keeps what it ran in place, and that it has ended.
-    pub fn ended(&self, wanted: &Wanted, search: &Search, end: End) {
+    pub fn ended(&self, wanted: &Wanted<K>, search: &Search<K::Algorithm>, end: End) {
         let Some((database, environment)) = &self.kept else { return };
         for (configuration, time) in search.trials() {
             database.store_trial(environment, self.kernel, configuration, Some(time));

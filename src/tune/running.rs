@@ -5,6 +5,7 @@ use cudnn_abi::*;
 
 use super::record::Wanted;
 use super::search::{Candidate, Next, Search};
+use super::subject::Subject;
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedDescriptors;
@@ -20,14 +21,14 @@ const MOST_EXECUTIONS: usize = 200;
 const MOST_EXTRA: f64 = 20.0;
 
 /// A search that the program's own executions carry on.
-pub struct Exploration {
-    wanted: Wanted,
-    search: Search,
+pub struct Exploration<K: Subject = Kernel> {
+    wanted: Wanted<K>,
+    search: Search<K::Algorithm>,
     /// What the program asked for: it computes the images that a candidate does not.
-    own: Algorithm,
+    own: K::Algorithm,
     /// The candidate whose execution was its warm-up: the next one counts.
-    warmed: Option<Candidate>,
-    pending: Option<Timing>,
+    warmed: Option<Candidate<K::Algorithm>>,
+    pending: Option<Timing<K::Algorithm>>,
     in_flight: bool,
     executions: usize,
     /// Milliseconds spent over the program's own choice.
@@ -35,31 +36,31 @@ pub struct Exploration {
 }
 
 /// What an execution is to run.
-pub enum Step {
+pub enum Step<A = Algorithm> {
     /// The search is over: its best is to run, or what the program asked for where there is none.
     Settled,
     /// Run this and hand what [`Timing`] collected to [`Exploration::ran`], or `None` if it failed.
-    Run(Next),
+    Run(Next<A>),
     /// Run what the program asked for; times are still to come.
     Wait,
 }
 
 /// Marks in the stream around the micro-batches of one execution.
-pub struct Timing {
-    what: Next,
+pub struct Timing<A = Algorithm> {
+    what: Next<A>,
     start: Mark,
-    parts: Vec<(usize, Algorithm, Mark)>,
+    parts: Vec<(usize, A, Mark)>,
     end: Option<Mark>,
 }
 
-impl Timing {
+impl<A: Copy + PartialEq> Timing<A> {
     /// Begins with a mark; `None` if the device makes none.
-    pub fn start(what: Next, device: Device, stream: Stream) -> Option<Self> {
+    pub fn start(what: Next<A>, device: Device, stream: Stream) -> Option<Self> {
         Some(Self { what, start: device.mark(stream)?, parts: Vec::new(), end: None })
     }
 
     /// A micro-batch has been launched.
-    pub fn part(&mut self, batch: usize, algorithm: Algorithm, device: Device, stream: Stream) {
+    pub fn part(&mut self, batch: usize, algorithm: A, device: Device, stream: Stream) {
         // Whole configurations are timed as a whole.
         if matches!(self.what, Next::Time(_))
             && let Some(mark) = device.mark(stream)
@@ -79,7 +80,7 @@ impl Timing {
     }
 
     /// The least time of the candidate's micro-batches; the first does not count if there are more.
-    fn least(&self, candidate: &Candidate) -> Option<f64> {
+    fn least(&self, candidate: &Candidate<A>) -> Option<f64> {
         let starts = std::iter::once(&self.start).chain(self.parts.iter().map(|(_, _, mark)| mark));
         let times = (self.parts.iter().zip(starts))
             .filter(|((batch, algorithm, _), _)| *batch == candidate.batch && *algorithm == candidate.algorithm)
@@ -93,29 +94,29 @@ impl Timing {
     }
 }
 
-impl Exploration {
+impl<K: Subject> Exploration<K> {
     /// Explores what `search` has to time of what is `wanted`, for a program that asked for `own`.
-    pub fn new(wanted: Wanted, search: Search, own: Algorithm) -> Self {
+    pub fn new(wanted: Wanted<K>, search: Search<K::Algorithm>, own: K::Algorithm) -> Self {
         Self { wanted, search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
     }
 
     /// What the program asked for.
-    pub fn own(&self) -> Algorithm {
+    pub fn own(&self) -> K::Algorithm {
         self.own
     }
 
     /// What is looked for.
-    pub fn wanted(&self) -> &Wanted {
+    pub fn wanted(&self) -> &Wanted<K> {
         &self.wanted
     }
 
     /// What was timed so far.
-    pub fn search(&self) -> &Search {
+    pub fn search(&self) -> &Search<K::Algorithm> {
         &self.search
     }
 
     /// What the next execution is to run.
-    pub fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> Step<K::Algorithm> {
         if self.in_flight || !self.read_pending() {
             return Step::Wait;
         }
@@ -135,7 +136,7 @@ impl Exploration {
     }
 
     /// An execution has been launched, or could not be: then `timing` is `None`.
-    pub fn ran(&mut self, what: &Next, timing: Option<Timing>) {
+    pub fn ran(&mut self, what: &Next<K::Algorithm>, timing: Option<Timing<K::Algorithm>>) {
         self.in_flight = false;
         match (timing, what) {
             (Some(timing), _) => self.pending = Some(timing),
@@ -171,7 +172,7 @@ impl Exploration {
         true
     }
 
-    fn sample(&mut self, candidate: Candidate, time: f64, parts: usize) {
+    fn sample(&mut self, candidate: Candidate<K::Algorithm>, time: f64, parts: usize) {
         // One micro-batch an execution: the first execution is the warm-up.
         if parts > 1 || self.warmed == Some(candidate) {
             self.warmed = None;

@@ -7,6 +7,7 @@ mod trials;
 mod tests;
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use crate::cudnn::algorithm::Algorithm;
 use crate::plan::{self, Configuration, MicroConfiguration};
@@ -50,30 +51,36 @@ impl Goal {
 
 /// What may be timed: a micro-batch size, an algorithm, and the workspace it takes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct Candidate<A = Algorithm> {
     pub batch: usize,
-    pub algorithm: Algorithm,
+    pub algorithm: A,
     pub workspace: usize,
 }
 
 /// What earlier searches found, in this process or another.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    pub measured: Vec<MicroConfiguration<Algorithm>>,
+#[derive(Clone, Debug)]
+pub struct Known<A = Algorithm> {
+    pub measured: Vec<MicroConfiguration<A>>,
     /// Micro-batch sizes and algorithms that do not run.
-    pub failed: Vec<(usize, Algorithm)>,
+    pub failed: Vec<(usize, A)>,
     /// Configurations that ran in place, with their milliseconds; `None` for one that does not run.
-    pub trials: Vec<(Configuration<Algorithm>, Option<f64>)>,
+    pub trials: Vec<(Configuration<A>, Option<f64>)>,
     /// A search with the same goal among the same candidates has ended: it left out what it had to, and
     /// nothing is to be measured again.
     pub ended: bool,
 }
 
+impl<A> Default for Known<A> {
+    fn default() -> Self {
+        Self { measured: Vec::new(), failed: Vec::new(), trials: Vec::new(), ended: false }
+    }
+}
+
 /// What a search wants next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
+pub enum Next<A = Algorithm> {
     /// Time a micro-batch: then [`Search::timed`] or [`Search::failed`].
-    Time(Candidate),
+    Time(Candidate<A>),
     /// Run a whole configuration in place, the one with this index: then [`Search::tried`].
     Try(usize),
     /// Nothing: [`Search::best`] and [`Search::desirable_set`] are the answers.
@@ -82,33 +89,33 @@ pub enum Next {
 
 /// The state of a search.
 #[derive(Clone)]
-pub struct Search {
+pub struct Search<A = Algorithm> {
     batch: usize,
     goal: Goal,
-    untimed: Vec<Candidate>,
-    timed: Vec<MicroConfiguration<Algorithm>>,
+    untimed: Vec<Candidate<A>>,
+    timed: Vec<MicroConfiguration<A>>,
     /// How many of those were known before.
     known: usize,
-    known_trials: Vec<(Configuration<Algorithm>, Option<f64>)>,
+    known_trials: Vec<(Configuration<A>, Option<f64>)>,
     ended: bool,
-    trials: Option<Vec<Trial>>,
+    trials: Option<Vec<Trial<A>>>,
 }
 
-impl Search {
+impl<A: Copy + Eq + Hash> Search<A> {
     /// A search among `candidates` for `batch` images: first each algorithm's first that fits, then the
     /// others, in their order. What `known` tells of any of them is not measured again, and what it tells
     /// of others is passed over. Candidates beyond the goal's limit are not timed; what is known of them
     /// bounds what others may take.
-    pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate>, known: Known) -> Self {
-        let mut timed: Vec<MicroConfiguration<Algorithm>> = Vec::new();
+    pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate<A>>, known: Known<A>) -> Self {
+        let mut timed: Vec<MicroConfiguration<A>> = Vec::new();
         for candidate in candidates.iter().filter(|candidate| candidate.batch <= batch) {
             let Candidate { batch, algorithm, workspace } = *candidate;
-            let of_it = |micro: &&MicroConfiguration<Algorithm>| micro.batch == batch && micro.algorithm == algorithm;
+            let of_it = |micro: &&MicroConfiguration<A>| micro.batch == batch && micro.algorithm == algorithm;
             if let Some(micro) = known.measured.iter().find(of_it) {
                 timed.push(MicroConfiguration { workspace, ..*micro });
             }
         }
-        let is_open = |c: &Candidate| {
+        let is_open = |c: &Candidate<A>| {
             c.workspace <= goal.limit()
                 && c.batch <= batch
                 && !known.failed.contains(&(c.batch, c.algorithm))
@@ -125,12 +132,12 @@ impl Search {
     }
 
     /// What it wants next. Candidates that are of no use any more are dropped on the way.
-    pub fn wants(&mut self) -> Next {
+    pub fn wants(&mut self) -> Next<A> {
         self.wants_besides(&[]).unwrap_or(Next::Nothing)
     }
 
     /// What it wants next while others time the candidates in `taken`; `None` if that depends on them.
-    pub fn wants_besides(&mut self, taken: &[Candidate]) -> Option<Next> {
+    pub fn wants_besides(&mut self, taken: &[Candidate<A>]) -> Option<Next<A>> {
         self.prune();
         if let Some(candidate) = self.untimed.iter().find(|candidate| !taken.contains(candidate)) {
             return Some(Next::Time(*candidate));
@@ -167,19 +174,19 @@ impl Search {
     }
 
     /// The candidate took this long, in milliseconds.
-    pub fn timed(&mut self, candidate: Candidate, time: f64) {
+    pub fn timed(&mut self, candidate: Candidate<A>, time: f64) {
         let Candidate { batch, algorithm, workspace } = candidate;
         self.untimed.retain(|c| *c != candidate);
         self.timed.push(MicroConfiguration { batch, algorithm, time, workspace });
     }
 
     /// The candidate does not run.
-    pub fn failed(&mut self, candidate: Candidate) {
+    pub fn failed(&mut self, candidate: Candidate<A>) {
         self.untimed.retain(|c| *c != candidate);
     }
 
     /// The configuration that [`Next::Try`] names.
-    pub fn trial(&self, index: usize) -> Option<&Configuration<Algorithm>> {
+    pub fn trial(&self, index: usize) -> Option<&Configuration<A>> {
         self.trials.as_ref()?.get(index).map(|trial| &trial.configuration)
     }
 
@@ -191,12 +198,12 @@ impl Search {
     }
 
     /// Everything that has been timed.
-    pub fn measured(&self) -> &[MicroConfiguration<Algorithm>] {
+    pub fn measured(&self) -> &[MicroConfiguration<A>] {
         &self.timed
     }
 
     /// What this search has timed, and no earlier one.
-    pub fn found(&self) -> &[MicroConfiguration<Algorithm>] {
+    pub fn found(&self) -> &[MicroConfiguration<A>] {
         &self.timed[self.known..]
     }
 
@@ -207,43 +214,43 @@ impl Search {
 
     /// The configurations that this search, and no earlier one, ran in place, with the median of their
     /// milliseconds.
-    pub fn trials(&self) -> impl Iterator<Item = (&Configuration<Algorithm>, f64)> {
+    pub fn trials(&self) -> impl Iterator<Item = (&Configuration<A>, f64)> {
         let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
         own.map(|trial| (&trial.configuration, trial.median()))
     }
 
     /// The fastest algorithm that runs undivided in `workspace` bytes.
-    pub fn fastest_whole(&self, workspace: usize) -> Option<&MicroConfiguration<Algorithm>> {
+    pub fn fastest_whole(&self, workspace: usize) -> Option<&MicroConfiguration<A>> {
         let fits = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= workspace);
         fits.min_by(|a, b| a.time.total_cmp(&b.time))
     }
 
     /// The algorithm that runs undivided in the least workspace, if that is within the limit.
-    pub fn smallest_whole(&self) -> Option<&MicroConfiguration<Algorithm>> {
+    pub fn smallest_whole(&self) -> Option<&MicroConfiguration<A>> {
         let limit = self.goal.limit();
         let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= limit);
         whole.min_by_key(|micro| micro.workspace)
     }
 
     /// What the search found among some algorithms only.
-    pub fn among(&self, admits: impl Fn(&Algorithm) -> bool) -> Self {
+    pub fn among(&self, admits: impl Fn(&A) -> bool) -> Self {
         let timed = self.timed.iter().filter(|micro| admits(&micro.algorithm)).copied().collect();
-        let all = |trial: &&Trial| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
+        let all = |trial: &&Trial<A>| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
         let trials = self.trials.as_ref().map(|trials| trials.iter().filter(all).cloned().collect());
         let Self { batch, goal, ended, .. } = *self;
         Self { batch, goal, untimed: Vec::new(), known: 0, timed, known_trials: Vec::new(), ended, trials }
     }
 
     /// What is known of the whole mini-batch in one piece by `algorithm`.
-    pub fn whole(&self, algorithm: Algorithm) -> Option<&MicroConfiguration<Algorithm>> {
+    pub fn whole(&self, algorithm: A) -> Option<&MicroConfiguration<A>> {
         self.timed.iter().find(|micro| micro.batch == self.batch && micro.algorithm == algorithm)
     }
 
     /// The best configuration so far with its time in milliseconds, measured in place where it was
     /// tried and predicted otherwise; of those within 2% of the fastest the one with the least
     /// workspace, then the fewest parts. `None` if nothing fits.
-    pub fn best(&self) -> Option<(Configuration<Algorithm>, f64)> {
-        let tried: Vec<&Trial> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
+    pub fn best(&self) -> Option<(Configuration<A>, f64)> {
+        let tried: Vec<&Trial<A>> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
         if !tried.is_empty() {
             let best = plan::prefer_small(&tried, |trial| trial.median(), |trial| cost(&trial.configuration));
             return best.map(|trial| (trial.configuration.clone(), trial.median()));
@@ -257,7 +264,7 @@ impl Search {
 
     /// The configurations within the limit that no other beats in both time and workspace, with their
     /// milliseconds as [`Self::best`] gives them: workspace ascending, time descending.
-    pub fn desirable_set(&self) -> Vec<(Configuration<Algorithm>, f64)> {
+    pub fn desirable_set(&self) -> Vec<(Configuration<A>, f64)> {
         let tried = self.trials.iter().flatten().filter(|trial| !trial.has_failed());
         let mut found: Vec<_> = tried
             .map(|trial| {
@@ -280,19 +287,20 @@ impl Search {
     }
 
     /// The fastest undivided algorithm within the limit, with its time as [`Self::best`] gives it.
-    pub fn undivided(&self) -> Option<(MicroConfiguration<Algorithm>, f64)> {
+    pub fn undivided(&self) -> Option<(MicroConfiguration<A>, f64)> {
         let fastest = *self.fastest_whole(self.goal.limit())?;
-        let is_it = |trial: &&Trial| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest;
+        let is_it =
+            |trial: &&Trial<A>| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest;
         let in_place = self.trials.iter().flatten().find(is_it).filter(|trial| trial.has_run());
         Some((fastest, in_place.map_or(fastest.time, Trial::median)))
     }
 
-    fn has_failed(&self, configuration: &Configuration<Algorithm>) -> bool {
+    fn has_failed(&self, configuration: &Configuration<A>) -> bool {
         self.trials.iter().flatten().any(|trial| trial.has_failed() && trial.configuration == *configuration)
     }
 }
 
 /// What decides between configurations that take the same time: workspace, then how little they divide.
-fn cost(configuration: &Configuration<Algorithm>) -> (usize, usize) {
+fn cost<A>(configuration: &Configuration<A>) -> (usize, usize) {
     (configuration.workspace(), configuration.len())
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::results::{add, division_parts, is_time};
 use super::{Database, Environment, SCHEMA};
 use crate::cudnn::Kernel;
+use crate::tune::subject::Subject;
 
 /// What became of a text's lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,9 +47,7 @@ enum Entry {
 #[serde(deny_unknown_fields)]
 struct Measured {
     summed_in_float: bool,
-    algorithm: i32,
-    math_type: i32,
-    deterministic: bool,
+    algorithm: String,
     workspace: u64,
     time_ms: Option<f64>,
     measured_at: i64,
@@ -79,7 +78,7 @@ impl Database {
             for (table, columns, entry) in [
                 (
                     "outcomes",
-                    "summed_in_float, algorithm, math_type, deterministic, workspace, time_ms, measured_at",
+                    "summed_in_float, algorithm, workspace, time_ms, measured_at",
                     measured as fn(&Row) -> rusqlite::Result<Entry>,
                 ),
                 ("trials", "division, time_ms, measured_at", tried),
@@ -157,11 +156,9 @@ fn measured(row: &Row) -> rusqlite::Result<Entry> {
     Ok(Entry::Outcome(Measured {
         summed_in_float: row.get(0)?,
         algorithm: row.get(1)?,
-        math_type: row.get(2)?,
-        deterministic: row.get(3)?,
-        workspace: row.get(4)?,
-        time_ms: row.get(5)?,
-        measured_at: row.get(6)?,
+        workspace: row.get(2)?,
+        time_ms: row.get(3)?,
+        measured_at: row.get(4)?,
     }))
 }
 
@@ -182,10 +179,6 @@ fn understood(text: &str) -> Result<Line, String> {
         None => return Err(format!("it names no schema: {{\"schema\":{SCHEMA},…}} is expected")),
     }
     let line: Line = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    let kernel = Kernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))?;
-    if kernel.batch() != 1 || kernel.with_batch(1) != kernel {
-        return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
-    }
     if !(1..=i32::MAX as u32).contains(&line.batch) {
         return Err(format!("its batch is {}: it must be 1 to {}", line.batch, i32::MAX));
     }
@@ -197,15 +190,27 @@ fn understood(text: &str) -> Result<Line, String> {
     if let Some(time) = time.filter(|time| !is_time(*time)) {
         return Err(format!("its time is {time} ms: it must be 0 or more"));
     }
+    check(&Kernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))?, &line)?;
+    Ok(line)
+}
+
+/// Checks what depends on the kernel's kind.
+fn check<K: Subject>(kernel: &K, line: &Line) -> Result<(), String> {
+    if kernel.batch() != 1 || kernel.with_batch(1) != *kernel {
+        return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
+    }
     match &line.result {
         Entry::Outcome(measured) if i64::try_from(measured.workspace).is_err() => {
             Err(format!("its workspace is {} bytes, more than there can be", measured.workspace))
         }
-        Entry::Trial(tried) if division_parts(&tried.division).is_none() => {
-            let division = &tried.division;
-            Err(format!("its division is {division:?}: COUNTxBATCH:ALGORITHM:MATH_TYPE, joined by +, is expected"))
+        Entry::Outcome(measured) if kernel.algorithm_of(&measured.algorithm).is_none() => {
+            Err(format!("its algorithm is {:?}, which is none of such a kernel", measured.algorithm))
         }
-        _ => Ok(line),
+        Entry::Trial(tried) if division_parts(&tried.division, kernel).is_none() => {
+            let division = &tried.division;
+            Err(format!("its division is {division:?}: COUNTxBATCH ALGORITHM, joined by \" + \", is expected"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -215,10 +220,10 @@ fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
     match &line.result {
         Entry::Outcome(m) => connection
             .prepare_cached(
-                "INSERT INTO outcomes (kernel, batch, summed_in_float, algorithm, math_type, deterministic, workspace,
-                 time_ms, measured_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                 ON CONFLICT DO UPDATE SET deterministic = excluded.deterministic, workspace = excluded.workspace,
-                 time_ms = excluded.time_ms, measured_at = excluded.measured_at
+                "INSERT INTO outcomes (kernel, batch, summed_in_float, algorithm, workspace, time_ms, measured_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                 ON CONFLICT DO UPDATE SET workspace = excluded.workspace, time_ms = excluded.time_ms,
+                 measured_at = excluded.measured_at
                  WHERE excluded.measured_at > outcomes.measured_at",
             )?
             .execute(params![
@@ -226,8 +231,6 @@ fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
                 line.batch,
                 m.summed_in_float,
                 m.algorithm,
-                m.math_type,
-                m.deterministic,
                 m.workspace as i64,
                 m.time_ms,
                 m.measured_at

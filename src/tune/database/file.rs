@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::PATIENCE;
+use super::{PATIENCE, upgrade};
 
 /// The version of the tables, and of what the values in them mean. A file of a newer one is not touched;
-/// results that were stored under another are passed over.
-pub const SCHEMA: i64 = 1;
+/// one of an older is brought up to date when it is opened.
+pub const SCHEMA: i64 = 2;
 
 /// What tells our files from other SQLite databases: "uDNN".
 const APPLICATION: i64 = 0x7544_4E4E;
@@ -35,18 +35,6 @@ const TABLES: &str = "
         spec TEXT NOT NULL,
         UNIQUE (environment, spec)
     ) STRICT;
-    CREATE TABLE outcomes (
-        kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
-        batch INTEGER NOT NULL,
-        summed_in_float INTEGER NOT NULL,
-        algorithm INTEGER NOT NULL,
-        math_type INTEGER NOT NULL,
-        deterministic INTEGER NOT NULL,
-        workspace INTEGER NOT NULL,
-        time_ms REAL, -- null: it does not run
-        measured_at INTEGER NOT NULL,
-        PRIMARY KEY (kernel, batch, summed_in_float, algorithm, math_type)
-    ) STRICT, WITHOUT ROWID;
     CREATE TABLE trials (
         kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
         batch INTEGER NOT NULL,
@@ -62,6 +50,20 @@ const TABLES: &str = "
         ended_at INTEGER NOT NULL,
         PRIMARY KEY (kernel, batch, question)
     ) STRICT, WITHOUT ROWID;
+";
+
+/// The table of them.
+const OUTCOMES: &str = "
+    CREATE TABLE outcomes (
+        kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
+        batch INTEGER NOT NULL,
+        summed_in_float INTEGER NOT NULL,
+        algorithm TEXT NOT NULL,
+        workspace INTEGER NOT NULL,
+        time_ms REAL, -- null: it does not run
+        measured_at INTEGER NOT NULL,
+        PRIMARY KEY (kernel, batch, summed_in_float, algorithm)
+    ) STRICT, WITHOUT ROWID
 ";
 
 /// Opens a user's database to read and write, a new one where there is none.
@@ -144,6 +146,11 @@ impl Refusal {
                 "{named} has schema {found}, and this ucudnn knows schemas up to {SCHEMA}: a newer one wrote it, and it \
                  is left as it is"
             ),
+            Self::Schema(1) => format!(
+                "{named} has schema 1, of an older ucudnn, and is only read; `ucudnn db list --database {}` brings it \
+                 up to date",
+                path.display()
+            ),
             Self::Schema(found) => format!("{named} has schema {found}, which no ucudnn has written"),
         }
     }
@@ -176,7 +183,16 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         if let Version::Empty = version(&transaction)? {
             transaction.execute_batch(TABLES)?;
+            transaction.execute_batch(OUTCOMES)?;
             transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", SCHEMA)?;
+            transaction.commit()?;
+        }
+    }
+    if let Version::Ours(1) = version(connection)? {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+        if let Version::Ours(1) = version(&transaction)? {
+            upgrade::from_1(&transaction, OUTCOMES)?;
             transaction.pragma_update(None, "user_version", SCHEMA)?;
             transaction.commit()?;
         }

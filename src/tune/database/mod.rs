@@ -3,8 +3,10 @@
 //!
 //! SQLite in WAL mode, so that any number of processes read and write it at once. A result is valid for its
 //! [`Environment`] (device, driver and cuDNN), this version's [`SCHEMA`], and its kernel at one micro-batch
-//! size. Results of other environments and schemas are passed over and never deleted, unless `ucudnn db prune`
-//! is asked to.
+//! size. A file of an older schema is brought up to date, with all that it knows, when it is opened. Results of
+//! other environments and schemas are passed over and never deleted, unless `ucudnn db prune` is asked to. What is
+//! tuned, and what an algorithm is, does not matter here: both are kept as the texts that a
+//! [`Subject`](super::subject::Subject) gives.
 //!
 //! Behind the user's database there may be a seed that a site ships: it is only read, and where both know
 //! something the user's wins. `ucudnn db export` and `import` make one; a mere copy of a file lacks what still lies
@@ -27,6 +29,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `file` | opening the file: its schema, versions, what may be wrong with it |
+//! | `upgrade` | bringing a file of an older schema up to date |
 //! | `place` | which file that is |
 //! | `environment` | what results are valid for |
 //! | `results` | storing and finding results |
@@ -46,6 +49,7 @@ mod results;
 mod tests;
 
 mod tuning;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

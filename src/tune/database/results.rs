@@ -2,84 +2,84 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::{Database, Environment, SCHEMA};
-use crate::cudnn::{Algorithm, Kernel};
+use crate::cudnn::Algorithm;
 use crate::plan::{Configuration, MicroConfiguration};
+use crate::tune::subject::Subject;
 
 /// What came of measuring a micro-configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct Outcome<A = Algorithm> {
     /// Images in the micro-batch.
     pub batch: usize,
     /// How they were computed.
-    pub algorithm: Algorithm,
+    pub algorithm: A,
     /// Bytes of workspace that it takes, sums included.
     pub workspace: usize,
     /// Milliseconds; `None` if it does not run.
     pub time: Option<f64>,
 }
 
-impl Outcome {
+impl<A: Copy> Outcome<A> {
     /// The micro-configuration, if it runs.
-    pub fn micro_configuration(&self) -> Option<MicroConfiguration<Algorithm>> {
+    pub fn micro_configuration(&self) -> Option<MicroConfiguration<A>> {
         let Self { batch, algorithm, workspace, time } = *self;
         time.map(|time| MicroConfiguration { batch, algorithm, time, workspace })
     }
 }
 
-impl From<MicroConfiguration<Algorithm>> for Outcome {
-    fn from(micro: MicroConfiguration<Algorithm>) -> Self {
+impl<A> From<MicroConfiguration<A>> for Outcome<A> {
+    fn from(micro: MicroConfiguration<A>) -> Self {
         let MicroConfiguration { batch, algorithm, time, workspace } = micro;
         Self { batch, algorithm, workspace, time: Some(time) }
     }
 }
 
 impl Database {
-    /// What is known of a kernel's micro-configurations, of its own mini-batch and all smaller ones.
-    pub fn measured(&self, environment: &Environment, kernel: &Kernel) -> Vec<Outcome> {
+    /// What is known of a kernel's micro-configurations, of its own mini-batch and all smaller ones. An algorithm whose
+    /// text says nothing to this version is passed over.
+    pub fn measured<K: Subject>(&self, environment: &Environment, kernel: &K) -> Vec<Outcome<K::Algorithm>> {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
             let mut statement = connection.prepare_cached(
-                "SELECT batch, algorithm, math_type, deterministic, workspace, time_ms FROM outcomes
+                "SELECT batch, algorithm, workspace, time_ms FROM outcomes
                  WHERE kernel = ?1 AND batch <= ?2 AND summed_in_float = (?3 AND batch < ?2)",
             )?;
-            let rows = statement
-                .query_map(params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision()], |row| {
-                    outcome(row, kernel)
+            let rows =
+                statement.query_map(params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision()], |row| {
+                    let algorithm = kernel.algorithm_of(row.get_ref(1)?.as_str()?);
+                    let (batch, workspace, time) = (row.get(0)?, row.get(2)?, row.get(3)?);
+                    Ok(algorithm.map(|algorithm| Outcome { batch, algorithm, workspace, time }))
                 })?;
-            rows.collect()
+            rows.filter_map(Result::transpose).collect()
         };
         self.find(query, |a, b| (a.batch, a.algorithm) == (b.batch, b.algorithm))
     }
 
     /// Keeps what was measured of a kernel's micro-configurations, in place of what was known of them. When it
     /// returns, killing the process loses none of it.
-    pub fn store_measured(&self, environment: &Environment, kernel: &Kernel, outcomes: &[Outcome]) {
-        let sound = |outcome: &&Outcome| outcome.time.is_none_or(is_time);
+    pub fn store_measured<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+        outcomes: &[Outcome<K::Algorithm>],
+    ) {
+        let sound = |outcome: &&Outcome<K::Algorithm>| outcome.time.is_none_or(is_time);
         if !outcomes.iter().any(|outcome| sound(&outcome)) {
             return;
         }
         self.store(environment, kernel, |transaction, id| {
             let mut statement = transaction.prepare_cached(
-                "INSERT OR REPLACE INTO outcomes (kernel, batch, summed_in_float, algorithm, math_type, deterministic,
-                 workspace, time_ms, measured_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT OR REPLACE INTO outcomes (kernel, batch, summed_in_float, algorithm, workspace, time_ms,
+                 measured_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
             for Outcome { batch, algorithm, workspace, time } in outcomes.iter().filter(sound) {
                 let summed = kernel.sums_in_reduced_precision() && *batch < kernel.batch();
-                let Algorithm { id: algorithm, math_type, deterministic, .. } = *algorithm;
-                statement.execute(params![
-                    id,
-                    *batch as i64,
-                    summed,
-                    algorithm,
-                    math_type,
-                    deterministic,
-                    *workspace as i64,
-                    time,
-                    now(),
-                ])?;
+                let (batch, workspace) = (*batch as i64, *workspace as i64);
+                let algorithm = kernel.algorithm_text(algorithm);
+                statement.execute(params![id, batch, summed, algorithm, workspace, time, now()])?;
             }
             Ok(())
         });
@@ -87,7 +87,11 @@ impl Database {
 
     /// The configurations of the whole mini-batch that were run in place, with the median of their times in
     /// milliseconds; `None` for one that does not run. Their parts are as [`Self::measured`] knows them.
-    pub fn trials(&self, environment: &Environment, kernel: &Kernel) -> Vec<(Configuration<Algorithm>, Option<f64>)> {
+    pub fn trials<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+    ) -> Vec<(Configuration<K::Algorithm>, Option<f64>)> {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
             let mut statement =
@@ -107,11 +111,11 @@ impl Database {
     }
 
     /// Keeps what came of running a configuration of the whole mini-batch in place. Its parts must be stored.
-    pub fn store_trial(
+    pub fn store_trial<K: Subject>(
         &self,
         environment: &Environment,
-        kernel: &Kernel,
-        configuration: &Configuration<Algorithm>,
+        kernel: &K,
+        configuration: &Configuration<K::Algorithm>,
         time: Option<f64>,
     ) {
         if !time.is_none_or(is_time) {
@@ -122,14 +126,14 @@ impl Database {
                 "INSERT OR REPLACE INTO trials (kernel, batch, division, time_ms, measured_at)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
-            let division = division_text(configuration);
+            let division = division_text(configuration, kernel);
             statement.execute(params![id, kernel.batch() as i64, division, time, now()]).map(|_| ())
         });
     }
 
     /// Whether a search of this kernel came to its end: another would measure nothing. The question is a text
     /// that names all that the search depends on besides the kernel: its limit, its class, its sizes, its goal.
-    pub fn search_ended(&self, environment: &Environment, kernel: &Kernel, question: &str) -> bool {
+    pub fn search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) -> bool {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
             let mut statement = connection
@@ -141,7 +145,7 @@ impl Database {
     }
 
     /// Remembers that a search came to its end. What it measured must be stored.
-    pub fn store_search_ended(&self, environment: &Environment, kernel: &Kernel, question: &str) {
+    pub fn store_search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) {
         self.store(environment, kernel, |transaction, id| {
             let mut statement = transaction.prepare_cached(
                 "INSERT OR REPLACE INTO searches (kernel, batch, question, ended_at) VALUES (?1, ?2, ?3, ?4)",
@@ -151,10 +155,10 @@ impl Database {
     }
 
     /// Writes about a kernel in one short transaction.
-    fn store(
+    fn store<K: Subject>(
         &self,
         environment: &Environment,
-        kernel: &Kernel,
+        kernel: &K,
         write: impl FnOnce(&Transaction, i64) -> rusqlite::Result<()>,
     ) {
         self.ask(|connections| {
@@ -167,11 +171,11 @@ impl Database {
 }
 
 /// How a kernel is kept: over one image.
-fn spec(kernel: &Kernel) -> String {
+fn spec<K: Subject>(kernel: &K) -> String {
     kernel.with_batch(1).spec()
 }
 
-fn find(connection: &Connection, environment: &Environment, kernel: &Kernel) -> rusqlite::Result<Option<i64>> {
+fn find<K: Subject>(connection: &Connection, environment: &Environment, kernel: &K) -> rusqlite::Result<Option<i64>> {
     find_spec(connection, SCHEMA, environment, &spec(kernel))
 }
 
@@ -216,20 +220,6 @@ pub(super) fn add(
     Ok(connection.last_insert_rowid())
 }
 
-fn outcome(row: &Row, kernel: &Kernel) -> rusqlite::Result<Outcome> {
-    Ok(Outcome {
-        batch: row.get(0)?,
-        algorithm: Algorithm {
-            direction: kernel.direction,
-            id: row.get(1)?,
-            math_type: row.get(2)?,
-            deterministic: row.get(3)?,
-        },
-        workspace: row.get(4)?,
-        time: row.get(5)?,
-    })
-}
-
 /// A time in milliseconds, and no infinity or the like.
 pub(super) fn is_time(time: f64) -> bool {
     time.is_finite() && time >= 0.0
@@ -240,39 +230,39 @@ pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-/// A configuration as `3x32:1:0+1x4:0:0`: how often, the micro-batch's images, the algorithm, the math type.
-fn division_text(configuration: &Configuration<Algorithm>) -> String {
-    let part = |(count, micro): &(usize, MicroConfiguration<Algorithm>)| {
-        format!("{count}x{}:{}:{}", micro.batch, micro.algorithm.id, micro.algorithm.math_type)
+/// A configuration as `3x32 1:0:deterministic + 1x4 0:0:deterministic`: how often, the micro-batch's images, the
+/// algorithm.
+fn division_text<K: Subject>(configuration: &Configuration<K::Algorithm>, kernel: &K) -> String {
+    let part = |(count, micro): &(usize, MicroConfiguration<K::Algorithm>)| {
+        format!("{count}x{} {}", micro.batch, kernel.algorithm_text(&micro.algorithm))
     };
-    configuration.parts().iter().map(part).collect::<Vec<_>>().join("+")
+    configuration.parts().iter().map(part).collect::<Vec<_>>().join(AND)
 }
 
-/// The parts of a division's text: how often, images, algorithm, math type.
-pub(super) fn division_parts(text: &str) -> Option<Vec<(usize, usize, i32, i32)>> {
+/// Between the parts of a division.
+const AND: &str = " + ";
+
+/// The parts of a division's text: how often, images, algorithm.
+pub(super) fn division_parts<K: Subject>(text: &str, kernel: &K) -> Option<Vec<(usize, usize, K::Algorithm)>> {
     let part = |text: &str| {
-        let (count, rest) = text.split_once('x')?;
-        let mut numbers = rest.split(':');
-        let part = (
-            count.parse().ok()?,
-            numbers.next()?.parse().ok()?,
-            numbers.next()?.parse().ok()?,
-            numbers.next()?.parse().ok()?,
-        );
-        numbers.next().is_none().then_some(part)
+        let (size, algorithm) = text.split_once(' ')?;
+        let (count, batch) = size.split_once('x')?;
+        Some((count.parse().ok()?, batch.parse().ok()?, kernel.algorithm_of(algorithm)?))
     };
-    text.split('+').map(part).collect()
+    text.split(AND).map(part).collect()
 }
 
 /// The configuration that a text names, of what was measured. `None` if something of it is not known, or it is
 /// not the whole mini-batch.
-fn division_of(text: &str, measured: &[Outcome], kernel: &Kernel) -> Option<Configuration<Algorithm>> {
-    let micro = |(count, batch, id, math_type)| {
-        let mut known = measured.iter();
-        let known = known
-            .find(|known| (known.batch, known.algorithm.id, known.algorithm.math_type) == (batch, id, math_type))?;
+fn division_of<K: Subject>(
+    text: &str,
+    measured: &[Outcome<K::Algorithm>],
+    kernel: &K,
+) -> Option<Configuration<K::Algorithm>> {
+    let micro = |(count, batch, algorithm)| {
+        let known = measured.iter().find(|known| (known.batch, known.algorithm) == (batch, algorithm))?;
         Some((count, known.micro_configuration()?))
     };
-    let parts: Option<Vec<_>> = division_parts(text)?.into_iter().map(micro).collect();
+    let parts: Option<Vec<_>> = division_parts(text, kernel)?.into_iter().map(micro).collect();
     Some(Configuration::new(parts?)).filter(|configuration| configuration.batch() == kernel.batch())
 }

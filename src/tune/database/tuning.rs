@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::{Database, Environment, file};
-use crate::cudnn::Kernel;
+use crate::tune::subject::Subject;
 
 /// How often a lock that another holds is asked for again.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -26,7 +26,7 @@ pub struct TuningLock(Option<(File, i64)>);
 impl Database {
     /// Waits until nobody else tunes this kernel, `wait` at most. The system frees the lock of a process that
     /// dies.
-    pub fn begin_tuning(&self, environment: &Environment, kernel: &Kernel, wait: Duration) -> Tuning {
+    pub fn begin_tuning<K: Subject>(&self, environment: &Environment, kernel: &K, wait: Duration) -> Tuning {
         if !self.is_usable() {
             return Tuning::Mine(TuningLock(None));
         }
@@ -86,7 +86,7 @@ fn set(lock: &File, offset: i64, kind: libc::c_int) -> io::Result<bool> {
 
 /// Which byte stands for a kernel: a hash that is the same in every process and version (FNV-1a, 64 bits, of Fowler,
 /// Noll and Vo). Two kernels that share one wait for each other, which harms nothing.
-fn offset(environment: &Environment, kernel: &Kernel) -> i64 {
+fn offset<K: Subject>(environment: &Environment, kernel: &K) -> i64 {
     let text = format!("{environment}\n{}", kernel.with_batch(1).spec());
     let hash = text
         .bytes()

@@ -16,15 +16,15 @@ const HOPELESS: f64 = 1.25;
 
 /// A configuration that is run in place.
 #[derive(Clone)]
-pub struct Trial {
-    pub configuration: Configuration<Algorithm>,
+pub struct Trial<A = Algorithm> {
+    pub configuration: Configuration<A>,
     /// What an earlier search found.
     known: Option<f64>,
     times: Vec<f64>,
     failed: bool,
 }
 
-impl Trial {
+impl<A> Trial<A> {
     /// Milliseconds; not a number if it has not run.
     pub fn median(&self) -> f64 {
         let mut times = self.times.clone();
@@ -73,13 +73,13 @@ impl Trial {
 /// The configurations worth running in place; none where there is no choice. What is known of them is
 /// taken over if it is known of all, or if the search has `ended`: times in place are compared where they
 /// were taken in turns.
-pub fn choose(
+pub fn choose<A: Copy + PartialEq>(
     batch: usize,
-    timed: &[MicroConfiguration<Algorithm>],
+    timed: &[MicroConfiguration<A>],
     goal: Goal,
-    known: &[(Configuration<Algorithm>, Option<f64>)],
+    known: &[(Configuration<A>, Option<f64>)],
     ended: bool,
-) -> Vec<Trial> {
+) -> Vec<Trial<A>> {
     let chosen = match goal {
         Goal::Fastest { limit } => fastest(batch, timed, limit),
         Goal::DesirableSet { limit } => front(batch, timed, limit),
@@ -87,7 +87,7 @@ pub fn choose(
     if chosen.len() < 2 {
         return Vec::new();
     }
-    let trial = |configuration: Configuration<Algorithm>| {
+    let trial = |configuration: Configuration<A>| {
         let found = known.iter().find(|(known, _)| is_same(known, &configuration)).map(|(_, time)| *time);
         Trial { configuration, known: found.flatten(), times: Vec::new(), failed: found == Some(None) }
     };
@@ -98,7 +98,7 @@ pub fn choose(
     trials
 }
 
-fn fastest(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) -> Vec<Configuration<Algorithm>> {
+fn fastest<A: Clone>(batch: usize, timed: &[MicroConfiguration<A>], limit: usize) -> Vec<Configuration<A>> {
     let mut best = plan::best_configurations(batch, timed, limit, MOST);
     if let Some(fastest) = best.first().map(Configuration::time) {
         best.retain(|configuration| configuration.is_undivided() || configuration.time() <= fastest * HOPELESS);
@@ -108,7 +108,11 @@ fn fastest(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) 
 
 /// The desirable set by the times of its parts, without what is hardly faster than something smaller, at most
 /// [`MOST_DESIRABLE`] of it; with undivided configurations that may turn out better than that.
-pub fn front(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize) -> Vec<Configuration<Algorithm>> {
+pub fn front<A: Copy + PartialEq>(
+    batch: usize,
+    timed: &[MicroConfiguration<A>],
+    limit: usize,
+) -> Vec<Configuration<A>> {
     let mut front = plan::desirable_set(batch, timed);
     front.retain(|configuration| configuration.workspace() <= limit);
     let mut fastest = f64::INFINITY;
@@ -136,8 +140,8 @@ pub fn front(batch: usize, timed: &[MicroConfiguration<Algorithm>], limit: usize
 }
 
 /// Whether two configurations run the same, whatever times are known of their parts.
-fn is_same(a: &Configuration<Algorithm>, b: &Configuration<Algorithm>) -> bool {
-    let parts = |it: &Configuration<Algorithm>| -> Vec<_> {
+fn is_same<A: Copy + PartialEq>(a: &Configuration<A>, b: &Configuration<A>) -> bool {
+    let parts = |it: &Configuration<A>| -> Vec<_> {
         it.parts().iter().map(|(count, micro)| (*count, micro.batch, micro.algorithm)).collect()
     };
     parts(a) == parts(b)

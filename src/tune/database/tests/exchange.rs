@@ -80,7 +80,7 @@ fn what_is_not_understood_is_named_and_the_rest_merged() {
     let wrong = [
         ("{".to_owned(), "it is no JSON"),
         ("[1]".to_owned(), "it names no schema"),
-        (outcome.replace("\"schema\":1", "\"schema\":2"), "its schema is 2: this ucudnn reads 1 alone"),
+        (outcome.replace("\"schema\":2", "\"schema\":1"), "its schema is 1: this ucudnn reads 2 alone"),
         (outcome.replace("\"driver\"", "\"drover\""), "drover"),
         (outcome.replace("\"workspace\"", "\"more\":1,\"workspace\""), "more"),
         (outcome.replace("\"workspace\":8000", "\"workspace\":-1"), "-1"),
@@ -90,7 +90,9 @@ fn what_is_not_understood_is_named_and_the_rest_merged() {
         (outcome.replace("float:1x", "float:2x"), "is not over one image"),
         (outcome.replace("\"batch\":8", "\"batch\":0"), "its batch is 0"),
         (outcome.replace("\"outcome\"", "\"outcame\""), "outcame"),
-        (trial.replace("1x8:1:0", "1y8:1:0"), "its division is \"1y8:1:0\""),
+        (outcome.replace("1:0:det", "1:a:det"), "its algorithm is \"1:a:deterministic\""),
+        (trial.replace("1x8 1:0", "1y8 1:0"), "its division is \"1y8 1:0:deterministic\""),
+        (trial.replace("1x8 1:0", "1x8 1:a"), "its division is \"1x8 1:a:deterministic\""),
     ];
     let mut all = String::new();
     for (line, _) in &wrong {

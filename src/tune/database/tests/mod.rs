@@ -4,6 +4,7 @@ mod exchange;
 mod results;
 mod survival;
 mod tuning;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,123 @@
+//! What is tuned: a convolution of the legacy API, or an operation graph.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+
+use serde_json::{Value, json};
+
+use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::kernel::Kernel;
+
+/// What is tuned: a kernel over a mini-batch, that micro-batches by algorithms of its own kind can make up. Equal ones
+/// cost the same. It prints for people.
+pub trait Subject: Clone + PartialEq + Display + Send + Sync {
+    /// A way to compute a micro-batch. It prints as cuDNN's name for it.
+    type Algorithm: Copy + Eq + Hash + Debug + Display + Send + Sync;
+    /// Which of them may be used. Classes that print alike are one.
+    type Class: Copy + Eq + Hash + Display + Send + Sync;
+
+    /// Images in the mini-batch.
+    fn batch(&self) -> usize;
+
+    /// The same over another number of images.
+    fn with_batch(&self, images: usize) -> Self;
+
+    /// It as text, with every field that changes what it costs: what it is kept by. Subjects of different kinds begin
+    /// differently.
+    fn spec(&self) -> String;
+
+    /// Whether parts of the mini-batch are summed in float, so that running one takes more than running a mini-batch
+    /// of its size.
+    fn sums_in_reduced_precision(&self) -> bool;
+
+    /// An algorithm as the database keeps it: every field of it, on one line, without ` + `.
+    fn algorithm_text(&self, algorithm: &Self::Algorithm) -> String;
+
+    /// The algorithm that such a text speaks of; `None` if it is no such text.
+    fn algorithm_of(&self, text: &str) -> Option<Self::Algorithm>;
+
+    /// A JSON object with what tells it in the report's lines: at least `kernel`, `spec` and `direction`.
+    fn report(&self) -> Value;
+}
+
+impl Subject for Kernel {
+    type Algorithm = Algorithm;
+    type Class = Class;
+
+    fn batch(&self) -> usize {
+        Kernel::batch(self)
+    }
+
+    fn with_batch(&self, images: usize) -> Self {
+        Kernel::with_batch(*self, images)
+    }
+
+    fn spec(&self) -> String {
+        Kernel::spec(self)
+    }
+
+    fn sums_in_reduced_precision(&self) -> bool {
+        Kernel::sums_in_reduced_precision(self)
+    }
+
+    /// As `1:0:deterministic`: cuDNN's numbers of the algorithm and of the math type, and whether the same call gives
+    /// the same bits each time.
+    fn algorithm_text(&self, algorithm: &Algorithm) -> String {
+        let Algorithm { direction: _, id, math_type, deterministic } = algorithm;
+        format!("{id}:{math_type}:{}", if *deterministic { DETERMINISTIC } else { NONDETERMINISTIC })
+    }
+
+    fn algorithm_of(&self, text: &str) -> Option<Algorithm> {
+        let mut fields = text.split(':');
+        let mut next = || fields.next();
+        let (id, math_type) = (next()?.parse().ok()?, next()?.parse().ok()?);
+        let deterministic = match next()? {
+            DETERMINISTIC => true,
+            NONDETERMINISTIC => false,
+            _ => return None,
+        };
+        let algorithm = Algorithm { direction: self.direction, id, math_type, deterministic };
+        // Results are told apart by their texts: no other text may stand for the same.
+        (self.algorithm_text(&algorithm) == text).then_some(algorithm)
+    }
+
+    fn report(&self) -> Value {
+        let spatial = usize::from(self.rank) - 2;
+        json!({
+            "kernel": self.to_string(), "spec": self.spec(), "direction": self.direction.to_string(),
+            "pad": self.pad[..spatial], "stride": self.stride[..spatial],
+            "dilation": self.dilation[..spatial], "groups": self.groups,
+        })
+    }
+}
+
+const DETERMINISTIC: &str = "deterministic";
+const NONDETERMINISTIC: &str = "nondeterministic";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> Kernel {
+        let spec = "BF x=float:8x4x9x9@324x81x9x1 w=float:nchw:6x4x3x3 y=float:8x6x7x7@294x49x7x1 pad=0x0 \
+                    stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1";
+        Kernel::from_spec(spec).unwrap()
+    }
+
+    #[test]
+    fn an_algorithm_s_text_has_every_field() {
+        let kernel = kernel();
+        for (id, math_type, deterministic, text) in
+            [(1, 0, true, "1:0:deterministic"), (-3, 99, false, "-3:99:nondeterministic")]
+        {
+            let algorithm = Algorithm { direction: kernel.direction, id, math_type, deterministic };
+            assert_eq!(kernel.algorithm_text(&algorithm), text);
+            assert_eq!(kernel.algorithm_of(text), Some(algorithm));
+        }
+        for wrong in
+            ["", "1", "1:0", "1:0:", "1:0:maybe", "1:0:deterministic:", "01:0:deterministic", "a:0:deterministic"]
+        {
+            assert_eq!(kernel.algorithm_of(wrong), None, "{wrong}");
+        }
+    }
+}
