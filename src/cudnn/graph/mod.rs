@@ -1,6 +1,29 @@
 //! cuDNN's graph (backend) API from inside: operation graphs as plain values, and descriptors of our own made from
-//! them. Uses `calls` alone.
+//! them. Uses `calls` and legacy kernels, and nothing of ours above them.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `kernel` | an operation graph around one convolution, as plain values |
+//! | `text` | the same as text, both ways |
+//! | `legacy` | the graph of a convolution of the legacy API |
+//! | `descriptor` | a backend descriptor that we own; reading any |
+//! | `target` | a handle's device, or a device's properties where no device is |
+//! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
 
+pub mod descriptor;
+mod engine;
+mod execution_plan;
 mod kernel;
+mod legacy;
+mod operation_graph;
+mod target;
+mod text;
+mod variant_pack;
 
+pub use descriptor::Owned;
+pub use engine::{EngineConfiguration, Knob, Notes};
+pub use execution_plan::ExecutionPlan;
 pub use kernel::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+pub use operation_graph::OperationGraph;
+pub use target::Target;
+pub use variant_pack::VariantPack;

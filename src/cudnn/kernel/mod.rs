@@ -1,7 +1,7 @@
 //! A kernel: one convolution as plain values, read back from the descriptors of a call, and its text form
 //! (`spec`). Uses cuDNN's descriptors and nothing of ours above them.
 
-mod spec;
+pub(in crate::cudnn) mod spec;
 
 use std::ffi::c_int;
 use std::fmt;

@@ -9,19 +9,19 @@ use cudnn_abi::*;
 use super::{Kernel, MAX_RANK, Tensor, element_size, in_use};
 use crate::cudnn::convolution::Direction;
 
-const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
+pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
 
 /// An enumeration of cuDNN's: the names of its values. One without a name is written as its number.
-type Names = [(&'static str, c_int)];
+pub type Names = [(&'static str, c_int)];
 
-const TYPES: &Names = &[
+pub const TYPES: &Names = &[
     ("float", CUDNN_DATA_FLOAT),
     ("double", CUDNN_DATA_DOUBLE),
     ("half", CUDNN_DATA_HALF),
     ("bfloat16", CUDNN_DATA_BFLOAT16),
 ];
 const FORMATS: &Names = &[("nchw", CUDNN_TENSOR_NCHW), ("nhwc", CUDNN_TENSOR_NHWC)];
-const MODES: &Names = &[("convolution", CUDNN_CONVOLUTION), ("correlation", CUDNN_CROSS_CORRELATION)];
+pub const MODES: &Names = &[("convolution", CUDNN_CONVOLUTION), ("correlation", CUDNN_CROSS_CORRELATION)];
 const MATH_TYPES: &Names = &[
     ("default", CUDNN_DEFAULT_MATH),
     ("tensor-op", CUDNN_TENSOR_OP_MATH),
@@ -103,12 +103,12 @@ impl Kernel {
     }
 }
 
-fn named(names: &Names, value: c_int) -> String {
+pub fn named(names: &Names, value: c_int) -> String {
     let name = names.iter().find(|(_, named)| *named == value);
     name.map_or_else(|| value.to_string(), |(name, _)| (*name).to_owned())
 }
 
-fn value(what: &str, names: &Names, text: &str) -> Result<c_int, String> {
+pub fn value(what: &str, names: &Names, text: &str) -> Result<c_int, String> {
     let value = names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     value.or_else(|| text.parse().ok()).ok_or_else(|| {
         let known: Vec<_> = names.iter().map(|(name, _)| *name).collect();
@@ -116,8 +116,8 @@ fn value(what: &str, names: &Names, text: &str) -> Result<c_int, String> {
     })
 }
 
-fn list(values: &[c_int]) -> String {
-    let texts: Vec<_> = values.iter().map(c_int::to_string).collect();
+pub fn list(values: &[impl ToString]) -> String {
+    let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
     texts.join("x")
 }
 

@@ -1,0 +1,46 @@
+//! What a graph is to run on.
+
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::descriptor::Owned;
+
+/// What a graph is to run on: a handle's device, or one that need not be there.
+#[derive(Clone)]
+pub enum Target {
+    /// The device of a handle, which outlives all that is made for it and serves one thread at a time.
+    Handle(cudnnHandle_t),
+    /// A device's properties: plans finalize for it and tell their workspaces, but do not run.
+    Properties(Arc<Owned>),
+}
+
+// SAFETY: a handle is only handed on to cuDNN, which ties it to no thread; properties are finalized.
+unsafe impl Send for Target {}
+// SAFETY: as above; who uses a handle's target sees to it that one thread at a time does.
+unsafe impl Sync for Target {}
+
+impl Target {
+    /// A device's properties from the JSON text in which cuDNN tells them
+    /// (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`).
+    pub fn from_json(text: &str) -> Result<Self, cudnnStatus_t> {
+        let mut properties = Owned::create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
+        properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, text.as_bytes())?;
+        properties.finalize()?;
+        Ok(Self::Properties(Arc::new(properties)))
+    }
+
+    /// Tells `descriptor` of the target by the attribute it has for it: one for a handle, one for properties.
+    pub(super) fn set_on(
+        &self,
+        descriptor: &mut Owned,
+        handle: Option<cudnnBackendAttributeName_t>,
+        properties: Option<cudnnBackendAttributeName_t>,
+    ) -> Result<(), cudnnStatus_t> {
+        match (self, handle, properties) {
+            (Self::Handle(raw), Some(name), _) => descriptor.set(name, CUDNN_TYPE_HANDLE, &[*raw]),
+            (Self::Properties(owned), _, Some(name)) => descriptor.set_descriptors(name, &[owned]),
+            _ => Ok(()),
+        }
+    }
+}
