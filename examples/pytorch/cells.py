@@ -1,0 +1,122 @@
+"""What the table is made of: cells, and the order in which they are worth their time.
+
+A cell is a mode (eager, graphs, compile) of a run; a run is a process: a configuration under a policy, in a round. The
+policies of a group are taken in turns with plain, forwards in one round and backwards in the next (A B C, C B A, …), and are
+compared with that group's plain runs alone.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet")
+LAYOUTS = ("nchw", "channels_last")
+PRECISIONS = ("half", "tf32", "bfloat16", "float")
+LIMITS = ("0", "8MiB", "64MiB", "512MiB")
+TOTAL = "512MiB"
+PLAIN = "plain"
+# More than any GPU has: what a convolution may use is then bounded by what it asks for.
+UNLIMITED = "1024GiB"
+
+
+def policies():
+    """Each policy's variables for libucudnn.so."""
+    found = {"unset": {}}
+    for limit in (*LIMITS, "unlimited"):
+        variables = {"UCUDNN_WORKSPACE_LIMIT": UNLIMITED if limit == "unlimited" else limit}
+        found[limit] = variables
+        found[f"undivided {limit}"] = variables | {"UCUDNN_BATCH_SIZE_POLICY": "undivided"}
+    return found | {f"division {TOTAL}": {"UCUDNN_TOTAL_WORKSPACE_SIZE": TOTAL}}
+
+
+POLICIES = policies()
+HEADLINE = ("unset", "64MiB", "undivided 64MiB")
+REST = tuple(policy for policy in POLICIES if policy not in HEADLINE)
+# What says whether micro-batches gain by keeping a layer's data in the L2 cache.
+CACHE = ("unlimited", "undivided unlimited")
+
+
+@dataclass(frozen=True)
+class Run:
+    network: str
+    layout: str
+    precision: str
+    benchmark: str
+    modes: tuple
+    group: str  # policies that share plain runs
+    policy: str
+    round: int
+
+    @property
+    def configuration(self):
+        return (self.network, self.layout, self.precision, self.benchmark)
+
+    @property
+    def name(self):
+        return "/".join((*self.configuration, "+".join(self.modes), self.policy, f"round {self.round}"))
+
+    def cells(self):
+        return [(*self.configuration, mode, self.group, self.policy, self.round) for mode in self.modes]
+
+
+def stages():
+    """Configurations, modes and policies, the most valuable first. Modes that stand together share a process."""
+    together = ("eager", "graphs")
+    everything = [(layout, precision) for layout in LAYOUTS for precision in PRECISIONS]
+    head, rest, full = ("headline", HEADLINE), ("rest", REST), ("full", tuple(POLICIES))
+    first, others = NETWORKS[0], NETWORKS[1:]
+
+    def stage(networks, pairs, benchmark, modes, *groups):
+        for layout, precision in pairs:
+            for network in networks:
+                for group in groups:
+                    yield (network, layout, precision, benchmark, modes, *group)
+
+    base = [("nchw", "half")]
+    yield from stage([first], base, "off", together, full)
+    yield from stage(others, base, "off", together, head)
+    yield from stage([first], base, "on", together, head)
+    yield from stage([first], everything[1:], "off", together, head)
+    yield from stage([first], base, "off", ("compile",), head)
+    yield from stage(["vgg16"], base, "off", together, ("cache", CACHE))
+    yield from stage(others, everything[1:], "off", together, head)
+    yield from stage([first], everything[1:], "off", together, rest)
+    yield from stage([first], everything[1:], "on", together, head)
+    yield from stage(others, everything, "on", together, head)
+    yield from stage(NETWORKS, everything, "off", ("compile",), head)
+    yield from stage(others, everything, "off", together, rest)
+    yield from stage([first], everything, "on", together, rest)
+    yield from stage(others, everything, "on", together, rest)
+    yield from stage(NETWORKS, everything, "on", ("compile",), head)
+    for benchmark in ("off", "on"):
+        yield from stage(NETWORKS, everything, benchmark, ("compile",), rest)
+
+
+def turns(rounds, modes, patterns=()):
+    """Runs in their order, in lists that belong together: plain is compared with what ran near it.
+
+    Only of these modes. `patterns` choose cells by their `network/layout/precision/benchmark/mode/policy`; plain comes
+    along.
+    """
+    allowed = modes
+    for begin in range(0, rounds, 2):
+        seen = set()
+        for *configuration, modes, group, names in stages():
+            modes = tuple(mode for mode in modes if mode in allowed)
+            modes, names = wanted(configuration, modes, names, patterns)
+            key = (*configuration, modes, group)
+            if not modes or key in seen:
+                continue
+            seen.add(key)
+            for number in range(begin, min(begin + 2, rounds)):
+                turn = [Run(*configuration, modes, group, policy, number + 1) for policy in (PLAIN, *names)]
+                yield turn[:: -1 if number % 2 else 1]
+
+
+def wanted(configuration, modes, names, patterns):
+    """The modes and policies that a pattern names; all without patterns."""
+    if not patterns:
+        return modes, names
+    found = [(mode, policy) for mode in modes for policy in names
+             if any(fnmatchcase("/".join((*configuration, mode, policy)), pattern) for pattern in patterns)]  # fmt: skip
+    chosen = lambda values, place: tuple(v for v in values if any(pair[place] == v for pair in found))  # noqa: E731
+    return chosen(modes, 0), chosen(names, 1)

@@ -1,0 +1,83 @@
+"""The table as an SVG: for each cell a bar a policy, the ratio of its step to plain's, with the rounds' least and most."""
+
+from xml.sax.saxutils import escape
+
+import summary
+
+LEFT, PLOT, ROW, HEAD, TOP = 150, 420, 17, 30, 92
+LONGEST = 2.0  # a longer ratio's bar ends here, broken off
+INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
+FASTER, SLOWER, LIKE = "#1a73e8", "#d93025", "#9aa0a6"
+COLUMNS = [("step", 118), ("convolutions", 88), ("device MiB", 150), ("workspace MiB", 128), ("gradients", 70)]
+ALIKE = 0.01
+
+
+def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
+            f'font-weight="{weight}">{escape(words)}</text>')  # fmt: skip
+
+
+def line(x1, y1, x2, y2, colour=GRID, width=1.0):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def at(ratio):
+    return LEFT + PLOT * min(ratio, LONGEST) / LONGEST
+
+
+def pair(row, value):
+    plain, ours = (summary.number(side[value], ",.0f", summary.MEBI) for side in (row.plain, row.ours))
+    return f"{plain} → {ours}" if plain != "–" else "–"
+
+
+def bar(row, y):
+    colour = LIKE if abs(row.ratio - 1) <= ALIKE else FASTER if row.ratio < 1 else SLOWER
+    end = at(row.ratio)
+    yield f'<rect x="{LEFT}" y="{y - 10:.1f}" width="{end - LEFT:.1f}" height="12" fill="{colour}" fill-opacity="0.75"/>'
+    if row.ratio > LONGEST:
+        yield f'<path d="M{end - 12:.1f} {y + 3:.1f} l5 -14 h5 l-5 14 z" fill="white"/>'
+    elif row.runs > 1:
+        yield line(at(row.least), y - 4, at(row.most), y - 4, INK, 1.4)
+
+
+def values(row):
+    spread = f" ({row.least:.2f}–{row.most:.2f})" if row.runs > 1 else ""
+    return [f"{row.ratio:.3f}{spread}", summary.number(row.ratio_of("convolution_ms"), ".3f"), pair(row, "device_peak"),
+            pair(row, "workspace"), summary.number(row.gradients, ".2f")]  # fmt: skip
+
+
+def draw(rows):
+    parts, y = [], TOP
+    columns, x = [], LEFT + PLOT + 12
+    for name, width in COLUMNS:
+        x += width
+        columns.append((name, x))
+    width = x + 16
+    plot_tops = []
+    for number, row in enumerate(rows):
+        if number == 0 or rows[number - 1].configuration != row.configuration:
+            y += HEAD
+            parts.append(text(16, y - 8, f"{summary.title(row.configuration)}: {row.plain['step_ms']:.1f} ms plain", 12, weight="bold"))
+            plot_tops.append([y - 2, y])
+        y += ROW
+        plot_tops[-1][1] = y
+        parts.append(text(LEFT - 8, y - 1, row.policy + ("" if row.settled else " *"), anchor="end"))
+        parts += bar(row, y)
+        parts += [text(end, y - 1, words, 11, anchor="end") for (_, end), words in zip(columns, values(row))]
+    grid = [line(at(tick), top, at(tick), bottom, INK if tick == 1 else GRID) for top, bottom in plot_tops
+            for tick in (0, 0.5, 1, 1.5, 2)]  # fmt: skip
+    head = [
+        text(16, 26, "PyTorch's training step under libucudnn.so, against plain", 15, weight="bold"),
+        text(16, 46, "Bars: step time to plain's, shorter is faster (blue: by more than 1%, red: slower by more than 1%); lines across "
+                     "them: the rounds' least and most.", 12, FAINT),
+        text(16, 62, "At the right: ratios of the step and of the convolutions' kernels, memory plain → ours, the largest ratio of the "
+                     "gradients' errors against float64.", 12, FAINT),
+        *(text(at(tick), TOP - 4, f"{tick:g}×", 11, FAINT, "middle") for tick in (0, 0.5, 1, 1.5, 2)),
+        *(text(end, TOP - 4, name, 11, FAINT, "end") for name, end in columns),
+    ]  # fmt: skip
+    height = y + 24
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="white"/>', *head, *grid, *parts, "</svg>", "",
+    ])  # fmt: skip

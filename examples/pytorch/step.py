@@ -1,0 +1,218 @@
+"""Measures training steps of one network in one process, and prints a JSON line for each mode.
+
+    python step.py --network resnet50 --precision half --modes eager,graphs
+    LD_PRELOAD=libucudnn.so UCUDNN_WORKSPACE_LIMIT=64MiB python step.py --network resnet50 --precision half
+
+It knows nothing of libucudnn.so, but that steps may change until each line that it writes to UCUDNN_REPORT is written.
+"""
+
+import argparse
+import gc
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from device import Cpu, Cuda, Watch
+from networks import NETWORKS
+from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+
+MODES = ("eager", "graphs", "compile")
+# Operators whose own kernels are convolutions. What a convolution calls besides (copies into another layout, sums for
+# a bias) are operators of their own.
+CONVOLUTIONS = {f"aten::{name}" for name in (
+    "cudnn_convolution", "cudnn_convolution_transpose", "cudnn_convolution_relu", "cudnn_convolution_add_relu",
+    "convolution_backward", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
+)}  # fmt: skip
+PROFILED = 3
+# Of the medians of two looks in a row.
+STEADY = 0.02
+
+
+def parse_arguments():
+    def count(text):
+        if not text.isdecimal() or int(text) == 0:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        return int(text)
+
+    def modes(text):
+        names = text.split(",")
+        if unknown := [name for name in names if name not in MODES]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
+        return names
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", required=True, choices=NETWORKS)
+    parser.add_argument("--batch", type=count, help="images a step [the network's own]")
+    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
+    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
+    parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
+    parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
+    parser.add_argument("--modes", default=["eager"], type=modes, help=f"some of {','.join(MODES)} [eager]")
+    parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
+    parser.add_argument("--most", default=400, type=count, help="… and at the most")
+    parser.add_argument("--warm-up-seconds", default=30.0, type=float, help="seconds after which a warm-up ends in any case")
+    parser.add_argument("--seconds", default=1.0, type=float, help="how long steps are timed")
+    parser.add_argument("--reference", type=pathlib.Path, help="gradients in float64, to compare with")
+    parser.add_argument("--write-reference", action="store_true", help="write those to --reference, and measure nothing")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
+    if options.device == "cpu" and "graphs" in options.modes:
+        parser.error("--modes graphs: CUDA graphs need --device cuda")
+    if options.write_reference and not options.reference:
+        parser.error("--write-reference needs --reference FILE")
+    options.batch = options.batch or NETWORKS[options.network].batch
+    options.size = options.size or NETWORKS[options.network].size
+    return options
+
+
+class Report:
+    """What libucudnn.so writes as it decides; it may go on trying for as long as this grows."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def bytes(self):
+        try:
+            return os.path.getsize(self.path) if self.path else 0
+        except FileNotFoundError:
+            return 0
+
+
+def warm_up(step, device, options):
+    """Runs steps until nothing changes any more: how many, and whether that was reached."""
+    report = Report(os.environ.get("UCUDNN_REPORT"))
+    look = min(10, options.least)
+    begin, steps, changed, written, before = time.monotonic(), 0, 0, report.bytes(), None
+    while True:
+        now = statistics.median(device.times(step, look))
+        steps += look
+        if report.bytes() != written:
+            changed, written = steps, report.bytes()
+        # Kernels settle after different numbers of steps: quiet for a third of all, and where nothing has been written
+        # yet, for three times the least.
+        quiet = steps - changed >= max(options.least, steps / 3) and (
+            not report.path or written or steps >= 3 * options.least
+        )
+        if quiet and before and abs(now - before) <= STEADY * before:
+            return steps, True
+        if steps >= options.most or time.monotonic() - begin >= options.warm_up_seconds:
+            return steps, False
+        before = now
+
+
+def timed(step, device, options):
+    """Milliseconds of single steps over about `--seconds`."""
+    guess = statistics.median(device.times(step, 2))
+    times = device.times(step, max(2, min(10, options.least), min(300, int(1e3 * options.seconds / guess))))
+    tenths = statistics.quantiles(times, n=10)
+    return {"step_ms": statistics.median(times), "p10_ms": tenths[0], "p90_ms": tenths[8], "steps": len(times)}
+
+
+def convolution_time(step, device, cuda):
+    """Milliseconds a step that the convolutions' kernels take, by PyTorch's profiler.
+
+    Chosen over events around the calls: events count the gaps in which the device waits for the host, and those of other
+    operators behind them; over replaying the convolutions alone: what the cache holds before a convolution would differ.
+    """
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if cuda else [])
+    with profile(activities=activities) as seen:
+        for _ in range(PROFILED):
+            step()
+        device.wait()
+    own = "self_device_time_total" if cuda else "self_cpu_time_total"
+    return sum(getattr(e, own) for e in seen.key_averages() if e.key in CONVOLUTIONS) / 1e3 / PROFILED
+
+
+def largest_workspace(step, device):
+    """Bytes of the largest block that a step takes and gives back with no other taken in between, as PyTorch does for a
+    convolution's workspace."""
+    record = torch.cuda.memory._record_memory_history
+    record(enabled="all", context=None)
+    step()
+    device.wait()
+    trace = torch.cuda.memory._snapshot()["device_traces"][device.index]
+    record(enabled=None)
+    return max((a["size"] for a, b in zip(trace, trace[1:])
+                if a["action"] == "alloc" and b["action"] == "free_requested" and a["addr"] == b["addr"]), default=0)  # fmt: skip
+
+
+def captured(training, device):
+    """A CUDA graph of a whole step."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            training()
+    torch.cuda.current_stream().wait_stream(side)
+    device.wait()
+    training.optimizer.zero_grad(set_to_none=True)
+    device.release()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        training()
+    return graph
+
+
+def measure(mode, training, device, options):
+    cuda = options.device == "cuda"
+    found = {"mode": mode}
+    gc.collect()
+    device.release()
+    found["device_before"] = device.used() if device.used else None
+    begin = time.monotonic()
+    with Watch(device) as all_along:
+        if mode == "graphs":
+            warm_up(training, device, options)
+            step = captured(training, device).replay
+        else:
+            if mode == "compile":
+                training.compile()
+            step = training
+        step()
+        device.wait()
+        found["first_s"] = time.monotonic() - begin
+        found["warm_up_steps"], found["settled"] = warm_up(step, device, options)
+    found["device_peak"] = all_along.peak
+    found |= timed(step, device, options)
+    device.release()
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    with Watch(device) as settled:
+        for _ in range(3):
+            step()
+    found["device_settled"] = settled.peak
+    found["torch_peak"] = torch.cuda.max_memory_allocated() if cuda else None
+    eager = mode != "graphs"
+    found["workspace"] = largest_workspace(step, device) if cuda and eager else None
+    found["convolution_ms"] = convolution_time(step, device, cuda) if eager else None
+    exact = options.reference and options.reference.exists()
+    found["errors"] = training.errors(torch.load(options.reference)) if exact else None
+    return found
+
+
+def main():
+    options = parse_arguments()
+    network = NETWORKS[options.network]
+    set_tf32(options.precision == "tf32")
+    torch.backends.cudnn.benchmark = options.benchmark == "on"
+    if options.write_reference:
+        torch.save(reference(network, options.batch, options.size, options.device), options.reference)
+        return
+    device = Cuda() if options.device == "cuda" else Cpu()
+    same = {name: getattr(options, name) for name in ("network", "batch", "size", "layout", "precision", "benchmark")}
+    same |= device.facts() | {"torch": torch.__version__}
+    training = Training(network, options.batch, options.size, options.layout, options.precision, options.device)
+    for mode in options.modes:
+        print(json.dumps(same | measure(mode, training, device, options)), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

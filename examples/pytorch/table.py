@@ -1,0 +1,283 @@
+"""PyTorch's training steps plain and under libucudnn.so, in turns: runs what is still missing, then writes the table.
+
+    python table.py --shim target/release/libucudnn.so --out build/pytorch-table --seconds 600
+
+OUT then holds results.jsonl (a line a cell: what is there is not run again), table.txt, table.svg, cache.txt (times over
+micro-batch sizes), report.jsonl (what libucudnn.so timed and chose), tuning.sqlite (its database), and work/, which may be
+deleted. The most valuable cells come first, so that it may be stopped at any time.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import cache
+import cells
+import picture
+import summary
+from results import Results, append, whole_lines
+
+HERE = pathlib.Path(__file__).parent
+MODES = ("eager", "graphs", "compile")
+# To try it on a CPU, where nothing is worth measuring.
+TINY = ["--batch", "2", "--size", "32", "--least", "2", "--most", "4", "--seconds", "0.05"]
+# What a run takes before any has been seen, in seconds.
+GUESS = 25.0
+KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "division", "parts", "undivided_ms", "limit")
+
+
+def parse_arguments(words=None):
+    def above_zero(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        return value
+
+    def rounds(text):
+        if not text.isdecimal() or int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        return int(text)
+
+    def modes(text):
+        chosen = tuple(text.split(","))
+        if unknown := [mode for mode in chosen if mode not in MODES]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
+        return chosen
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it nothing is run, and what is there is shown")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
+    parser.add_argument("--seconds", type=above_zero, help="what all this may take [as long as it takes]")
+    parser.add_argument("--rounds", type=rounds, default=2, help="runs of each kind, in turns [2]")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                        help="only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, as "
+                        "'resnet50/nchw/half/off/*/64MiB'; may be given several times")  # fmt: skip
+    parser.add_argument("--modes", type=modes, help=f"some of {','.join(MODES)} [all; on a CPU eager]")
+    parser.add_argument("--run-seconds", type=above_zero, default=240.0, help="a run that takes longer has failed [240]")
+    parser.add_argument("--again", action="store_true", help="run again what has failed")
+    parser.add_argument("--list", action="store_true", help="say what would be run, in order, and run nothing")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--step", nargs=argparse.REMAINDER, default=[], metavar="…",
+                        help="the last option: all that follows goes to step.py (see its --help)")  # fmt: skip
+    options = parser.parse_args(words)
+    options.modes = options.modes or (MODES if options.device == "cuda" else ("eager",))
+    if options.device == "cpu":
+        options.step = TINY + options.step
+        if "graphs" in options.modes:
+            parser.error("--modes graphs: CUDA graphs need --device cuda")
+    if options.shim:
+        if not options.shim.is_file():
+            parser.error(f"--shim {options.shim}: no such file")
+        options.shim = options.shim.resolve()
+    elif options.seconds or options.again:
+        parser.error("--seconds and --again say how to run; that takes --shim LIBUCUDNN.SO")
+    options.turns = list(cells.turns(options.rounds, options.modes, options.only))
+    if not options.turns:
+        parser.error(f"--only {' '.join(options.only)}: no cell is like this; networks are {', '.join(cells.NETWORKS)}, "
+                     f"layouts {', '.join(cells.LAYOUTS)}, precisions {', '.join(cells.PRECISIONS)}, benchmark off, on, "
+                     f"modes {', '.join(options.modes)}, policies {', '.join(cells.POLICIES)}")  # fmt: skip
+    return options
+
+
+def say(words):
+    print(f"table: {words}", file=sys.stderr, flush=True)
+
+
+def device_identity(options):
+    """What tells the device from others; ends the program where PyTorch has none."""
+    if options.device == "cpu":
+        return "cpu"
+    program = "import torch; print(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
+    if found.returncode:
+        sys.exit(f"table: {sys.executable} finds no PyTorch with a GPU (--device cpu tries the scripts without one): "
+                 f"{last_line(found.stderr)}")  # fmt: skip
+    return found.stdout.strip()
+
+
+def last_line(text):
+    return ([line for line in text.splitlines() if line.strip()] or ["no message"])[-1]
+
+
+def environment():
+    """The user's, without the library and what the policies set."""
+    ours = {name for policy in cells.POLICIES.values() for name in policy}
+    ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_REPORT"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+class Runner:
+    """Runs step.py in processes of their own, and keeps what they found."""
+
+    def __init__(self, options, results):
+        self.options, self.results = options, results
+        self.work = options.out / "work"
+        for folder in ("logs", "reports", "references"):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        self.ends = time.monotonic() + options.seconds if options.seconds else None
+        self.took = {}
+
+    def left(self):
+        return self.ends - time.monotonic() if self.ends else float("inf")
+
+    def expected(self, run):
+        """Seconds that a run will take, by those that were like it."""
+        for like in ((run.network, run.benchmark, run.modes), (run.network, run.modes), run.modes):
+            if like in self.took:
+                return statistics.median(self.took[like])
+        return GUESS
+
+    def process(self, words, variables, log, heard):
+        """Runs step.py and hands on each line that it prints. None, or why it failed; False where time was up."""
+        limit = min(self.options.run_seconds, self.left())
+        command = [sys.executable, "-B", "-W", "ignore", str(HERE / "step.py"), *words]
+        with open(log, "w") as errors:
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
+                                     env=environment() | variables)  # fmt: skip
+            ended = threading.Event()
+
+            def end():
+                ended.set()
+                os.killpg(child.pid, signal.SIGKILL)
+
+            timer = threading.Timer(limit, end)
+            timer.start()
+            try:
+                for line in child.stdout:
+                    if line.startswith("{"):
+                        heard(json.loads(line))
+                child.wait()
+            except BaseException:
+                end()
+                child.wait()
+                raise
+            finally:
+                timer.cancel()
+        if ended.is_set():
+            return f"took longer than {limit:.0f} s" if limit >= self.options.run_seconds else False
+        return f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}" if child.returncode else None
+
+    def reference(self, run):
+        """The file with the gradients in float64; `None` where they cannot be had."""
+        sizes = "-".join(word for word in self.options.step if word.isdecimal())
+        file = self.work / "references" / f"{run.network}{'-' + sizes if sizes else ''}.pt"
+        failed = file.with_suffix(".failed")
+        if not file.exists() and not failed.exists():
+            say(f"{run.network}: gradients in float64")
+            unfinished = file.with_suffix(".new")
+            words = ["--network", run.network, "--device", self.options.device, *self.options.step]
+            log = self.work / "logs" / f"reference-{run.network}.log"
+            why = self.process([*words, "--reference", str(unfinished), "--write-reference"], {}, log, print)
+            if why is None:
+                unfinished.rename(file)
+            elif why:
+                say(f"{run.network}: no gradients in float64 to compare with: {why}")
+                failed.write_text(why)
+        return file if file.exists() else None
+
+    def run(self, run):
+        name = run.name.replace("/", "_").replace(" ", "-")
+        report = self.work / "reports" / f"{name}.jsonl"
+        report.unlink(missing_ok=True)
+        variables = {"TORCHINDUCTOR_CACHE_DIR": str(self.work / "inductor")}
+        if run.policy != cells.PLAIN:
+            variables |= cells.POLICIES[run.policy] | {
+                "LD_PRELOAD": str(self.options.shim),
+                "UCUDNN_DATABASE": str(self.options.out / "tuning.sqlite"),
+                "UCUDNN_REPORT": str(report),
+            }
+        words = ["--network", run.network, "--layout", run.layout, "--precision", run.precision, "--benchmark",
+                 run.benchmark, "--modes", ",".join(run.modes), "--device", self.options.device]  # fmt: skip
+        if reference := self.reference(run):
+            words += ["--reference", str(reference)]
+        waiting = dict(zip(run.modes, run.cells(), strict=True))
+        begin = time.monotonic()
+
+        def heard(found):
+            cell = waiting.pop(found["mode"])
+            self.results.add(cell, found | {"where": self.where})
+            say(f"  {found['mode']}: {found['step_ms']:.2f} ms a step{'' if found['settled'] else ', not settled'}")
+
+        why = self.process([*words, *self.options.step], variables, self.work / "logs" / f"{name}.log", heard)
+        took = time.monotonic() - begin
+        if why is False:
+            return
+        if why:
+            say(f"  FAILED: {why}")
+            for cell in waiting.values():
+                self.results.add(cell, {"failed": why, "where": self.where})
+        for like in ((run.network, run.benchmark, run.modes), (run.network, run.modes), run.modes):
+            self.took.setdefault(like, []).append(took)
+        self.keep_report(run, report)
+
+    def keep_report(self, run, report):
+        """What was timed and chosen, without what can be said shorter."""
+        if report.exists():
+            told = {"configuration": list(run.configuration), "policy": run.policy, "round": run.round}
+            lines = [line for line in whole_lines(report) if line.get("event") in ("timed", "ran", "divided")]
+            append(self.options.out / "report.jsonl",
+                   [told | {name: line[name] for name in KEPT if name in line} for line in lines])  # fmt: skip
+
+    def run_all(self):
+        self.where = " ".join([device_identity(self.options), *self.options.step])
+        waiting = [self.results.missing(turn, self.where, self.options.again) for turn in self.options.turns]
+        runs = [run for turn in waiting for run in turn]
+        budget = f"; at most {self.options.seconds:.0f} s" if self.ends else ""
+        say(f"{sum(map(len, self.options.turns)) - len(runs)} runs are there, {len(runs)} to go{budget}")
+        for number, run in enumerate(runs, 1):
+            if self.left() < 0.7 * self.expected(run):
+                break
+            rest = sum(map(self.expected, runs[number - 1 :]))
+            left = f", {self.left():.0f} s of the budget" if self.ends else ""
+            say(f"{number} of {len(runs)}, about {rest / 60:.0f} min in all{left}: {run.name}")
+            self.run(run)
+            if self.left() <= 0:
+                break
+        else:
+            return
+        say(f"no time left; {len(runs) - number + 1} runs are to be made: the same command goes on")
+
+
+def write(options, results):
+    """The table, its picture and the times over micro-batch sizes, of all cells that are there."""
+    rows = summary.rows(results.cells.values(), options.only)
+    text = summary.text(rows, [line for line in results.cells.values() if "failed" in line])
+    (options.out / "table.txt").write_text(text)
+    (options.out / "table.svg").write_text(picture.draw(rows))
+    told = options.out / "report.jsonl"
+    if told.exists():
+        (options.out / "cache.txt").write_text(cache.text(list(whole_lines(told))))
+    print(text)
+    say(f"written: {options.out}/table.txt, table.svg" + (", cache.txt" if told.exists() else ""))
+
+
+def main():
+    options = parse_arguments()
+    if options.list:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for turn in options.turns:
+            print(*(run.name for run in turn), sep="\n")
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = Results(options.out / "results.jsonl")
+    if options.shim:
+        runner = Runner(options, results)
+        try:
+            runner.run_all()
+        except KeyboardInterrupt:
+            say("stopped; the same command goes on")
+    write(options, results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
