@@ -28,6 +28,7 @@ mod background;
 pub mod cudnn;
 mod device;
 mod exec;
+mod graph;
 mod legacy;
 pub mod plan;
 mod policies;

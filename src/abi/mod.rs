@@ -2,6 +2,7 @@
 
 mod boundary;
 mod convolution;
+mod graph;
 mod forward;
 pub mod symbols;
 pub mod ucudnn;

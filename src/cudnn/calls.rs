@@ -143,6 +143,7 @@ pub mod backend {
             kind: cudnnBackendDescriptorType_t, descriptor: *mut cudnnBackendDescriptor_t,
         );
         fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t);
+        fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t);
         fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t);
         fn cudnnBackendSetAttribute(
             descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t,

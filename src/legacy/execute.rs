@@ -151,7 +151,7 @@ impl Running<'_> {
         };
         let covers = candidates::covers(&candidates, limit);
         candidates.sort_by_key(|candidate| candidate.algorithm != own);
-        let wanted = Wanted { goal: Goal::Fastest { limit }, sizes, class, candidates };
+        let wanted = Wanted::among(candidates, Goal::Fastest { limit }, sizes, class);
         let measured = self.page.state.lock().measured.clone();
         let mut search = Record::of(kernel, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
         if search.wants() == Next::Nothing && !search.measured().is_empty() {

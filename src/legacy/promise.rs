@@ -201,7 +201,7 @@ impl Asking<'_> {
         if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
             return None;
         }
-        let wanted = Wanted { goal: Goal::Fastest { limit: question.limit }, sizes, class, candidates };
+        let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
         let time = Duration::from_secs_f64(settings.tune_seconds);
         let budget = |executions| Budget { time, executions };
         if !waits {

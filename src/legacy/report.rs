@@ -1,5 +1,6 @@
 //! Says what was chosen, why, and what it saves: a log line, and a line in the report if there is one.
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -131,7 +132,8 @@ pub fn kept(plan: &Plan, segment: &Range<usize>, arena: usize, overwritten: Resu
     });
 }
 
-fn part((count, micro): &(usize, MicroConfiguration<Algorithm>)) -> Value {
+/// One part of a division.
+pub fn part<A: Display>((count, micro): &(usize, MicroConfiguration<A>)) -> Value {
     json!({
         "count": count, "batch": micro.batch, "algorithm": micro.algorithm.to_string(),
         "workspace": micro.workspace, "time_ms": micro.time,

@@ -3,15 +3,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use cudnn_abi::*;
-
-use super::candidates;
+use super::executable::Executable;
 use super::record::{Record, Wanted};
+use super::search::Candidate;
 use super::session::Session;
 use super::waiting::OwnBuffers;
-use crate::cudnn::algorithm::Class;
 use crate::cudnn::kernel::Kernel;
-use crate::cudnn::owned::{OwnedDescriptors, OwnedHandle};
+use crate::cudnn::owned::OwnedHandle;
 use crate::device::Device;
 use crate::plan::BatchSizePolicy;
 use crate::settings;
@@ -21,11 +19,11 @@ pub use super::session::Progress;
 pub use super::waiting::Budget;
 
 /// What is to be found out.
-pub struct Job<'a> {
+pub struct Job<'a, K: Executable = Kernel> {
     /// Of which kernel.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a K,
     /// Which algorithms may be used; if not given, those that may take the place of cuDNN's own first choice.
-    pub class: Option<Class>,
+    pub class: Option<K::Class>,
     /// Which micro-batch sizes are tried.
     pub sizes: BatchSizePolicy,
     /// Which configurations are looked for, within how many bytes of workspace.
@@ -53,33 +51,23 @@ pub fn devices() -> Vec<i32> {
 
 /// Tunes a kernel on buffers of our own, through the database: what is known is not measured, what is
 /// measured is kept at once, and one process at a time tunes a kernel. `Err` says why it cannot be.
-pub fn tune(job: &Job) -> Result<Search, String> {
+pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String> {
     settings::fault_point("tune");
     let Job { kernel, class, sizes, goal, budget, bytes, devices, stop, progress } = *job;
     let device = Device::current();
     let ordinal = *devices.first().ok_or("no device was named")?;
     let _entered = device.enter(ordinal).ok_or_else(|| format!("device {ordinal} is not there"))?;
     let stream = device.stream().ok_or_else(|| format!("device {ordinal} gives no stream"))?;
-    let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
-    let handle = OwnedHandle::new(stream.raw()).map_err(|status| refused("handle", status))?;
-    let descriptors =
-        OwnedDescriptors::new(kernel, kernel.math_type).map_err(|status| refused("descriptors for it", status))?;
-    // SAFETY: a handle and descriptors of ours.
-    let offered = unsafe { descriptors.raw().get_algorithms(handle.raw()) };
-    let offered = offered.map_err(|status| refused("algorithm for it", status))?;
-    let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
-    let own = own.ok_or("cuDNN has no algorithm for it")?;
-    let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
-    let sizes_tried = candidates::sizes(kernel, sizes, device);
-    let part = fitting(kernel, &sizes_tried, bytes).ok_or_else(|| {
+    let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
+    // SAFETY: a handle of ours.
+    let (class, mut candidates) = unsafe { kernel.candidates(handle.raw(), class, sizes) }?;
+    let part = fitting(kernel, &candidates, bytes).ok_or_else(|| {
         let data = OwnBuffers::data_bytes(kernel);
         format!("its data take {data} bytes, tuning may take {bytes}, and no part of them fits")
     })?;
     let goal = goal.within(bytes - OwnBuffers::data_bytes(&part));
-    // SAFETY: a handle of ours.
-    let mut candidates = unsafe { candidates::candidates(handle.raw(), kernel, &offered, class, &sizes_tried) };
     candidates.retain(|candidate| candidate.batch <= part.batch());
-    let wanted = Wanted { goal, sizes, class, candidates };
+    let wanted = Wanted::among(candidates, goal, sizes, class);
     let record = Record::of(kernel, device, ordinal);
     let session =
         Session { kernel, part: &part, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
@@ -91,12 +79,15 @@ pub fn tune(job: &Job) -> Result<Search, String> {
     unsafe { session.tune(&[], prepare) }
 }
 
-/// The kernel, if its data fit into `bytes`; or else over the largest micro-batch of `sizes` that leaves half of
+/// The kernel, if its data fit into `bytes`; or else over the largest micro-batch of the candidates that leaves half of
 /// them to workspaces.
-fn fitting(kernel: &Kernel, sizes: &[usize], bytes: usize) -> Option<Kernel> {
+fn fitting<K: Executable>(kernel: &K, candidates: &[Candidate<K::Algorithm>], bytes: usize) -> Option<K> {
     if OwnBuffers::data_bytes(kernel) <= bytes {
-        return Some(*kernel);
+        return Some(kernel.clone());
     }
-    let parts = sizes.iter().map(|&size| kernel.with_batch(size));
-    parts.filter(|part| OwnBuffers::data_bytes(part) <= bytes / 2).max_by_key(Kernel::batch)
+    let mut sizes: Vec<_> = candidates.iter().map(|candidate| candidate.batch).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut parts = sizes.iter().rev().map(|&size| kernel.with_batch(size));
+    parts.find(|part| OwnBuffers::data_bytes(part) <= bytes / 2)
 }

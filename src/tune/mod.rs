@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`subject`] | what is tuned: a convolution of the legacy API, or an operation graph |
+//! | [`executable`] | what timing needs of it: its memory, its candidates, its plans |
 //! | [`candidates`] | which micro-configurations there are to time |
 //! | [`search`] | what to time next, and what was found |
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
@@ -17,6 +18,7 @@ pub mod ahead;
 pub(crate) mod candidates;
 pub mod database;
 pub(crate) mod devices;
+pub mod executable;
 pub mod recall;
 pub(crate) mod record;
 pub(crate) mod running;

@@ -16,24 +16,36 @@ use crate::report;
 #[derive(Clone)]
 pub struct Wanted<K: Subject = Kernel> {
     pub goal: Goal,
-    pub sizes: BatchSizePolicy,
-    pub class: K::Class,
     pub candidates: Vec<Candidate<K::Algorithm>>,
+    /// All that a search depends on besides its kernel.
+    question: String,
 }
 
 impl<K: Subject> Wanted<K> {
-    /// All that a search depends on besides its kernel. Limits between which no candidate's workspace lies
-    /// are one.
-    fn question(&self) -> String {
-        let limit = self.goal.limit();
-        let workspaces = self.candidates.iter().map(|candidate| candidate.workspace);
-        let bytes = workspaces.filter(|&workspace| workspace <= limit).max().unwrap_or(0);
-        let goal = match self.goal {
-            Goal::Fastest { .. } => "fastest",
-            Goal::DesirableSet { .. } => "desirable set",
-        };
-        let largest = self.candidates.iter().map(|candidate| candidate.batch).max().unwrap_or(0);
-        format!("{goal} within {bytes} bytes, sizes {} up to {largest}, {}", self.sizes, self.class)
+    /// Among these candidates. Limits between which no candidate's workspace lies are one.
+    pub fn among(
+        candidates: Vec<Candidate<K::Algorithm>>,
+        goal: Goal,
+        sizes: BatchSizePolicy,
+        class: K::Class,
+    ) -> Self {
+        let workspaces = candidates.iter().map(|candidate| candidate.workspace);
+        let bytes = workspaces.filter(|&workspace| workspace <= goal.limit()).max().unwrap_or(0);
+        let largest = candidates.iter().map(|candidate| candidate.batch).max().unwrap_or(0);
+        let question = format!("{goal} within {bytes} bytes, sizes {sizes} up to {largest}, {class}");
+        Self { goal, candidates, question }
+    }
+
+    /// Among whatever is offered, which need not be known to tell what is wanted: candidates are still to come.
+    pub fn of_all(goal: Goal, sizes: BatchSizePolicy, class: K::Class) -> Self {
+        let bytes = goal.limit();
+        let question = format!("{goal} of all within {bytes} bytes, sizes {sizes}, {class}");
+        Self { goal, candidates: Vec::new(), question }
+    }
+
+    /// The same with other candidates.
+    pub fn with_candidates(self, candidates: Vec<Candidate<K::Algorithm>>) -> Self {
+        Self { candidates, ..self }
     }
 }
 
@@ -86,6 +98,16 @@ impl<'a, K: Subject> Record<'a, K> {
         self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.kernel).is_empty())
     }
 
+    /// What is known of micro-batch sizes and algorithms that are admitted, whether they run or not.
+    pub fn candidates(&self, admits: impl Fn(usize, &K::Algorithm) -> bool) -> Vec<Candidate<K::Algorithm>> {
+        let Some((database, environment)) = &self.kept else { return Vec::new() };
+        let mut known = database.measured(environment, self.kernel);
+        known.retain(|outcome| admits(outcome.batch, &outcome.algorithm));
+        let candidate =
+            |Outcome { batch, algorithm, workspace, .. }: Outcome<_>| Candidate { batch, algorithm, workspace };
+        known.into_iter().map(candidate).collect()
+    }
+
     /// A search that goes on from what is known here and from what the process has `measured` itself. It has
     /// nothing to do if one like it has ended, by itself or at one of the `ends`.
     pub fn search(
@@ -103,7 +125,7 @@ impl<'a, K: Subject> Record<'a, K> {
                 }
             }
             known.trials = database.trials(environment, self.kernel);
-            let question = wanted.question();
+            let question = &wanted.question;
             known.ended = [End::Complete].iter().chain(ends).filter_map(|end| end.suffix()).any(|suffix| {
                 !known.measured.is_empty()
                     && database.search_ended(environment, self.kernel, &format!("{question}{suffix}"))
@@ -164,7 +186,7 @@ impl<'a, K: Subject> Record<'a, K> {
             database.store_trial(environment, self.kernel, configuration, Some(time));
         }
         if let Some(suffix) = end.suffix() {
-            database.store_search_ended(environment, self.kernel, &format!("{}{suffix}", wanted.question()));
+            database.store_search_ended(environment, self.kernel, &format!("{}{suffix}", wanted.question));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::exec::divided_workspace;
 use crate::plan::MicroConfiguration;
 
 /// Micro-batches that a candidate runs in one execution: the first warms it up.
-const SAMPLES: usize = 3;
+pub const SAMPLES: usize = 3;
 /// Executions after which a search that has not ended is ended.
 const MOST_EXECUTIONS: usize = 200;
 /// What exploring may cost in all, in executions of the program's own choice.
@@ -182,9 +182,10 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
-    /// The time of what the program asked for, once it is known.
+    /// The time of what the program asked for, once it is known; where that does not fit, of the best so far.
     fn own_time(&self) -> Option<f64> {
-        self.search.whole(self.own).map(|micro| micro.time)
+        let own = self.search.whole(self.own).map(|micro| micro.time);
+        own.or_else(|| self.search.best().map(|(_, time)| time))
     }
 }
 

@@ -7,6 +7,7 @@ mod trials;
 mod tests;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::hash::Hash;
 
 use crate::cudnn::algorithm::Algorithm;
@@ -46,6 +47,15 @@ impl Goal {
             Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
             Self::DesirableSet { limit } => Self::DesirableSet { limit: limit.min(bytes) },
         }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fastest { .. } => "fastest",
+            Self::DesirableSet { .. } => "desirable set",
+        })
     }
 }
 
@@ -195,6 +205,11 @@ impl<A: Copy + Eq + Hash> Search<A> {
         if let Some(trial) = self.trials.as_mut().and_then(|trials| trials.get_mut(index)) {
             trial.ran(time);
         }
+    }
+
+    /// Whether one like it has ended before: nothing is measured again.
+    pub fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// Everything that has been timed.

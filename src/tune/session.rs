@@ -9,13 +9,12 @@ use cudnn_abi::*;
 use parking_lot::{Condvar, Mutex};
 
 use super::database::TuningLock;
+use super::executable::Executable;
 use super::record::{End, Record, Wanted};
 use super::search::{Candidate, Next, Search};
 use super::waiting::{Bench, Budget, OwnBuffers, far_above, row_of};
-use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedHandle;
-use crate::exec::Plan;
 use crate::plan::MicroConfiguration;
 use crate::signals;
 
@@ -35,13 +34,13 @@ pub struct Progress {
 }
 
 /// One kernel's tuning.
-pub struct Session<'a> {
-    pub kernel: &'a Kernel,
+pub struct Session<'a, K: Executable = Kernel> {
+    pub kernel: &'a K,
     /// What the benches hold data for: the kernel, or where these do not fit a part of its mini-batch. Then no
     /// configuration runs in place.
-    pub part: &'a Kernel,
-    pub wanted: &'a Wanted,
-    pub record: &'a Record<'a>,
+    pub part: &'a K,
+    pub wanted: &'a Wanted<K>,
+    pub record: &'a Record<'a, K>,
     pub budget: Budget,
     /// The number of the calling thread's device, then of others that help.
     pub devices: &'a [i32],
@@ -54,9 +53,9 @@ pub struct Session<'a> {
 }
 
 /// Where the calling thread times: a bench, and what must live as long as it is in use.
-pub type Prepared<'a> = Result<(Bench, Option<OwnBuffers>), String>;
+pub type Prepared<K> = Result<(Bench<K>, Option<OwnBuffers>), String>;
 
-impl Session<'_> {
+impl<K: Executable> Session<'_, K> {
     /// Searches. What is known, here or by what the process has `measured` itself, is not measured;
     /// `prepare` makes the bench, for the most bytes of workspace of any candidate, only if anything is to
     /// be. `Err` says why that could not be.
@@ -66,9 +65,9 @@ impl Session<'_> {
     /// and its handle is of the calling thread's device and in no other use.
     pub unsafe fn tune(
         &self,
-        measured: &[MicroConfiguration<Algorithm>],
-        prepare: impl FnOnce(usize) -> Prepared<'static>,
-    ) -> Result<Search, String> {
+        measured: &[MicroConfiguration<K::Algorithm>],
+        prepare: impl FnOnce(usize) -> Prepared<K>,
+    ) -> Result<Search<K::Algorithm>, String> {
         let ends = [End::Spent(self.budget)];
         let mut search = self.record.search(self.wanted, measured, &ends);
         if search.wants() == Next::Nothing {
@@ -113,7 +112,7 @@ impl Session<'_> {
     ///
     /// # Safety
     /// As for [`Self::tune`].
-    unsafe fn measure(&self, search: &mut Search, bench: &Bench, workspace: usize) -> End {
+    unsafe fn measure(&self, search: &mut Search<K::Algorithm>, bench: &Bench<K>, workspace: usize) -> End {
         let start = Instant::now();
         let helpers = self.devices.iter().skip(1).take(search.remaining().saturating_sub(1));
         let work = Work {
@@ -152,30 +151,30 @@ impl Session<'_> {
 }
 
 /// A search that several threads carry out.
-struct Work<'a> {
-    session: &'a Session<'a>,
+struct Work<'a, K: Executable> {
+    session: &'a Session<'a, K>,
     start: Instant,
     deadline: Instant,
-    state: Mutex<State<'a>>,
+    state: Mutex<State<'a, K::Algorithm>>,
     /// Notified when a candidate is taken no longer, and at the end.
     changed: Condvar,
 }
 
-struct State<'a> {
-    search: &'a mut Search,
+struct State<'a, A> {
+    search: &'a mut Search<A>,
     /// What is being timed.
-    taken: Vec<Candidate>,
+    taken: Vec<Candidate<A>>,
     end: Option<End>,
     last_log: Instant,
 }
 
 /// A candidate that is being timed. If nothing comes of it, it does not run.
-struct Claim<'a, 'b> {
-    work: &'a Work<'b>,
-    candidate: Candidate,
+struct Claim<'a, 'b, K: Executable> {
+    work: &'a Work<'b, K>,
+    candidate: Candidate<K::Algorithm>,
 }
 
-impl Work<'_> {
+impl<K: Executable> Work<'_, K> {
     /// Times candidates on another device than the caller's, with a handle, a stream and buffers there.
     fn help(&self, device: crate::device::Device, ordinal: i32, workspace: usize) -> Result<(), String> {
         let part = self.session.part;
@@ -194,14 +193,15 @@ impl Work<'_> {
     ///
     /// # Safety
     /// As for [`Session::tune`].
-    unsafe fn carry_out(&self, bench: &Bench, ordinal: i32, in_place: bool) {
+    unsafe fn carry_out(&self, bench: &Bench<K>, ordinal: i32, in_place: bool) {
         while let Some(next) = self.next(in_place) {
             match next {
                 // SAFETY: as ours.
                 Next::Time(candidate) => unsafe { self.time(bench, ordinal, Claim { work: self, candidate }) },
                 Next::Try(index) => {
                     let trial = self.state.lock().search.trial(index).cloned();
-                    let plan = trial.and_then(|trial| Plan::new(self.session.kernel, trial).ok());
+                    // SAFETY: the bench's own handle.
+                    let plan = trial.and_then(|trial| unsafe { self.session.kernel.plan(bench.handle, trial) }.ok());
                     // SAFETY: as ours.
                     let time = plan.and_then(|plan| unsafe { bench.time_row(&plan, 1) }.ok());
                     self.state.lock().search.tried(index, time);
@@ -212,7 +212,7 @@ impl Work<'_> {
     }
 
     /// What this thread is to do; `None` if nothing any more.
-    fn next(&self, in_place: bool) -> Option<Next> {
+    fn next(&self, in_place: bool) -> Option<Next<K::Algorithm>> {
         let mut state = self.state.lock();
         loop {
             if state.end.is_some() {
@@ -243,7 +243,7 @@ impl Work<'_> {
         }
     }
 
-    fn is_spent(&self, search: &Search) -> Option<End> {
+    fn is_spent(&self, search: &Search<K::Algorithm>) -> Option<End> {
         let Budget { executions, .. } = self.session.budget;
         if self.session.stop.load(Ordering::Relaxed) {
             return Some(End::Stopped);
@@ -255,13 +255,14 @@ impl Work<'_> {
 
     /// # Safety
     /// As for [`Session::tune`].
-    unsafe fn time(&self, bench: &Bench, ordinal: i32, claim: Claim<'_, '_>) {
+    unsafe fn time(&self, bench: &Bench<K>, ordinal: i32, claim: Claim<'_, '_, K>) {
         let Session { kernel, record, .. } = *self.session;
         let candidate = claim.candidate;
         let Candidate { batch, algorithm, workspace } = candidate;
         let far = far_above(self.state.lock().search.measured(), batch);
         let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
-        let timed = Plan::micro_batch(kernel, micro).and_then(|plan| {
+        // SAFETY: the bench's own handle.
+        let timed = unsafe { kernel.micro_batch(bench.handle, micro) }.and_then(|plan| {
             // SAFETY: as ours; a micro-batch is a part of the kernel.
             unsafe { bench.time(&plan, row_of(kernel.batch(), batch), far, self.deadline) }
         });
@@ -281,7 +282,7 @@ impl Work<'_> {
     }
 }
 
-impl Claim<'_, '_> {
+impl<K: Executable> Claim<'_, '_, K> {
     fn timed(self, time: f64) {
         let mut state = self.work.state.lock();
         state.search.timed(self.candidate, time);
@@ -295,7 +296,7 @@ impl Claim<'_, '_> {
     }
 }
 
-impl Drop for Claim<'_, '_> {
+impl<K: Executable> Drop for Claim<'_, '_, K> {
     fn drop(&mut self) {
         let mut state = self.work.state.lock();
         state.taken.retain(|taken| *taken != self.candidate);
@@ -306,9 +307,9 @@ impl Drop for Claim<'_, '_> {
 }
 
 /// However the caller's part ends, the others end too.
-struct Over<'a, 'b>(&'a Work<'b>);
+struct Over<'a, 'b, K: Executable>(&'a Work<'b, K>);
 
-impl Drop for Over<'_, '_> {
+impl<K: Executable> Drop for Over<'_, '_, K> {
     fn drop(&mut self) {
         self.0.state.lock().end.get_or_insert(End::Stopped);
         self.0.changed.notify_all();

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use serde_json::{Value, json};
 
 use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::graph::{self, EngineConfiguration};
 use crate::cudnn::kernel::Kernel;
 
 /// What is tuned: a kernel over a mini-batch, that micro-batches by algorithms of its own kind can make up. Equal ones
@@ -87,6 +88,45 @@ impl Subject for Kernel {
             "kernel": self.to_string(), "spec": self.spec(), "direction": self.direction.to_string(),
             "pad": self.pad[..spatial], "stride": self.stride[..spatial],
             "dilation": self.dilation[..spatial], "groups": self.groups,
+        })
+    }
+}
+
+impl Subject for graph::Kernel {
+    type Algorithm = EngineConfiguration;
+    type Class = graph::Class;
+
+    fn batch(&self) -> usize {
+        graph::Kernel::batch(self)
+    }
+
+    fn with_batch(&self, images: usize) -> Self {
+        graph::Kernel::with_batch(self, images)
+    }
+
+    fn spec(&self) -> String {
+        graph::Kernel::spec(self)
+    }
+
+    fn sums_in_reduced_precision(&self) -> bool {
+        graph::Kernel::sums_in_reduced_precision(self)
+    }
+
+    fn algorithm_text(&self, algorithm: &EngineConfiguration) -> String {
+        algorithm.text()
+    }
+
+    fn algorithm_of(&self, text: &str) -> Option<EngineConfiguration> {
+        text.parse().ok()
+    }
+
+    fn report(&self) -> Value {
+        let convolution = self.convolution();
+        let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &self.tensors[place].dims);
+        json!({
+            "kernel": self.to_string(), "spec": self.spec(), "direction": convolution.direction.to_string(),
+            "x": x, "w": w, "y": y, "pad": convolution.pre_padding, "stride": convolution.stride,
+            "dilation": convolution.dilation, "groups": x[1] / w[1],
         })
     }
 }

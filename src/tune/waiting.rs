@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
 
-use crate::cudnn::algorithm::Algorithm;
-use crate::cudnn::convolution::{Operands, Workspace};
+use super::executable::Executable;
+use crate::cudnn::convolution::Workspace;
 use crate::cudnn::kernel::{Kernel, element_size};
 use crate::device::{Buffer, Device, Elapsed, Stream};
-use crate::exec::{self, Constant, Plan, scaling_type};
 use crate::plan::MicroConfiguration;
 
 /// A candidate runs until it has run this long and twice, or this often.
@@ -28,12 +27,11 @@ const BRIEF: f64 = 1.0; // milliseconds
 const LONG: u64 = 10_000; // milliseconds
 
 /// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
-#[derive(Clone, Copy)]
-pub struct Bench {
+pub struct Bench<K: Executable = Kernel> {
     pub device: Device,
     pub handle: cudnnHandle_t,
     pub stream: Stream,
-    pub operands: Operands,
+    pub operands: K::Operands,
     pub workspace: Workspace,
 }
 
@@ -48,7 +46,7 @@ pub struct Budget {
 
 /// From which time on, in milliseconds, a micro-batch of `batch` images is timed but roughly, by what is
 /// `measured` so far.
-pub fn far_above(measured: &[MicroConfiguration<Algorithm>], batch: usize) -> f64 {
+pub fn far_above<A>(measured: &[MicroConfiguration<A>], batch: usize) -> f64 {
     let rates = measured.iter().map(|micro| micro.time / micro.batch as f64);
     (FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min)).max(BRIEF)
 }
@@ -83,13 +81,14 @@ impl Drop for Waited {
     }
 }
 
-impl Bench {
+impl<K: Executable> Bench<K> {
     /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer. Above
     /// `far` a rough one does. `Err` is cuDNN's status.
     ///
     /// # Safety
-    /// The bench's data are those of the kernel that the plan's is a part of, and its handle is in no other use.
-    pub unsafe fn time(&self, plan: &Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
+    /// The bench's data are those of the kernel that the plan's is a part of; its handle is the one that the plan was made
+    /// for, and in no other use.
+    pub unsafe fn time(&self, plan: &K::Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
         let row = match self.device {
             Device::Host => 1,
             Device::Cuda => {
@@ -117,17 +116,16 @@ impl Bench {
     ///
     /// # Safety
     /// As for [`Self::time`].
-    pub unsafe fn time_row(&self, plan: &Plan, row: usize) -> Result<f64, cudnnStatus_t> {
+    pub unsafe fn time_row(&self, plan: &K::Plan, row: usize) -> Result<f64, cudnnStatus_t> {
         const DEVICE_FAILED: cudnnStatus_t = CUDNN_STATUS_EXECUTION_FAILED;
         let Self { device, handle, stream, .. } = *self;
-        if plan.workspace() > self.workspace.size || !device.synchronize(stream) {
+        if !device.synchronize(stream) {
             return Err(DEVICE_FAILED);
         }
         let start = device.mark(stream).ok_or(DEVICE_FAILED)?;
         for _ in 0..row {
             // SAFETY: as ours.
-            let ran = unsafe { exec::run(plan, handle, &self.operands, self.workspace, |_, _| ()) };
-            ran.map_err(|failure| failure.status)?;
+            unsafe { K::run(plan, handle, &self.operands, self.workspace) }?;
         }
         let end = device.mark(stream).ok_or(DEVICE_FAILED)?;
         match (device.synchronize(stream), end.since(&start)) {
@@ -140,64 +138,46 @@ impl Bench {
 /// Buffers of our own for a kernel's data, filled with random numbers: zeros may run faster than what
 /// the program will bring.
 pub struct OwnBuffers {
-    x: Buffer,
-    w: Buffer,
-    y: Buffer,
+    tensors: Vec<Buffer>,
     workspace: Buffer,
 }
 
 impl OwnBuffers {
     /// Bytes of a kernel's data, without workspace.
-    pub fn data_bytes(kernel: &Kernel) -> usize {
-        kernel.x.bytes() + kernel.filter_bytes() + kernel.y.bytes()
+    pub fn data_bytes<K: Executable>(kernel: &K) -> usize {
+        kernel.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
     }
 
     /// Allocates them, within `most` bytes in all, and fills them by the stream. `Err` says what was wrong.
-    pub fn allocate(
+    pub fn allocate<K: Executable>(
         device: Device,
         stream: Stream,
-        kernel: &Kernel,
+        kernel: &K,
         workspace: usize,
         most: usize,
     ) -> Result<Self, String> {
-        let bytes = Self::data_bytes(kernel) + workspace;
+        let bytes = Self::data_bytes(kernel).saturating_add(workspace);
         if bytes > most {
             return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
         }
         let allocate = |bytes| device.allocate(bytes).ok_or(format!("{bytes} bytes cannot be allocated"));
-        let buffers = Self {
-            x: allocate(kernel.x.bytes())?,
-            w: allocate(kernel.filter_bytes())?,
-            y: allocate(kernel.y.bytes())?,
-            workspace: allocate(workspace)?,
-        };
-        for (buffer, data_type) in
-            [(&buffers.x, kernel.x.data_type), (&buffers.w, kernel.w_type), (&buffers.y, kernel.y.data_type)]
-        {
-            if !fill(device, stream, buffer, data_type) {
-                return Err("its buffers cannot be filled".into());
+        let tensor = |(bytes, data_type)| {
+            let buffer = allocate(bytes)?;
+            if fill(device, stream, &buffer, data_type) {
+                Ok(buffer)
+            } else {
+                Err("its buffers cannot be filled".to_owned())
             }
-        }
-        Ok(buffers)
+        };
+        let tensors = kernel.tensors().into_iter().map(tensor).collect::<Result<_, _>>()?;
+        Ok(Self { tensors, workspace: allocate(workspace)? })
     }
 
     /// A bench on these buffers.
-    pub fn bench(&self, device: Device, handle: cudnnHandle_t, stream: Stream, kernel: &Kernel) -> Bench {
-        let scaling = scaling_type(kernel);
-        Bench {
-            device,
-            handle,
-            stream,
-            operands: Operands {
-                alpha: scaling.constant(Constant::One),
-                beta: scaling.constant(Constant::Zero),
-                x: self.x.data(),
-                w: self.w.data(),
-                y: self.y.data(),
-                epilogue: None,
-            },
-            workspace: Workspace { data: self.workspace.data(), size: self.workspace.bytes() },
-        }
+    pub fn bench<K: Executable>(&self, device: Device, handle: cudnnHandle_t, stream: Stream, kernel: &K) -> Bench<K> {
+        let tensors: Vec<_> = self.tensors.iter().map(Buffer::data).collect();
+        let workspace = Workspace { data: self.workspace.data(), size: self.workspace.bytes() };
+        Bench { device, handle, stream, operands: kernel.operands(&tensors), workspace }
     }
 }
 

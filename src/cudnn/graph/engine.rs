@@ -101,6 +101,19 @@ impl EngineConfiguration {
         Ok(Self::new(index, knobs, numerics, behavior))
     }
 
+    /// The configuration that an execution plan was made of.
+    ///
+    /// # Safety
+    /// `plan` is a live `CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR` of cuDNN's, finalized.
+    pub unsafe fn of_plan(plan: cudnnBackendDescriptor_t) -> Result<Self, cudnnStatus_t> {
+        const CONFIGURATION: cudnnBackendAttributeName_t = CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
+        // SAFETY: as ours.
+        let configurations = unsafe { read_descriptors(plan, CONFIGURATION, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 1) }?;
+        let configuration = configurations.first().ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
+        // SAFETY: cuDNN has filled it in.
+        unsafe { Self::read(configuration.raw()) }
+    }
+
     /// All of it as text, from which it is read back ([`FromStr`]): as it is displayed, then the numbers of its
     /// numerical notes and of its behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`.
     pub fn text(&self) -> String {

@@ -3,7 +3,8 @@
 use cudnn_abi::*;
 
 use super::descriptor::Owned;
-use super::{EngineConfiguration, OperationGraph};
+use super::{EngineConfiguration, OperationGraph, VariantPack};
+use crate::cudnn::calls::backend;
 
 /// A finalized execution plan, and all that it holds.
 pub struct ExecutionPlan {
@@ -53,6 +54,15 @@ impl ExecutionPlan {
     /// Bytes of the workspace that it needs.
     pub fn workspace(&self) -> usize {
         self.workspace
+    }
+
+    /// Runs it on the handle's stream.
+    ///
+    /// # Safety
+    /// The pack names memory of the handle's device for every tensor, and a workspace of [`Self::workspace`] bytes.
+    pub unsafe fn execute(&self, handle: cudnnHandle_t, pack: &VariantPack) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { backend::cudnnBackendExecute(handle, self.raw(), pack.raw()) }
     }
 
     /// The descriptor, valid as long as `self`.

@@ -5,11 +5,15 @@
 //! | --- | --- |
 //! | `kernel` | an operation graph around one convolution, as plain values |
 //! | `text` | the same as text, both ways |
+//! | `batch` | the same cut along the mini-batch |
 //! | `legacy` | the graph of a convolution of the legacy API |
 //! | `descriptor` | a backend descriptor that we own; reading any |
 //! | `target` | a handle's device, or a device's properties where no device is |
+//! | `class` | which engines may take the place of another |
 //! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
 
+mod batch;
+mod class;
 pub mod descriptor;
 mod engine;
 mod execution_plan;
@@ -20,6 +24,7 @@ mod target;
 mod text;
 mod variant_pack;
 
+pub use class::Class;
 pub use descriptor::Owned;
 pub use engine::{EngineConfiguration, Knob, Notes};
 pub use execution_plan::ExecutionPlan;

@@ -11,7 +11,8 @@ use super::descriptor::Owned;
 pub enum Target {
     /// The device of a handle, which outlives all that is made for it and serves one thread at a time.
     Handle(cudnnHandle_t),
-    /// A device's properties: plans finalize for it and tell their workspaces, but do not run.
+    /// A device's properties: plans finalize for it and tell their workspaces,
+    /// and run on any handle of such a device.
     Properties(Arc<Owned>),
 }
 
@@ -26,6 +27,15 @@ impl Target {
     pub fn from_json(text: &str) -> Result<Self, cudnnStatus_t> {
         let mut properties = Owned::create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
         properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, text.as_bytes())?;
+        properties.finalize()?;
+        Ok(Self::Properties(Arc::new(properties)))
+    }
+
+    /// The properties of a handle's device. Plans made for them run on every handle of the device; the handle itself is
+    /// not kept.
+    pub fn of_device(handle: cudnnHandle_t) -> Result<Self, cudnnStatus_t> {
+        let mut properties = Owned::create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
+        properties.set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, &[handle])?;
         properties.finalize()?;
         Ok(Self::Properties(Arc::new(properties)))
     }

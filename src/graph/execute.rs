@@ -1,0 +1,312 @@
+//! What an execution of a program's plan runs: the plan that was found for it, what exploring wants to try, or what is
+//! ready: the program's own plan where that fits into what the program was told, and else the ready configuration.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cudnn_abi::*;
+
+use super::gathering;
+use super::operands::Operands;
+use super::page::{Course, Page};
+use super::plan::{Failure, Plan};
+use super::planned::Planned;
+use super::report;
+use super::shadow;
+use crate::cudnn::calls::{self, backend};
+use crate::cudnn::graph::EngineConfiguration;
+use crate::device::{Device, Stream};
+use crate::plan::MicroConfiguration;
+use crate::settings::{self, Numerics, Policy};
+use crate::tune::record::{End, Record};
+use crate::tune::running::{SAMPLES, Step, Timing};
+use crate::tune::search::{Candidate, Next, Search};
+
+/// Executions of a plan that run as asked before any is used to explore: programs that time all plans that they are
+/// offered run each as often.
+const UNTOUCHED: usize = 2;
+
+/// One execution of a program's plan.
+pub struct Execution<'a> {
+    pub handle: cudnnHandle_t,
+    pub plan: cudnnBackendDescriptor_t,
+    pub pack: cudnnBackendDescriptor_t,
+    pub planned: &'a Planned,
+    /// Set when a result has been added to, so that it cannot be run anew.
+    pub spent: &'a Cell<bool>,
+}
+
+impl Execution<'_> {
+    /// # Safety
+    /// The arguments are those of `cudnnBackendExecute`.
+    pub unsafe fn run(&self) -> cudnnStatus_t {
+        settings::fault_point("execute");
+        let Some(operands) = self.operands() else {
+            // SAFETY: as ours.
+            return unsafe { self.run_ready(None) };
+        };
+        let page = &*self.planned.page;
+        let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as ours.
+        unsafe {
+            match page.settled.get() {
+                Some(Some(plan)) if !page.is_broken.load(Ordering::Relaxed) && !self.is_own(plan) => {
+                    self.run_plan(plan, &operands)
+                }
+                Some(_) => self.run_ready(Some(&operands)),
+                None if executions >= UNTOUCHED => self.explore(&operands),
+                None => self.run_ready(Some(&operands)),
+            }
+        }
+    }
+
+    /// What is ready, without any planning; for a panic that left nothing behind.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { self.run_ready(self.operands().as_ref()) }
+    }
+
+    /// The program's memory, as far as micro-batches of it can be run.
+    fn operands(&self) -> Option<Operands> {
+        let pack = shadow::of(self.pack)?;
+        let operands = Operands::of(&pack, &self.planned.graph)?;
+        let kernel = &*self.planned.graph.kernel;
+        let has_workspace = !operands.workspace.is_null() || self.planned.workspace() == 0;
+        (has_workspace && !operands.overlap(kernel)).then_some(operands)
+    }
+
+    /// The program's own plan if it fits into what the program was told, else the ready configuration, which needs to
+    /// know the operands.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn run_ready(&self, operands: Option<&Operands>) -> cudnnStatus_t {
+        if self.planned.own_fits() {
+            // SAFETY: the program's own call.
+            return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
+        }
+        match (self.planned.page.known_ready(), operands) {
+            // SAFETY: as ours.
+            (Some(ready), Some(operands)) => match unsafe { self.run_parts(ready, operands, |_, _| ()) } {
+                Ok(()) => CUDNN_STATUS_SUCCESS,
+                Err(failure) => failure.status,
+            },
+            // The program's own plan would write beyond the workspace that the program was told to bring.
+            _ => {
+                log::warn!(
+                    "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), \
+                     for a plan that was told to need {} bytes of workspace in place of {}: it is not executed",
+                    self.planned.graph.kernel,
+                    self.planned.workspace(),
+                    self.planned.own_workspace
+                );
+                CUDNN_STATUS_NOT_SUPPORTED
+            }
+        }
+    }
+
+    /// Whether a plan is the program's own.
+    fn is_own(&self, plan: &Plan) -> bool {
+        let configuration = plan.configuration();
+        configuration.is_undivided()
+            && self.planned.own_fits()
+            && configuration.parts()[0].1.algorithm == self.planned.own
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn run_parts(
+        &self,
+        plan: &Plan,
+        operands: &Operands,
+        mut after: impl FnMut(usize, EngineConfiguration),
+    ) -> Result<(), Failure> {
+        debug_assert!(plan.workspace() <= self.planned.workspace(), "a plan needs more than the program was told");
+        let adds = operands.add_to_results(plan.kernel());
+        // SAFETY: the workspace is as large as the program was told to bring it.
+        unsafe {
+            plan.run(self.handle, operands, |batch, engine| {
+                self.spent.set(adds);
+                after(batch, engine);
+            })
+        }
+    }
+
+    /// Runs what was settled, or what is ready if it fails.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn run_plan(&self, plan: &Plan, operands: &Operands) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        let Err(failure) = (unsafe { self.run_parts(plan, operands, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
+        if !self.planned.page.is_broken.swap(true, Ordering::Relaxed) {
+            let (kernel, status) = (plan.kernel(), failure.status);
+            log::warn!("{kernel}: {} failed with status {status}; it runs as it was ready", plan.configuration());
+        }
+        // SAFETY: as ours.
+        unsafe { self.after_failure(failure, operands) }
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
+        if failure.is_begun && operands.add_to_results(&self.planned.graph.kernel) {
+            return failure.status; // what the result held is lost
+        }
+        // SAFETY: as ours.
+        unsafe { self.run_ready(Some(operands)) }
+    }
+
+    /// Runs what an exploration wants, or what it has found; gathers what it may try first.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
+        let (page, device) = (&self.planned.page, Device::current());
+        let mut stream: Stream = std::ptr::null_mut();
+        // SAFETY: the program's handle.
+        let known = unsafe { calls::cudnnGetStream(self.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
+        let explores = settings::get().numerics != Numerics::Deterministic
+            && crate::policies::of(self.handle).policy == Policy::Reuse;
+        let mut step = Step::Wait;
+        if known && explores && !device.is_capturing(stream) {
+            let mut state = page.state.lock();
+            match &mut state.course {
+                Course::Untouched => {
+                    state.course = Course::Gathering;
+                    drop(state);
+                    gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
+                }
+                Course::Exploring(exploration) => step = exploration.step(),
+                Course::Gathering | Course::Ended => {}
+            }
+        }
+        // SAFETY: as ours.
+        unsafe {
+            match step {
+                Step::Run(next) => self.try_out(&next, operands, device, stream),
+                Step::Settled => match settle(page, device) {
+                    Some(plan) if !self.is_own(&plan) => self.run_plan(&plan, operands),
+                    _ => self.run_ready(Some(operands)),
+                },
+                Step::Wait => self.run_ready(Some(operands)),
+            }
+        }
+    }
+
+    /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images as
+    /// they are ready, or a whole configuration.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn try_out(
+        &self,
+        next: &Next<EngineConfiguration>,
+        operands: &Operands,
+        device: Device,
+        stream: Stream,
+    ) -> cudnnStatus_t {
+        let kernel = &self.planned.graph.kernel;
+        let plan = self.wanted(next, operands.add_to_results(kernel));
+        let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
+        let (mut ran, mut timed) = (Err(CUDNN_STATUS_NOT_SUPPORTED.into()), None);
+        let mut is_whole = false;
+        if let (Some(plan), Some(mut timing)) = (plan, timing) {
+            is_whole = plan.configuration().batch() == kernel.batch();
+            let after = |batch, engine| timing.part(batch, engine, device, stream);
+            // SAFETY: as ours.
+            ran = unsafe { self.run_parts(&plan, operands, after) };
+            timed = Some(timing);
+        }
+        let status = match ran {
+            Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
+            // SAFETY: as ours.
+            Ok(()) => unsafe { self.run_ready(Some(operands)) },
+            // SAFETY: as ours.
+            Err(failure) => unsafe { self.after_failure(failure, operands) },
+        };
+        let timed = timed.filter(|_| ran.is_ok()).map(|timing| timing.end(device, stream));
+        if let Course::Exploring(exploration) = &mut self.planned.page.state.lock().course {
+            exploration.ran(next, timed);
+        }
+        status
+    }
+
+    /// The plan that an exploration's step stands for: micro-batches of a candidate, all that there are of it where the
+    /// call `adds` to its result and cannot run any image twice.
+    fn wanted(&self, next: &Next<EngineConfiguration>, adds: bool) -> Option<Plan> {
+        let Page { key, target, state, .. } = &*self.planned.page;
+        let (kernel, state) = (&key.kernel, state.lock());
+        let Course::Exploring(exploration) = &state.course else { return None };
+        let trial = match next {
+            Next::Try(index) => Some(exploration.search().trial(*index)?.clone()),
+            _ => None,
+        };
+        let plans: Vec<_> = match (next, &trial) {
+            (Next::Time(Candidate { batch, algorithm, .. }), _) => vec![state.offers.plan(*batch, algorithm)?],
+            (_, Some(trial)) => {
+                let part =
+                    |(_, micro): &(usize, MicroConfiguration<_>)| state.offers.plan(micro.batch, &micro.algorithm);
+                trial.parts().iter().map(part).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        drop(state);
+        let mut plans = plans.into_iter();
+        match (next, trial) {
+            (Next::Time(candidate), _) => {
+                let Candidate { batch, algorithm, workspace } = *candidate;
+                let most = kernel.batch() / batch;
+                if adds && !kernel.batch().is_multiple_of(batch) {
+                    return None;
+                }
+                let count = if adds { most } else { most.min(SAMPLES) };
+                let part = (count, MicroConfiguration { batch, algorithm, time: 0.0, workspace });
+                Plan::sample(kernel, part, target, |_, _| plans.next()).ok()
+            }
+            (_, Some(trial)) => Plan::new(kernel, trial, target, |_, _| plans.next()).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Ends an exploration: keeps and returns what it found.
+fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
+    let course = std::mem::replace(&mut page.state.lock().course, Course::Ended);
+    let Course::Exploring(exploration) = course else { return page.settled.get()?.clone() };
+    let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
+    let plan = settle_on(page, &search);
+    let record = Record::of(&*page.key.kernel, device, device.ordinal());
+    record.found(search.found(), device.ordinal());
+    let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
+    record.ended(&wanted, &search, end);
+    plan
+}
+
+/// Ends tuning with the best that a search found.
+pub fn settle_on(page: &Page, search: &Search<EngineConfiguration>) -> Option<Arc<Plan>> {
+    let found = search.best().and_then(|(configuration, time)| {
+        let state = page.state.lock();
+        let part = |(_, micro): &(usize, MicroConfiguration<_>)| state.offers.plan(micro.batch, &micro.algorithm);
+        let mut plans: Vec<_> = configuration.parts().iter().map(part).collect();
+        drop(state);
+        let mut plans = plans.drain(..);
+        let plan = Plan::new(&page.key.kernel, configuration, &page.target, |_, _| plans.next().flatten()).ok()?;
+        (plan.workspace() <= page.key.limit).then(|| (Arc::new(plan), time))
+    });
+    if let Some((plan, time)) = &found {
+        report::chosen(plan, page.key.limit, *time, search.undivided());
+    }
+    let plan = found.map(|(plan, _)| plan);
+    let settled = page.settled.get_or_init(|| plan).clone();
+    let mut state = page.state.lock();
+    state.course = Course::Ended;
+    let unused = std::mem::take(&mut state.offers);
+    drop(state);
+    drop(unused);
+    settled
+}

@@ -1,0 +1,119 @@
+//! Finds out in the background what exploring may try of a kernel: cuDNN's heuristics take too long for the program to
+//! wait. One thread does so for all kernels that have run often enough.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use super::execute;
+use super::offers::{self, Offers};
+use super::page::{Course, Page};
+use crate::background;
+use crate::cudnn::graph::EngineConfiguration;
+use crate::device::Device;
+use crate::tune::record::{End, Record, Wanted};
+use crate::tune::running::Exploration;
+use crate::tune::search::Goal;
+
+/// How many engines of each list are tried at a micro-batch size.
+const ENOUGH: usize = 4;
+/// Between sizes at which heuristics are asked lie factors of this: engines for others are those of the next larger.
+const ASKED_EVERY: usize = 4;
+
+/// A kernel to gather for.
+struct Job {
+    page: Arc<Page>,
+    /// What the program runs, and whether that fits into what it was told.
+    own: EngineConfiguration,
+    own_fits: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
+
+/// Gathers for a page of the calling thread's device; then executions may explore.
+pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
+    let mut queue = QUEUE.lock();
+    queue.jobs.push_back(Job { page, own, own_fits });
+    if std::mem::replace(&mut queue.has_thread, true) {
+        return;
+    }
+    drop(queue);
+    background::spawn(Device::current(), work, "what was not tuned yet runs as it was ready");
+}
+
+/// Does what is queued.
+fn work() {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            QUEUE.lock().has_thread = false;
+        }
+    }
+    let _over = Over;
+    loop {
+        let mut queue = QUEUE.lock();
+        let Some(job) = queue.jobs.pop_front().filter(|_| !background::stopped()) else {
+            queue.has_thread = false;
+            return;
+        };
+        drop(queue);
+        gather(&job);
+    }
+}
+
+fn gather(job: &Job) {
+    let Job { page, own, own_fits } = job;
+    let (key, device) = (&page.key, Device::current());
+    let kernel = &*key.kernel;
+    let record = Record::of(kernel, device, device.ordinal());
+    let wanted = Wanted::of_all(Goal::Fastest { limit: key.limit }, key.sizes, key.class);
+    let sizes = offers::sizes(kernel, key.sizes);
+
+    // What another process has found needs no heuristics.
+    let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
+    let mut search = record.search(&wanted.clone().with_candidates(known), &[], &[End::Explored]);
+    if search.has_ended() && search.best().is_some() {
+        execute::settle_on(page, &search);
+        return;
+    }
+    let mut offers = std::mem::take(&mut page.state.lock().offers);
+    collect(page, own, &sizes, &mut offers);
+    let mut candidates = offers.candidates();
+    candidates.sort_by_key(|candidate| candidate.algorithm != *own || candidate.batch != kernel.batch());
+    candidates.retain(|candidate| candidate.workspace <= key.limit || *own_fits);
+    let wanted = wanted.with_candidates(candidates);
+    search = record.search(&wanted, &[], &[End::Explored]);
+    let mut state = page.state.lock();
+    state.offers = offers;
+    state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
+}
+
+/// What cuDNN offers at the micro-batch sizes, the largest first.
+fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
+    let asking = page.asking();
+    let batch = page.key.kernel.batch();
+    offers.finalize_first(&asking, batch, &[*own], 1);
+    let mut asked = usize::MAX;
+    for &size in sizes {
+        if background::stopped() {
+            return;
+        }
+        if size <= asked / ASKED_EVERY || size == batch {
+            asked = size;
+            offers.ask(&asking, size, CUDNN_HEUR_MODE_A, ENOUGH);
+            if size == batch {
+                offers.ask(&asking, size, CUDNN_HEUR_MODE_FALLBACK, 1);
+            }
+        }
+        offers.finalize_first(&asking, size, &[*own], 1);
+        offers.finalize_first(&asking, size, &offers.engines(), ENOUGH);
+    }
+}

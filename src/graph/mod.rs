@@ -1,0 +1,32 @@
+//! The graph (backend) API: what a program's execution plans for one convolution, alone or with pointwise operations,
+//! are told to need, and what runs in their place. Uses `tune`, `exec`, `plan` and `cudnn`; knows nothing of exported
+//! symbols.
+//!
+//! When a plan is finalized, the workspace that it tells is fixed: the least of the limit and what it needs itself. If
+//! it needs more, a ready configuration is chosen there and then, by heuristics alone. From the third execution on,
+//! executions try what cuDNN offers within that workspace, each of them with the right result; then the best runs.
+//! All plans for one kernel in one numerical class within one limit share what is known.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | [`shadow`] | keeps what programs set of their descriptors |
+//! | [`reading`] | reads an operation graph as a kernel |
+//! | [`planned`] | decides at finalize what a plan is told to need |
+//! | [`page`] | what is known of a kernel, and its ready configuration |
+//! | [`offers`] | what cuDNN offers for micro-batches |
+//! | [`gathering`] | collects that in the background |
+//! | [`operands`] | reads a variant pack |
+//! | [`plan`] | a configuration ready to run |
+//! | [`execute`] | what an execution runs |
+//! | [`report`] | says what was chosen |
+
+pub mod execute;
+mod gathering;
+mod offers;
+mod operands;
+mod page;
+mod plan;
+pub mod planned;
+mod reading;
+mod report;
+pub mod shadow;

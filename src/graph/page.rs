@@ -1,0 +1,183 @@
+//! What is known of one kernel in one numerical class under one limit: shared by all of the program's plans for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use cudnn_abi::*;
+use once_cell::sync::{Lazy, OnceCell};
+use parking_lot::{Mutex, RwLock};
+
+use super::offers::{self, Asking, Offers};
+use super::plan::Plan;
+use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Target};
+use crate::plan::{BatchSizePolicy, Configuration};
+use crate::tune::candidates;
+use crate::tune::running::Exploration;
+
+/// What pages are kept by.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub place: Place,
+    pub kernel: Arc<Kernel>,
+    pub class: Class,
+    /// The most bytes of workspace: what the program is told that its plans need.
+    pub limit: usize,
+    pub sizes: BatchSizePolicy,
+}
+
+/// What plans are for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The device of this number.
+    Device(i32),
+    /// A device that need not be there, by the text of its properties: nothing runs.
+    Elsewhere(Arc<str>),
+}
+
+/// What is known.
+pub struct Page {
+    pub key: Key,
+    pub target: Target,
+    /// The ready configuration, once somebody needed it; `None` if nothing runs within the limit.
+    ready: OnceCell<Option<Arc<Plan>>>,
+    /// What runs once tuning has ended; `None` if that found nothing.
+    pub settled: OnceCell<Option<Arc<Plan>>>,
+    /// What was settled failed once: what is ready runs from then on.
+    pub is_broken: AtomicBool,
+    pub state: Mutex<State>,
+}
+
+/// How far tuning while the program runs is. Not held across calls that may block.
+#[derive(Default)]
+pub struct State {
+    pub offers: Offers,
+    pub course: Course,
+}
+
+/// How far tuning is.
+#[derive(Default)]
+pub enum Course {
+    /// No plan has run often enough to be worth it.
+    #[default]
+    Untouched,
+    /// A thread of ours finds out what may be tried.
+    Gathering,
+    /// Executions try it.
+    Exploring(Box<Exploration<Kernel>>),
+    /// It has ended: [`Page::settled`].
+    Ended,
+}
+
+type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
+
+static PAGES: Lazy<RwLock<Pages>> = Lazy::new(RwLock::default);
+
+/// A program whose shapes never repeat must not fill the memory: beyond this many, pages that no plan of the program
+/// holds are forgotten.
+const MOST_PAGES: usize = 1 << 12;
+/// How many there may be before some are forgotten: more where many are in use.
+static MOST: AtomicUsize = AtomicUsize::new(MOST_PAGES);
+
+/// The page of a key, a new one if it has none.
+pub fn page(key: Key, target: &Target) -> Arc<Page> {
+    if let Some(page) = PAGES.read().get(&key) {
+        return page.clone();
+    }
+    let mut pages = PAGES.write();
+    if pages.len() >= MOST.load(Ordering::Relaxed) {
+        pages.retain(|_, page| Arc::strong_count(page) > 1);
+        MOST.store(MOST_PAGES.max(2 * pages.len()), Ordering::Relaxed);
+    }
+    let new = || Page {
+        key: key.clone(),
+        target: target.clone(),
+        ready: OnceCell::new(),
+        settled: OnceCell::new(),
+        is_broken: AtomicBool::new(false),
+        state: Mutex::default(),
+    };
+    pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone()
+}
+
+impl Page {
+    /// What is asked of cuDNN for it.
+    pub fn asking(&self) -> Asking<'_> {
+        let Key { kernel, class, limit, .. } = &self.key;
+        Asking { kernel, class: *class, target: &self.target, limit: *limit }
+    }
+
+    /// The ready configuration: without timing, in heuristics' order, the largest micro-batches first. Found once, by
+    /// whoever asks first; others wait. `None` if nothing runs within the limit.
+    pub fn ready(&self) -> Option<Arc<Plan>> {
+        self.ready.get_or_init(|| self.find_ready()).clone()
+    }
+
+    /// The ready configuration, if somebody has needed it.
+    pub fn known_ready(&self) -> Option<&Arc<Plan>> {
+        self.ready.get()?.as_ref()
+    }
+
+    fn find_ready(&self) -> Option<Arc<Plan>> {
+        let (kernel, asking) = (&self.key.kernel, self.asking());
+        let mut offers = Offers::default();
+        let division = find_division(&asking, &offers::sizes(kernel, self.key.sizes), &mut offers);
+        // Not by the plans that were offered: exploring runs those, maybe beside this one.
+        let ready = division.and_then(|division| Plan::new(kernel, division, &self.target, |_, _| None).ok());
+        if let Some(ready) = &ready {
+            log::debug!("{kernel}: ready within {} bytes: {}", asking.limit, ready.configuration());
+        }
+        let mut state = self.state.lock();
+        if matches!(state.course, Course::Untouched) {
+            state.offers = offers;
+        }
+        ready.map(Arc::new)
+    }
+
+    /// The least limit under which something runs, in bytes; `None` if nothing does.
+    pub fn least(&self) -> Option<usize> {
+        self.ready();
+        let offered = self.state.lock().offers.candidates();
+        let mut limits: Vec<_> = offered.iter().map(|candidate| candidate.workspace).collect();
+        limits.sort_unstable();
+        limits.into_iter().find(|limit| {
+            let fitting: Vec<_> = offered.iter().filter(|candidate| candidate.workspace <= *limit).copied().collect();
+            candidates::any_division(self.key.kernel.batch(), &fitting).is_some()
+        })
+    }
+}
+
+/// Some configuration within the limit: heuristics' first for the whole mini-batch, or else what they offered for that in
+/// micro-batches as large as possible, or else what they offer for those.
+fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
+    const MODES: [cudnnBackendHeurMode_t; 2] = [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK];
+    let batch = asking.kernel.batch();
+    let fitting = |offers: &Offers| {
+        let mut fitting = offers.candidates();
+        fitting.retain(|candidate| candidate.workspace <= asking.limit);
+        candidates::any_division(batch, &fitting)
+    };
+    for mode in MODES {
+        offers.ask(asking, batch, mode, 1);
+        if let Some(undivided) = fitting(offers) {
+            return Some(undivided);
+        }
+    }
+    let parts = sizes.iter().filter(|&&size| size < batch);
+    let engines = offers.engines();
+    for &size in parts.clone() {
+        offers.finalize_first(asking, size, &engines, 1);
+        if let Some(division) = fitting(offers) {
+            return Some(division);
+        }
+    }
+    for &size in parts {
+        for mode in MODES {
+            offers.ask(asking, size, mode, 1);
+            if let Some(division) = fitting(offers) {
+                return Some(division);
+            }
+        }
+    }
+    None
+}

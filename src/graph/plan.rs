@@ -1,0 +1,287 @@
+//! A configuration of an operation graph made ready to run: with finalized execution plans for its micro-batches, and
+//! its workspace laid out.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target, VariantPack};
+use crate::exec::{SummedFilter, Sums};
+use crate::plan::{Configuration, MicroConfiguration};
+
+use super::operands::Operands;
+
+/// How many sets of operands a plan keeps variant packs for: programs that allocate anew each time come back to the
+/// same few addresses.
+const KEPT_PACKS: usize = 4;
+
+/// Execution plans of one micro-batch size on one engine.
+pub struct MicroPlan {
+    /// As the program's own graph.
+    first: ExecutionPlan,
+    /// Where micro-batches add up in the result: what adds to it.
+    adding: Option<ExecutionPlan>,
+}
+
+impl MicroPlan {
+    /// Of `kernel`'s mini-batch cut to `batch` images. `Err` where the engine cannot compute that.
+    pub fn new(
+        kernel: &Kernel,
+        batch: usize,
+        engine: &EngineConfiguration,
+        target: &Target,
+    ) -> Result<Self, cudnnStatus_t> {
+        let part = kernel.with_batch(batch);
+        Self::on(&OperationGraph::new(&part, target)?, kernel, &part, engine)
+    }
+
+    /// The same on a graph that has been made of the `part`.
+    pub fn on(
+        graph: &OperationGraph,
+        kernel: &Kernel,
+        part: &Kernel,
+        engine: &EngineConfiguration,
+    ) -> Result<Self, cudnnStatus_t> {
+        let adds = part.batch() < kernel.batch() && kernel.adds_up() && summed_filter(kernel).is_none();
+        let adding = if adds && kernel.convolution().beta != Factor::ONE {
+            let graph = OperationGraph::new(&part.with_beta(Factor::ONE), graph.target())?;
+            Some(ExecutionPlan::new(&graph, engine)?)
+        } else {
+            None
+        };
+        Ok(Self { first: ExecutionPlan::new(graph, engine)?, adding })
+    }
+
+    /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
+    pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
+        let own = self.first.workspace().max(self.adding.as_ref().map_or(0, ExecutionPlan::workspace));
+        if batch < kernel.batch() { divided_workspace(kernel, own) } else { own }
+    }
+}
+
+/// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its engine needs `workspace` bytes.
+fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
+    summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
+}
+
+/// The filter, if partial sums in its type are too small.
+fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
+    let filter = &kernel.tensors[kernel.convolution().w];
+    let summed = SummedFilter { data_type: filter.data_type, values: filter.values() };
+    kernel.sums_in_reduced_precision().then_some(summed)
+}
+
+/// What a part of a plan runs.
+pub type Part = (usize, MicroConfiguration<EngineConfiguration>);
+
+/// A configuration of one kernel, ready to run. It may run on several threads at once, each with its own handle,
+/// operands and workspace: each takes finalized plans of its own, since cuDNN promises of none that threads can share it.
+pub struct Plan {
+    kernel: Arc<Kernel>,
+    configuration: Configuration<EngineConfiguration>,
+    /// In the order in which they run.
+    parts: Vec<Part>,
+    sums: Option<Sums>,
+    workspace: usize,
+    target: Target,
+    idle: Mutex<Vec<Ready>>,
+}
+
+/// What one thread runs.
+struct Ready {
+    /// Of each part.
+    plans: Vec<Arc<MicroPlan>>,
+    /// The newest last.
+    packs: Vec<Packs>,
+}
+
+/// The variant packs of a plan's micro-batches for one set of operands.
+struct Packs {
+    operands: Operands,
+    packs: Vec<VariantPack>,
+}
+
+/// A plan that stopped before its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// What cuDNN answered.
+    pub status: cudnnStatus_t,
+    /// Whether anything was launched before.
+    pub is_begun: bool,
+}
+
+impl From<cudnnStatus_t> for Failure {
+    fn from(status: cudnnStatus_t) -> Self {
+        Self { status, is_begun: false }
+    }
+}
+
+impl Plan {
+    /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here.
+    pub fn new(
+        kernel: &Arc<Kernel>,
+        configuration: Configuration<EngineConfiguration>,
+        target: &Target,
+        finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
+    ) -> Result<Self, cudnnStatus_t> {
+        let parts = configuration.parts().to_vec();
+        Self::make(kernel, parts, configuration, target, finalized)
+    }
+
+    /// Some micro-batches of one kind, in the first images only: to be timed, before all images are run.
+    pub fn sample(
+        kernel: &Arc<Kernel>,
+        part: Part,
+        target: &Target,
+        finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
+    ) -> Result<Self, cudnnStatus_t> {
+        Self::make(kernel, vec![part], Configuration::new([part]), target, finalized)
+    }
+
+    fn make(
+        kernel: &Arc<Kernel>,
+        parts: Vec<Part>,
+        configuration: Configuration<EngineConfiguration>,
+        target: &Target,
+        mut finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
+    ) -> Result<Self, cudnnStatus_t> {
+        crate::settings::fault_point("plan");
+        let plan = |(_, micro): &Part| match finalized(micro.batch, &micro.algorithm) {
+            Some(plan) => Ok(plan),
+            None => MicroPlan::new(kernel, micro.batch, &micro.algorithm, target).map(Arc::new),
+        };
+        let plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+        let needed = |((_, micro), plan): (&Part, &Arc<MicroPlan>)| plan.workspace(kernel, micro.batch);
+        let workspace = parts.iter().zip(&plans).map(needed).max().unwrap_or(0);
+        let is_divided = parts.iter().any(|(_, micro)| micro.batch < kernel.batch());
+        let sums = match summed_filter(kernel) {
+            Some(filter) if is_divided => Some(Sums::at_end_of(filter, workspace)?),
+            _ => None,
+        };
+        let idle = Mutex::new(vec![Ready { plans, packs: Vec::new() }]);
+        Ok(Self { kernel: kernel.clone(), configuration, parts, sums, workspace, target: target.clone(), idle })
+    }
+
+    /// The kernel that it runs.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Which micro-batches it runs, with their predicted times.
+    pub fn configuration(&self) -> &Configuration<EngineConfiguration> {
+        &self.configuration
+    }
+
+    /// Bytes of workspace that it needs, sums included.
+    pub fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    /// Runs it on the handle's stream; `after` is called as each micro-batch has been launched, with its size and engine.
+    ///
+    /// Micro-batches of Forward and BackwardData write different images and keep beta as given. BackwardFilter's add up:
+    /// the first takes the graph's beta, the others 1, or they are summed in float.
+    ///
+    /// # Safety
+    /// The operands are those of an execution of the plan's kernel, and their workspace is memory of the device of at
+    /// least [`Self::workspace`] bytes.
+    pub unsafe fn run(
+        &self,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        after: impl FnMut(usize, EngineConfiguration),
+    ) -> Result<(), Failure> {
+        let taken = self.idle.lock().pop();
+        let mut ready = match taken {
+            Some(ready) => ready,
+            None => self.another()?,
+        };
+        // SAFETY: as ours.
+        let ran = unsafe { self.run_by(&mut ready, handle, operands, after) };
+        self.idle.lock().push(ready);
+        ran
+    }
+
+    /// Finalized plans for one thread more.
+    fn another(&self) -> Result<Ready, cudnnStatus_t> {
+        let plan = |(_, micro): &Part| MicroPlan::new(&self.kernel, micro.batch, &micro.algorithm, &self.target);
+        let plans = self.parts.iter().map(|part| plan(part).map(Arc::new)).collect::<Result<_, _>>()?;
+        Ok(Ready { plans, packs: Vec::new() })
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn run_by(
+        &self,
+        ready: &mut Ready,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        mut after: impl FnMut(usize, EngineConfiguration),
+    ) -> Result<(), Failure> {
+        let workspace = operands.workspace;
+        let packs = self.packs(&mut ready.packs, operands)?;
+        let mut packs = packs.iter();
+        let mut is_begun = false;
+        for ((count, micro), plan) in self.parts.iter().zip(&ready.plans) {
+            for pack in packs.by_ref().take(*count) {
+                crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
+                let adding = plan.adding.as_ref().filter(|_| is_begun);
+                // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
+                let mut status = unsafe { adding.unwrap_or(&plan.first).execute(handle, pack) };
+                if let Some(sums) = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS) {
+                    // SAFETY: the two buffers lie behind the engine's own workspace.
+                    status = unsafe { sums.add(handle, workspace, !is_begun) };
+                }
+                if status != CUDNN_STATUS_SUCCESS {
+                    return Err(Failure { status, is_begun });
+                }
+                is_begun = true;
+                after(micro.batch, micro.algorithm);
+            }
+        }
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let beta = self.kernel.convolution().beta.value() as f32;
+        let filter = operands.pointers[self.kernel.convolution().w];
+        // SAFETY: the sum is complete, in the program's workspace.
+        match unsafe { sums.round(handle, workspace, (&raw const beta).cast(), filter) } {
+            CUDNN_STATUS_SUCCESS => Ok(()),
+            status => Err(Failure { status, is_begun: false }),
+        }
+    }
+
+    /// The variant packs for these operands: those from before, or new ones in place of the oldest.
+    fn packs<'a>(&self, kept: &'a mut Vec<Packs>, operands: &Operands) -> Result<&'a [VariantPack], cudnnStatus_t> {
+        match kept.iter().position(|packs| packs.operands == *operands) {
+            Some(known) => kept[known..].rotate_left(1),
+            None => {
+                let packs = Packs { operands: *operands, packs: self.make_packs(operands)? };
+                if kept.len() == KEPT_PACKS {
+                    kept.remove(0);
+                }
+                kept.push(packs);
+            }
+        }
+        Ok(kept.last().map_or(&[], |packs| &packs.packs))
+    }
+
+    fn make_packs(&self, operands: &Operands) -> Result<Vec<VariantPack>, cudnnStatus_t> {
+        let tensors = &self.kernel.tensors;
+        let in_memory: Vec<usize> = (0..tensors.len()).filter(|&place| !tensors[place].is_virtual).collect();
+        let ids: Vec<i64> = in_memory.iter().map(|&place| place as i64 + 1).collect();
+        let partial = self.sums.as_ref().map(|sums| (self.kernel.convolution().w, sums.partial(operands.workspace)));
+        let mut first = 0;
+        let pack = |micro: &MicroConfiguration<EngineConfiguration>| {
+            let pointer = |&place: &usize| match partial {
+                Some((filter, partial)) if place == filter => partial,
+                _ => operands.pointers[place].wrapping_byte_add(first * tensors[place].image_stride()),
+            };
+            let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
+            first += micro.batch;
+            VariantPack::new(&ids, &pointers, operands.workspace)
+        };
+        let micro_batches = self.parts.iter().flat_map(|(count, micro)| std::iter::repeat_n(micro, *count));
+        micro_batches.map(pack).collect()
+    }
+}

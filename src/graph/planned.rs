@@ -1,0 +1,161 @@
+//! What runs in place of a program's execution plan: decided when that is finalized.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use cudnn_abi::*;
+use once_cell::sync::Lazy;
+use parking_lot::RwLock;
+
+use super::page::{self, Key, Page, Place};
+use super::reading::Graph;
+use super::shadow::{Content, Shadow};
+use crate::cudnn::calls::backend;
+use crate::cudnn::graph::{Class, EngineConfiguration, Target};
+use crate::device::Device;
+use crate::policies;
+use crate::settings::{self, Policy};
+
+/// A program's execution plan for a graph that can be run in micro-batches.
+pub struct Planned {
+    pub graph: Arc<Graph>,
+    pub page: Arc<Page>,
+    /// What the program chose.
+    pub own: EngineConfiguration,
+    /// Bytes of workspace that this needs itself.
+    pub own_workspace: usize,
+    /// How often it has run.
+    pub executions: AtomicUsize,
+}
+
+impl Planned {
+    /// Bytes of workspace that the program is told.
+    pub fn workspace(&self) -> usize {
+        self.page.key.limit
+    }
+
+    /// Whether the program's own plan runs in what the program was told.
+    pub fn own_fits(&self) -> bool {
+        self.own_workspace <= self.workspace()
+    }
+
+    /// What is to run in place of a plan that cuDNN has finalized. `None` if that runs itself, whatever it computes.
+    ///
+    /// # Safety
+    /// The descriptor is the shadow's: a finalized execution plan.
+    pub unsafe fn of(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Option<Arc<Self>> {
+        const KNOWN: [cudnnBackendAttributeName_t; 3] = [
+            CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+            CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+        ];
+        let content = shadow.content();
+        if content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) || is_special(&content) {
+            return None;
+        }
+        let operations = shadow.operation_graph()?;
+        let graph = Graph::of(&operations)?;
+        let of_plan = handle(&content, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+        let handle = of_plan.or_else(|| handle(&operations.content(), CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
+        let policies = policies::of(handle.unwrap_or(std::ptr::null_mut()));
+        if policies.policy == Policy::Off || !graph.kernel.splittable() {
+            return None;
+        }
+        let (place, target) = target(&content, handle)?;
+        drop(content);
+        settings::fault_point("finalize");
+        // SAFETY: as ours.
+        let (own, own_workspace) = unsafe { own(plan) }.ok()?;
+        let class = Class::of(&own, settings::get().numerics);
+        let sizes = policies.batch_size_policy;
+        let kernel = graph.kernel.clone();
+        let key = |limit| Key { place: place.clone(), kernel: kernel.clone(), class, limit, sizes };
+        let wanted = match policies.policy {
+            Policy::Division => Some(0),
+            _ => policies.query_limit(None),
+        };
+        let limit = wanted.map_or(own_workspace, |wanted| wanted.min(own_workspace));
+        let mut page = page::page(key(limit), &target);
+        if limit < own_workspace && page.ready().is_none() {
+            // Nothing runs within the limit: what needs least does, if that is less than the program's own plan.
+            let least = page.least().map_or(own_workspace, |least| least.min(own_workspace));
+            log::info!("{kernel}: nothing runs within {limit} bytes of workspace: {least} are used");
+            page = page::page(key(least), &target);
+            if least < own_workspace && page.ready().is_none() {
+                page = page::page(key(own_workspace), &target);
+            }
+        }
+        Some(Arc::new(Self { graph, page, own, own_workspace, executions: AtomicUsize::new(0) }))
+    }
+}
+
+/// Whether a plan's engine was asked for more than to compute the graph.
+fn is_special(plan: &Content) -> bool {
+    const OF_CONFIGURATION: [cudnnBackendAttributeName_t; 2] =
+        [CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES];
+    const OF_ENGINE: [cudnnBackendAttributeName_t; 3] =
+        [CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_ATTR_ENGINE_DEVICEPROP];
+    let has_only = |content: &Content, known: &[_]| content.names().all(|name| known.contains(&name));
+    let Some(configuration) = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) else { return true };
+    let configuration = configuration.content();
+    let engine = configuration.descriptor(CUDNN_ATTR_ENGINECFG_ENGINE);
+    !has_only(&configuration, &OF_CONFIGURATION)
+        || engine.is_some_and(|engine| !has_only(&engine.content(), &OF_ENGINE))
+}
+
+fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnHandle_t> {
+    let [handle] = content.elements(name)? else { return None };
+    let handle: cudnnHandle_t = std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(*handle));
+    (!handle.is_null()).then_some(handle)
+}
+
+/// What micro-plans are finalized for. That is never the program's handle, which serves one thread at a time: plans
+/// that are finalized for a device's properties run on every handle of it.
+fn target(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
+    static OF_DEVICES: Lazy<RwLock<Vec<(i32, Target)>>> = Lazy::new(RwLock::default);
+    let Some(handle) = handle else {
+        let properties = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?.content();
+        let text = properties.elements::<1>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)?.as_flattened();
+        let text = std::str::from_utf8(text).ok()?;
+        return Some((Place::Elsewhere(text.into()), Target::from_json(text).ok()?));
+    };
+    let ordinal = Device::current().ordinal();
+    let known = |targets: &Vec<(i32, Target)>| {
+        targets.iter().find(|(known, _)| *known == ordinal).map(|(_, target)| target.clone())
+    };
+    if let Some(target) = known(&OF_DEVICES.read()) {
+        return Some((Place::Device(ordinal), target));
+    }
+    let target = Target::of_device(handle).ok()?;
+    let mut targets = OF_DEVICES.write();
+    if known(&targets).is_none() {
+        targets.push((ordinal, target.clone()));
+    }
+    Some((Place::Device(ordinal), target))
+}
+
+/// What a plan runs, and the bytes of workspace that it needs.
+///
+/// # Safety
+/// A finalized execution plan.
+unsafe fn own(plan: cudnnBackendDescriptor_t) -> Result<(EngineConfiguration, usize), cudnnStatus_t> {
+    let mut workspace = 0_i64;
+    let mut count = 0;
+    // SAFETY: as ours, and room for one value.
+    let status = unsafe {
+        backend::cudnnBackendGetAttribute(
+            plan,
+            CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+            CUDNN_TYPE_INT64,
+            1,
+            &mut count,
+            (&raw mut workspace).cast(),
+        )
+    };
+    let workspace = usize::try_from(workspace).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)?;
+    if status != CUDNN_STATUS_SUCCESS {
+        return Err(status);
+    }
+    // SAFETY: as ours.
+    Ok((unsafe { EngineConfiguration::of_plan(plan) }?, workspace))
+}

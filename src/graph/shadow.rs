@@ -1,0 +1,257 @@
+//! What a program sets of its backend descriptors, kept beside them: cuDNN does not give an operation graph's
+//! operations back, and programs destroy inner descriptors as soon as cuDNN lets them.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use once_cell::sync::{Lazy, OnceCell};
+use parking_lot::RwLock;
+
+use super::planned::Planned;
+use super::reading::Graph;
+
+/// One descriptor's shadow. It lives as long as the descriptor, or a shadow that holds it.
+pub struct Shadow {
+    /// What it describes.
+    pub kind: cudnnBackendDescriptorType_t,
+    content: RwLock<Content>,
+    /// Of an operation graph: what it says, once somebody asked. `None` if it is not one that we plan.
+    pub graph: OnceCell<Option<Arc<Graph>>>,
+    /// Of an execution plan: what runs in its place. `None` if it runs itself.
+    pub planned: OnceCell<Option<Arc<Planned>>>,
+}
+
+/// What a descriptor was given.
+#[derive(Default)]
+pub struct Content {
+    /// In any order, each name once.
+    attributes: Vec<(cudnnBackendAttributeName_t, Value)>,
+    /// It was given something that we cannot follow.
+    pub is_opaque: bool,
+    /// Of an engine or an engine's configuration that cuDNN filled in: the operation graph that it is for.
+    pub derived_from: Option<Arc<Shadow>>,
+}
+
+/// An attribute's elements.
+pub enum Value {
+    /// Plain values, of this type.
+    Plain(cudnnBackendAttributeType_t, Box<[u8]>),
+    /// Descriptors.
+    Descriptors(Vec<Arc<Shadow>>),
+}
+
+type Table = HashMap<usize, Arc<Shadow>, foldhash::fast::RandomState>;
+
+/// By address. Several tables, since every execution looks two descriptors up.
+static TABLES: Lazy<[RwLock<Table>; 16]> = Lazy::new(Default::default);
+
+fn table(descriptor: cudnnBackendDescriptor_t) -> &'static RwLock<Table> {
+    // What malloc returns is a multiple of 16.
+    &TABLES[descriptor.addr() >> 4 & 15]
+}
+
+/// Whether descriptors of a kind are part of what we plan.
+fn is_followed(kind: cudnnBackendDescriptorType_t) -> bool {
+    matches!(
+        kind,
+        CUDNN_BACKEND_TENSOR_DESCRIPTOR
+            | CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR
+            | CUDNN_BACKEND_POINTWISE_DESCRIPTOR
+            | CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+            | CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+            | CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR
+            | CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR
+            | CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR
+            | CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR
+            | CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
+            | CUDNN_BACKEND_ENGINE_DESCRIPTOR
+            | CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+            | CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
+            | CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR
+    )
+}
+
+/// Bytes of an attribute's element; `None` for types that no descriptor that we follow is given.
+fn element_bytes(element: cudnnBackendAttributeType_t) -> Option<usize> {
+    Some(match element {
+        CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => 1,
+        CUDNN_TYPE_DATA_TYPE
+        | CUDNN_TYPE_FLOAT
+        | CUDNN_TYPE_CONVOLUTION_MODE
+        | CUDNN_TYPE_HEUR_MODE
+        | CUDNN_TYPE_NAN_PROPOGATION
+        | CUDNN_TYPE_POINTWISE_MODE
+        | CUDNN_TYPE_TENSOR_REORDERING_MODE
+        | CUDNN_TYPE_INT32 => 4,
+        CUDNN_TYPE_HANDLE | CUDNN_TYPE_INT64 | CUDNN_TYPE_DOUBLE | CUDNN_TYPE_VOID_PTR => 8,
+        _ => return None,
+    })
+}
+
+/// A descriptor was created.
+pub fn created(kind: cudnnBackendDescriptorType_t, descriptor: cudnnBackendDescriptor_t) {
+    if is_followed(kind) {
+        let (content, graph, planned) = Default::default();
+        table(descriptor).write().insert(descriptor.addr(), Arc::new(Shadow { kind, content, graph, planned }));
+    }
+}
+
+/// A descriptor is about to be destroyed: its address may be another's next.
+pub fn destroyed(descriptor: cudnnBackendDescriptor_t) {
+    let forgotten = table(descriptor).write().remove(&descriptor.addr());
+    drop(forgotten); // with the lock released: it may hold much
+}
+
+/// The shadow of a descriptor that we follow.
+pub fn of(descriptor: cudnnBackendDescriptor_t) -> Option<Arc<Shadow>> {
+    table(descriptor).read().get(&descriptor.addr()).cloned()
+}
+
+/// A descriptor is as if it had just been created.
+pub fn renewed(descriptor: cudnnBackendDescriptor_t) {
+    if let Some(shadow) = of(descriptor) {
+        created(shadow.kind, descriptor);
+    }
+}
+
+/// cuDNN has filled in descriptors of the program's, from one that is for an operation graph.
+pub fn were_derived(from: cudnnBackendDescriptor_t, filled: &[cudnnBackendDescriptor_t]) {
+    let Some(from) = of(from) else { return };
+    // Engines for part of the device only are not what is asked of cuDNN for micro-batches.
+    let is_special = from.content().attribute(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET).is_some();
+    let Some(graph) = from.operation_graph().filter(|_| !is_special) else { return };
+    for shadow in filled.iter().filter_map(|&filled| of(filled)) {
+        shadow.content.write().derived_from = Some(graph.clone());
+    }
+}
+
+/// cuDNN has taken an attribute.
+///
+/// # Safety
+/// `elements` are `count` elements of the type `element`.
+pub unsafe fn was_set(
+    descriptor: cudnnBackendDescriptor_t,
+    name: cudnnBackendAttributeName_t,
+    element: cudnnBackendAttributeType_t,
+    count: i64,
+    elements: *const c_void,
+) {
+    let Some(shadow) = of(descriptor) else { return };
+    // SAFETY: as ours.
+    let value = unsafe { value(element, count, elements) };
+    let mut content = shadow.content.write();
+    content.attributes.retain(|(known, _)| *known != name);
+    match value {
+        Some(value) => content.attributes.push((name, value)),
+        None => content.is_opaque = true,
+    }
+}
+
+/// `None` for what we cannot follow.
+///
+/// # Safety
+/// As for [`was_set`].
+unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *const c_void) -> Option<Value> {
+    let count = usize::try_from(count).ok()?;
+    if elements.is_null() {
+        return None;
+    }
+    if element == CUDNN_TYPE_BACKEND_DESCRIPTOR {
+        // SAFETY: as ours.
+        let inner = unsafe { std::slice::from_raw_parts(elements.cast::<cudnnBackendDescriptor_t>(), count) };
+        return inner.iter().map(|&inner| of(inner)).collect::<Option<_>>().map(Value::Descriptors);
+    }
+    let bytes = element_bytes(element)? * count;
+    // SAFETY: as ours.
+    let bytes = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) };
+    Some(Value::Plain(element, bytes.into()))
+}
+
+impl Shadow {
+    /// What the descriptor was given.
+    pub fn content(&self) -> parking_lot::RwLockReadGuard<'_, Content> {
+        self.content.read()
+    }
+
+    /// The operation graph that an engine, its configuration or its heuristics is for.
+    pub fn operation_graph(&self) -> Option<Arc<Shadow>> {
+        let name = match self.kind {
+            CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return None,
+            CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+            CUDNN_BACKEND_ENGINE_DESCRIPTOR => CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+            CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => CUDNN_ATTR_ENGINECFG_ENGINE,
+            _ => CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+        };
+        let content = self.content.read();
+        let next = content.derived_from.as_ref().or_else(|| content.descriptor(name))?.clone();
+        drop(content);
+        if next.kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR { Some(next) } else { next.operation_graph() }
+    }
+}
+
+impl Content {
+    /// An attribute as it was set.
+    pub fn attribute(&self, name: cudnnBackendAttributeName_t) -> Option<&Value> {
+        self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The names of all attributes that were set.
+    pub fn names(&self) -> impl Iterator<Item = cudnnBackendAttributeName_t> {
+        self.attributes.iter().map(|(name, _)| *name)
+    }
+
+    /// An attribute of descriptors.
+    pub fn descriptors(&self, name: cudnnBackendAttributeName_t) -> Option<&[Arc<Shadow>]> {
+        match self.attribute(name)? {
+            Value::Descriptors(descriptors) => Some(descriptors),
+            Value::Plain(..) => None,
+        }
+    }
+
+    /// An attribute of one descriptor.
+    pub fn descriptor(&self, name: cudnnBackendAttributeName_t) -> Option<&Arc<Shadow>> {
+        let [descriptor] = self.descriptors(name)? else { return None };
+        Some(descriptor)
+    }
+
+    /// The elements of an attribute of plain values of a size.
+    pub fn elements<const N: usize>(&self, name: cudnnBackendAttributeName_t) -> Option<&[[u8; N]]> {
+        match self.attribute(name)? {
+            Value::Plain(element, bytes) if element_bytes(*element) == Some(N) => Some(bytes.as_chunks().0),
+            _ => None,
+        }
+    }
+
+    /// An attribute's 64-bit integers.
+    pub fn integers(&self, name: cudnnBackendAttributeName_t) -> Option<Vec<i64>> {
+        self.elements(name).map(|elements| elements.iter().map(|&bytes| i64::from_ne_bytes(bytes)).collect())
+    }
+
+    /// An attribute's one 64-bit integer.
+    pub fn integer(&self, name: cudnnBackendAttributeName_t) -> Option<i64> {
+        let [bytes] = self.elements(name)? else { return None };
+        Some(i64::from_ne_bytes(*bytes))
+    }
+
+    /// An attribute's one enumerator.
+    pub fn enumerator(&self, name: cudnnBackendAttributeName_t) -> Option<i32> {
+        let [bytes] = self.elements(name)? else { return None };
+        Some(i32::from_ne_bytes(*bytes))
+    }
+
+    /// Whether an attribute was set to true.
+    pub fn is_set(&self, name: cudnnBackendAttributeName_t) -> bool {
+        self.elements::<1>(name).is_some_and(|elements| elements.iter().any(|[byte]| *byte != 0))
+    }
+
+    /// An attribute's one number, of whatever type of them.
+    pub fn number(&self, name: cudnnBackendAttributeName_t) -> Option<f64> {
+        match self.attribute(name)? {
+            Value::Plain(CUDNN_TYPE_FLOAT, bytes) => Some(f32::from_ne_bytes((**bytes).try_into().ok()?).into()),
+            Value::Plain(CUDNN_TYPE_DOUBLE, bytes) => Some(f64::from_ne_bytes((**bytes).try_into().ok()?)),
+            _ => None,
+        }
+    }
+}

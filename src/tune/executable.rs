@@ -1,0 +1,149 @@
+//! A subject that can be timed: what tuning needs to run it in memory of its own or of the program's.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::candidates;
+use super::search::Candidate;
+use super::subject::Subject;
+use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::convolution::{Operands, Workspace};
+use crate::cudnn::kernel::Kernel;
+use crate::cudnn::owned::OwnedDescriptors;
+use crate::device::Device;
+use crate::exec::{self, Constant, Plan, scaling_type};
+use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration};
+use crate::settings;
+
+/// A subject whose configurations can be made ready and run.
+///
+/// A search makes plans on several threads at once, each with a handle of its own, and runs a plan on the thread and
+/// the handle that it was made for alone. Making one is not timed.
+pub trait Executable: Subject {
+    /// A configuration, or one part of a division, that is ready to run.
+    type Plan;
+    /// Where its tensors lie in one execution.
+    type Operands: Copy;
+
+    /// The tensors that need the device's memory: the bytes that each takes, and the type of its elements, which are
+    /// filled with random numbers.
+    fn tensors(&self) -> Vec<(usize, cudnnDataType_t)>;
+
+    /// The operands of an execution that overwrites its results, with each of [`Self::tensors`] at one of these
+    /// addresses.
+    fn operands(&self, tensors: &[*mut c_void]) -> Self::Operands;
+
+    /// What may be timed: the numerical class, by itself that of cuDNN's own first choice for the mini-batch, and in it
+    /// the candidates of the sizes of a policy at which it can be cut. Those come first that a search should see before
+    /// its budget is spent: the mini-batch in one piece, then large micro-batches. `Err` says why there are none.
+    ///
+    /// # Safety
+    /// The handle is cuDNN's, of the calling thread's device, and in no other use.
+    unsafe fn candidates(
+        &self,
+        handle: cudnnHandle_t,
+        class: Option<Self::Class>,
+        sizes: BatchSizePolicy,
+    ) -> Result<(Self::Class, Vec<Candidate<Self::Algorithm>>), String>;
+
+    /// Makes a configuration of the mini-batch ready. `Err` is cuDNN's status.
+    ///
+    /// # Safety
+    /// As for [`Self::candidates`].
+    unsafe fn plan(
+        &self,
+        handle: cudnnHandle_t,
+        configuration: Configuration<Self::Algorithm>,
+    ) -> Result<Self::Plan, cudnnStatus_t>;
+
+    /// Makes one micro-batch ready as a division of the mini-batch runs it, sums included; it is of the first images.
+    ///
+    /// # Safety
+    /// As for [`Self::candidates`].
+    unsafe fn micro_batch(
+        &self,
+        handle: cudnnHandle_t,
+        micro: MicroConfiguration<Self::Algorithm>,
+    ) -> Result<Self::Plan, cudnnStatus_t>;
+
+    /// Runs a plan once on the handle's stream, without waiting for it. `Err` is cuDNN's status, or
+    /// CUDNN_STATUS_EXECUTION_FAILED where the workspace is smaller than the plan needs.
+    ///
+    /// # Safety
+    /// The handle is the one that the plan was made for; the operands are memory of its device as the tensors that they
+    /// were made of, or larger ones.
+    unsafe fn run(
+        plan: &Self::Plan,
+        handle: cudnnHandle_t,
+        operands: &Self::Operands,
+        workspace: Workspace,
+    ) -> Result<(), cudnnStatus_t>;
+}
+
+impl Executable for Kernel {
+    type Plan = Plan;
+    type Operands = Operands;
+
+    fn tensors(&self) -> Vec<(usize, cudnnDataType_t)> {
+        let Self { x, w_type, y, .. } = self;
+        vec![(x.bytes(), x.data_type), (self.filter_bytes(), *w_type), (y.bytes(), y.data_type)]
+    }
+
+    fn operands(&self, tensors: &[*mut c_void]) -> Operands {
+        let scaling = scaling_type(self);
+        Operands {
+            alpha: scaling.constant(Constant::One),
+            beta: scaling.constant(Constant::Zero),
+            x: tensors[0],
+            w: tensors[1],
+            y: tensors[2],
+            epilogue: None,
+        }
+    }
+
+    unsafe fn candidates(
+        &self,
+        handle: cudnnHandle_t,
+        class: Option<Class>,
+        sizes: BatchSizePolicy,
+    ) -> Result<(Class, Vec<Candidate>), String> {
+        let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
+        let descriptors =
+            OwnedDescriptors::new(self, self.math_type).map_err(|status| refused("descriptors for it", status))?;
+        // SAFETY: as ours, and descriptors of our own.
+        let offered = unsafe { descriptors.raw().get_algorithms(handle) };
+        let offered = offered.map_err(|status| refused("algorithm for it", status))?;
+        let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
+        let own = own.ok_or("cuDNN has no algorithm for it")?;
+        let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
+        let sizes = candidates::sizes(self, sizes, Device::current());
+        // SAFETY: as ours.
+        Ok((class, unsafe { candidates::candidates(handle, self, &offered, class, &sizes) }))
+    }
+
+    unsafe fn plan(&self, _: cudnnHandle_t, configuration: Configuration<Algorithm>) -> Result<Plan, cudnnStatus_t> {
+        Plan::new(self, configuration)
+    }
+
+    unsafe fn micro_batch(
+        &self,
+        _: cudnnHandle_t,
+        micro: MicroConfiguration<Algorithm>,
+    ) -> Result<Plan, cudnnStatus_t> {
+        Plan::micro_batch(self, micro)
+    }
+
+    unsafe fn run(
+        plan: &Plan,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        workspace: Workspace,
+    ) -> Result<(), cudnnStatus_t> {
+        if plan.workspace() > workspace.size {
+            return Err(CUDNN_STATUS_EXECUTION_FAILED);
+        }
+        // SAFETY: as ours, and the workspace is large enough.
+        unsafe { exec::run(plan, handle, operands, workspace, |_, _| ()) }.map_err(|failure| failure.status)
+    }
+}
