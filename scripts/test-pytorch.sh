@@ -26,3 +26,24 @@ fi
 LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$program" 2>&1 >/dev/null |
     grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
     { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
+
+# The table of training steps: what it computes by, and one cell of it on the CPU, cut short and gone on with.
+python=$(realpath build/pytorch)/bin/python
+(cd examples/pytorch && "$python" -B -m unittest)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+table() {
+    "$python" -B -W ignore examples/pytorch/table.py --shim "$shim" --out "$out" --device cpu --rounds 1 \
+        --only 'resnet18/nchw/float/off/eager/64MiB' "$@" 2>&1
+}
+table --seconds 3 >"$out/cut.txt"
+table >"$out/whole.txt" || { cat "$out/whole.txt" >&2; exit 1; }
+table >"$out/again.txt"
+if [[ $(wc -l <"$out/results.jsonl") -ne 2 ]] || grep -q failed "$out/results.jsonl" ||
+    ! grep -q '^  64MiB .* [0-9.]*  *[0-9.]*$' "$out/table.txt" || ! grep -q '2 runs are there, 0 to go' "$out/again.txt" ||
+    ! grep -q '</svg>' "$out/table.svg"; then
+    cat "$out"/{cut,whole,again}.txt >&2
+    echo "test-pytorch: expected a table of plain and 64MiB, a cell each, and nothing to do once it is there" >&2
+    exit 1
+fi
+grep -A 1 '^resnet18' "$out/table.txt"

@@ -272,6 +272,8 @@ def main():
     results = Results(options.out / "results.jsonl")
     if options.shim:
         runner = Runner(options, results)
+        # As by Ctrl-C: the process that is running a step is to end, too.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         try:
             runner.run_all()
         except KeyboardInterrupt:

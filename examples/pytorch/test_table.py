@@ -1,0 +1,211 @@
+"""Checks of what needs no GPU and no PyTorch: `python -m unittest` in this folder."""
+
+import contextlib
+import io
+import itertools
+import pathlib
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import cache
+import cells
+import picture
+import results
+import summary
+import table
+
+MODES = ("eager", "graphs", "compile")
+
+
+def line(run, mode, step, **others):
+    """What a run could have found, in terms of its identity."""
+    errors = {"convolutions": {"a": 1e-3, "b": 2e-3}, "others": {"c": 1e-3}}
+    measured = {"step_ms": step, "convolution_ms": step / 2, "device_peak": 3 << 30, "device_settled": 2 << 30,
+                "torch_peak": 1 << 30, "workspace": 64 << 20, "errors": errors, "settled": True, "where": "here"}  # fmt: skip
+    identity = dict(zip(results.IDENTITY, (*run.configuration, mode, run.group, run.policy, run.round), strict=True))
+    return identity | measured | others
+
+
+def quiet(words):
+    """What the arguments' parser says to bad ones."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            table.parse_arguments(words)
+        except SystemExit as end:
+            return end.code, said.getvalue()
+    return 0, ""
+
+
+class Order(unittest.TestCase):
+    def test_every_cell_comes_once(self):
+        found = [cell for turn in cells.turns(2, MODES) for run in turn if run.policy != cells.PLAIN for cell in run.cells()]
+        # vgg16's times without a limit come early, and again among the rest.
+        without = [cell for cell in found if cell[5] != "cache"]
+        self.assertEqual(len(without), len(set(without)))
+        axes = (cells.NETWORKS, cells.LAYOUTS, cells.PRECISIONS, ("off", "on"), MODES, cells.POLICIES, (1, 2))
+        self.assertEqual({cell[:5] + cell[6:] for cell in without}, set(itertools.product(*axes)))
+
+    def test_resnet50_in_full_and_the_others_at_64_mib_come_first(self):
+        turns = list(cells.turns(2, MODES))
+        first = [run.policy for run in turns[0]]
+        self.assertEqual(first, [cells.PLAIN, *cells.POLICIES])
+        self.assertEqual({turn[0].network for turn in turns[:2]}, {"resnet50"})
+        others = [turn for turn in turns[2:10]]
+        self.assertEqual({turn[0].network for turn in others}, set(cells.NETWORKS[1:]))
+        self.assertTrue(all({run.policy for run in turn} == {cells.PLAIN, *cells.HEADLINE} for turn in others))
+
+    def test_rounds_alternate(self):
+        forwards, backwards = itertools.islice(cells.turns(2, MODES), 2)
+        self.assertEqual([run.policy for run in forwards], [run.policy for run in backwards][::-1])
+        self.assertEqual(({run.round for run in forwards}, {run.round for run in backwards}), ({1}, {2}))
+
+    def test_patterns_bring_plain_along(self):
+        turns = list(cells.turns(1, MODES, ["resnet18/nchw/half/off/graphs/64MiB"]))
+        self.assertEqual([[(run.policy, run.modes) for run in turn] for turn in turns],
+                         [[(cells.PLAIN, ("graphs",)), ("64MiB", ("graphs",))]])  # fmt: skip
+
+
+class Resuming(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name) / "results.jsonl"
+        self.turn = next(iter(cells.turns(1, ("eager", "graphs"))))
+
+    def add(self, run, where="here", modes=None, **found):
+        known = results.Results(self.path)
+        for cell in run.cells()[:modes]:
+            known.add(cell, {"step_ms": 1.0, "where": where} | found)
+
+    def missing(self, where="here", again=False):
+        return results.Results(self.path).missing(self.turn, where, again)
+
+    def test_finished_runs_are_not_repeated(self):
+        self.assertEqual(self.missing(), self.turn)
+        self.add(self.turn[0])
+        self.assertEqual(self.missing(), self.turn[1:])
+
+    def test_a_run_without_its_last_mode_is_repeated(self):
+        self.add(self.turn[0], modes=1)
+        self.assertEqual(self.missing(), self.turn)
+
+    def test_a_line_cut_off_costs_that_line_alone(self):
+        self.add(self.turn[0])
+        with open(self.path, "a") as file:
+            file.write('{"network": "resn')
+        self.assertEqual(self.missing(), self.turn[1:])
+        self.add(self.turn[1])
+        self.assertEqual(self.missing(), self.turn[2:])
+
+    def test_a_turn_begun_elsewhere_is_made_anew_and_a_finished_one_is_not(self):
+        self.add(self.turn[0])
+        self.assertEqual(self.missing("there"), self.turn)
+        for run in self.turn[1:]:
+            self.add(run)
+        self.assertEqual(self.missing("there"), [])
+
+    def test_failed_cells_are_repeated_on_demand(self):
+        for run in self.turn:
+            self.add(run)
+        self.add(self.turn[3], failed="out of memory")
+        self.assertEqual(self.missing(), [])
+        self.assertEqual(self.missing(again=True), [self.turn[3]])
+
+
+class Ratios(unittest.TestCase):
+    def lines(self, steps, **others):
+        """Of rounds: (plain, ours) in milliseconds of ResNet-50's first policy."""
+        turns = list(cells.turns(len(steps), ("eager",), ["resnet50/nchw/half/off/eager/unset"]))
+        pairs = [(next(r for r in turn if r.policy == cells.PLAIN), next(r for r in turn if r.policy == "unset")) for turn in turns]
+        for (plain, ours), (a, b) in zip(pairs, steps, strict=True):
+            yield line(plain, "eager", a)
+            yield line(ours, "eager", b, **others)
+
+    def test_medians_and_their_spread(self):
+        [row] = summary.rows(self.lines([(10.0, 9.0), (12.0, 12.0), (11.0, 11.0)]))
+        self.assertEqual((row.runs, row.plain["step_ms"], row.ours["step_ms"]), (3, 11.0, 11.0))
+        self.assertEqual((row.ratio, row.least, row.most), (1.0, 0.9, 1.0))
+        self.assertAlmostEqual(row.scatter, 2 / 11)
+
+    def test_a_round_without_its_plain_run_does_not_count(self):
+        lines = list(self.lines([(10.0, 9.0), (10.0, 8.0)]))
+        [row] = summary.rows(lines[1:])
+        self.assertEqual((row.runs, row.ratio), (1, 0.8))
+
+    def test_gradients_by_their_worst_parameter(self):
+        errors = {"convolutions": {"a": 1.5e-3, "b": 1e-3}, "others": {"c": None}}
+        [row] = summary.rows(self.lines([(10.0, 9.0)], errors=errors))
+        self.assertAlmostEqual(row.gradients, 1.5)
+        self.assertEqual(row.others, float("inf"))
+
+    def test_what_is_not_known_is_a_dash(self):
+        [row] = summary.rows(self.lines([(10.0, 9.0)], convolution_ms=None, device_peak=None, errors=None))
+        self.assertIsNone(row.gradients)
+        self.assertIsNone(row.ratio_of("device_peak"))
+        self.assertIn("–", summary.text([row], []))
+
+    def test_undivided_is_what_the_same_limit_is_compared_with(self):
+        [turn] = cells.turns(1, ("eager",), ["resnet50/nchw/half/off/eager/*64MiB"])
+        times = {cells.PLAIN: 10.0, "64MiB": 9.0, "undivided 64MiB": 18.0}
+        text = summary.text(summary.rows(line(run, "eager", times[run.policy]) for run in turn), [])
+        [row] = [words for words in text.splitlines() if words.startswith("64MiB")]
+        self.assertEqual(row.split()[-3:], ["0.500"] * 3)
+
+    def test_failures_are_told(self):
+        [run] = [run for turn in cells.turns(1, ("eager",), ["unet/nchw/half/off/eager/0"]) for run in turn if run.policy == "0"]
+        text = summary.text([], [line(run, "eager", 0.0, failed="out of memory")])
+        self.assertIn("unet/nchw/half/off/eager/0/1: out of memory", text)
+
+
+class Cache(unittest.TestCase):
+    def test_times_of_parts_and_the_choice(self):
+        told = {"configuration": ["vgg16", "nchw", "half", "off"], "policy": "unlimited", "kernel": "F half 64x3", "round": 1}
+        timed = [told | {"event": "timed", "batch": b, "time_ms": t} for b, t in ((64, 8.0), (64, 9.0), (32, 3.0), (16, 3.0))]
+        ran = told | {"event": "ran", "parts": [{"count": 2, "batch": 32}], "time_ms": 6.4, "undivided_ms": 8.0, "division": "2x32"}
+        [[kernel, batch, whole, ratios, division, in_place]] = cache.table_of(*cache.kernels_of([*timed, ran], ("vgg16", "nchw", "half")))[1]
+        self.assertEqual((batch, whole, ratios, division), (64, 8.0, [1.0, 0.75, 1.5], "2x32"))
+        self.assertAlmostEqual(in_place, 0.8)
+        self.assertIn("save 1.600 of 8.000 ms", cache.text([*timed, ran]))
+
+
+class Picture(unittest.TestCase):
+    def test_no_texts_overlap(self):
+        lines = [line(run, mode, 7.5 + 20.0 * number, device_peak=123456 << 20, workspace=98765 << 20)
+                 for turn in itertools.islice(cells.turns(2, MODES), 14) for number, run in enumerate(turn) for mode in run.modes]  # fmt: skip
+        root = xml.etree.ElementTree.fromstring(picture.draw(summary.rows(lines)))
+        boxes = []
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            size, x, y = (float(text.get(name)) for name in ("font-size", "x", "y"))
+            width = 0.56 * size * len(text.text)
+            left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+            boxes.append((left, y - 0.8 * size, left + width, y + 0.2 * size, text.text))
+            self.assertGreaterEqual(left, 0, text.text)
+            self.assertLessEqual(left + width, float(root.get("width")), text.text)
+        self.assertGreater(len(boxes), 100)
+        boxes.sort(key=lambda box: box[1])
+        for a, b in itertools.combinations(boxes, 2):
+            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+            self.assertTrue(apart, f"{a} and {b}")
+
+
+class Arguments(unittest.TestCase):
+    def test_bad_ones_are_named(self):
+        for words, named in [
+            (["--out", "x", "--shim", "/no/such.so"], "/no/such.so: no such file"),
+            (["--out", "x", "--only", "resnet51/*"], "no cell is like this; networks are resnet50"),
+            (["--out", "x", "--modes", "eager,quick"], "'quick' is not a mode; there are eager, graphs, compile"),
+            (["--out", "x", "--device", "cpu", "--modes", "graphs"], "CUDA graphs need --device cuda"),
+            (["--out", "x", "--rounds", "0"], "'0' is not a whole number above 0"),
+            (["--out", "x", "--shim", __file__, "--seconds", "-1"], "'-1' is not a number above 0"),
+            (["--out", "x", "--seconds", "5"], "takes --shim"),
+            ([], "--out"),
+        ]:
+            with self.subTest(words):
+                code, said = quiet(words)
+                self.assertEqual(code, 2)
+                self.assertIn(named, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
