@@ -3,7 +3,7 @@
 //!
 //! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
 //! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution` and
-//! `elementwise` do the arithmetic; `device` offers the CPU as several devices; `fault` makes calls fail on demand.
+//! `elementwise` do the arithmetic; `graph` is the graph API on top of these; `device` offers the CPU as several devices; `fault` makes calls fail on demand.
 
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
@@ -14,6 +14,7 @@ mod device;
 mod elementwise;
 mod error;
 mod fault;
+mod graph;
 mod kernel;
 mod select;
 

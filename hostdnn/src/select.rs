@@ -63,6 +63,17 @@ pub fn rank(problem: &Problem) -> Vec<Candidate> {
     all.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
+/// Those of `algorithms` that compute the problem, by [`cost`].
+pub fn order(problem: &Problem, algorithms: impl IntoIterator<Item = Algorithm>) -> Vec<Algorithm> {
+    let priced = algorithms.into_iter().filter_map(|algorithm| {
+        let workspace = convolution::workspace_size(problem, algorithm).ok()?;
+        Some((cost(problem, algorithm, workspace), algorithm))
+    });
+    let mut all: Vec<_> = priced.collect();
+    all.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    all.into_iter().map(|(_, algorithm)| algorithm).collect()
+}
+
 /// Times every algorithm on `tensors`, whose output is overwritten; fastest first, then those without a time.
 ///
 /// An algorithm that needs more than `workspace` holds is listed with CUDNN_STATUS_ALLOC_FAILED. With no `workspace` given,
@@ -249,10 +260,11 @@ fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
         Algorithm::WinogradNonfused if product(problem.filter) > 9.0 => direct / 2.78 * 1.4,
         Algorithm::WinogradNonfused => direct / 4.0 * 1.4,
         Algorithm::Fft => transformed(padded, 1.0),
-        Algorithm::FftTiling => {
-            let inside = |i: usize| (33.0 - problem.filter[i] as f64).max(1.0);
+        Algorithm::FftTiling | Algorithm::FftTiling16 | Algorithm::FftTiling64 => {
+            let tile = algorithm.fft_tile().unwrap_or(1) as f64;
+            let inside = |i: usize| (tile + 1.0 - problem.filter[i] as f64).max(1.0);
             let tiles = (1..3).map(|i| (problem.output[i] as f64 / inside(i)).ceil()).product();
-            transformed(1024.0, tiles)
+            transformed(tile * tile, tiles)
         }
     };
     multiplications + BYTE * workspace as f64

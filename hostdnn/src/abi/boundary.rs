@@ -79,7 +79,7 @@ pub unsafe fn context<'a>(handle: cudnnHandle_t) -> Result<&'a Context> {
 }
 
 /// A type that lives behind one of cuDNN's opaque pointers.
-pub trait Opaque: Default {
+pub trait Opaque {
     /// What the pointer points to, in cuDNN's name.
     type Handle;
     /// Marks memory as this type, so that a pointer of another kind is refused rather than believed.
@@ -113,8 +113,17 @@ struct Object<T> {
 ///
 /// # Safety
 /// `out` is null or valid for a write.
-pub unsafe fn create<T: Opaque>(out: *mut *mut T::Handle) -> Result {
-    let object = Box::new(Object { kind: T::KIND, value: T::default() });
+pub unsafe fn create<T: Opaque + Default>(out: *mut *mut T::Handle) -> Result {
+    // SAFETY: the caller's promise.
+    unsafe { create_of(T::default(), out) }
+}
+
+/// Makes an object of a value and writes a pointer to it to `out`.
+///
+/// # Safety
+/// `out` is null or valid for a write.
+pub unsafe fn create_of<T: Opaque>(value: T, out: *mut *mut T::Handle) -> Result {
+    let object = Box::new(Object { kind: T::KIND, value });
     let pointer = Box::into_raw(object);
     // SAFETY: the caller's promise.
     unsafe { write(out, pointer.cast()) }.inspect_err(|_| {

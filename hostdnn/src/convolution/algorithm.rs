@@ -25,6 +25,10 @@ pub enum Algorithm {
     Fft,
     /// Transforms of 32×32 tiles.
     FftTiling,
+    /// The same with 16×16 tiles: less work where images are small. The legacy API has no name for it.
+    FftTiling16,
+    /// The same with 64×64 tiles: fewer of them where filters are large. The legacy API has no name for it.
+    FftTiling64,
     /// F(2×2, 3×3), tile blocks in per-thread buffers; the workspace holds the transformed filter.
     Winograd,
     /// F(4×4, 3×3) or F(2×2, 5×5); the workspace holds filter, tiles and products of the whole batch.
@@ -81,6 +85,16 @@ impl Algorithm {
     /// cuDNN's id of this algorithm in `direction`; `None` if it has none there.
     pub fn id(self, direction: Direction) -> Option<i32> {
         Self::all(direction).iter().position(|&a| a == self).map(|id| id as i32)
+    }
+
+    /// Points along each side of a tile that is transformed at once, of algorithms that transform such tiles.
+    pub fn fft_tile(self) -> Option<usize> {
+        match self {
+            Self::FftTiling16 => Some(16),
+            Self::FftTiling => Some(32),
+            Self::FftTiling64 => Some(64),
+            _ => None,
+        }
     }
 
     /// Whether equal calls promise equal bits, as cuDNN declares it.

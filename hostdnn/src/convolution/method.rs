@@ -46,8 +46,8 @@ impl<S: Storage> Method<S> {
             (Direction::BackwardFilter, Algo0) => Self::FilterGradientUnordered(gradient()),
             (Direction::BackwardFilter, Algo1) => Self::FilterGradient(gradient()),
             (Direction::BackwardFilter, Algo3) => Self::FilterGradientGemm(gradient()),
-            (_, Algorithm::Fft | FftTiling) => {
-                let span = if algorithm == FftTiling { Span::Tile } else { Span::Image };
+            (_, Algorithm::Fft | FftTiling | FftTiling16 | FftTiling64) => {
+                let span = algorithm.fft_tile().map_or(Span::Image, Span::Tile);
                 let gradient = p.direction == Direction::BackwardFilter;
                 let axes = if gradient { forward_axes(p) } else { only_phase()? };
                 Self::Fft(fft::Fft::new(correlation(), axes, span, gradient).ok_or(Unsupported)?)

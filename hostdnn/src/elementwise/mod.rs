@@ -2,6 +2,7 @@
 //! C ABI. Every value is computed in double precision and rounded once when it is stored.
 
 mod activation;
+pub mod chain;
 mod element;
 mod walk;
 

@@ -77,9 +77,14 @@ impl<const M: usize> Walk<M> {
         (at, self.piece.min(self.row() - start))
     }
 
+    /// What each operand adds from one element of a piece to the next.
+    pub fn pace(&self) -> [isize; M] {
+        self.strides[self.dims.len() - 1]
+    }
+
     /// Moves to the next element of a piece.
     pub fn advance(&self, at: &mut [isize; M]) {
-        for (at, stride) in at.iter_mut().zip(self.strides[self.dims.len() - 1]) {
+        for (at, stride) in at.iter_mut().zip(self.pace()) {
             *at += stride;
         }
     }

@@ -1,4 +1,4 @@
-//! Convolution by the discrete Fourier transform: of whole images ([`Span::Image`]) or of 32×32 tiles ([`Span::Tile`]).
+//! Convolution by the discrete Fourier transform: of whole images ([`Span::Image`]) or of square tiles ([`Span::Tile`]).
 //!
 //! Correlation is a product at each frequency, summed over channels: a complex matrix product for every frequency, with
 //! images (or tiles) as columns. Stride 1, dilation 1, 2-D. The workspace holds the spectra of all three tensors, one
@@ -18,12 +18,11 @@ use realfft::num_complex::Complex;
 pub enum Span {
     /// All of an image with its padding, of at most 256 lines and columns.
     Image,
-    /// Tiles of 32×32 source elements, for filters of at most 32×32.
-    Tile,
+    /// Tiles of so many source elements each way, for filters that are no larger.
+    Tile(usize),
 }
 
 const LARGEST_IMAGE: usize = 256;
-const TILE: usize = 32;
 /// Planes transformed together, so that their parts of a frequency's matrix fill a cache line.
 const PLANES: usize = 8;
 
@@ -46,10 +45,10 @@ impl Extent {
         let reach = axis.count + axis.taps - 1;
         let (size, outputs) = match span {
             Span::Image => (fast_size(reach), axis.count),
-            Span::Tile if axis.taps <= TILE => (TILE, TILE + 1 - axis.taps),
-            Span::Tile => return None,
+            Span::Tile(tile) if axis.taps <= tile => (tile, tile + 1 - axis.taps),
+            Span::Tile(_) => return None,
         };
-        (span == Span::Tile || reach <= LARGEST_IMAGE).then(|| Self {
+        (span != Span::Image || reach <= LARGEST_IMAGE).then(|| Self {
             axis,
             size,
             outputs,

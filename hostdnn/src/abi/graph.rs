@@ -1,0 +1,275 @@
+//! The graph (backend) API.
+
+use super::boundary::{Opaque, context, create_of, destroy, read_array, refer, refer_mut, write_array};
+use crate::error::{Error, Result, require};
+use crate::graph::{self, Descriptor, Value};
+use cudnn_abi::*;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// What a program's descriptor points to. Descriptors that are set to others share theirs, until it changes.
+pub(super) struct Backend(Arc<Descriptor>);
+
+impl Opaque for Backend {
+    type Handle = c_void;
+    const KIND: u32 = u32::from_ne_bytes(*b"hbkd");
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
+    descriptorType: cudnnBackendDescriptorType_t,
+    descriptor: *mut cudnnBackendDescriptor_t,
+) -> cudnnStatus_t {
+    export!(cudnnBackendCreateDescriptor, {
+        let new = Backend(Arc::new(Descriptor::new(descriptorType)?));
+        // SAFETY: null or valid by cuDNN's contract, here and below.
+        unsafe { create_of(new, descriptor) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
+    export!(cudnnBackendDestroyDescriptor, {
+        check_not_null(descriptor)?;
+        // SAFETY: as above.
+        unsafe { destroy::<Backend>(descriptor) }
+    })
+}
+
+/// Makes a descriptor as it was when it was created.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
+    export!(cudnnBackendInitialize, {
+        // SAFETY: as above.
+        let backend = unsafe { refer_mut::<Backend>(descriptor) }?;
+        backend.0 = Arc::new(Descriptor::new(backend.0.kind())?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
+    export!(cudnnBackendFinalize, {
+        check_not_null(descriptor)?;
+        // SAFETY: as above.
+        Arc::make_mut(&mut unsafe { refer_mut::<Backend>(descriptor) }?.0).finalize()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendSetAttribute(
+    descriptor: cudnnBackendDescriptor_t,
+    attributeName: cudnnBackendAttributeName_t,
+    attributeType: cudnnBackendAttributeType_t,
+    elementCount: i64,
+    arrayOfElements: *const c_void,
+) -> cudnnStatus_t {
+    export!(cudnnBackendSetAttribute, {
+        check_not_null(descriptor)?;
+        // SAFETY: as above; the array has as many elements of its type as the count says.
+        unsafe {
+            let backend = refer_mut::<Backend>(descriptor)?;
+            let count = backend.0.settable(attributeName, attributeType, elementCount)?;
+            let value = read(attributeType, count, arrayOfElements)?;
+            Arc::make_mut(&mut backend.0).put(attributeName, attributeType, value);
+        }
+        Ok(())
+    })
+}
+
+/// Without an array, `elementCount` becomes the number of elements that there are. Descriptors are filled where they are
+/// of the attribute's kind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendGetAttribute(
+    descriptor: cudnnBackendDescriptor_t,
+    attributeName: cudnnBackendAttributeName_t,
+    attributeType: cudnnBackendAttributeType_t,
+    requestedElementCount: i64,
+    elementCount: *mut i64,
+    arrayOfElements: *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnBackendGetAttribute, {
+        let room = usize::try_from(requestedElementCount).ok();
+        require(arrayOfElements.is_null() || room.is_some(), "the count is not negative")?;
+        let room = if arrayOfElements.is_null() { None } else { room };
+        // SAFETY: as above; the array has as much room as the count says.
+        unsafe {
+            let backend = refer::<Backend>(descriptor)?;
+            let (single, value) = backend.0.get(attributeName, attributeType, room)?;
+            let count = match (value, room) {
+                (None, _) => 0,
+                (Some(value), None) => value.len(),
+                (Some(value), Some(room)) => write(attributeType, value, single, room, arrayOfElements)?,
+            };
+            if !elementCount.is_null() {
+                elementCount.write(count as i64);
+            }
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendExecute(
+    handle: cudnnHandle_t,
+    executionPlan: cudnnBackendDescriptor_t,
+    variantPack: cudnnBackendDescriptor_t,
+) -> cudnnStatus_t {
+    export!(cudnnBackendExecute, {
+        // SAFETY: as above; the pack's addresses are those of what it names.
+        unsafe {
+            context(handle)?;
+            let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
+            graph::execute("cudnnBackendExecute", plan, pack)
+        }
+    })
+}
+
+/// CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
+    handle: cudnnHandle_t,
+    executionPlan: cudnnBackendDescriptor_t,
+    variantPack: cudnnBackendDescriptor_t,
+    graph: cudaGraph_t,
+) -> cudnnStatus_t {
+    // SAFETY: as above.
+    export!(cudnnBackendPopulateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
+}
+
+/// CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
+    handle: cudnnHandle_t,
+    executionPlan: cudnnBackendDescriptor_t,
+    variantPack: cudnnBackendDescriptor_t,
+    graph: cudaGraph_t,
+) -> cudnnStatus_t {
+    // SAFETY: as above.
+    export!(cudnnBackendUpdateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
+}
+
+/// # Safety
+/// Handle and descriptors are null or live.
+unsafe fn no_cuda_graphs(
+    handle: cudnnHandle_t,
+    plan: cudnnBackendDescriptor_t,
+    pack: cudnnBackendDescriptor_t,
+    graph: cudaGraph_t,
+) -> Result {
+    // SAFETY: the caller's promise.
+    unsafe {
+        context(handle)?;
+        refer::<Backend>(plan)?;
+        refer::<Backend>(pack)?;
+    }
+    require(!graph.is_null(), "a CUDA graph")?;
+    Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API, "there are no CUDA graphs on a CPU"))
+}
+
+fn check_not_null(descriptor: cudnnBackendDescriptor_t) -> Result {
+    let null = || Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "descriptors are not null");
+    if descriptor.is_null() { Err(null()) } else { Ok(()) }
+}
+
+/// The elements of an array that C handed over. Descriptors among them are shared as they are now.
+///
+/// # Safety
+/// `array` is null or has `count` elements of the type; descriptors among them are null or live.
+unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const c_void) -> Result<Value> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Ok(match element {
+            CUDNN_TYPE_INT64 => Value::Integers(integers::<i64>(array, count)?),
+            CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => Value::Integers(integers::<u8>(array, count)?),
+            CUDNN_TYPE_FLOAT => Value::Reals(elements::<f32>(array, count)?.into_iter().map(f64::from).collect()),
+            CUDNN_TYPE_DOUBLE => Value::Reals(elements(array, count)?),
+            CUDNN_TYPE_VOID_PTR => Value::Pointers(elements(array, count)?),
+            CUDNN_TYPE_HANDLE => {
+                let handles = elements::<cudnnHandle_t>(array, count)?;
+                for &handle in &handles {
+                    if handle.is_null() {
+                        return Err(Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "handles are not null"));
+                    }
+                    context(handle)?;
+                }
+                Value::Pointers(handles.into_iter().map(|handle| handle as usize).collect())
+            }
+            CUDNN_TYPE_BACKEND_DESCRIPTOR => {
+                let descriptors = elements::<cudnnBackendDescriptor_t>(array, count)?;
+                let shared = descriptors.into_iter().map(|one| refer::<Backend>(one).map(|backend| backend.0.clone()));
+                Value::Descriptors(shared.collect::<Result<_>>()?)
+            }
+            _ => Value::Integers(integers::<i32>(array, count)?),
+        })
+    }
+}
+
+/// # Safety
+/// `array` is null or has `count` elements, aligned or not.
+unsafe fn elements<T: Copy>(array: *const c_void, count: usize) -> Result<Vec<T>> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { read_array(array.cast::<u8>(), count * size_of::<T>()) }?;
+    // SAFETY: each chunk has an element's bytes.
+    Ok(bytes.chunks_exact(size_of::<T>()).map(|one| unsafe { one.as_ptr().cast::<T>().read_unaligned() }).collect())
+}
+
+/// # Safety
+/// As for [`elements`].
+unsafe fn integers<T: Copy + Into<i64>>(array: *const c_void, count: usize) -> Result<Vec<i64>> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { elements::<T>(array, count) }?.into_iter().map(T::into).collect())
+}
+
+/// Writes as many elements as there is room for, and says how many.
+///
+/// # Safety
+/// `array` has room for `room` elements of the type; for descriptors it holds as many, null or live.
+unsafe fn write(
+    element: cudnnBackendAttributeType_t,
+    value: &Value,
+    single: bool,
+    room: usize,
+    array: *mut c_void,
+) -> Result<usize> {
+    let count = value.len().min(room);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match value {
+            Value::Integers(all) => match element {
+                CUDNN_TYPE_INT64 => write_array(array.cast(), &all[..count])?,
+                CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => {
+                    write_array(array.cast(), &all[..count].iter().map(|&one| one as u8).collect::<Vec<_>>())?
+                }
+                _ => write_array(array.cast(), &all[..count].iter().map(|&one| one as i32).collect::<Vec<_>>())?,
+            },
+            Value::Reals(all) => match element {
+                CUDNN_TYPE_FLOAT => {
+                    write_array(array.cast(), &all[..count].iter().map(|&one| one as f32).collect::<Vec<_>>())?
+                }
+                _ => write_array(array.cast(), &all[..count])?,
+            },
+            Value::Pointers(all) => write_array(array.cast(), &all[..count])?,
+            Value::Descriptors(all) => {
+                let mut filled = 0;
+                for (i, source) in all[..count].iter().enumerate() {
+                    let target = array.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned();
+                    let target = refer_mut::<Backend>(target).and_then(|target| {
+                        require(target.0.kind() == source.kind(), "a descriptor of the attribute's kind")?;
+                        Ok(target)
+                    });
+                    match target {
+                        Ok(target) => {
+                            target.0 = source.clone();
+                            filled += 1;
+                        }
+                        Err(error) if single => return Err(error),
+                        Err(_) => {}
+                    }
+                }
+                return Ok(filled);
+            }
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,68 @@
+//! Convolutions: padding, strides and dilation.
+
+use super::*;
+
+/// The most spatial dimensions.
+const SPATIAL_MAX: usize = 6;
+
+pub const KIND: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[CUDNN_TYPE_CONVOLUTION_MODE]).or(0),
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, INTEGER).or(0),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_DILATIONS, INTEGER, SPATIAL_MAX),
+    ],
+    finalize: |descriptor| Geometry::of(descriptor).check(),
+};
+
+/// What a convolution descriptor says.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// What products are summed in.
+    pub compute_type: cudnnDataType_t,
+    /// Whether the filter is flipped.
+    pub mode: cudnnConvolutionMode_t,
+    /// Spatial dimensions.
+    pub spatial: usize,
+    /// Zeros before each.
+    pub pre_padding: Vec<i64>,
+    /// Zeros behind each.
+    pub post_padding: Vec<i64>,
+    /// Of the filter over each.
+    pub stride: Vec<i64>,
+    /// How far apart the filter's elements are in each.
+    pub dilation: Vec<i64>,
+}
+
+impl Geometry {
+    /// What a descriptor says.
+    pub fn of(descriptor: &Descriptor) -> Self {
+        Self {
+            compute_type: descriptor.enumerator(CUDNN_ATTR_CONVOLUTION_COMP_TYPE),
+            mode: descriptor.enumerator(CUDNN_ATTR_CONVOLUTION_CONV_MODE),
+            spatial: usize::try_from(descriptor.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)).unwrap_or(0),
+            pre_padding: descriptor.integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS).to_vec(),
+            post_padding: descriptor.integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS).to_vec(),
+            stride: descriptor.integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES).to_vec(),
+            dilation: descriptor.integers(CUDNN_ATTR_CONVOLUTION_DILATIONS).to_vec(),
+        }
+    }
+
+    fn check(&self) -> Result {
+        require((1..=SPATIAL_MAX).contains(&self.spatial), "one to six spatial dimensions")?;
+        let lists = [&self.pre_padding, &self.post_padding, &self.stride, &self.dilation];
+        require(lists.iter().all(|list| list.len() == self.spatial), "one number for each spatial dimension")?;
+        require(self.pre_padding.iter().chain(&self.post_padding).all(|&pad| pad >= 0), "padding is not negative")?;
+        require(self.stride.iter().chain(&self.dilation).all(|&step| step > 0), "strides and dilations are positive")
+    }
+
+    /// The output's extent in spatial dimension `i`; `None` where the filter does not fit.
+    pub fn output_extent(&self, input: i64, filter: i64, i: usize) -> Option<i64> {
+        let window = (filter - 1).checked_mul(self.dilation[i])?.checked_add(1)?;
+        let padded = input.checked_add(self.pre_padding[i])?.checked_add(self.post_padding[i])?;
+        (padded >= window).then(|| (padded - window) / self.stride[i] + 1)
+    }
+}

@@ -1,0 +1,71 @@
+//! Engines of an operation graph, and what they say of their knobs and of layouts.
+
+use super::engines::{knobs, numerical_notes};
+use super::operation_graph::Graph;
+use super::*;
+
+/// More knobs, notes and layouts than any engine has.
+const MANY: usize = 64;
+
+pub const KIND: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, DESCRIPTOR),
+        Attribute::one(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, INTEGER).or(-1),
+        Attribute::many(CUDNN_ATTR_ENGINE_KNOB_INFO, DESCRIPTOR, MANY).get_alone(),
+        Attribute::many(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, &[CUDNN_TYPE_NUMERICAL_NOTE], MANY).get_alone(),
+        Attribute::many(CUDNN_ATTR_ENGINE_LAYOUT_INFO, DESCRIPTOR, MANY).get_alone(),
+        Attribute::many(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, &[CUDNN_TYPE_BEHAVIOR_NOTE], MANY).get_alone(),
+        Attribute::one(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, INTEGER_32).or(0),
+        Attribute::one(CUDNN_ATTR_ENGINE_DEVICEPROP, DESCRIPTOR),
+    ],
+    finalize,
+};
+
+pub const KNOB_INFO: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).get_alone(),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_STRIDE, INTEGER).get_alone(),
+    ],
+    finalize: |info| require(info.value(CUDNN_ATTR_KNOB_INFO_TYPE).is_some(), "an engine fills this"),
+};
+
+pub const LAYOUT_INFO: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).get_alone(),
+        Attribute::many(CUDNN_ATTR_LAYOUT_INFO_TYPES, &[CUDNN_TYPE_LAYOUT_TYPE], MANY).get_alone(),
+    ],
+    finalize: |info| require(info.value(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID).is_some(), "an engine fills this"),
+};
+
+/// Any global index of the graph's is an engine, whether or not it computes the graph: its plans say that.
+fn finalize(descriptor: &mut Descriptor) -> Result {
+    let graph = descriptor.descriptors(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).first();
+    let graph = graph.ok_or_else(|| Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the graph is missing"))?;
+    let graph = Graph::of(graph)?.clone();
+    let index = descriptor.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    if !(0..graph.engines()).contains(&index) {
+        return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, format!("of {} engines, not {index}", graph.engines())));
+    }
+    let Ok(program) = &graph.program else { return Ok(()) };
+    let infos: Result<Vec<_>> = knobs(program, index)
+        .iter()
+        .map(|knob| {
+            let number = |value| Value::Integers(vec![value]);
+            Descriptor::made_of(
+                CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+                [
+                    (CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, number(knob.kind.into())),
+                    (CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, CUDNN_TYPE_INT64, number(knob.least)),
+                    (CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, CUDNN_TYPE_INT64, number(knob.most)),
+                    (CUDNN_ATTR_KNOB_INFO_STRIDE, CUDNN_TYPE_INT64, number(1)),
+                ],
+            )
+        })
+        .collect();
+    let notes = numerical_notes(program, index).into_iter().map(i64::from).collect();
+    descriptor.put(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR, Value::Descriptors(infos?));
+    descriptor.put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, Value::Integers(notes));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Engine configurations: an engine and where its knobs stand.
+
+use super::engines::{Choice, knobs};
+use super::operation_graph::Graph;
+use super::*;
+
+/// The most knobs of one engine.
+const KNOBS_MAX: usize = 64;
+
+pub const KIND: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_ENGINECFG_ENGINE, DESCRIPTOR),
+        Attribute::many(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, DESCRIPTOR, KNOBS_MAX).get_alone(),
+        Attribute::many(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, DESCRIPTOR, KNOBS_MAX),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, INTEGER).or(0).get_alone(),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, INTEGER_32).or(0).get_alone(),
+    ],
+    finalize,
+};
+
+pub const KNOB_CHOICE: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).or(-1),
+        Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, INTEGER).or(-1),
+    ],
+    finalize: |_| Ok(()),
+};
+
+/// A value of -1 leaves a knob where it stands by itself; others must be the knob's.
+fn finalize(descriptor: &mut Descriptor) -> Result {
+    let (graph, choice) = read(descriptor)?;
+    for choice in descriptor.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
+        require(choice.kind() == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choices")?;
+        if !choice.is_finalized() {
+            return Err(Error::new(CUDNN_STATUS_NOT_INITIALIZED, "knob choices are finalized"));
+        }
+    }
+    let mut seen: Vec<i32> = choice.knobs.iter().map(|&(kind, _)| kind).collect();
+    seen.sort_unstable();
+    require(seen.windows(2).all(|pair| pair[0] != pair[1]), "each knob is chosen once")?;
+    let Ok(program) = &graph.program else { return Ok(()) };
+    for &(kind, value) in &choice.knobs {
+        let knob = knobs(program, choice.engine).iter().find(|knob| knob.kind == kind);
+        if !knob.is_some_and(|knob| (knob.least..=knob.most).contains(&value)) {
+            let reason = format!("engine {} has no knob {kind} that stands at {value}", choice.engine);
+            return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, reason));
+        }
+    }
+    Ok(())
+}
+
+/// The graph and the choice that a configuration names.
+pub fn read(descriptor: &Descriptor) -> Result<(Arc<Graph>, Choice)> {
+    let engine = descriptor.finalized(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "the engine")?;
+    let graph = engine.finalized(
+        CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+        CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+        "the operation graph",
+    )?;
+    let choices = descriptor.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter().filter_map(|choice| {
+        let value = choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
+        (value != -1).then(|| (choice.enumerator(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE), value))
+    });
+    let choice = Choice { engine: engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs: choices.collect() };
+    Ok((Graph::of(graph)?.clone(), choice))
+}
+
+/// The finalized configuration of a choice, with a value for every knob.
+pub fn write(graph: &Arc<Descriptor>, choice: &Choice) -> Result<Arc<Descriptor>> {
+    let number = |value| Value::Integers(vec![value]);
+    let engine = Descriptor::made_of(
+        CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+        [
+            (CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, Value::Descriptors(vec![graph.clone()])),
+            (CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, number(choice.engine)),
+        ],
+    )?;
+    let choices: Result<Vec<_>> = choice
+        .knobs
+        .iter()
+        .map(|&(kind, value)| {
+            Descriptor::made_of(
+                CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                [
+                    (CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, number(kind.into())),
+                    (CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, number(value)),
+                ],
+            )
+        })
+        .collect();
+    Descriptor::made_of(
+        CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+        [
+            (CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, Value::Descriptors(vec![engine])),
+            (CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, Value::Descriptors(choices?)),
+        ],
+    )
+}

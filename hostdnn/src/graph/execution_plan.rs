@@ -1,0 +1,140 @@
+//! Execution plans: an engine configuration made ready, and its execution.
+
+use super::engines::{self, Choice};
+use super::program::Program;
+use super::tensor::Tensor;
+use super::variant_pack::Pack;
+use super::*;
+use crate::convolution::{self, Algorithm};
+use crate::fault;
+
+pub const KIND: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, HANDLE),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DESCRIPTOR),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, DESCRIPTOR),
+    ],
+    finalize: |descriptor| {
+        let configuration = descriptor.descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).first();
+        let configuration = configuration.filter(|configuration| configuration.is_finalized());
+        let missing = || Error::new(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "an engine configuration that is finalized");
+        let plan = Plan::new(configuration.ok_or_else(missing)?)?;
+        let size = Value::Integers(vec![plan.workspace as i64]);
+        descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, size);
+        if descriptor.value(CUDNN_ATTR_EXECUTION_PLAN_HANDLE).is_none() {
+            descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, Value::Pointers(vec![0]));
+        }
+        descriptor.made = Some(Made::Plan(Arc::new(plan)));
+        Ok(())
+    },
+};
+
+/// A finalized execution plan.
+#[derive(Debug)]
+pub struct Plan {
+    program: Arc<Program>,
+    choice: Choice,
+    /// What computes the convolution, if there is one.
+    algorithm: Option<Algorithm>,
+    /// Bytes.
+    workspace: usize,
+}
+
+impl Plan {
+    fn new(configuration: &Descriptor) -> Result<Self> {
+        let (graph, choice) = engine_configuration::read(configuration)?;
+        let program = graph.program.clone()?;
+        let (algorithm, workspace) = engines::workspace(&program, &choice)?;
+        Ok(Self { program, choice, algorithm, workspace })
+    }
+
+    /// What a finalized descriptor of a plan holds.
+    pub fn of(descriptor: &Descriptor) -> Result<&Self> {
+        match &descriptor.made {
+            Some(Made::Plan(plan)) => Ok(plan),
+            _ => Err(Error::new(CUDNN_STATUS_BAD_PARAM, "an execution plan that is finalized")),
+        }
+    }
+
+    /// Computes the graph on a pack's tensors. `function` is the caller's name, for faults, where the algorithm is the
+    /// engine's global index. Nothing is written unless everything that can be refused has been.
+    ///
+    /// # Safety
+    /// The pack's addresses are null or those of memory that holds the tensors of its ids, and of a workspace as large as
+    /// this plan says, which nobody else uses meanwhile.
+    pub unsafe fn execute(&self, function: &str, pack: &Pack) -> Result {
+        let unsupported = "shapes are those of the graph";
+        if pack.overrides {
+            return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, unsupported));
+        }
+        for tensor in &self.program.tensors {
+            check_address(tensor, pack)?;
+        }
+        require(self.workspace == 0 || pack.workspace != 0, "a workspace, since the plan needs one")?;
+        self.check_overlaps(pack)?;
+        let run = fault::Run { algo: self.choice.engine as i32, batch: self.program.batch() };
+        fault::check(function, Some(run))?;
+        let address = |uid: i64| pack.address(uid).unwrap_or(0) as *mut u8;
+        let output = address(self.program.output);
+        // SAFETY: the caller's promise; addresses were checked.
+        unsafe {
+            if let (Some(convolve), Some(algorithm)) = (&self.program.convolution, self.algorithm) {
+                if let Some((from, copy)) = &convolve.residual
+                    && address(*from) != output
+                {
+                    copy.run(&[address(*from).cast_const()], output);
+                }
+                let [x, w, y] = convolve.tensors.map(address);
+                let workspace = pack.workspace as *mut u8;
+                let (alpha, beta) = (convolve.alpha, convolve.beta);
+                convolution::run(&convolve.problem, algorithm, alpha, beta, x, w, y, workspace, self.workspace)
+                    .map_err(|error| Error::new(CUDNN_STATUS_EXECUTION_FAILED, error.to_string()))?;
+            }
+            if let Some((ids, chain)) = &self.program.chain {
+                let operands: Vec<*const u8> = ids.iter().map(|&uid| address(uid).cast_const()).collect();
+                chain.run(&operands, output);
+            }
+        }
+        Ok(())
+    }
+
+    /// The output overlaps no other tensor. What is added to a convolution first, or the operand of a chain alone, may be
+    /// the output itself where it lies in memory as the output does.
+    fn check_overlaps(&self, pack: &Pack) -> Result {
+        let tensors = &self.program.tensors;
+        let Some(output) = tensors.iter().find(|tensor| tensor.uid == self.program.output) else { return Ok(()) };
+        let range = |tensor: &Tensor| {
+            let start = pack.address(tensor.uid).unwrap_or(0);
+            (start, start.saturating_add(tensor.bytes()))
+        };
+        let (start, end) = range(output);
+        for tensor in tensors.iter().filter(|tensor| tensor.uid != output.uid) {
+            let (other, other_end) = range(tensor);
+            let in_place = other == start
+                && (&tensor.dims, &tensor.strides, tensor.data_type)
+                    == (&output.dims, &output.strides, output.data_type)
+                && match &self.program.convolution {
+                    Some(convolve) => convolve.residual.as_ref().is_some_and(|&(uid, _)| uid == tensor.uid),
+                    None => true,
+                };
+            require(in_place || other >= end || other_end <= start, "the output overlaps no other tensor")?;
+        }
+        Ok(())
+    }
+}
+
+fn check_address(tensor: &Tensor, pack: &Pack) -> Result {
+    let uid = tensor.uid;
+    let address = pack.address(uid);
+    let missing = || Error::new(CUDNN_STATUS_BAD_PARAM, format!("the variant pack names no tensor {uid}"));
+    let address = address.ok_or_else(missing)?;
+    if address == 0 {
+        return Err(Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, format!("tensor {uid} is null")));
+    }
+    if !address.is_multiple_of(tensor.alignment as usize) {
+        let reason = format!("tensor {uid} is not aligned to {} bytes, as it was declared", tensor.alignment);
+        return Err(Error::new(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Tensors.
+
+use super::*;
+use crate::error::support;
+
+/// The most dimensions.
+const DIM_MAX: usize = 12;
+
+pub const KIND: Kind = Kind {
+    attributes: &[
+        Attribute::one(CUDNN_ATTR_TENSOR_DATA_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
+        Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX),
+        Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX),
+        Attribute::one(CUDNN_ATTR_TENSOR_UNIQUE_ID, INTEGER).or(0),
+        Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).set_alone(),
+        Attribute::one(CUDNN_ATTR_TENSOR_VECTOR_COUNT, INTEGER).or(1),
+        Attribute::one(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, INTEGER).or(-1),
+        Attribute::one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, BOOLEAN).or(0),
+        Attribute::one(CUDNN_ATTR_TENSOR_IS_BY_VALUE, BOOLEAN).or(0),
+        Attribute::one(CUDNN_ATTR_TENSOR_REORDERING_MODE, &[CUDNN_TYPE_TENSOR_REORDERING_MODE]).or(0),
+        Attribute::one(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, DESCRIPTOR),
+    ],
+    finalize: |descriptor| Tensor::of(descriptor).check(),
+};
+
+/// One tensor of a graph. Dimensions and strides in elements, images first, then channels and the spatial extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// What variant packs and operations know it by.
+    pub uid: i64,
+    /// Of an element.
+    pub data_type: cudnnDataType_t,
+    /// As many as there are strides.
+    pub dims: Vec<i64>,
+    /// From one element to the next along each dimension.
+    pub strides: Vec<i64>,
+    /// What its address is a multiple of, in bytes.
+    pub alignment: i64,
+    /// Only passed on within the graph: it has no memory.
+    pub is_virtual: bool,
+    /// Whether its elements lie otherwise than strides say, or are not plain numbers.
+    is_packed: bool,
+    is_by_value: bool,
+}
+
+impl Tensor {
+    /// What a descriptor says.
+    pub fn of(descriptor: &Descriptor) -> Self {
+        Self {
+            uid: descriptor.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID),
+            data_type: descriptor.enumerator(CUDNN_ATTR_TENSOR_DATA_TYPE),
+            dims: descriptor.integers(CUDNN_ATTR_TENSOR_DIMENSIONS).to_vec(),
+            strides: descriptor.integers(CUDNN_ATTR_TENSOR_STRIDES).to_vec(),
+            alignment: descriptor.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
+            is_virtual: descriptor.integer(CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0,
+            is_packed: descriptor.integer(CUDNN_ATTR_TENSOR_VECTOR_COUNT) != 1
+                || descriptor.integer(CUDNN_ATTR_TENSOR_REORDERING_MODE) != 0
+                || !descriptor.descriptors(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_empty(),
+            is_by_value: descriptor.integer(CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0,
+        }
+    }
+
+    fn check(&self) -> Result {
+        require(!self.dims.is_empty(), "a tensor has dimensions")?;
+        require(self.dims.len() == self.strides.len(), "as many dimensions as strides")?;
+        require(self.dims.iter().all(|&dim| dim >= 0), "dimensions are not negative")?;
+        require(self.strides.iter().all(|&stride| stride >= 0), "strides are not negative")?;
+        let size = element_size(self.data_type);
+        support(size > 0, "data types that the graph API takes")?;
+        require(self.alignment > 0 && self.alignment % size == 0, "the alignment is whole elements")?;
+        require(!self.is_by_value || self.dims.iter().all(|&dim| dim == 1), "a tensor by value has one element")
+    }
+
+    /// Whether it holds elements that are computed with here, where its strides say.
+    pub fn check_supported(&self) -> Result {
+        let known = matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_DOUBLE | CUDNN_DATA_HALF);
+        supported(known, CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "data in float, double or half")?;
+        supported(!self.is_packed, CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, "tensors that are plain and strided")?;
+        supported(!self.dims.contains(&0), CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "tensors that are not empty")?;
+        let small = self.span().is_some_and(|span| span <= i32::MAX.into());
+        supported(small, CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "tensors that span fewer than 2^31 elements")
+    }
+
+    /// Elements from the first to the last one inclusive; `None` if they cannot be counted.
+    pub fn span(&self) -> Option<i64> {
+        let mut steps = self.dims.iter().zip(&self.strides).map(|(&dim, &stride)| (dim - 1).checked_mul(stride));
+        steps.try_fold(1i64, |sum, step| sum.checked_add(step?))
+    }
+
+    /// Bytes from the first element to the end of the last.
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.span().unwrap_or(0) * element_size(self.data_type)).unwrap_or(0)
+    }
+
+    /// Whether no two indices name the same element: with dimensions in order of stride, each stride passes the extent
+    /// of those inside it.
+    pub fn is_injective(&self) -> bool {
+        let mut axes: Vec<_> = self.strides.iter().zip(&self.dims).filter(|&(_, &dim)| dim > 1).collect();
+        axes.sort_unstable();
+        let mut inside = 0;
+        axes.into_iter().all(|(&stride, &dim)| {
+            let apart = stride > inside;
+            inside += stride * (dim - 1);
+            apart
+        })
+    }
+}
+
+/// A status of CUDNN_STATUS_NOT_SUPPORTED's family unless `holds`; `rule` says what is supported.
+pub fn supported(holds: bool, status: cudnnStatus_t, rule: &'static str) -> Result {
+    if holds { Ok(()) } else { Err(Error::new(status, format!("supported are {rule}"))) }
+}
+
+/// Bytes of one element of a type that tensors take; 0 for others.
+pub fn element_size(data_type: cudnnDataType_t) -> i64 {
+    match data_type {
+        CUDNN_DATA_INT8 | CUDNN_DATA_UINT8 | CUDNN_DATA_BOOLEAN | CUDNN_DATA_FP8_E4M3 | CUDNN_DATA_FP8_E5M2 => 1,
+        CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => 2,
+        CUDNN_DATA_FLOAT | CUDNN_DATA_INT32 => 4,
+        CUDNN_DATA_DOUBLE | CUDNN_DATA_INT64 => 8,
+        _ => 0,
+    }
+}
