@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use cudnn_abi::*;
 
@@ -129,10 +130,9 @@ pub unsafe extern "C" fn cudnnBackendExecute(
 ) -> cudnnStatus_t {
     // SAFETY: the arguments are the program's own.
     let real = || unsafe { backend::cudnnBackendExecute(handle, plan, pack) };
-    let Some(shadow) = shadow::of(plan) else { return real() };
-    let Some(Some(planned)) = shadow.planned.get() else { return real() };
+    let Some(planned) = planned(plan) else { return real() };
     let spent = Cell::new(false);
-    let execution = Execution { handle, plan, pack, planned, spent: &spent };
+    let execution = Execution { handle, plan, pack, planned: &planned, spent: &spent };
     guarded(
         // SAFETY: the arguments are the program's own.
         || unsafe { execution.run() },
@@ -142,4 +142,41 @@ pub unsafe extern "C" fn cudnnBackendExecute(
             false => unsafe { execution.run_after_panic() },
         },
     )
+}
+
+/// What runs in place of an execution plan, if anything does.
+fn planned(plan: cudnnBackendDescriptor_t) -> Option<Arc<Planned>> {
+    shadow::of(plan)?.planned.get()?.clone()
+}
+
+/// cuDNN's function; a plan that runs in micro-batches is put into the graph so.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
+    handle: cudnnHandle_t,
+    plan: cudnnBackendDescriptor_t,
+    pack: cudnnBackendDescriptor_t,
+    graph: cudaGraph_t,
+) -> cudnnStatus_t {
+    // SAFETY: the arguments are the program's own.
+    let real = || unsafe { backend::cudnnBackendPopulateCudaGraph(handle, plan, pack, graph) };
+    let Some(planned) = planned(plan) else { return real() };
+    let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
+    // SAFETY: as above.
+    guarded(|| unsafe { execution.populate(graph) }, || CUDNN_STATUS_INTERNAL_ERROR)
+}
+
+/// cuDNN's function; for a plan that was put into the graph in micro-batches.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
+    handle: cudnnHandle_t,
+    plan: cudnnBackendDescriptor_t,
+    pack: cudnnBackendDescriptor_t,
+    graph: cudaGraph_t,
+) -> cudnnStatus_t {
+    // SAFETY: the arguments are the program's own.
+    let real = || unsafe { backend::cudnnBackendUpdateCudaGraph(handle, plan, pack, graph) };
+    let Some(planned) = planned(plan) else { return real() };
+    let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
+    // SAFETY: as above.
+    guarded(|| unsafe { execution.update(graph) }, || CUDNN_STATUS_INTERNAL_ERROR)
 }

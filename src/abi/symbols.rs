@@ -48,9 +48,9 @@ macro_rules! for_each_symbol {
         cudnnBackendFinalize: status, 9.0, overridden;
         cudnnBackendGetAttribute: status, 9.0, overridden;
         cudnnBackendInitialize: status, 9.0, overridden;
-        cudnnBackendPopulateCudaGraph: status, 9.5, forwarded;
+        cudnnBackendPopulateCudaGraph: status, 9.5, overridden;
         cudnnBackendSetAttribute: status, 9.0, overridden;
-        cudnnBackendUpdateCudaGraph: status, 9.5, forwarded;
+        cudnnBackendUpdateCudaGraph: status, 9.5, overridden;
         cudnnBatchNormalizationBackward: status, 9.0, forwarded;
         cudnnBatchNormalizationBackwardEx: status, 9.0, forwarded;
         cudnnBatchNormalizationForwardInference: status, 9.0, forwarded;

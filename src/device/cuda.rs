@@ -14,7 +14,7 @@ use super::{Elapsed, Stream};
 // uses it anyway.
 static PRESENT: Lazy<bool> = Lazy::new(|| unsafe { sys::is_culib_present() });
 
-fn ok(call: impl FnOnce() -> sys::CUresult) -> bool {
+pub(super) fn ok(call: impl FnOnce() -> sys::CUresult) -> bool {
     *PRESENT && call() == sys::CUresult::CUDA_SUCCESS
 }
 

@@ -2,6 +2,7 @@
 //! Asks `cudnn` which of the two its library computes on, and nothing else.
 
 mod cuda;
+pub mod cuda_graph;
 mod host;
 
 use std::ffi::c_void;

@@ -71,7 +71,7 @@ impl Execution<'_> {
     }
 
     /// The program's memory, as far as micro-batches of it can be run.
-    fn operands(&self) -> Option<Operands> {
+    pub(super) fn operands(&self) -> Option<Operands> {
         let pack = shadow::of(self.pack)?;
         let operands = Operands::of(&pack, &self.planned.graph)?;
         let kernel = &*self.planned.graph.kernel;
@@ -96,17 +96,20 @@ impl Execution<'_> {
                 Err(failure) => failure.status,
             },
             // The program's own plan would write beyond the workspace that the program was told to bring.
-            _ => {
-                log::warn!(
-                    "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), \
-                     for a plan that was told to need {} bytes of workspace in place of {}: it is not executed",
-                    self.planned.graph.kernel,
-                    self.planned.workspace(),
-                    self.planned.own_workspace
-                );
-                CUDNN_STATUS_NOT_SUPPORTED
-            }
+            _ => self.not_understood(),
         }
+    }
+
+    /// Says so of a variant pack whose plan can only be run in another way.
+    pub(super) fn not_understood(&self) -> cudnnStatus_t {
+        log::warn!(
+            "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), for a \
+             plan that was told to need {} bytes of workspace in place of {}: it is not executed",
+            self.planned.graph.kernel,
+            self.planned.workspace(),
+            self.planned.own_workspace
+        );
+        CUDNN_STATUS_NOT_SUPPORTED
     }
 
     /// Whether a plan is the program's own.

@@ -18,8 +18,10 @@
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration ready to run |
 //! | [`execute`] | what an execution runs |
+//! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`report`] | says what was chosen |
 
+mod cuda_graph;
 pub mod execute;
 mod gathering;
 mod offers;

@@ -18,6 +18,15 @@ pub struct Asking<'a> {
     pub target: &'a Target,
     /// The most bytes of workspace that are of use.
     pub limit: usize,
+    /// Only engines that can be put into CUDA graphs.
+    pub for_cuda_graphs: bool,
+}
+
+impl Asking<'_> {
+    /// Whether an engine may be used.
+    pub fn admits(&self, engine: &EngineConfiguration) -> bool {
+        self.class.admits(engine) && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
+    }
 }
 
 /// What has been offered so far.
@@ -66,7 +75,7 @@ impl Offers {
         enough: usize,
     ) {
         let mut found = 0;
-        for engine in engines.iter().filter(|engine| asking.class.admits(engine)) {
+        for engine in engines.iter().filter(|engine| asking.admits(engine)) {
             if found >= enough {
                 return;
             }

@@ -24,6 +24,8 @@ pub struct Key {
     /// The most bytes of workspace: what the program is told that its plans need.
     pub limit: usize,
     pub sizes: BatchSizePolicy,
+    /// The program's engine can be put into CUDA graphs, and so should what is ready in its place.
+    pub for_cuda_graphs: bool,
 }
 
 /// What plans are for.
@@ -104,7 +106,7 @@ impl Page {
     /// What is asked of cuDNN for it.
     pub fn asking(&self) -> Asking<'_> {
         let Key { kernel, class, limit, .. } = &self.key;
-        Asking { kernel, class: *class, target: &self.target, limit: *limit }
+        Asking { kernel, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
     }
 
     /// The ready configuration: without timing, in heuristics' order, the largest micro-batches first. Found once, by
@@ -121,7 +123,12 @@ impl Page {
     fn find_ready(&self) -> Option<Arc<Plan>> {
         let (kernel, asking) = (&self.key.kernel, self.asking());
         let mut offers = Offers::default();
-        let division = find_division(&asking, &offers::sizes(kernel, self.key.sizes), &mut offers);
+        let sizes = offers::sizes(kernel, self.key.sizes);
+        let wanted = Asking { for_cuda_graphs: self.key.for_cuda_graphs, ..asking };
+        let mut division = find_division(&wanted, &sizes, &mut offers);
+        if division.is_none() && wanted.for_cuda_graphs {
+            division = find_division(&asking, &sizes, &mut offers);
+        }
         // Not by the plans that were offered: exploring runs those, maybe beside this one.
         let ready = division.and_then(|division| Plan::new(kernel, division, &self.target, |_, _| None).ok());
         if let Some(ready) = &ready {
@@ -154,7 +161,7 @@ fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Optio
     let batch = asking.kernel.batch();
     let fitting = |offers: &Offers| {
         let mut fitting = offers.candidates();
-        fitting.retain(|candidate| candidate.workspace <= asking.limit);
+        fitting.retain(|candidate| candidate.workspace <= asking.limit && asking.admits(&candidate.algorithm));
         candidates::any_division(batch, &fitting)
     };
     for mode in MODES {

@@ -103,6 +103,9 @@ struct Packs {
     packs: Vec<VariantPack>,
 }
 
+/// A micro-batch, its execution plan and its variant pack.
+type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, &'a ExecutionPlan, &'a VariantPack);
+
 /// A plan that stopped before its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
@@ -193,15 +196,35 @@ impl Plan {
         operands: &Operands,
         after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
-        let taken = self.idle.lock().pop();
-        let mut ready = match taken {
-            Some(ready) => ready,
-            None => self.another()?,
-        };
+        let mut ready = self.take()?;
         // SAFETY: as ours.
         let ran = unsafe { self.run_by(&mut ready, handle, operands, after) };
         self.idle.lock().push(ready);
         ran
+    }
+
+    /// Calls with the execution plan and the variant pack of each micro-batch, in the order in which they are to run,
+    /// until one call fails. For graphs: nothing is called where more belongs to a plan that has no form in a graph, the
+    /// sums of half filters.
+    pub fn for_each_micro_batch(
+        &self,
+        operands: &Operands,
+        mut visit: impl FnMut(&ExecutionPlan, &VariantPack) -> Result<(), cudnnStatus_t>,
+    ) -> Result<(), cudnnStatus_t> {
+        if self.sums.is_some() {
+            return Err(CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);
+        }
+        let mut ready = self.take()?;
+        let in_order = self.in_order(&mut ready, operands);
+        let visited = in_order.and_then(|mut all| all.try_for_each(|(_, plan, pack)| visit(plan, pack)));
+        self.idle.lock().push(ready);
+        visited
+    }
+
+    /// Finalized plans that no other thread uses.
+    fn take(&self) -> Result<Ready, cudnnStatus_t> {
+        let taken = self.idle.lock().pop();
+        taken.map_or_else(|| self.another(), Ok)
     }
 
     /// Finalized plans for one thread more.
@@ -221,25 +244,20 @@ impl Plan {
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let workspace = operands.workspace;
-        let packs = self.packs(&mut ready.packs, operands)?;
-        let mut packs = packs.iter();
         let mut is_begun = false;
-        for ((count, micro), plan) in self.parts.iter().zip(&ready.plans) {
-            for pack in packs.by_ref().take(*count) {
-                crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
-                let adding = plan.adding.as_ref().filter(|_| is_begun);
-                // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
-                let mut status = unsafe { adding.unwrap_or(&plan.first).execute(handle, pack) };
-                if let Some(sums) = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS) {
-                    // SAFETY: the two buffers lie behind the engine's own workspace.
-                    status = unsafe { sums.add(handle, workspace, !is_begun) };
-                }
-                if status != CUDNN_STATUS_SUCCESS {
-                    return Err(Failure { status, is_begun });
-                }
-                is_begun = true;
-                after(micro.batch, micro.algorithm);
+        for (micro, plan, pack) in self.in_order(ready, operands)? {
+            crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
+            // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
+            let mut status = unsafe { plan.execute(handle, pack) };
+            if let Some(sums) = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS) {
+                // SAFETY: the two buffers lie behind the engine's own workspace.
+                status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
+            if status != CUDNN_STATUS_SUCCESS {
+                return Err(Failure { status, is_begun });
+            }
+            is_begun = true;
+            after(micro.batch, micro.algorithm);
         }
         let Some(sums) = &self.sums else { return Ok(()) };
         let beta = self.kernel.convolution().beta.value() as f32;
@@ -249,6 +267,22 @@ impl Plan {
             CUDNN_STATUS_SUCCESS => Ok(()),
             status => Err(Failure { status, is_begun: false }),
         }
+    }
+
+    /// The micro-batches in the order in which they run, each with what runs it.
+    fn in_order<'a>(
+        &'a self,
+        ready: &'a mut Ready,
+        operands: &Operands,
+    ) -> Result<impl Iterator<Item = InOrder<'a>>, cudnnStatus_t> {
+        let Ready { plans, packs } = ready;
+        let packs = self.packs(packs, operands)?;
+        let parts = self.parts.iter().zip(&*plans);
+        let each = parts.flat_map(|((count, micro), plan)| std::iter::repeat_n((micro, plan), *count));
+        Ok(each.zip(packs).enumerate().map(|(index, ((micro, plan), pack))| {
+            let adding = plan.adding.as_ref().filter(|_| index > 0);
+            (micro, adding.unwrap_or(&plan.first), pack)
+        }))
     }
 
     /// The variant packs for these operands: those from before, or new ones in place of the oldest.

@@ -69,7 +69,8 @@ impl Planned {
         let class = Class::of(&own, settings::get().numerics);
         let sizes = policies.batch_size_policy;
         let kernel = graph.kernel.clone();
-        let key = |limit| Key { place: place.clone(), kernel: kernel.clone(), class, limit, sizes };
+        let for_cuda_graphs = own.has_form_in_cuda_graphs();
+        let key = |limit| Key { place: place.clone(), kernel: kernel.clone(), class, limit, sizes, for_cuda_graphs };
         let wanted = match policies.policy {
             Policy::Division => Some(0),
             _ => policies.query_limit(None),

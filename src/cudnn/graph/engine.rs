@@ -114,6 +114,11 @@ impl EngineConfiguration {
         unsafe { Self::read(configuration.raw()) }
     }
 
+    /// Whether plans on it can be put into CUDA graphs without a stream.
+    pub fn has_form_in_cuda_graphs(&self) -> bool {
+        self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
+    }
+
     /// All of it as text, from which it is read back ([`FromStr`]): as it is displayed, then the numbers of its
     /// numerical notes and of its behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`.
     pub fn text(&self) -> String {
