@@ -86,7 +86,7 @@ fn gather(job: &Job) {
     }
     let mut offers = std::mem::take(&mut page.state.lock().offers);
     collect(page, own, &sizes, &mut offers);
-    let mut candidates = offers.candidates();
+    let mut candidates = offers.best_first();
     candidates.sort_by_key(|candidate| candidate.algorithm != *own || candidate.batch != kernel.batch());
     candidates.retain(|candidate| candidate.workspace <= key.limit || *own_fits);
     let wanted = wanted.with_candidates(candidates);

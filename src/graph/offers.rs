@@ -105,9 +105,18 @@ impl Offers {
     }
 
     /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
-    pub fn candidates(&self) -> Vec<Candidate<EngineConfiguration>> {
+    pub fn largest_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let mut candidates = self.candidates.clone();
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.batch));
+        candidates
+    }
+
+    /// All that runs, engines in the order in which they were first offered, and of one engine the largest micro-batches
+    /// first: a search that runs out of executions has seen what the heuristics think best.
+    pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
+        let engines = self.engines();
+        let mut candidates = self.largest_first();
+        candidates.sort_by_key(|candidate| engines.iter().position(|engine| *engine == candidate.algorithm));
         candidates
     }
 

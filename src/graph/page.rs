@@ -144,7 +144,7 @@ impl Page {
     /// The least limit under which something runs, in bytes; `None` if nothing does.
     pub fn least(&self) -> Option<usize> {
         self.ready();
-        let offered = self.state.lock().offers.candidates();
+        let offered = self.state.lock().offers.largest_first();
         let mut limits: Vec<_> = offered.iter().map(|candidate| candidate.workspace).collect();
         limits.sort_unstable();
         limits.into_iter().find(|limit| {
@@ -160,7 +160,7 @@ fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Optio
     const MODES: [cudnnBackendHeurMode_t; 2] = [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK];
     let batch = asking.kernel.batch();
     let fitting = |offers: &Offers| {
-        let mut fitting = offers.candidates();
+        let mut fitting = offers.largest_first();
         fitting.retain(|candidate| candidate.workspace <= asking.limit && asking.admits(&candidate.algorithm));
         candidates::any_division(batch, &fitting)
     };
