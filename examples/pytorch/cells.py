@@ -58,37 +58,34 @@ class Run:
         return [(*self.configuration, mode, self.group, self.policy, self.round) for mode in self.modes]
 
 
-def stages():
-    """Configurations, modes and policies, the most valuable first. Modes that stand together share a process."""
+def phases():
+    """Configurations, modes and policies in lists, the most valuable first; a list's rounds are made before the next list is
+    begun. Modes that stand together share a process."""
     together = ("eager", "graphs")
     everything = [(layout, precision) for layout in LAYOUTS for precision in PRECISIONS]
     head, rest, full = ("headline", HEADLINE), ("rest", REST), ("full", tuple(POLICIES))
-    first, others = NETWORKS[0], NETWORKS[1:]
-
-    def stage(networks, pairs, benchmark, modes, *groups):
-        for layout, precision in pairs:
-            for network in networks:
-                for group in groups:
-                    yield (network, layout, precision, benchmark, modes, *group)
-
+    first, others = NETWORKS[:1], NETWORKS[1:]
     base = [("nchw", "half")]
-    yield from stage([first], base, "off", together, full)
-    yield from stage(others, base, "off", together, head)
-    yield from stage([first], base, "on", together, head)
-    yield from stage([first], everything[1:], "off", together, head)
-    yield from stage([first], base, "off", ("compile",), head)
-    yield from stage(["vgg16"], base, "off", together, ("cache", CACHE))
-    yield from stage(others, everything[1:], "off", together, head)
-    yield from stage([first], everything[1:], "off", together, rest)
-    yield from stage([first], everything[1:], "on", together, head)
-    yield from stage(others, everything, "on", together, head)
-    yield from stage(NETWORKS, everything, "off", ("compile",), head)
-    yield from stage(others, everything, "off", together, rest)
-    yield from stage([first], everything, "on", together, rest)
-    yield from stage(others, everything, "on", together, rest)
-    yield from stage(NETWORKS, everything, "on", ("compile",), head)
+
+    def stage(networks, pairs, benchmark, modes, group):
+        return [(network, *pair, benchmark, modes, *group) for pair in pairs for network in networks]
+
+    yield stage(first, base, "off", together, full) + stage(others, base, "off", together, head)
+    yield stage(first, base, "on", together, head)
+    yield stage(first, everything[1:], "off", together, head)
+    yield stage(first, base, "off", ("compile",), head)
+    yield stage(["vgg16"], base, "off", together, ("cache", CACHE))
+    yield stage(others, everything[1:], "off", together, head)
+    yield stage(first, everything[1:], "off", together, rest)
+    yield stage(first, everything[1:], "on", together, head)
+    yield stage(others, everything, "on", together, head)
+    yield stage(first, everything[1:], "off", ("compile",), head) + stage(others, everything, "off", ("compile",), head)
+    yield stage(others, everything, "off", together, rest)
+    yield stage(first, everything, "on", together, rest)
+    yield stage(others, everything, "on", together, rest)
+    yield stage(NETWORKS, everything, "on", ("compile",), head)
     for benchmark in ("off", "on"):
-        yield from stage(NETWORKS, everything, benchmark, ("compile",), rest)
+        yield stage(NETWORKS, everything, benchmark, ("compile",), rest)
 
 
 def turns(rounds, modes, patterns=()):
@@ -97,19 +94,15 @@ def turns(rounds, modes, patterns=()):
     Only of these modes. `patterns` choose cells by their `network/layout/precision/benchmark/mode/policy`; plain comes
     along.
     """
-    allowed = modes
     for begin in range(0, rounds, 2):
-        seen = set()
-        for *configuration, modes, group, names in stages():
-            modes = tuple(mode for mode in modes if mode in allowed)
-            modes, names = wanted(configuration, modes, names, patterns)
-            key = (*configuration, modes, group)
-            if not modes or key in seen:
-                continue
-            seen.add(key)
+        for phase in phases():
             for number in range(begin, min(begin + 2, rounds)):
-                turn = [Run(*configuration, modes, group, policy, number + 1) for policy in (PLAIN, *names)]
-                yield turn[:: -1 if number % 2 else 1]
+                for *configuration, its_modes, group, names in phase:
+                    its_modes = tuple(mode for mode in its_modes if mode in modes)
+                    its_modes, names = wanted(configuration, its_modes, names, patterns)
+                    if its_modes:
+                        turn = [Run(*configuration, its_modes, group, policy, number + 1) for policy in (PLAIN, *names)]
+                        yield turn[:: -1 if number % 2 else 1]
 
 
 def wanted(configuration, modes, names, patterns):

@@ -7,7 +7,7 @@ import time
 import torch
 
 # Seconds between two looks at the memory.
-INTERVAL = 0.002
+INTERVAL = 0.005
 
 
 class NvmlMemory(ctypes.Structure):
@@ -15,7 +15,7 @@ class NvmlMemory(ctypes.Structure):
 
 
 def nvml_reader(index):
-    """Reads the bytes in use by NVML, which takes no lock of the CUDA context and is no CUDA call, so that it may run beside a capture."""
+    """Reads the bytes in use by NVML, which is no CUDA call: it may run beside a capture."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     if nvml.nvmlInit_v2():
         raise OSError("nvmlInit failed")
@@ -93,7 +93,10 @@ class Cpu:
 
 
 class Watch:
-    """`with Watch(device) as watch`: the most bytes in use within, looked at from a thread every INTERVAL."""
+    """`with Watch(device) as watch`: the most bytes in use within, looked at from a thread every INTERVAL.
+
+    Without NVML only at its begin and end: CUDA calls of another thread may end a capture.
+    """
 
     def __init__(self, device):
         self.device = device
@@ -111,12 +114,14 @@ class Watch:
             self.ended = threading.Event()
             self.look()
             self.thread = threading.Thread(target=self.poll, daemon=True)
-            self.thread.start()
+            if self.device.memory_source == "NVML":
+                self.thread.start()
         return self
 
     def __exit__(self, *_):
         if self.device.used:
             self.device.wait()
             self.ended.set()
-            self.thread.join()
+            if self.thread.is_alive():
+                self.thread.join()
             self.look()

@@ -96,11 +96,10 @@ def warm_up(step, device, options):
         steps += look
         if report.bytes() != written:
             changed, written = steps, report.bytes()
-        # Kernels settle after different numbers of steps: quiet for a third of all, and where nothing has been written
-        # yet, for three times the least.
-        quiet = steps - changed >= max(options.least, steps / 3) and (
-            not report.path or written or steps >= 3 * options.least
-        )
+        # Kernels settle after different numbers of steps, so it must be quiet for a third of them; a kernel that comes
+        # once a step may try a hundred candidates before anything is written.
+        quiet = steps - changed >= max(options.least, steps / 3)
+        quiet = quiet and (not report.path or written or steps >= 6 * options.least)
         if quiet and before and abs(now - before) <= STEADY * before:
             return steps, True
         if steps >= options.most or time.monotonic() - begin >= options.warm_up_seconds:
@@ -112,7 +111,7 @@ def timed(step, device, options):
     """Milliseconds of single steps over about `--seconds`."""
     guess = statistics.median(device.times(step, 2))
     times = device.times(step, max(2, min(10, options.least), min(300, int(1e3 * options.seconds / guess))))
-    tenths = statistics.quantiles(times, n=10)
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
     return {"step_ms": statistics.median(times), "p10_ms": tenths[0], "p90_ms": tenths[8], "steps": len(times)}
 
 
@@ -135,10 +134,12 @@ def largest_workspace(step, device):
     """Bytes of the largest block that a step takes and gives back with no other taken in between, as PyTorch does for a
     convolution's workspace."""
     record = torch.cuda.memory._record_memory_history
+    trace_now = lambda: torch.cuda.memory._snapshot()["device_traces"][device.index]  # noqa: E731
     record(enabled="all", context=None)
+    before = len(trace_now())
     step()
     device.wait()
-    trace = torch.cuda.memory._snapshot()["device_traces"][device.index]
+    trace = trace_now()[before:]
     record(enabled=None)
     return max((a["size"] for a, b in zip(trace, trace[1:])
                 if a["action"] == "alloc" and b["action"] == "free_requested" and a["addr"] == b["addr"]), default=0)  # fmt: skip

@@ -52,9 +52,9 @@ def rows(lines, patterns=()):
             known = pairs.setdefault((configuration, policy), [])
             known += [(plain[number], by_round[number]) for number in sorted(by_round.keys() & plain.keys())]
     order = {}
-    for network, layout, precision, benchmark, modes, _, policies in cells.stages():
+    for *configuration, modes, _, _ in (stage for phase in cells.phases() for stage in phase):
         for mode in modes:
-            order.setdefault((network, layout, precision, benchmark, mode), len(order))
+            order.setdefault((*configuration, mode), len(order))
     policies = list(cells.POLICIES)
     keys = sorted((key for key in pairs if pairs[key]), key=lambda key: (order[key[0]], policies.index(key[1])))
     return [row(*key, pairs[key]) for key in keys]
@@ -111,6 +111,8 @@ def line_of(row):
 
 
 def text(rows, failed):
+    if not rows:
+        return "\n".join(["No cell is finished, plain and under libucudnn.so.", *failures(failed)]) + "\n"
     lines = [HEADER]
     for number_, row_ in enumerate(rows):
         if number_ == 0 or rows[number_ - 1].configuration != row_.configuration:
@@ -165,7 +167,7 @@ LEGEND = """\
 A training step (forward, loss, backward, SGD), plain and under libucudnn.so, in turns, each run a process of its own.
 ms: the median over the runs of each run's median step; ±%: longest less shortest plain run; ratio: ours to plain, below 1 is
 faster; least–most: of the rounds. conv: the convolutions' kernels alone, by PyTorch's profiler. device MiB: the most in use on
-the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 2 ms); settled: the same in three
+the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 5 ms); settled: the same in three
 steps after the warm-up, with PyTorch's cache emptied before. torch: the most that PyTorch had handed out in those; workspace: the
 largest that a convolution took of PyTorch. gradients: ||g - g64|| / ||g64|| against float64, ours to plain's, the largest
 over the convolutions' parameters; others: over the rest but fully connected layers. unset: nothing configured; 0, 8MiB, …:
