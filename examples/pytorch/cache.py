@@ -1,12 +1,17 @@
-"""Times over micro-batch sizes without a limit, as libucudnn.so measured them in place: whether parts of a batch gain by
-finding a layer's data in the L2 cache.
+"""Times over micro-batch sizes without a limit, as libucudnn.so measured them in place: whether parts of a batch gain
+by finding a layer's data in the L2 cache.
 
-Of its report it takes what was timed (the least time of a micro-batch in the program's own buffers, by size and algorithm)
-and what was chosen (the division, run as a whole against the undivided convolution).
+Of its report it takes what was timed (the least time of a micro-batch in the program's own buffers, by size and
+algorithm) and what was chosen (the division, run as a whole against the undivided convolution).
 """
 
 import summary
 
+LEGEND = f"""\
+{__doc__.strip()}
+
+ms: the undivided convolution. Below a size: the time of all micro-batches of that size, one's time times their number,
+to the undivided convolution's. in place: the whole chosen division's time to the undivided convolution's."""
 POLICIES = ("unset", "unlimited")
 CONFIGURATIONS = [(network, "nchw", "half") for network in ("resnet50", "vgg16")]
 
@@ -26,7 +31,8 @@ def kernels_of(lines, configuration):
 
 
 def table_of(timed, chosen):
-    """Rows: kernel, batch, milliseconds undivided, ratio to that of all micro-batches of each size, choice, its ratio in place."""
+    """Sizes, and rows: kernel, batch, milliseconds undivided; the ratio to that of all micro-batches, by size; the
+    choice, and its ratio in place."""
     sizes = sorted({size for times in timed.values() for size in times}, reverse=True)
     rows = []
     for kernel, times in timed.items():
@@ -47,9 +53,7 @@ def table_of(timed, chosen):
 
 
 def text(lines):
-    out = [__doc__.strip(), "",
-           "ms: the undivided convolution. Below a size: the time of all micro-batches of that size, one's time times their number, to the",
-           "undivided convolution's. in place: the whole chosen division's time to the undivided convolution's."]  # fmt: skip
+    out = [LEGEND]
     for configuration in CONFIGURATIONS:
         sizes, rows = table_of(*kernels_of(lines, configuration))
         if not rows:
@@ -59,7 +63,8 @@ def text(lines):
             values = [summary.number(value, ".2f") for value in ratios]
             table.append([kernel, f"{whole:.3f}", *values, summary.number(in_place, ".3f"), division])
         gains = [whole * (1 - in_place) for *_, whole, _, _, in_place in rows if in_place and in_place < 1]
-        out += ["", f"{', '.join(configuration)}: {len(rows)} kernels, {len(gains)} chosen faster than undivided; those save "
-                    f"{sum(gains):.3f} of {sum(row[2] for row in rows):.3f} ms (each kernel once)",
-                *summary.aligned(table)]  # fmt: skip
+        all_of_them = sum(whole for _, _, whole, *_ in rows)
+        title = f"{', '.join(configuration)}: {len(rows)} kernels, {len(gains)} chosen faster than undivided; "
+        title += f"those save {sum(gains):.3f} of {all_of_them:.3f} ms (each kernel once)"
+        out += ["", title, *summary.aligned(table)]
     return "\n".join(out) + "\n"

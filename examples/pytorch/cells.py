@@ -1,8 +1,8 @@
 """What the table is made of: cells, and the order in which they are worth their time.
 
 A cell is a mode (eager, graphs, compile) of a run; a run is a process: a configuration under a policy, in a round. The
-policies of a group are taken in turns with plain, forwards in one round and backwards in the next (A B C, C B A, …), and are
-compared with that group's plain runs alone.
+policies of a group are taken in turns with plain, forwards in one round and backwards in the next (A B C, C B A, …),
+and are compared with that group's plain runs alone.
 """
 
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ class Run:
 
 
 def phases():
-    """Configurations, modes and policies in lists, the most valuable first; a list's rounds are made before the next list is
-    begun. Modes that stand together share a process."""
+    """Configurations, modes and policies in lists, the most valuable first; a list's rounds are made before the next
+    list is begun. Modes that stand together share a process."""
     together = ("eager", "graphs")
     everything = [(layout, precision) for layout in LAYOUTS for precision in PRECISIONS]
     head, rest, full = ("headline", HEADLINE), ("rest", REST), ("full", tuple(POLICIES))
@@ -109,7 +109,11 @@ def wanted(configuration, modes, names, patterns):
     """The modes and policies that a pattern names; all without patterns."""
     if not patterns:
         return modes, names
-    found = [(mode, policy) for mode in modes for policy in names
-             if any(fnmatchcase("/".join((*configuration, mode, policy)), pattern) for pattern in patterns)]  # fmt: skip
-    chosen = lambda values, place: tuple(v for v in values if any(pair[place] == v for pair in found))  # noqa: E731
-    return chosen(modes, 0), chosen(names, 1)
+
+    def fits(mode, policy):
+        return any(fnmatchcase("/".join((*configuration, mode, policy)), pattern) for pattern in patterns)
+
+    return (
+        tuple(mode for mode in modes if any(fits(mode, policy) for policy in names)),
+        tuple(policy for policy in names if any(fits(mode, policy) for mode in modes)),
+    )

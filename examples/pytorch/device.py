@@ -1,6 +1,7 @@
 """Where the steps run: memory as the driver counts it, times of steps on the device."""
 
 import ctypes
+import itertools
 import threading
 import time
 
@@ -67,7 +68,7 @@ class Cuda:
             step()
             mark.record()
         self.wait()
-        return [a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
+        return [a.elapsed_time(b) for a, b in itertools.pairwise(marks)]
 
 
 class Cpu:
@@ -89,7 +90,7 @@ class Cpu:
         for _ in range(count):
             step()
             marks.append(time.perf_counter())
-        return [1e3 * (b - a) for a, b in zip(marks, marks[1:])]
+        return [1e3 * (b - a) for a, b in itertools.pairwise(marks)]
 
 
 class Watch:

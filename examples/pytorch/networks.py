@@ -3,8 +3,8 @@
 Without dropout: then a step's gradients depend on nothing but the arithmetic, and can be held against float64.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import torch
 from torch import nn
@@ -50,7 +50,7 @@ def convolution(channels, width, size, stride=1):
 
 
 class Residual(nn.Module):
-    """A block of He et al. (arXiv 1512.03385): what `body` adds to its input, which is projected where shapes differ."""
+    """A block of He et al. (arXiv 1512.03385): what `body` adds to its input, projected if shapes differ."""
 
     def __init__(self, body, channels, width, stride):
         super().__init__()
@@ -95,7 +95,7 @@ def resnet50():
 
 
 class UNet(nn.Module):
-    """Ronneberger et al. (arXiv 1505.04597), with padding, so that the output is as large as the input, and normalised."""
+    """Ronneberger et al. (arXiv 1505.04597); padded, so that the output is as large as the input, and normalised."""
 
     def __init__(self, widths=(64, 128, 256, 512, 1024), classes=2):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The table as an SVG: for each cell a bar a policy, the ratio of its step to plain's, with the rounds' least and most."""
+"""The table as an SVG: for each cell and policy a bar, its step's ratio to plain's, with the rounds' least and most."""
 
 from xml.sax.saxutils import escape
 
@@ -10,6 +10,12 @@ INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
 FASTER, SLOWER, LIKE = "#1a73e8", "#d93025", "#9aa0a6"
 COLUMNS = [("step", 118), ("convolutions", 88), ("device MiB", 150), ("workspace MiB", 128), ("gradients", 70)]
 ALIKE = 0.01
+LEGEND = [
+    "Bars: step time to plain's, shorter is faster (blue: by more than 1%, red: slower by more than 1%); lines across "
+    "them: the rounds' least and most; *: not settled.",
+    "At the right: ratios of the step and of the convolutions' kernels, memory plain → ours, the largest ratio of the "
+    "gradients' errors against float64.",
+]
 
 
 def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):
@@ -33,7 +39,8 @@ def pair(row, value):
 def bar(row, y):
     colour = LIKE if abs(row.ratio - 1) <= ALIKE else FASTER if row.ratio < 1 else SLOWER
     end = at(row.ratio)
-    yield f'<rect x="{LEFT}" y="{y - 10:.1f}" width="{end - LEFT:.1f}" height="12" fill="{colour}" fill-opacity="0.75"/>'
+    box = f'x="{LEFT}" y="{y - 10:.1f}" width="{end - LEFT:.1f}" height="12"'
+    yield f'<rect {box} fill="{colour}" fill-opacity="0.75"/>'
     if row.ratio > LONGEST:
         yield f'<path d="M{end - 12:.1f} {y + 3:.1f} l5 -14 h5 l-5 14 z" fill="white"/>'
     elif row.runs > 1:
@@ -57,7 +64,15 @@ def draw(rows):
     for number, row in enumerate(rows):
         if number == 0 or rows[number - 1].configuration != row.configuration:
             y += HEAD
-            parts.append(text(16, y - 8, f"{summary.title(row.configuration)}: {row.plain['step_ms']:.1f} ms plain", 12, weight="bold"))
+            parts.append(
+                text(
+                    16,
+                    y - 8,
+                    f"{summary.title(row.configuration)}: {row.plain['step_ms']:.1f} ms plain",
+                    12,
+                    weight="bold",
+                )
+            )
             plot_tops.append([y - 2, y])
         y += ROW
         plot_tops[-1][1] = y
@@ -68,10 +83,7 @@ def draw(rows):
             for tick in (0, 0.5, 1, 1.5, 2)]  # fmt: skip
     head = [
         text(16, 26, "PyTorch's training step under libucudnn.so, against plain", 15, weight="bold"),
-        text(16, 46, "Bars: step time to plain's, shorter is faster (blue: by more than 1%, red: slower by more than 1%); lines across "
-                     "them: the rounds' least and most.", 12, FAINT),
-        text(16, 62, "At the right: ratios of the step and of the convolutions' kernels, memory plain → ours, the largest ratio of the "
-                     "gradients' errors against float64.", 12, FAINT),
+        *(text(16, 46 + 16 * number, words, 12, FAINT) for number, words in enumerate(LEGEND)),
         *(text(at(tick), TOP - 4, f"{tick:g}×", 11, FAINT, "middle") for tick in (0, 0.5, 1, 1.5, 2)),
         *(text(end, TOP - 4, name, 11, FAINT, "end") for name, end in columns),
     ]  # fmt: skip

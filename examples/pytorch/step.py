@@ -8,6 +8,7 @@ It knows nothing of libucudnn.so, but that steps may change until each line that
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import pathlib
@@ -56,10 +57,14 @@ def parse_arguments():
     parser.add_argument("--modes", default=["eager"], type=modes, help=f"some of {','.join(MODES)} [eager]")
     parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
     parser.add_argument("--most", default=400, type=count, help="… and at the most")
-    parser.add_argument("--warm-up-seconds", default=30.0, type=float, help="seconds after which a warm-up ends in any case")
+    parser.add_argument(
+        "--warm-up-seconds", default=30.0, type=float, help="seconds after which a warm-up ends in any case"
+    )
     parser.add_argument("--seconds", default=1.0, type=float, help="how long steps are timed")
     parser.add_argument("--reference", type=pathlib.Path, help="gradients in float64, to compare with")
-    parser.add_argument("--write-reference", action="store_true", help="write those to --reference, and measure nothing")
+    parser.add_argument(
+        "--write-reference", action="store_true", help="write those to --reference, and measure nothing"
+    )
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -118,8 +123,8 @@ def timed(step, device, options):
 def convolution_time(step, device, cuda):
     """Milliseconds a step that the convolutions' kernels take, by PyTorch's profiler.
 
-    Chosen over events around the calls: events count the gaps in which the device waits for the host, and those of other
-    operators behind them; over replaying the convolutions alone: what the cache holds before a convolution would differ.
+    Chosen over events around the calls, which would count gaps in which the device waits for the host; and over
+    replaying the convolutions alone, which would find other data in the cache.
     """
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if cuda else [])
     with profile(activities=activities) as seen:
@@ -141,8 +146,9 @@ def largest_workspace(step, device):
     device.wait()
     trace = trace_now()[before:]
     record(enabled=None)
-    return max((a["size"] for a, b in zip(trace, trace[1:])
-                if a["action"] == "alloc" and b["action"] == "free_requested" and a["addr"] == b["addr"]), default=0)  # fmt: skip
+    passing = [a["size"] for a, b in itertools.pairwise(trace)
+               if (a["action"], b["action"]) == ("alloc", "free_requested") and a["addr"] == b["addr"]]  # fmt: skip
+    return max(passing, default=0)
 
 
 def captured(training, device):

@@ -8,13 +8,13 @@ import cells
 
 MEBI = 1 << 20
 CONFIGURATION = ("network", "layout", "precision", "benchmark", "mode")
-HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "conv plain", "ms", "ratio", "device MiB", "ours", "settled",
-          "ours", "torch", "ours", "workspace", "ours", "gradients", "others"]  # fmt: skip
+HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "conv plain", "ms", "ratio", "device MiB", "ours",
+          "settled", "ours", "torch", "ours", "workspace", "ours", "gradients", "others"]  # fmt: skip
 
 
 @dataclass
 class Row:
-    """A cell under a policy against plain, over all runs. Times in milliseconds, memory in bytes, `None` where unknown."""
+    """A cell under a policy against plain, over all runs. Milliseconds, bytes, `None` where unknown."""
 
     configuration: tuple
     policy: str
@@ -80,7 +80,8 @@ def middle(values):
 
 
 def worst_error(plain, ours, kind):
-    """The largest ratio over parameters of our error to plain's, medians over runs; infinite where only ours is not finite."""
+    """The largest ratio over parameters of our error to plain's, medians over runs; infinite where only plain's is
+    finite."""
 
     def medians(lines):
         errors = [line["errors"][kind] for line in lines if line["errors"]]
@@ -131,14 +132,18 @@ def aligned(lines):
     tabled = [line for line in lines if len(line) > 1]
     widths = [max(len(line[place]) for line in tabled) for place in range(len(tabled[0]))]
     for line in lines:
-        fits = len(line) > 1
-        yield "  ".join(c.rjust(w) if p else c.ljust(w) for p, (c, w) in enumerate(zip(line, widths))).rstrip() if fits else line[0]
+        if len(line) == 1:
+            yield line[0]
+        else:
+            cells_ = [cell.rjust(width) if place else cell.ljust(width)
+                      for place, (cell, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
+            yield "  ".join(cells_).rstrip()
 
 
 def by_policy(rows):
     """What a policy comes to over all cells: the worst first of all."""
-    lines = [["policy", "cells", "step: worst", "median", "best", "device MiB: worst", "gradients: worst", "against undivided: worst",
-              "median", "best"]]  # fmt: skip
+    lines = [["policy", "cells", "step: worst", "median", "best", "device MiB: worst", "gradients: worst",
+              "against undivided: worst", "median", "best"]]  # fmt: skip
     known = {(row.configuration, row.policy): row for row in rows}
     for policy in cells.POLICIES:
         its = [row for row in rows if row.policy == policy]
@@ -165,11 +170,11 @@ def failures(lines):
 
 LEGEND = """\
 A training step (forward, loss, backward, SGD), plain and under libucudnn.so, in turns, each run a process of its own.
-ms: the median over the runs of each run's median step; ±%: longest less shortest plain run; ratio: ours to plain, below 1 is
-faster; least–most: of the rounds. conv: the convolutions' kernels alone, by PyTorch's profiler. device MiB: the most in use on
-the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 5 ms); settled: the same in three
-steps after the warm-up, with PyTorch's cache emptied before. torch: the most that PyTorch had handed out in those; workspace: the
-largest that a convolution took of PyTorch. gradients: ||g - g64|| / ||g64|| against float64, ours to plain's, the largest
-over the convolutions' parameters; others: over the rest but fully connected layers. unset: nothing configured; 0, 8MiB, …:
-UCUDNN_WORKSPACE_LIMIT; undivided: the same with UCUDNN_BATCH_SIZE_POLICY=undivided; division: UCUDNN_TOTAL_WORKSPACE_SIZE.
-*: not settled within the warm-up."""
+ms: the median over the runs of each run's median step; ±%: longest less shortest plain run; ratio: ours to plain, below
+1 is faster; least–most: of the rounds. conv: the convolutions' kernels alone, by PyTorch's profiler. device MiB: the
+most in use on the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 5 ms);
+settled: the same in three steps after the warm-up, with PyTorch's cache emptied before. torch: the most that PyTorch
+had handed out in those; workspace: the largest that a convolution took of PyTorch. gradients: ||g - g64|| / ||g64||
+against float64, ours to plain's, the largest over the convolutions' parameters; others: over the rest but fully
+connected layers. unset: nothing configured; 0, 8MiB, …: UCUDNN_WORKSPACE_LIMIT; undivided: the same with
+UCUDNN_BATCH_SIZE_POLICY=undivided; division: UCUDNN_TOTAL_WORKSPACE_SIZE. *: not settled within the warm-up."""

@@ -2,12 +2,13 @@
 
     python table.py --shim target/release/libucudnn.so --out build/pytorch-table --seconds 600
 
-OUT then holds results.jsonl (a line a cell: what is there is not run again), table.txt, table.svg, cache.txt (times over
-micro-batch sizes), report.jsonl (what libucudnn.so timed and chose), tuning.sqlite (its database), and work/, which may be
-deleted. The most valuable cells come first, so that it may be stopped at any time.
+OUT then holds results.jsonl (a line a cell: what is there is not run again), table.txt, table.svg, cache.txt (times
+over micro-batch sizes), report.jsonl (what libucudnn.so timed and chose), tuning.sqlite (its database), and work/,
+which may be deleted. The most valuable cells come first, so that it may be stopped at any time.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -55,7 +56,9 @@ def parse_arguments(words=None):
         return chosen
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it nothing is run, and what is there is shown")
+    parser.add_argument(
+        "--shim", type=pathlib.Path, help="libucudnn.so; without it nothing is run, and what is there is shown"
+    )
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
     parser.add_argument("--seconds", type=above_zero, help="what all this may take [as long as it takes]")
     parser.add_argument("--rounds", type=rounds, default=2, help="runs of each kind, in turns [2]")
@@ -63,7 +66,9 @@ def parse_arguments(words=None):
                         help="only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, as "
                         "'resnet50/nchw/half/off/*/64MiB'; may be given several times")  # fmt: skip
     parser.add_argument("--modes", type=modes, help=f"some of {','.join(MODES)} [all; on a CPU eager]")
-    parser.add_argument("--run-seconds", type=above_zero, default=240.0, help="a run that takes longer has failed [240]")
+    parser.add_argument(
+        "--run-seconds", type=above_zero, default=240.0, help="a run that takes longer has failed [240]"
+    )
     parser.add_argument("--again", action="store_true", help="run again what has failed")
     parser.add_argument("--list", action="store_true", help="say what would be run, in order, and run nothing")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
@@ -83,9 +88,10 @@ def parse_arguments(words=None):
         parser.error("--seconds and --again say how to run; that takes --shim LIBUCUDNN.SO")
     options.turns = list(cells.turns(options.rounds, options.modes, options.only))
     if not options.turns:
-        parser.error(f"--only {' '.join(options.only)}: no cell is like this; networks are {', '.join(cells.NETWORKS)}, "
-                     f"layouts {', '.join(cells.LAYOUTS)}, precisions {', '.join(cells.PRECISIONS)}, benchmark off, on, "
-                     f"modes {', '.join(options.modes)}, policies {', '.join(cells.POLICIES)}")  # fmt: skip
+        axes = {"networks": cells.NETWORKS, "layouts": cells.LAYOUTS, "precisions": cells.PRECISIONS,
+                "benchmark": ("off", "on"), "modes": options.modes, "policies": cells.POLICIES}  # fmt: skip
+        there = "; ".join(f"{axis} {', '.join(values)}" for axis, values in axes.items())
+        parser.error(f"--only {' '.join(options.only)}: no cell is like this; there are {there}")
     return options
 
 
@@ -148,7 +154,8 @@ class Runner:
 
             def end():
                 ended.set()
-                os.killpg(child.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
 
             timer = threading.Timer(limit, end)
             timer.start()
@@ -165,7 +172,9 @@ class Runner:
                 timer.cancel()
         if ended.is_set():
             return f"took longer than {limit:.0f} s" if limit >= self.options.run_seconds else False
-        return f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}" if child.returncode else None
+        return (
+            f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}" if child.returncode else None
+        )
 
     def reference(self, run):
         """The file with the gradients in float64; `None` where they cannot be had."""

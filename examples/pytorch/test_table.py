@@ -22,7 +22,8 @@ def line(run, mode, step, **others):
     """What a run could have found, in terms of its identity."""
     errors = {"convolutions": {"a": 1e-3, "b": 2e-3}, "others": {"c": 1e-3}}
     measured = {"step_ms": step, "convolution_ms": step / 2, "device_peak": 3 << 30, "device_settled": 2 << 30,
-                "torch_peak": 1 << 30, "workspace": 64 << 20, "errors": errors, "settled": True, "where": "here"}  # fmt: skip
+                "torch_peak": 1 << 30, "workspace": 64 << 20, "errors": errors, "settled": True,
+                "where": "here"}  # fmt: skip
     identity = dict(zip(results.IDENTITY, (*run.configuration, mode, run.group, run.policy, run.round), strict=True))
     return identity | measured | others
 
@@ -39,7 +40,9 @@ def quiet(words):
 
 class Order(unittest.TestCase):
     def test_every_cell_comes_once(self):
-        found = [cell for turn in cells.turns(2, MODES) for run in turn if run.policy != cells.PLAIN for cell in run.cells()]
+        found = [
+            cell for turn in cells.turns(2, MODES) for run in turn if run.policy != cells.PLAIN for cell in run.cells()
+        ]
         # vgg16's times without a limit come early, and again among the rest.
         without = [cell for cell in found if cell[5] != "cache"]
         self.assertEqual(len(without), len(set(without)))
@@ -115,7 +118,10 @@ class Ratios(unittest.TestCase):
     def lines(self, steps, **others):
         """Of rounds: (plain, ours) in milliseconds of ResNet-50's first policy."""
         turns = list(cells.turns(len(steps), ("eager",), ["resnet50/nchw/half/off/eager/unset"]))
-        pairs = [(next(r for r in turn if r.policy == cells.PLAIN), next(r for r in turn if r.policy == "unset")) for turn in turns]
+        pairs = [
+            (next(r for r in turn if r.policy == cells.PLAIN), next(r for r in turn if r.policy == "unset"))
+            for turn in turns
+        ]
         for (plain, ours), (a, b) in zip(pairs, steps, strict=True):
             yield line(plain, "eager", a)
             yield line(ours, "eager", b, **others)
@@ -151,17 +157,37 @@ class Ratios(unittest.TestCase):
         self.assertEqual(row.split()[-3:], ["0.500"] * 3)
 
     def test_failures_are_told(self):
-        [run] = [run for turn in cells.turns(1, ("eager",), ["unet/nchw/half/off/eager/0"]) for run in turn if run.policy == "0"]
+        [run] = [
+            run
+            for turn in cells.turns(1, ("eager",), ["unet/nchw/half/off/eager/0"])
+            for run in turn
+            if run.policy == "0"
+        ]
         text = summary.text([], [line(run, "eager", 0.0, failed="out of memory")])
         self.assertIn("unet/nchw/half/off/eager/0/1: out of memory", text)
 
 
 class Cache(unittest.TestCase):
     def test_times_of_parts_and_the_choice(self):
-        told = {"configuration": ["vgg16", "nchw", "half", "off"], "policy": "unlimited", "kernel": "F half 64x3", "round": 1}
-        timed = [told | {"event": "timed", "batch": b, "time_ms": t} for b, t in ((64, 8.0), (64, 9.0), (32, 3.0), (16, 3.0))]
-        ran = told | {"event": "ran", "parts": [{"count": 2, "batch": 32}], "time_ms": 6.4, "undivided_ms": 8.0, "division": "2x32"}
-        [[kernel, batch, whole, ratios, division, in_place]] = cache.table_of(*cache.kernels_of([*timed, ran], ("vgg16", "nchw", "half")))[1]
+        told = {
+            "configuration": ["vgg16", "nchw", "half", "off"],
+            "policy": "unlimited",
+            "kernel": "F half 64x3",
+            "round": 1,
+        }
+        timed = [
+            told | {"event": "timed", "batch": b, "time_ms": t} for b, t in ((64, 8.0), (64, 9.0), (32, 3.0), (16, 3.0))
+        ]
+        ran = told | {
+            "event": "ran",
+            "parts": [{"count": 2, "batch": 32}],
+            "time_ms": 6.4,
+            "undivided_ms": 8.0,
+            "division": "2x32",
+        }
+        [[kernel, batch, whole, ratios, division, in_place]] = cache.table_of(
+            *cache.kernels_of([*timed, ran], ("vgg16", "nchw", "half"))
+        )[1]
         self.assertEqual((batch, whole, ratios, division), (64, 8.0, [1.0, 0.75, 1.5], "2x32"))
         self.assertAlmostEqual(in_place, 0.8)
         self.assertIn("save 1.600 of 8.000 ms", cache.text([*timed, ran]))
@@ -169,8 +195,12 @@ class Cache(unittest.TestCase):
 
 class Picture(unittest.TestCase):
     def test_no_texts_overlap(self):
-        lines = [line(run, mode, 7.5 + 20.0 * number, device_peak=123456 << 20, workspace=98765 << 20)
-                 for turn in itertools.islice(cells.turns(2, MODES), 10) for number, run in enumerate(turn) for mode in run.modes]  # fmt: skip
+        lines = [
+            line(run, mode, 7.5 + 20.0 * number, device_peak=123456 << 20, workspace=98765 << 20)
+            for turn in itertools.islice(cells.turns(2, MODES), 10)
+            for number, run in enumerate(turn)
+            for mode in run.modes
+        ]
         root = xml.etree.ElementTree.fromstring(picture.draw(summary.rows(lines)))
         boxes = []
         for text in root.iter("{http://www.w3.org/2000/svg}text"):
@@ -191,7 +221,7 @@ class Arguments(unittest.TestCase):
     def test_bad_ones_are_named(self):
         for words, named in [
             (["--out", "x", "--shim", "/no/such.so"], "/no/such.so: no such file"),
-            (["--out", "x", "--only", "resnet51/*"], "no cell is like this; networks are resnet50"),
+            (["--out", "x", "--only", "resnet51/*"], "no cell is like this; there are networks resnet50"),
             (["--out", "x", "--modes", "eager,quick"], "'quick' is not a mode; there are eager, graphs, compile"),
             (["--out", "x", "--device", "cpu", "--modes", "graphs"], "CUDA graphs need --device cuda"),
             (["--out", "x", "--rounds", "0"], "'0' is not a whole number above 0"),
