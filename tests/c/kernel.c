@@ -197,7 +197,7 @@ static size_t span(Layout layout) {
     return place(layout, last) + 1;
 }
 
-static void w_strides(const Shape *shape, int strides[5]) {
+void shape_filter_strides(const Shape *shape, int strides[5]) {
     static const int orders[2][5] = {{0, 1, 2, 3, 4}, {0, 2, 3, 4, 1}};
     static const int none[5] = {0};
     packed(shape->w, orders[shape->w_format == CUDNN_TENSOR_NHWC], none, strides);
@@ -206,7 +206,7 @@ static void w_strides(const Shape *shape, int strides[5]) {
 /* The layout of the result; `strides` holds the filter's. */
 static Layout result_layout(const Kernel *kernel, int strides[5]) {
     const Shape *shape = &kernel->shape;
-    w_strides(shape, strides);
+    shape_filter_strides(shape, strides);
     Layout layouts[4] = {{shape->y, shape->y_strides},
                          {shape->x, shape->x_strides},
                          {shape->w, strides},
@@ -380,6 +380,11 @@ void kernel_close(Kernel *kernel) {
 const Guarded *kernel_result(const Kernel *kernel) {
     const Guarded *results[4] = {&kernel->y, &kernel->x, &kernel->w, &kernel->y};
     return results[kernel->shape.operation];
+}
+
+void kernel_restore(Kernel *kernel) {
+    const Guarded *result = kernel_result(kernel);
+    memcpy(result->start, kernel->before, result->bytes);
 }
 
 /* ---- errors ---- */

@@ -81,6 +81,8 @@ typedef struct {
 
 /* Fills in x's and y's strides: 0 packed n c d h w, 1 channels last, 2 with gaps, 3 batch inside channels. */
 void shape_layout(Shape *shape, int layout);
+/* The filter's strides, packed as its format says. */
+void shape_filter_strides(const Shape *shape, int strides[5]);
 /* Computes y's dimensions; 0 if there is no output. */
 int shape_output(Shape *shape);
 /* A plain one: square images and filters in two dimensions, float, packed, alpha 1, beta 0. */
@@ -99,6 +101,8 @@ cudnnStatus_t kernel_workspace(cudnnHandle_t handle, const Kernel *kernel, int a
 /* Runs on what the result held before. */
 cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *kernel, int algorithm, const Guarded *workspace);
 
+/* Gives the result what it held before each call. */
+void kernel_restore(Kernel *kernel);
 /* The result's memory. */
 const Guarded *kernel_result(const Kernel *kernel);
 /* ||result - expected|| / ||expected||; ends the program if anything else than the result was written. */

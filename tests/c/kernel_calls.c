@@ -1,6 +1,4 @@
 /* cuDNN's queries and calls of all directions under one name. */
-#include <string.h>
-
 #include "kernel.h"
 
 #define FWD(results) (results)
@@ -76,8 +74,7 @@ cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *k, int algorithm, const G
     int is_double = k->shape.type == CUDNN_DATA_DOUBLE;
     const void *alpha = is_double ? (void *)&large[0] : (void *)&small[0];
     const void *beta = is_double ? (void *)&large[1] : (void *)&small[1];
-    const Guarded *result = kernel_result(k);
-    memcpy(result->start, k->before, result->bytes);
+    kernel_restore(k);
     switch (k->shape.operation) {
         case BACKWARD_DATA:
             return cudnnConvolutionBackwardData(handle, alpha, k->w_descriptor, k->w.start, k->y_descriptor,

@@ -1,0 +1,67 @@
+/* The filter gradient of 64 images in half through the graph API, added to what the filter held, against double
+ * precision: the root mean square of the errors of the last executions. Executions may fail, and say so, as long as not
+ * all that is needed of them is there.
+ *
+ * graph_half_sums EXECUTIONS */
+#include <math.h>
+
+#include "graph.h"
+
+/* The plan that takes most workspace: sums take some. */
+static Backend largest(cudnnHandle_t handle, const Backend *offered, int count) {
+    Backend largest = NULL;
+    for (int i = 0; i < count; i++) {
+        Backend plan = plan_new(handle, offered[i]);
+        int is_larger = !largest || plan_workspace(plan) > plan_workspace(largest);
+        Backend other = is_larger ? largest : plan;
+        if (other) backend_free(other);
+        if (is_larger) largest = plan;
+    }
+    REQUIRE(largest, "nothing is offered");
+    return largest;
+}
+
+int main(int count, char **arguments) {
+    enum { LAST = 8 };
+    REQUIRE(count == 2, "graph_half_sums EXECUTIONS");
+    int executions = atoi(arguments[1]), failed = 0;
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    Shape shape = shape_square(BACKWARD_FILTER, 64, 6, 8, 6, 3, 1);
+    shape.type = CUDNN_DATA_HALF;
+    shape.beta = 1;
+    Backend plan = NULL, offered[MOST_CONFIGURATIONS];
+    Guarded workspace = {0};
+    double sum = 0;
+    for (int execution = 0; execution < executions; execution++) {
+        /* Other data in each of the last executions. */
+        Random random = {execution < executions - LAST ? 0 : (uint64_t)(executions - execution)};
+        Kernel kernel;
+        kernel_open(&kernel, &shape, &random);
+        if (!plan) {
+            Backend graph = graph_new(handle, &kernel, 16);
+            int offers = graph_configurations(graph, CUDNN_HEUR_MODE_A, offered);
+            plan = largest(handle, offered, offers);
+            while (offers > 0) backend_free(offered[--offers]);
+            backend_free(graph);
+            workspace = guarded_new(plan_workspace(plan));
+        }
+        Backend pack = pack_new(&kernel, workspace.start);
+        cudnnStatus_t status = graph_run(handle, plan, pack, &kernel);
+        guarded_check(&workspace, "the workspace");
+        double error = kernel_error(&kernel);
+        if (status != CUDNN_STATUS_SUCCESS) failed++;
+        else REQUIRE(error <= kernel_tolerance(&kernel), "off by %g", error);
+        if (execution >= executions - LAST) {
+            REQUIRE(status == CUDNN_STATUS_SUCCESS, "execution %d: %s", execution, cudnnGetErrorString(status));
+            sum += error * error;
+        }
+        backend_free(pack);
+        kernel_close(&kernel);
+    }
+    guarded_free(&workspace);
+    backend_free(plan);
+    CALL(cudnnDestroy(handle));
+    printf("failed %d\nerror %.9f\n", failed, sqrt(sum / LAST));
+    return 0;
+}

@@ -1,0 +1,156 @@
+/* Random convolutions through the graph API, alone or with a sum, a bias and ReLU behind: some plans of each, executed up
+ * to 60 times, from workspaces and by variant packs that change on the way. Every execution's result is held against
+ * double precision.
+ *
+ * graph_random SEED CASES
+ *
+ * A line a plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan told, the
+ * executions and the largest error. */
+#include <string.h>
+
+#include "graph.h"
+
+enum { MOST_PLANS = 3, ROUNDS = 60 };
+
+typedef struct {
+    Kernel kernel;
+    int plans, executions[MOST_PLANS];
+    Backend plan[MOST_PLANS], pack[MOST_PLANS];
+    Guarded workspace[MOST_PLANS];
+    double error[MOST_PLANS];
+    Random random;
+} Case;
+
+static cudnnHandle_t handle;
+
+static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
+
+static Shape random_shape(Random *random) {
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF};
+    static const int filters[] = {1, 2, 3, 3, 3, 5};
+    /* of one sign each: where a sum cancels out, rounding is all that is left of it */
+    static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {1, 0.5}, {-2, -0.5}};
+    Shape s = {0};
+    for (;;) {
+        s.operation = (Operation)random_below(random, 4);
+        s.type = types[random_below(random, 4)];
+        s.spatial = chance(random, 15) ? 3 : 2;
+        s.groups = chance(random, 25) ? 2 + random_below(random, 2) : 1;
+        s.x[0] = 1 + random_below(random, 40);
+        s.w[1] = 1 + random_below(random, 5);
+        s.x[1] = s.w[1] * s.groups;
+        s.w[0] = s.groups * (1 + random_below(random, 5));
+        for (int i = 0; i < 3; i++) {
+            int absent = i == 0 && s.spatial == 2;
+            s.x[i + 2] = absent ? 1 : 1 + random_below(random, s.spatial == 3 ? 4 : 8);
+            s.w[i + 2] = absent ? 1 : filters[random_below(random, 6)];
+            s.pad[i] = absent ? 0 : random_below(random, 3);
+            s.stride[i] = absent || chance(random, 75) ? 1 : 2;
+            s.dilation[i] = absent || chance(random, 85) ? 1 : 2;
+        }
+        if (chance(random, 60)) s.w[4] = s.w[3]; /* square, as most are */
+        s.flip = chance(random, 20);
+        const double *scale = scales[random_below(random, 6)];
+        s.alpha = scale[0];
+        s.beta = scale[1];
+        if (s.operation == FUSED) { /* as the bias */
+            s.alpha = s.alpha < 0 ? -s.alpha : s.alpha;
+            s.beta = s.beta < 0 ? -s.beta : s.beta;
+        }
+        s.relu = chance(random, 70);
+        s.z_apart = chance(random, 50);
+        int layout = chance(random, 60) ? 1 + random_below(random, 3) : 0;
+        s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+        if (!shape_output(&s)) continue;
+        shape_layout(&s, layout);
+        return s;
+    }
+}
+
+static void case_open(Case *c, Random *random) {
+    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_INSTANT,
+                                                   CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
+    Shape shape = random_shape(random);
+    kernel_open(&c->kernel, &shape, random);
+    int64_t element = shape.type == CUDNN_DATA_DOUBLE ? 8 : shape.type == CUDNN_DATA_FLOAT ? 4 : 2;
+    Backend graph = graph_new(handle, &c->kernel, chance(random, 50) ? 16 : element);
+    Backend offered[MOST_CONFIGURATIONS];
+    int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
+    REQUIRE(count > 0, "nothing is offered");
+    c->plans = 1 + random_below(random, MOST_PLANS);
+    for (int i = 0; i < c->plans; i++) {
+        c->plan[i] = plan_new(handle, offered[random_below(random, count)]);
+        c->workspace[i] = guarded_new(plan_workspace(c->plan[i]));
+        c->pack[i] = pack_new(&c->kernel, c->workspace[i].start);
+        c->executions[i] = chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
+    }
+    for (int i = 0; i < count; i++) backend_free(offered[i]);
+    backend_free(graph);
+    c->random = *random;
+}
+
+static void case_close(Case *c) {
+    for (int i = 0; i < c->plans; i++) {
+        backend_free(c->plan[i]), backend_free(c->pack[i]);
+        guarded_free(&c->workspace[i]);
+    }
+    kernel_close(&c->kernel);
+}
+
+/* Memory elsewhere and a pack for it: allocators do not come back to the same addresses. */
+static void move_workspace(Case *c, int plan) {
+    Guarded before = c->workspace[plan];
+    c->workspace[plan] = guarded_new(before.bytes);
+    guarded_free(&before);
+    backend_free(c->pack[plan]);
+    c->pack[plan] = pack_new(&c->kernel, c->workspace[plan].start);
+}
+
+/* One execution; whether its result is right. */
+static int execute(Case *c, int plan) {
+    if (chance(&c->random, 25)) move_workspace(c, plan);
+    memset(c->workspace[plan].start, 0xFF, c->workspace[plan].bytes); /* NaN: nothing is taken from there */
+    cudnnStatus_t status = graph_run(handle, c->plan[plan], c->pack[plan], &c->kernel);
+    REQUIRE(status == CUDNN_STATUS_SUCCESS, "%s", cudnnGetErrorString(status));
+    guarded_check(&c->workspace[plan], "the workspace");
+    double error = kernel_error(&c->kernel);
+    if (!(error <= c->error[plan])) c->error[plan] = error;
+    return error <= kernel_tolerance(&c->kernel);
+}
+
+static void report(FILE *file, const Case *c, int number, int plan) {
+    char shape[512];
+    shape_print(&c->kernel.shape, shape, sizeof shape);
+    fprintf(file, "plan %d|%s%s|%d|%zu|%d|%g\n", number, shape, c->kernel.shape.operation == FUSED ? " fused" : "",
+            c->kernel.shape.x[0] > 1, c->workspace[plan].bytes, c->executions[plan], c->error[plan]);
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count == 3, "graph_random SEED CASES");
+    Random random = {strtoull(arguments[1], NULL, 10)};
+    int cases = atoi(arguments[2]), wrong = 0;
+    CALL(cudnnCreate(&handle));
+    Case *all = calloc((size_t)cases, sizeof *all);
+    REQUIRE(all, "no memory");
+    for (int i = 0; i < cases; i++) {
+        Random own = {random_bits(&random)};
+        case_open(&all[i], &own);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < cases; i++) {
+            for (int plan = 0; plan < all[i].plans; plan++) {
+                if (round >= all[i].executions[plan] || execute(&all[i], plan)) continue;
+                fprintf(stderr, "wrong in execution %d: ", round + 1);
+                report(stderr, &all[i], i, plan);
+                wrong++;
+            }
+        }
+    }
+    for (int i = 0; i < cases; i++) {
+        for (int plan = 0; plan < all[i].plans; plan++) report(stdout, &all[i], i, plan);
+        case_close(&all[i]);
+    }
+    free(all);
+    CALL(cudnnDestroy(handle));
+    return wrong > 0;
+}
