@@ -9,6 +9,7 @@ which may be deleted. The most valuable cells come first, so that it may be stop
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -122,6 +123,12 @@ def environment():
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
+def end_with_parent():
+    """In a child: a driver that is killed leaves nothing running on the device that the next one is to measure."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 class Runner:
     """Runs step.py in processes of their own, and keeps what they found."""
 
@@ -149,7 +156,7 @@ class Runner:
         command = [sys.executable, "-B", "-W", "ignore", str(HERE / "step.py"), *words]
         with open(log, "w") as errors:
             child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
-                                     env=environment() | variables)  # fmt: skip
+                                     preexec_fn=end_with_parent, env=environment() | variables)  # fmt: skip
             ended = threading.Event()
 
             def end():
