@@ -1,8 +1,8 @@
 //! The graph (backend) API.
 
-use super::boundary::{Opaque, context, create_of, destroy, read_array, refer, refer_mut, write_array};
+use super::boundary::{Opaque, context, create_of, destroy, read_array, refer, refer_mut};
 use crate::error::{Error, Result, require};
-use crate::graph::{self, Descriptor, Value};
+use crate::graph::{self, Descriptor, Listing, Null, Value};
 use cudnn_abi::*;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -69,11 +69,11 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
         // SAFETY: as above; the array has as many elements of its type as the count says.
         unsafe {
             let backend = refer_mut::<Backend>(descriptor)?;
-            let count = backend.0.settable(attributeName, attributeType, elementCount)?;
-            let value = read(attributeType, count, arrayOfElements)?;
-            Arc::make_mut(&mut backend.0).put(attributeName, attributeType, value);
+            require(!arrayOfElements.is_null(), "arrays are not null")?;
+            let (attribute, count) = backend.0.settable(attributeName, attributeType, elementCount)?;
+            let value = read(attributeType, count, arrayOfElements, attribute.null)?;
+            Arc::make_mut(&mut backend.0).set(attribute, attributeType, value)
         }
-        Ok(())
     })
 }
 
@@ -89,20 +89,23 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnBackendGetAttribute, {
-        let room = usize::try_from(requestedElementCount).ok();
-        require(arrayOfElements.is_null() || room.is_some(), "the count is not negative")?;
-        let room = if arrayOfElements.is_null() { None } else { room };
         // SAFETY: as above; the array has as much room as the count says.
         unsafe {
-            let backend = refer::<Backend>(descriptor)?;
-            let (single, value) = backend.0.get(attributeName, attributeType, room)?;
-            let count = match (value, room) {
-                (None, _) => 0,
-                (Some(value), None) => value.len(),
-                (Some(value), Some(room)) => write(attributeType, value, single, room, arrayOfElements)?,
-            };
+            let descriptor = &refer::<Backend>(descriptor)?.0;
+            descriptor.check_readable()?;
+            let has_array = !arrayOfElements.is_null();
+            require(has_array || !elementCount.is_null(), "somewhere to write to")?;
+            require(!has_array || requestedElementCount >= 0, "the count is not negative")?;
+            let (attribute, value) = descriptor.get(attributeName, attributeType, requestedElementCount, has_array)?;
+            let (mut told, written) = attribute.count(value.map_or(0, Value::len), requestedElementCount, has_array)?;
+            if let Some(value) = value
+                && written > 0
+            {
+                let left_out = write(attributeType, value, attribute.listing, written, arrayOfElements)?;
+                told -= left_out;
+            }
             if !elementCount.is_null() {
-                elementCount.write(count as i64);
+                elementCount.write(told as i64);
             }
         }
         Ok(())
@@ -172,11 +175,16 @@ fn check_not_null(descriptor: cudnnBackendDescriptor_t) -> Result {
     if descriptor.is_null() { Err(null()) } else { Ok(()) }
 }
 
-/// The elements of an array that C handed over. Descriptors among them are shared as they are now.
+/// The elements of an array that C handed over. Descriptors among them are shared as they are now; `null` says how a null
+/// handle or descriptor is taken.
 ///
 /// # Safety
 /// `array` is null or has `count` elements of the type; descriptors among them are null or live.
-unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const c_void) -> Result<Value> {
+unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const c_void, null: Null) -> Result<Value> {
+    let on_null = || match null {
+        Null::Refused(status) => Err(Error::new(status, "handles and descriptors are not null")),
+        Null::Unset => Ok(()),
+    };
     // SAFETY: the caller's promise.
     unsafe {
         Ok(match element {
@@ -188,17 +196,21 @@ unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const
             CUDNN_TYPE_HANDLE => {
                 let handles = elements::<cudnnHandle_t>(array, count)?;
                 for &handle in &handles {
-                    if handle.is_null() {
-                        return Err(Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "handles are not null"));
-                    }
-                    context(handle)?;
+                    if handle.is_null() { on_null()? } else { context(handle).map(drop)? }
                 }
                 Value::Pointers(handles.into_iter().map(|handle| handle as usize).collect())
             }
             CUDNN_TYPE_BACKEND_DESCRIPTOR => {
                 let descriptors = elements::<cudnnBackendDescriptor_t>(array, count)?;
-                let shared = descriptors.into_iter().map(|one| refer::<Backend>(one).map(|backend| backend.0.clone()));
-                Value::Descriptors(shared.collect::<Result<_>>()?)
+                let mut shared = Vec::new();
+                for descriptor in descriptors {
+                    if descriptor.is_null() {
+                        on_null()?;
+                    } else {
+                        shared.push(refer::<Backend>(descriptor)?.0.clone());
+                    }
+                }
+                Value::Descriptors(shared)
             }
             _ => Value::Integers(integers::<i32>(array, count)?),
         })
@@ -221,55 +233,68 @@ unsafe fn integers<T: Copy + Into<i64>>(array: *const c_void, count: usize) -> R
     Ok(unsafe { elements::<T>(array, count) }?.into_iter().map(T::into).collect())
 }
 
-/// Writes as many elements as there is room for, and says how many.
+/// Writes the first `count` elements. Descriptors in the array that cannot be filled, for they are null, of another kind,
+/// or (in a list of heuristics' results) finalized, are left out; the result says how many were.
 ///
 /// # Safety
-/// `array` has room for `room` elements of the type; for descriptors it holds as many, null or live.
+/// `array` has room for `count` elements of the type, which the value has; descriptors in it are null or live.
 unsafe fn write(
     element: cudnnBackendAttributeType_t,
     value: &Value,
-    single: bool,
-    room: usize,
+    listing: Listing,
+    count: usize,
     array: *mut c_void,
 ) -> Result<usize> {
-    let count = value.len().min(room);
     // SAFETY: the caller's promise.
     unsafe {
         match value {
             Value::Integers(all) => match element {
-                CUDNN_TYPE_INT64 => write_array(array.cast(), &all[..count])?,
+                CUDNN_TYPE_INT64 => write_elements(array, all[..count].iter().copied()),
                 CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => {
-                    write_array(array.cast(), &all[..count].iter().map(|&one| one as u8).collect::<Vec<_>>())?
+                    write_elements(array, all[..count].iter().map(|&one| one as u8))
                 }
-                _ => write_array(array.cast(), &all[..count].iter().map(|&one| one as i32).collect::<Vec<_>>())?,
+                _ => write_elements(array, all[..count].iter().map(|&one| one as i32)),
             },
             Value::Reals(all) => match element {
-                CUDNN_TYPE_FLOAT => {
-                    write_array(array.cast(), &all[..count].iter().map(|&one| one as f32).collect::<Vec<_>>())?
-                }
-                _ => write_array(array.cast(), &all[..count])?,
+                CUDNN_TYPE_FLOAT => write_elements(array, all[..count].iter().map(|&one| one as f32)),
+                _ => write_elements(array, all[..count].iter().copied()),
             },
-            Value::Pointers(all) => write_array(array.cast(), &all[..count])?,
+            Value::Pointers(all) => write_elements(array, all[..count].iter().copied()),
             Value::Descriptors(all) => {
-                let mut filled = 0;
+                let mut left_out = 0;
                 for (i, source) in all[..count].iter().enumerate() {
                     let target = array.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned();
-                    let target = refer_mut::<Backend>(target).and_then(|target| {
-                        require(target.0.kind() == source.kind(), "a descriptor of the attribute's kind")?;
-                        Ok(target)
-                    });
-                    match target {
-                        Ok(target) => {
-                            target.0 = source.clone();
-                            filled += 1;
-                        }
-                        Err(error) if single => return Err(error),
-                        Err(_) => {}
+                    let filled = fill(target, source, listing);
+                    match listing {
+                        Listing::Single | Listing::Asked(..) => filled?,
+                        _ => left_out += usize::from(filled.is_err()),
                     }
                 }
-                return Ok(filled);
+                return Ok(left_out);
             }
         }
     }
-    Ok(count)
+    Ok(0)
+}
+
+/// # Safety
+/// `array` has room for the elements, aligned or not.
+unsafe fn write_elements<T>(array: *mut c_void, elements: impl Iterator<Item = T>) {
+    for (i, element) in elements.enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { array.cast::<T>().add(i).write_unaligned(element) };
+    }
+}
+
+/// Makes a program's descriptor what `source` is.
+///
+/// # Safety
+/// `target` is null or live.
+unsafe fn fill(target: cudnnBackendDescriptor_t, source: &Arc<Descriptor>, listing: Listing) -> Result {
+    // SAFETY: the caller's promise.
+    let target = unsafe { refer_mut::<Backend>(target) }?;
+    require(target.0.kind() == source.kind(), "a descriptor of the attribute's kind")?;
+    require(listing != Listing::Fresh || !target.0.is_finalized(), "a descriptor that is not finalized")?;
+    target.0 = source.clone();
+    Ok(())
 }

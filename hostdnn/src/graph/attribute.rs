@@ -1,7 +1,9 @@
-//! What a kind of descriptor has: its attributes, and what they hold.
+//! What a kind of descriptor has: its attributes, what they hold, and what is answered where a call does not suit them.
+//! The answers are those of cuDNN 9.19, which differ from attribute to attribute; `tests/real_graph` holds the two
+//! libraries against each other.
 
 use super::Descriptor;
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use cudnn_abi::*;
 use std::sync::Arc;
 
@@ -30,48 +32,149 @@ impl Value {
     }
 }
 
-/// Which calls an attribute takes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    SetAndGet,
-    SetAlone,
-    GetAlone,
-}
-
 /// What an attribute holds before it is set.
 #[derive(Clone, Copy)]
 enum Initial {
     Nothing,
     Integer(i64),
     Real(f64),
+    Null,
 }
+
+/// How a null descriptor or handle is taken among an attribute's elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Null {
+    /// With this status.
+    Refused(cudnnStatus_t),
+    /// The attribute is then as if it had not been set.
+    Unset,
+}
+
+/// How many elements are told and written where there is room for fewer than there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// Exactly one element: an array has room for one.
+    Single,
+    /// One element, of which from one to so many must be asked for; with the answer to other numbers.
+    Asked(i64, cudnnStatus_t),
+    /// As many as there is room for; with no array all are counted.
+    Room,
+    /// The same, and descriptors that are filled are not finalized before.
+    Fresh,
+    /// As many as were asked for, with or without an array; if none was, all are counted.
+    RequestedOrAll,
+    /// As many as were asked for, with or without an array.
+    Requested,
+    /// All of them or none.
+    Whole,
+}
+
+type Types = &'static [cudnnBackendAttributeType_t];
 
 /// One attribute of a kind of descriptor.
 #[derive(Clone, Copy)]
 pub struct Attribute {
     /// Which.
     pub name: cudnnBackendAttributeName_t,
+    /// How it takes null among its elements.
+    pub null: Null,
+    /// How many elements it gives.
+    pub listing: Listing,
     /// The types that its elements may have; the first is that of its initial value.
-    types: &'static [cudnnBackendAttributeType_t],
-    /// `None`: exactly one element; otherwise at most so many.
-    most: Option<usize>,
-    access: Access,
+    types: Types,
+    /// The types that they are read as.
+    read_as: Types,
+    /// The fewest elements that may be set.
+    least: i64,
+    /// The most that may be set; of more than `kept` only so many are kept.
+    most: i64,
+    kept: usize,
+    /// Statuses; the first two are 0 where the attribute can be set, and read.
+    set_refused: cudnnStatus_t,
+    get_refused: cudnnStatus_t,
+    set_type: cudnnStatus_t,
+    set_count: cudnnStatus_t,
+    get_type: cudnnStatus_t,
+    /// What else its elements must be when they are set.
+    vet: fn(&Value) -> Result,
     initial: Initial,
 }
 
 impl Attribute {
     /// One element.
-    pub const fn one(name: cudnnBackendAttributeName_t, types: &'static [cudnnBackendAttributeType_t]) -> Self {
-        Self { name, types, most: None, access: Access::SetAndGet, initial: Initial::Nothing }
+    pub const fn one(name: cudnnBackendAttributeName_t, types: Types) -> Self {
+        Self {
+            name,
+            null: Null::Refused(CUDNN_STATUS_BAD_PARAM),
+            listing: Listing::Single,
+            types,
+            read_as: types,
+            least: 1,
+            most: 1,
+            kept: 1,
+            set_refused: CUDNN_STATUS_SUCCESS,
+            get_refused: CUDNN_STATUS_SUCCESS,
+            set_type: CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+            set_count: CUDNN_STATUS_BAD_PARAM,
+            get_type: CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+            vet: |_| Ok(()),
+            initial: Initial::Nothing,
+        }
     }
 
-    /// Up to `most` elements.
-    pub const fn many(
-        name: cudnnBackendAttributeName_t,
-        types: &'static [cudnnBackendAttributeType_t],
-        most: usize,
-    ) -> Self {
-        Self { name, types, most: Some(most), access: Access::SetAndGet, initial: Initial::Nothing }
+    /// One or more elements, of which the first `kept` are looked at.
+    pub const fn many(name: cudnnBackendAttributeName_t, types: Types, kept: usize) -> Self {
+        Self { listing: Listing::Room, most: i64::MAX, kept, ..Self::one(name, types) }
+    }
+
+    /// None or more elements that only finalizing sets.
+    pub const fn made(name: cudnnBackendAttributeName_t, types: Types, set_refused: cudnnStatus_t) -> Self {
+        Self { set_refused, ..Self::many(name, types, usize::MAX) }
+    }
+
+    /// The same, which only finalizing sets.
+    pub const fn unsettable(self, set_refused: cudnnStatus_t) -> Self {
+        Self { set_refused, ..self }
+    }
+
+    /// The same, which cannot be read as any type.
+    pub const fn unreadable(self, status: cudnnStatus_t) -> Self {
+        Self { read_as: &[], get_type: status, ..self }
+    }
+
+    /// The same, which is refused when it is read as its own type.
+    pub const fn unfilled(self, get_refused: cudnnStatus_t) -> Self {
+        Self { get_refused, ..self }
+    }
+
+    /// The same, with other answers to elements of a wrong type, and to a count that does not suit.
+    pub const fn answering(self, set_type: cudnnStatus_t, set_count: cudnnStatus_t) -> Self {
+        Self { set_type, set_count, ..self }
+    }
+
+    /// The same, read as elements of these types, and with another answer to others.
+    pub const fn read_as(self, read_as: Types, get_type: cudnnStatus_t) -> Self {
+        Self { read_as, get_type, ..self }
+    }
+
+    /// The same, of which so many elements may be set.
+    pub const fn counting(self, least: i64, most: i64) -> Self {
+        Self { least, most, ..self }
+    }
+
+    /// The same, which takes null otherwise.
+    pub const fn null(self, null: Null) -> Self {
+        Self { null, ..self }
+    }
+
+    /// The same, which lists its elements otherwise.
+    pub const fn listing(self, listing: Listing) -> Self {
+        Self { listing, ..self }
+    }
+
+    /// The same, whose elements are looked at when they are set.
+    pub const fn vetted(self, vet: fn(&Value) -> Result) -> Self {
+        Self { vet, ..self }
     }
 
     /// The same, which holds an integer before it is set.
@@ -84,14 +187,9 @@ impl Attribute {
         Self { initial: Initial::Real(value), ..self }
     }
 
-    /// The same, which can only be set.
-    pub const fn set_alone(self) -> Self {
-        Self { access: Access::SetAlone, ..self }
-    }
-
-    /// The same, which can only be read.
-    pub const fn get_alone(self) -> Self {
-        Self { access: Access::GetAlone, ..self }
+    /// The same, which holds a null pointer before it is set.
+    pub const fn or_null(self) -> Self {
+        Self { initial: Initial::Null, ..self }
     }
 
     /// What it holds at first, and as which type.
@@ -100,41 +198,72 @@ impl Attribute {
             Initial::Nothing => return None,
             Initial::Integer(value) => Value::Integers(vec![value]),
             Initial::Real(value) => Value::Reals(vec![value]),
+            Initial::Null => Value::Pointers(vec![0]),
         };
         Some((self.types[0], value))
     }
 
-    /// Whether it has exactly one element.
-    pub fn is_single(&self) -> bool {
-        self.most.is_none()
-    }
-
-    /// Whether `count` elements of a type may be set. Gives the count.
+    /// Whether `count` elements of a type may be set. Gives how many of them to read.
     pub fn check_set(&self, element: cudnnBackendAttributeType_t, count: i64) -> Result<usize> {
-        require(self.access != Access::GetAlone, "an attribute that can be set")?;
-        self.check_type(element)?;
-        let count = usize::try_from(count).unwrap_or(0);
-        match self.most {
-            None => require(count == 1, "one element")?,
-            Some(most) => require((1..=most).contains(&count), "as many elements as the attribute takes")?,
+        if self.set_refused != CUDNN_STATUS_SUCCESS {
+            return Err(Error::new(self.set_refused, format!("attribute {} cannot be set", self.name)));
         }
-        Ok(count)
+        self.check_type(element, self.types, self.set_type)?;
+        if (self.least..=self.most).contains(&count) {
+            return Ok(usize::try_from(count).unwrap_or(0).min(self.kept));
+        }
+        let reason = format!("attribute {} takes {} to {} elements, not {count}", self.name, self.least, self.most);
+        // Fewer than none is a bad parameter wherever more than enough is not supported.
+        Err(Error::new(if count < self.least { CUDNN_STATUS_BAD_PARAM } else { self.set_count }, reason))
     }
 
-    /// Whether elements of a type may be read, with room for `room` of them if there is any.
-    pub fn check_get(&self, element: cudnnBackendAttributeType_t, room: Option<usize>) -> Result {
-        if self.access == Access::SetAlone {
-            return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, "this attribute cannot be read"));
-        }
-        self.check_type(element)?;
-        require(!self.is_single() || room.is_none_or(|room| room == 1), "room for one element")
+    /// Whether a value may be set.
+    pub fn check_value(&self, value: &Value) -> Result {
+        (self.vet)(value)
     }
 
-    fn check_type(&self, element: cudnnBackendAttributeType_t) -> Result {
-        if self.types.contains(&element) {
+    /// Whether `requested` elements of a type may be read, with or without an array for them.
+    pub fn check_get(&self, element: cudnnBackendAttributeType_t, requested: i64, has_array: bool) -> Result {
+        let refuse = |status, why| Err(Error::new(status, format!("attribute {} {why}", self.name)));
+        self.check_type(element, self.read_as, self.get_type)?;
+        if self.get_refused != CUDNN_STATUS_SUCCESS {
+            return refuse(self.get_refused, "cannot be read");
+        }
+        match self.listing {
+            Listing::Single if has_array && requested != 1 => refuse(CUDNN_STATUS_BAD_PARAM, "has one element"),
+            Listing::Asked(most, status) if !(1..=most).contains(&requested) => refuse(status, "has one element"),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_type(&self, element: cudnnBackendAttributeType_t, types: Types, status: cudnnStatus_t) -> Result {
+        if types.contains(&element) {
             return Ok(());
         }
-        let reason = format!("attribute {} has elements of type {:?}, not {element}", self.name, self.types);
-        Err(Error::new(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, reason))
+        let reason = match types {
+            [] => format!("attribute {} cannot be read", self.name),
+            _ => format!("attribute {} has elements of type {types:?}, not {element}", self.name),
+        };
+        Err(Error::new(status, reason))
+    }
+
+    /// How many of `held` elements are told, and how many written, where `requested` are asked for with or without an
+    /// array for them.
+    pub fn count(&self, held: usize, requested: i64, has_array: bool) -> Result<(usize, usize)> {
+        let room = usize::try_from(requested).unwrap_or(0);
+        let written = if has_array { held.min(room) } else { 0 };
+        let told = match self.listing {
+            Listing::Single | Listing::Asked(..) => held,
+            Listing::Room | Listing::Fresh if has_array => written,
+            Listing::Room | Listing::Fresh => held,
+            Listing::RequestedOrAll if room == 0 => held,
+            Listing::RequestedOrAll | Listing::Requested => held.min(room),
+            Listing::Whole if has_array && room < held => {
+                let reason = format!("room for all {held} elements of attribute {}", self.name);
+                return Err(Error::new(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, reason));
+            }
+            Listing::Whole => held,
+        };
+        Ok((told, written))
     }
 }

@@ -8,14 +8,28 @@ const SPATIAL_MAX: usize = 6;
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
-        Attribute::one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[CUDNN_TYPE_CONVOLUTION_MODE]).or(0),
-        Attribute::one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, INTEGER).or(0),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, INTEGER, SPATIAL_MAX),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, INTEGER, SPATIAL_MAX),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, INTEGER, SPATIAL_MAX),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_DILATIONS, INTEGER, SPATIAL_MAX),
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[CUDNN_TYPE_CONVOLUTION_MODE])
+            .read_as(DATA_TYPE, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE)
+            .or(0),
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, INTEGER).answering(BAD_PARAM, BAD_PARAM).or(0),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, INTEGER, SPATIAL_MAX + 1),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, INTEGER, SPATIAL_MAX + 1),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, INTEGER, SPATIAL_MAX + 1),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_DILATIONS, INTEGER, SPATIAL_MAX + 1),
     ],
-    finalize: |descriptor| Geometry::of(descriptor).check(),
+    unknown: BAD_PARAM,
+    finalize: |descriptor| {
+        let geometry = Geometry::of(descriptor);
+        geometry.check()?;
+        let all = [
+            (CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, geometry.pre_padding),
+            (CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, geometry.post_padding),
+        ];
+        for (name, padding) in all {
+            descriptor.put(name, CUDNN_TYPE_INT64, Value::Integers(padding));
+        }
+        Ok(())
+    },
 };
 
 /// What a convolution descriptor says.
@@ -40,12 +54,18 @@ pub struct Geometry {
 impl Geometry {
     /// What a descriptor says.
     pub fn of(descriptor: &Descriptor) -> Self {
+        let spatial = usize::try_from(descriptor.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)).unwrap_or(0);
+        // Padding that was not set is none.
+        let padding = |name| match descriptor.integers(name) {
+            [] => vec![0; spatial.min(SPATIAL_MAX)],
+            set => set.to_vec(),
+        };
         Self {
             compute_type: descriptor.enumerator(CUDNN_ATTR_CONVOLUTION_COMP_TYPE),
             mode: descriptor.enumerator(CUDNN_ATTR_CONVOLUTION_CONV_MODE),
-            spatial: usize::try_from(descriptor.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)).unwrap_or(0),
-            pre_padding: descriptor.integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS).to_vec(),
-            post_padding: descriptor.integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS).to_vec(),
+            spatial,
+            pre_padding: padding(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+            post_padding: padding(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS),
             stride: descriptor.integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES).to_vec(),
             dilation: descriptor.integers(CUDNN_ATTR_CONVOLUTION_DILATIONS).to_vec(),
         }

@@ -8,9 +8,12 @@ const TEXT_MAX: usize = 1 << 16;
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, INTEGER_32).or(0),
-        Attribute::one(CUDNN_ATTR_DEVICEPROP_HANDLE, HANDLE).set_alone(),
-        Attribute::many(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, TEXT, TEXT_MAX),
+        Attribute::one(CUDNN_ATTR_DEVICEPROP_HANDLE, HANDLE)
+            .null(Null::Refused(CUDNN_STATUS_BAD_PARAM_NULL_POINTER))
+            .unreadable(NOT_SUPPORTED),
+        Attribute::many(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, TEXT, TEXT_MAX).listing(Listing::Whole),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let text = descriptor.integers(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
         if text.is_empty() {
@@ -29,3 +32,12 @@ pub const KIND: Kind = Kind {
         require(object, "a device's properties are a JSON object")
     },
 };
+
+/// The properties that an attribute is set to, if it is, are finalized.
+pub fn check(descriptor: &Descriptor, name: cudnnBackendAttributeName_t) -> Result {
+    if descriptor.descriptors(name).is_empty() {
+        return Ok(());
+    }
+    let early = (BAD_PARAM, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+    descriptor.finalized(name, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "the device's properties", early).map(drop)
+}

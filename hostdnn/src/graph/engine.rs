@@ -4,46 +4,58 @@ use super::engines::{knobs, numerical_notes};
 use super::operation_graph::Graph;
 use super::*;
 
-/// More knobs, notes and layouts than any engine has.
-const MANY: usize = 64;
+const ATTRIBUTE_TYPE: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
 
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, INTEGER).or(-1),
-        Attribute::many(CUDNN_ATTR_ENGINE_KNOB_INFO, DESCRIPTOR, MANY).get_alone(),
-        Attribute::many(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, &[CUDNN_TYPE_NUMERICAL_NOTE], MANY).get_alone(),
-        Attribute::many(CUDNN_ATTR_ENGINE_LAYOUT_INFO, DESCRIPTOR, MANY).get_alone(),
-        Attribute::many(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, &[CUDNN_TYPE_BEHAVIOR_NOTE], MANY).get_alone(),
+        Attribute::one(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, INTEGER).answering(BAD_PARAM, BAD_PARAM).or(-1),
+        Attribute::made(CUDNN_ATTR_ENGINE_KNOB_INFO, DESCRIPTOR, NOT_SUPPORTED).listing(Listing::RequestedOrAll),
+        Attribute::made(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, &[CUDNN_TYPE_NUMERICAL_NOTE], NOT_SUPPORTED)
+            .listing(Listing::RequestedOrAll),
+        Attribute::made(CUDNN_ATTR_ENGINE_LAYOUT_INFO, DESCRIPTOR, BAD_PARAM).listing(Listing::Requested),
+        Attribute::made(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, &[CUDNN_TYPE_BEHAVIOR_NOTE], NOT_SUPPORTED)
+            .listing(Listing::RequestedOrAll),
         Attribute::one(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, INTEGER_32).or(0),
         Attribute::one(CUDNN_ATTR_ENGINE_DEVICEPROP, DESCRIPTOR),
+        Attribute::one(CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE, BOOLEAN).or(0),
     ],
+    unknown: BAD_PARAM,
     finalize,
 };
 
 pub const KNOB_INFO: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_KNOB_INFO_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).get_alone(),
-        Attribute::one(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, INTEGER).get_alone(),
-        Attribute::one(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, INTEGER).get_alone(),
-        Attribute::one(CUDNN_ATTR_KNOB_INFO_STRIDE, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).unsettable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, INTEGER).unsettable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, INTEGER).unsettable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_KNOB_INFO_STRIDE, INTEGER).unsettable(NOT_SUPPORTED),
     ],
+    unknown: BAD_PARAM,
     finalize: |info| require(info.value(CUDNN_ATTR_KNOB_INFO_TYPE).is_some(), "an engine fills this"),
 };
 
+/// No engine here prefers a layout: there are none of these but empty ones.
 pub const LAYOUT_INFO: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).get_alone(),
-        Attribute::many(CUDNN_ATTR_LAYOUT_INFO_TYPES, &[CUDNN_TYPE_LAYOUT_TYPE], MANY).get_alone(),
+        Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).unsettable(NOT_SUPPORTED),
+        Attribute::made(CUDNN_ATTR_LAYOUT_INFO_TYPES, &[CUDNN_TYPE_LAYOUT_TYPE], NOT_SUPPORTED),
     ],
-    finalize: |info| require(info.value(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID).is_some(), "an engine fills this"),
+    unknown: BAD_PARAM,
+    finalize: |_| Ok(()),
 };
 
 /// Any global index of the graph's is an engine, whether or not it computes the graph: its plans say that.
 fn finalize(descriptor: &mut Descriptor) -> Result {
-    let graph = descriptor.descriptors(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).first();
-    let graph = graph.ok_or_else(|| Error::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the graph is missing"))?;
+    let graph = descriptor.finalized(
+        CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+        CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+        "the operation graph",
+        (CUDNN_STATUS_BAD_PARAM_NULL_POINTER, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED),
+    )?;
     let graph = Graph::of(graph)?.clone();
+    device_properties::check(descriptor, CUDNN_ATTR_ENGINE_DEVICEPROP)?;
+    require(descriptor.integer(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET) >= 0, "a number of processors, or 0 for all")?;
     let index = descriptor.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
     if !(0..graph.engines()).contains(&index) {
         return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, format!("of {} engines, not {index}", graph.engines())));

@@ -5,16 +5,22 @@ use super::operation_graph::Graph;
 use super::*;
 
 /// The most knobs of one engine.
-const KNOBS_MAX: usize = 64;
+const KNOBS_MAX: usize = CUDNN_KNOB_TYPE_COUNTS as usize - 1;
 
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_ENGINECFG_ENGINE, DESCRIPTOR),
-        Attribute::many(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, DESCRIPTOR, KNOBS_MAX).get_alone(),
-        Attribute::many(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, DESCRIPTOR, KNOBS_MAX),
-        Attribute::one(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, INTEGER).or(0).get_alone(),
-        Attribute::one(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, INTEGER_32).or(0).get_alone(),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_ENGINE, DESCRIPTOR)
+            .answering(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        Attribute::made(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, DESCRIPTOR, NOT_SUPPORTED).unreadable(NOT_SUPPORTED),
+        Attribute::many(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, DESCRIPTOR, KNOBS_MAX)
+            .counting(0, KNOBS_MAX as i64)
+            .answering(BAD_PARAM, BAD_PARAM)
+            .listing(Listing::Requested)
+            .vetted(check_choices),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, INTEGER).unsettable(NOT_SUPPORTED).or(0),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, INTEGER_32).unfilled(NOT_SUPPORTED),
     ],
+    unknown: BAD_PARAM,
     finalize,
 };
 
@@ -23,21 +29,13 @@ pub const KNOB_CHOICE: Kind = Kind {
         Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).or(-1),
         Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, INTEGER).or(-1),
     ],
+    unknown: BAD_PARAM,
     finalize: |_| Ok(()),
 };
 
 /// A value of -1 leaves a knob where it stands by itself; others must be the knob's.
 fn finalize(descriptor: &mut Descriptor) -> Result {
     let (graph, choice) = read(descriptor)?;
-    for choice in descriptor.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
-        require(choice.kind() == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choices")?;
-        if !choice.is_finalized() {
-            return Err(Error::new(CUDNN_STATUS_NOT_INITIALIZED, "knob choices are finalized"));
-        }
-    }
-    let mut seen: Vec<i32> = choice.knobs.iter().map(|&(kind, _)| kind).collect();
-    seen.sort_unstable();
-    require(seen.windows(2).all(|pair| pair[0] != pair[1]), "each knob is chosen once")?;
     let Ok(program) = &graph.program else { return Ok(()) };
     for &(kind, value) in &choice.knobs {
         let knob = knobs(program, choice.engine).iter().find(|knob| knob.kind == kind);
@@ -49,13 +47,30 @@ fn finalize(descriptor: &mut Descriptor) -> Result {
     Ok(())
 }
 
+/// Knob choices are finalized when they are set, and each of another knob.
+fn check_choices(value: &Value) -> Result {
+    let Value::Descriptors(choices) = value else { return Ok(()) };
+    for (i, choice) in choices.iter().enumerate() {
+        require(choice.kind() == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choices")?;
+        if !choice.is_finalized() {
+            return Err(Error::new(CUDNN_STATUS_NOT_INITIALIZED, "knob choices are finalized"));
+        }
+        let knob = |choice: &Descriptor| choice.enumerator(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE);
+        require(choices[..i].iter().all(|other| knob(other) != knob(choice)), "each knob is chosen once")?;
+    }
+    Ok(())
+}
+
 /// The graph and the choice that a configuration names.
 pub fn read(descriptor: &Descriptor) -> Result<(Arc<Graph>, Choice)> {
-    let engine = descriptor.finalized(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "the engine")?;
+    let early = (BAD_PARAM, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+    let engine =
+        descriptor.finalized(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "the engine", early)?;
     let graph = engine.finalized(
         CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
         CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
         "the operation graph",
+        early,
     )?;
     let choices = descriptor.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter().filter_map(|choice| {
         let value = choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);

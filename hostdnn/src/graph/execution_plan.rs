@@ -10,21 +10,31 @@ use crate::fault;
 
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, HANDLE),
-        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, HANDLE)
+            .answering(CUDNN_STATUS_NOT_INITIALIZED, BAD_PARAM)
+            .null(Null::Unset)
+            .or_null(),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DESCRIPTOR)
+            .answering(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, INTEGER).unsettable(NOT_SUPPORTED),
+        Attribute::made(CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, INTEGER, NOT_SUPPORTED)
+            .unreadable(NOT_SUPPORTED),
+        Attribute::many(CUDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS, INTEGER, 1).unreadable(NOT_SUPPORTED),
+        Attribute::made(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TEXT, NOT_SUPPORTED).unreadable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE, DESCRIPTOR).unreadable(BAD_PARAM),
         Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, DESCRIPTOR),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| {
-        let configuration = descriptor.descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).first();
-        let configuration = configuration.filter(|configuration| configuration.is_finalized());
-        let missing = || Error::new(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "an engine configuration that is finalized");
-        let plan = Plan::new(configuration.ok_or_else(missing)?)?;
+        let configuration = descriptor.finalized(
+            CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+            "the engine configuration",
+            (CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED),
+        )?;
+        let plan = Plan::new(configuration)?;
         let size = Value::Integers(vec![plan.workspace as i64]);
         descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, size);
-        if descriptor.value(CUDNN_ATTR_EXECUTION_PLAN_HANDLE).is_none() {
-            descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, Value::Pointers(vec![0]));
-        }
         descriptor.made = Some(Made::Plan(Arc::new(plan)));
         Ok(())
     },
@@ -64,9 +74,9 @@ impl Plan {
     /// The pack's addresses are null or those of memory that holds the tensors of its ids, and of a workspace as large as
     /// this plan says, which nobody else uses meanwhile.
     pub unsafe fn execute(&self, function: &str, pack: &Pack) -> Result {
-        let unsupported = "shapes are those of the graph";
         if pack.overrides {
-            return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, unsupported));
+            let reason = "the variant pack asks for other shapes than the graph's";
+            return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, reason));
         }
         for tensor in &self.program.tensors {
             check_address(tensor, pack)?;

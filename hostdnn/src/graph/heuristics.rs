@@ -3,22 +3,27 @@
 use super::operation_graph::Graph;
 use super::*;
 
-/// More results than there are.
-const RESULTS_MAX: usize = 1 << 20;
-
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_MODE, &[CUDNN_TYPE_HEUR_MODE]).or(CUDNN_HEUR_MODE_INSTANT as i64),
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, DESCRIPTOR),
-        Attribute::many(CUDNN_ATTR_ENGINEHEUR_RESULTS, DESCRIPTOR, RESULTS_MAX).get_alone(),
+        Attribute::made(CUDNN_ATTR_ENGINEHEUR_RESULTS, DESCRIPTOR, BAD_PARAM).listing(Listing::Fresh),
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, INTEGER_32).or(0),
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, DESCRIPTOR),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| {
-        let graph = descriptor.descriptors(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).first();
-        let graph = graph.ok_or_else(|| Error::new(CUDNN_STATUS_BAD_PARAM, "the graph is missing"))?.clone();
+        let graph = descriptor.finalized(
+            CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+            CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+            "the operation graph",
+            (BAD_PARAM, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED),
+        )?;
+        let graph = graph.clone();
+        device_properties::check(descriptor, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)?;
+        let processors = descriptor.integer(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET);
+        require(processors >= 0, "a number of processors, or 0 for all")?;
         let mode = descriptor.enumerator(CUDNN_ATTR_ENGINEHEUR_MODE);
-        require((0..CUDNN_HEUR_MODES_COUNT).contains(&mode), "mode is a cudnnBackendHeurMode_t")?;
         let choices = match &Graph::of(&graph)?.program {
             Ok(program) => engines::ranked(program, mode == CUDNN_HEUR_MODE_FALLBACK),
             Err(_) => Vec::new(),

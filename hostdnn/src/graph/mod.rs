@@ -20,7 +20,7 @@ mod program;
 mod tensor;
 mod variant_pack;
 
-pub use attribute::{Attribute, Value};
+pub use attribute::{Attribute, Listing, Null, Value};
 
 use crate::error::{Error, Result, require};
 use cudnn_abi::*;
@@ -30,6 +30,8 @@ use std::sync::Arc;
 pub struct Kind {
     /// Its attributes.
     attributes: &'static [Attribute],
+    /// What reading an attribute that it does not have is answered with.
+    unknown: cudnnStatus_t,
     /// Checks what was set and works out the rest. The descriptor counts as finalized if it succeeds.
     finalize: fn(&mut Descriptor) -> Result,
 }
@@ -116,6 +118,12 @@ impl Descriptor {
         self.kind
     }
 
+    /// CUDNN_STATUS_NOT_INITIALIZED unless it is finalized.
+    pub fn check_readable(&self) -> Result {
+        let early = || Error::new(CUDNN_STATUS_NOT_INITIALIZED, "only a finalized descriptor is read");
+        if self.finalized { Ok(()) } else { Err(early()) }
+    }
+
     /// Whether it is finalized.
     pub fn is_finalized(&self) -> bool {
         self.finalized
@@ -126,43 +134,45 @@ impl Descriptor {
         self.of.attributes.iter().find(|attribute| attribute.name == name).ok_or_else(unknown)
     }
 
-    /// The attribute, if so many elements of a type may be set now; and the count.
+    /// The attribute, if `count` elements of a type may be set now, and how many of them to read.
     pub fn settable(
         &self,
         name: cudnnBackendAttributeName_t,
         element: cudnnBackendAttributeType_t,
         count: i64,
-    ) -> Result<usize> {
+    ) -> Result<(&'static Attribute, usize)> {
         require(!self.finalized, "a finalized descriptor does not change")?;
-        self.attribute(name)?.check_set(element, count)
+        let attribute = self.attribute(name)?;
+        Ok((attribute, attribute.check_set(element, count)?))
     }
 
-    /// Keeps a value that [`Self::settable`] allowed.
-    pub fn put(&mut self, name: cudnnBackendAttributeName_t, element: cudnnBackendAttributeType_t, value: Value) {
+    /// Sets an attribute to what [`Self::settable`] allowed. Without elements it is unset.
+    pub fn set(&mut self, attribute: &Attribute, element: cudnnBackendAttributeType_t, value: Value) -> Result {
+        attribute.check_value(&value)?;
+        self.put(attribute.name, element, value);
+        Ok(())
+    }
+
+    fn put(&mut self, name: cudnnBackendAttributeName_t, element: cudnnBackendAttributeType_t, value: Value) {
         self.values.retain(|(other, ..)| *other != name);
         self.values.push((name, element, value));
     }
 
-    /// The attribute's value; `None` if it has none. `room` is how many elements there is room for, if any is given.
+    /// The attribute and its value, which is `None` if it has none, where `requested` elements may be read now.
     pub fn get(
         &self,
         name: cudnnBackendAttributeName_t,
         element: cudnnBackendAttributeType_t,
-        room: Option<usize>,
-    ) -> Result<(bool, Option<&Value>)> {
-        if !self.finalized {
-            return Err(Error::new(CUDNN_STATUS_NOT_INITIALIZED, "only a finalized descriptor is read"));
-        }
-        let attribute = self.attribute(name)?;
-        attribute.check_get(element, room)?;
+        requested: i64,
+        has_array: bool,
+    ) -> Result<(&'static Attribute, Option<&Value>)> {
+        let known = self.attribute(name).map_err(|error| Error { status: self.of.unknown, ..error })?;
+        known.check_get(element, requested, has_array)?;
         let found = self.values.iter().find(|(other, ..)| *other == name);
-        let of_type = |&(_, ty, ref value): &(i32, i32, Value)| {
-            require(ty == element, "the type that the attribute was set with").map(|()| value.clone())
-        };
-        if let Some(found) = found {
-            of_type(found)?;
+        if let Some((_, ty, Value::Reals(_))) = found {
+            require(*ty == element, "the type that the attribute was set with")?;
         }
-        Ok((attribute.is_single(), found.map(|(.., value)| value)))
+        Ok((known, found.map(|(.., value)| value)))
     }
 
     /// Checks what was set and works out the rest.
@@ -216,23 +226,22 @@ impl Descriptor {
         }
     }
 
-    /// The finalized descriptor of a kind that an attribute is set to, which `what` names.
+    /// The finalized descriptor of a kind that an attribute is set to, which `what` names. `missing` and `early` are the
+    /// statuses if there is none, and if it is not finalized.
     fn finalized(
         &self,
         name: cudnnBackendAttributeName_t,
         kind: cudnnBackendDescriptorType_t,
         what: &'static str,
+        (missing, early): (cudnnStatus_t, cudnnStatus_t),
     ) -> Result<&Arc<Self>> {
         let found = self.descriptors(name).first();
         let refused = |status, why| Error::new(status, format!("{what} {why}"));
-        let found = found.ok_or_else(|| refused(CUDNN_STATUS_BAD_PARAM, "is missing"))?;
+        let found = found.ok_or_else(|| refused(missing, "is missing"))?;
         if found.kind != kind {
             return Err(refused(CUDNN_STATUS_BAD_PARAM, "is a descriptor of another kind"));
         }
-        if !found.finalized {
-            return Err(refused(CUDNN_STATUS_BAD_PARAM, "is not finalized"));
-        }
-        Ok(found)
+        if found.finalized { Ok(found) } else { Err(refused(early, "is not finalized")) }
     }
 }
 
@@ -247,12 +256,14 @@ pub unsafe fn execute(function: &str, plan: &Descriptor, pack: &Descriptor) -> R
     unsafe { plan.execute(function, pack) }
 }
 
+const BAD_PARAM: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM;
+const NOT_SUPPORTED: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED;
+
 const INTEGER: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_INT64];
 const INTEGER_32: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_INT32];
 const BOOLEAN: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_BOOLEAN];
 const DATA_TYPE: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_DATA_TYPE];
-const DOUBLE: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_DOUBLE];
-const SCALE: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_FLOAT, CUDNN_TYPE_DOUBLE];
+const SCALE: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_DOUBLE, CUDNN_TYPE_FLOAT];
 const POINTER: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_VOID_PTR];
 const HANDLE: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_HANDLE];
 const TEXT: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_CHAR];

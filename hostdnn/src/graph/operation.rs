@@ -1,21 +1,23 @@
 //! Operations: the nodes of an operation graph.
 
 use super::convolution::Geometry;
-use super::tensor::Tensor;
+use super::tensor::{Tensor, supported};
 use super::*;
 use crate::convolution::Direction;
 
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
+    ($kind:ident: $direction:ident, answering $scale_type:ident, $asked:expr,
+     $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
-                Attribute::one($x, DESCRIPTOR),
-                Attribute::one($w, DESCRIPTOR),
-                Attribute::one($y, DESCRIPTOR),
-                Attribute::one($conv, DESCRIPTOR),
-                Attribute::one($alpha, SCALE).or_real(1.0),
-                Attribute::one($beta, SCALE).or_real(0.0),
+                descriptor($x, $asked),
+                descriptor($w, $asked),
+                descriptor($y, $asked),
+                descriptor($conv, $asked),
+                Attribute::one($alpha, SCALE).answering($scale_type, BAD_PARAM).read_as(SCALE, BAD_PARAM).or_real(1.0),
+                Attribute::one($beta, SCALE).answering($scale_type, BAD_PARAM).read_as(SCALE, BAD_PARAM).or_real(0.0),
             ],
+            unknown: BAD_PARAM,
             finalize: |descriptor| Convolution::read(descriptor, &Names::$direction)?.check(),
         };
 
@@ -34,6 +36,15 @@ macro_rules! convolution_kind {
     };
 }
 
+/// A tensor or convolution of a convolution's operation; `listing` is how it is asked for.
+const fn descriptor(name: cudnnBackendAttributeName_t, listing: Listing) -> Attribute {
+    let status = match listing {
+        Listing::Asked(_, status) => status,
+        _ => BAD_PARAM,
+    };
+    Attribute::one(name, DESCRIPTOR).answering(BAD_PARAM, NOT_SUPPORTED).read_as(DESCRIPTOR, status).listing(listing)
+}
+
 /// What a direction calls its attributes.
 struct Names {
     direction: Direction,
@@ -45,36 +56,50 @@ struct Names {
     beta: cudnnBackendAttributeName_t,
 }
 
-convolution_kind! { FORWARD: Forward,
+convolution_kind! { FORWARD: Forward, answering BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
-convolution_kind! { BACKWARD_DATA: BackwardData,
+convolution_kind! { BACKWARD_DATA: BackwardData, answering NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
 }
-convolution_kind! { BACKWARD_FILTER: BackwardFilter,
+convolution_kind! { BACKWARD_FILTER: BackwardFilter, answering BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA
 }
 
+/// A tensor or function of a pointwise operation.
+const fn operand(name: cudnnBackendAttributeName_t) -> Attribute {
+    let operand = Attribute::one(name, DESCRIPTOR).answering(BAD_PARAM, BAD_PARAM).null(Null::Unset);
+    operand.unreadable(NOT_SUPPORTED)
+}
+
+const fn factor(name: cudnnBackendAttributeName_t) -> Attribute {
+    Attribute::one(name, SCALE).answering(BAD_PARAM, BAD_PARAM).unreadable(NOT_SUPPORTED).or_real(1.0)
+}
+
 pub const POINTWISE: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, SCALE).or_real(1.0).set_alone(),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, SCALE).or_real(1.0).set_alone(),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, DESCRIPTOR),
-        Attribute::one(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, DESCRIPTOR),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+        factor(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1),
+        factor(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC),
+        operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
     ],
+    unknown: BAD_PARAM,
     finalize: check_pointwise,
 };
+
+/// What is answered where a descriptor is missing, or not finalized.
+const STATUSES: (cudnnStatus_t, cudnnStatus_t) = (BAD_PARAM, BAD_PARAM);
 
 /// y = alpha · (w ∗ x) + beta · y, or one of its derivatives; `x`, `w` and `y` stand for dx, dw and dy too.
 #[derive(Clone, Debug)]
@@ -144,9 +169,10 @@ impl Operation {
 impl Convolution {
     fn read(descriptor: &Descriptor, names: &Names) -> Result<Self> {
         let tensor = |name, what| {
-            descriptor.finalized(name, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what).map(|tensor| Tensor::of(tensor))
+            descriptor.finalized(name, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what, STATUSES).map(|tensor| Tensor::of(tensor))
         };
-        let geometry = descriptor.finalized(names.geometry, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "the convolution")?;
+        let geometry =
+            descriptor.finalized(names.geometry, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "the convolution", STATUSES)?;
         Ok(Self {
             direction: names.direction,
             x: tensor(names.x, "x (or dx)")?,
@@ -173,14 +199,16 @@ impl Convolution {
         require(w[0] % self.groups() == 0, "the groups share out the output channels")?;
         require(y[1] == w[0], "output channels are the filter's")?;
         let fits = (0..rank - 2).all(|i| self.geometry.output_extent(x[i + 2], w[i + 2], i) == Some(y[i + 2]));
-        require(fits, "the output has the extents that follow from the input")
+        require(fits, "the output has the extents that follow from the input")?;
+        let status = CUDNN_STATUS_NOT_INITIALIZED; // as cuDNN puts it
+        supported(self.geometry.spatial <= 3, status, "convolutions in at most three dimensions")
     }
 }
 
 impl Pointwise {
     fn read(descriptor: &Descriptor) -> Result<Self> {
         let tensor = |name, what| {
-            descriptor.finalized(name, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what).map(|tensor| Tensor::of(tensor))
+            descriptor.finalized(name, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what, STATUSES).map(|tensor| Tensor::of(tensor))
         };
         let others = [
             CUDNN_ATTR_OPERATION_POINTWISE_DXDESC,
@@ -196,6 +224,7 @@ impl Pointwise {
             CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
             CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
             "the pointwise operation's descriptor",
+            STATUSES,
         )?;
         Ok(Self {
             function: function.clone(),
@@ -208,24 +237,68 @@ impl Pointwise {
     }
 }
 
-/// The ranks of the tensors that a mode needs are equal; whether extents go together is the graph's affair.
+/// The ranks of the tensors that a mode needs are equal, where an unset tensor has none; whether extents go together is
+/// the graph's affair.
 fn check_pointwise(descriptor: &mut Descriptor) -> Result {
-    let function = descriptor.finalized(
-        CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-        CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
-        "the pointwise operation's descriptor",
-    )?;
-    let mode = function.enumerator(CUDNN_ATTR_POINTWISE_MODE);
+    let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
+    let mode = function.map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE));
     let rank = |name| {
         let dims = |tensor: &Arc<Descriptor>| tensor.integers(CUDNN_ATTR_TENSOR_DIMENSIONS).len();
         descriptor.descriptors(name).first().map_or(0, dims)
     };
     let x = rank(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-    if (CUDNN_POINTWISE_RELU_BWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_BWD).contains(&mode) {
-        require(rank(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC) == x, "dx and x have as many dimensions")?;
-        return require(rank(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC) == x, "dy and x have as many dimensions");
+    let like_x = |name| require(rank(name) == x, "tensors of a pointwise operation have as many dimensions");
+    match mode {
+        CUDNN_POINTWISE_RELU_BWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_BWD => {
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)?;
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
+        }
+        CUDNN_POINTWISE_SQRT
+        | CUDNN_POINTWISE_ABS..=CUDNN_POINTWISE_RECIPROCAL
+        | CUDNN_POINTWISE_RELU_FWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_FWD
+        | CUDNN_POINTWISE_LOGICAL_NOT => like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+        CUDNN_POINTWISE_ADD..=CUDNN_POINTWISE_SUB
+        | CUDNN_POINTWISE_ATAN2
+        | CUDNN_POINTWISE_CMP_EQ..=CUDNN_POINTWISE_CMP_LE
+        | CUDNN_POINTWISE_LOGICAL_AND..=CUDNN_POINTWISE_LOGICAL_OR => {
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)?;
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
+        }
+        CUDNN_POINTWISE_GEN_INDEX => {
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)?;
+            let axis = function.map_or(-1, |function| function.integer(CUDNN_ATTR_POINTWISE_AXIS));
+            require(axis >= 0, "indices along an axis")
+        }
+        CUDNN_POINTWISE_BINARY_SELECT => {
+            let t = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_TDESC).first();
+            require(t.is_some_and(|t| t.is_finalized()), "t is finalized")?;
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)?;
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
+        }
+        _ => Ok(()),
     }
-    require(rank(CUDNN_ATTR_OPERATION_POINTWISE_YDESC) == x, "x and y have as many dimensions")?;
-    let binary = (CUDNN_POINTWISE_ADD..=CUDNN_POINTWISE_SUB).contains(&mode) && mode != CUDNN_POINTWISE_SQRT;
-    require(!binary || rank(CUDNN_ATTR_OPERATION_POINTWISE_BDESC) == x, "x and b have as many dimensions")
+}
+
+/// The tensors that an operation's descriptor is set to: those that it reads, and those that it computes.
+pub fn tensors(descriptor: &Descriptor) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    let mut tensors = (Vec::new(), Vec::new());
+    for attribute in descriptor.of.attributes {
+        let Some(set) = descriptor.descriptors(attribute.name).first() else { continue };
+        if set.kind() != CUDNN_BACKEND_TENSOR_DESCRIPTOR {
+            continue;
+        }
+        require(set.is_finalized(), "tensors of a graph are finalized")?;
+        let computed = matches!(
+            attribute.name,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y
+                | CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
+                | CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
+                | CUDNN_ATTR_OPERATION_POINTWISE_YDESC
+                | CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
+        );
+        let list = if computed { &mut tensors.1 } else { &mut tensors.0 };
+        list.push(Tensor::of(set));
+    }
+    require(!tensors.0.is_empty() && !tensors.1.is_empty(), "operations of a graph have operands and a result")?;
+    Ok(tensors)
 }

@@ -2,24 +2,36 @@
 
 use super::operation::Operation;
 use super::program::Program;
+use super::tensor::Tensor;
 use super::*;
 use crate::convolution::{Algorithm, Direction};
+use std::collections::{HashMap, HashSet};
 
 /// The most operations of one graph.
-const OPERATIONS_MAX: usize = 64;
+const OPERATIONS_MAX: usize = 1024;
 
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, HANDLE).set_alone(),
-        Attribute::many(CUDNN_ATTR_OPERATIONGRAPH_OPS, DESCRIPTOR, OPERATIONS_MAX).set_alone(),
-        Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, INTEGER).get_alone(),
+        Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, HANDLE)
+            .answering(CUDNN_STATUS_NOT_INITIALIZED, BAD_PARAM)
+            .null(Null::Refused(CUDNN_STATUS_BAD_PARAM_NULL_POINTER))
+            .unreadable(NOT_SUPPORTED),
+        Attribute::many(CUDNN_ATTR_OPERATIONGRAPH_OPS, DESCRIPTOR, OPERATIONS_MAX)
+            .counting(i64::MIN, OPERATIONS_MAX as i64)
+            .null(Null::Refused(CUDNN_STATUS_BAD_PARAM_NULL_POINTER))
+            .vetted(check_operations)
+            .unreadable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, INTEGER).unsettable(BAD_PARAM),
         Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, BOOLEAN).or(0),
+        Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_IS_SAME_TOPOLOGY, DESCRIPTOR)
+            .unsettable(BAD_PARAM)
+            .unfilled(BAD_PARAM),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let operations = descriptor.descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS);
         require(!operations.is_empty(), "a graph has operations")?;
-        require(operations.iter().all(|operation| Operation::is(operation.kind())), "operations of known kinds")?;
-        require(operations.iter().all(|operation| operation.is_finalized()), "operations are finalized")?;
+        check_nodes(operations)?;
         let graph = Graph::new(operations);
         let count = Value::Integers(vec![graph.engines()]);
         descriptor.put(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, count);
@@ -27,6 +39,43 @@ pub const KIND: Kind = Kind {
         Ok(())
     },
 };
+
+/// Operations are finalized when they are set.
+fn check_operations(value: &Value) -> Result {
+    let Value::Descriptors(operations) = value else { return Ok(()) };
+    for operation in operations {
+        require(Operation::is(operation.kind()), "operations of kinds that are known here")?;
+        if !operation.is_finalized() {
+            return Err(Error::new(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "operations are finalized"));
+        }
+    }
+    Ok(())
+}
+
+/// A unique id is one tensor in all operations, computed by at most one of them, and none needs its own result.
+fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
+    let mut known: HashMap<i64, (Tensor, usize)> = HashMap::new();
+    let mut nodes = Vec::new();
+    for (i, operation) in operations.iter().enumerate() {
+        let (read, computed) = operation::tensors(operation)?;
+        for tensor in read.iter().chain(&computed) {
+            let (same, first) = known.entry(tensor.uid).or_insert_with(|| (tensor.clone(), i));
+            require(*first == i || same == tensor, "operations that share a unique id share the tensor")?;
+        }
+        let ids = |tensors: Vec<Tensor>| tensors.into_iter().map(|tensor| tensor.uid).collect::<HashSet<_>>();
+        nodes.push((ids(read), ids(computed)));
+    }
+    let mut computed = HashSet::new();
+    require(nodes.iter().flat_map(|(_, ids)| ids).all(|&id| computed.insert(id)), "a tensor is computed once")?;
+    // Take away operations that wait for no other until none is left; what an operation reads in place is no circle.
+    while !nodes.is_empty() {
+        let waiting: HashSet<i64> = nodes.iter().flat_map(|(_, ids)| ids).copied().collect();
+        let before = nodes.len();
+        nodes.retain(|(read, own)| read.iter().any(|id| waiting.contains(id) && !own.contains(id)));
+        require(nodes.len() < before, "no operation needs its own result")?;
+    }
+    Ok(())
+}
 
 /// A finalized operation graph: what it computes, and which engines there are for graphs like it.
 #[derive(Debug)]

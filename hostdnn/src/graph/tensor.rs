@@ -4,22 +4,25 @@ use super::*;
 use crate::error::support;
 
 /// The most dimensions.
-const DIM_MAX: usize = 12;
+const DIM_MAX: usize = 8;
 
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_TENSOR_DATA_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
-        Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX),
-        Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX),
+        Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX + 1),
+        Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX + 1),
         Attribute::one(CUDNN_ATTR_TENSOR_UNIQUE_ID, INTEGER).or(0),
-        Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).set_alone(),
+        Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).unreadable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTOR_COUNT, INTEGER).or(1),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, INTEGER).or(-1),
         Attribute::one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, BOOLEAN).or(0),
         Attribute::one(CUDNN_ATTR_TENSOR_IS_BY_VALUE, BOOLEAN).or(0),
-        Attribute::one(CUDNN_ATTR_TENSOR_REORDERING_MODE, &[CUDNN_TYPE_TENSOR_REORDERING_MODE]).or(0),
+        Attribute::one(CUDNN_ATTR_TENSOR_REORDERING_MODE, &[CUDNN_TYPE_TENSOR_REORDERING_MODE])
+            .read_as(INTEGER, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE)
+            .or(0),
         Attribute::one(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, DESCRIPTOR),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| Tensor::of(descriptor).check(),
 };
 
@@ -41,6 +44,7 @@ pub struct Tensor {
     /// Whether its elements lie otherwise than strides say, or are not plain numbers.
     is_packed: bool,
     is_by_value: bool,
+    vectorized_dimension: i64,
 }
 
 impl Tensor {
@@ -57,18 +61,21 @@ impl Tensor {
                 || descriptor.integer(CUDNN_ATTR_TENSOR_REORDERING_MODE) != 0
                 || !descriptor.descriptors(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_empty(),
             is_by_value: descriptor.integer(CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0,
+            vectorized_dimension: descriptor.integer(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION),
         }
     }
 
     fn check(&self) -> Result {
-        require(!self.dims.is_empty(), "a tensor has dimensions")?;
+        require((1..=DIM_MAX).contains(&self.dims.len()), "a tensor has one to eight dimensions")?;
         require(self.dims.len() == self.strides.len(), "as many dimensions as strides")?;
         require(self.dims.iter().all(|&dim| dim >= 0), "dimensions are not negative")?;
         require(self.strides.iter().all(|&stride| stride >= 0), "strides are not negative")?;
         let size = element_size(self.data_type);
         support(size > 0, "data types that the graph API takes")?;
         require(self.alignment > 0 && self.alignment % size == 0, "the alignment is whole elements")?;
-        require(!self.is_by_value || self.dims.iter().all(|&dim| dim == 1), "a tensor by value has one element")
+        let long = self.dims.iter().filter(|&&dim| dim > 1).count();
+        require(!self.is_by_value || long <= 1, "a tensor by value has at most one dimension of several elements")?;
+        require(self.vectorized_dimension <= self.dims.len() as i64, "the vectorized dimension is one of the tensor's")
     }
 
     /// Whether it holds elements that are computed with here, where its strides say.
@@ -111,6 +118,10 @@ pub fn supported(holds: bool, status: cudnnStatus_t, rule: &'static str) -> Resu
     if holds { Ok(()) } else { Err(Error::new(status, format!("supported are {rule}"))) }
 }
 
+/// Types of at most eight bits that tensors take and nothing here computes with.
+const NARROW_FIRST: cudnnDataType_t = 15;
+const NARROW_LAST: cudnnDataType_t = 21;
+
 /// Bytes of one element of a type that tensors take; 0 for others.
 pub fn element_size(data_type: cudnnDataType_t) -> i64 {
     match data_type {
@@ -118,6 +129,7 @@ pub fn element_size(data_type: cudnnDataType_t) -> i64 {
         CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => 2,
         CUDNN_DATA_FLOAT | CUDNN_DATA_INT32 => 4,
         CUDNN_DATA_DOUBLE | CUDNN_DATA_INT64 => 8,
+        NARROW_FIRST..=NARROW_LAST => 1,
         _ => 0,
     }
 }

@@ -5,23 +5,36 @@ use super::*;
 /// The most tensors.
 const TENSORS_MAX: usize = 1 << 16;
 
+const fn many(name: cudnnBackendAttributeName_t, types: &'static [cudnnBackendAttributeType_t]) -> Attribute {
+    Attribute::many(name, types, TENSORS_MAX).answering(NOT_SUPPORTED, BAD_PARAM)
+}
+
+/// Shapes other than the graph's, which are taken here and refused when a plan is to be executed with them.
+const fn overriding(name: cudnnBackendAttributeName_t, types: &'static [cudnnBackendAttributeType_t]) -> Attribute {
+    many(name, types).unreadable(BAD_PARAM)
+}
+
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::many(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, INTEGER, TENSORS_MAX).set_alone(),
-        Attribute::many(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, POINTER, TENSORS_MAX).set_alone(),
-        Attribute::one(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, POINTER),
-        Attribute::many(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS, INTEGER, TENSORS_MAX).set_alone(),
+        many(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, INTEGER).unreadable(NOT_SUPPORTED),
+        many(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, POINTER).unreadable(NOT_SUPPORTED),
+        many(CUDNN_ATTR_VARIANT_PACK_INTERMEDIATES, POINTER).unsettable(NOT_SUPPORTED).unreadable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, POINTER)
+            .answering(NOT_SUPPORTED, BAD_PARAM)
+            .read_as(POINTER, CUDNN_STATUS_NOT_INITIALIZED)
+            .or_null(),
+        overriding(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS, INTEGER),
+        overriding(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES, POINTER),
+        overriding(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES, POINTER),
     ],
+    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let ids = descriptor.integers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).to_vec();
         let pointers = descriptor.pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).to_vec();
         require(ids.len() == pointers.len(), "as many pointers as unique ids")?;
-        let workspace = descriptor.pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).first().copied();
-        if workspace.is_none() {
-            descriptor.put(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, Value::Pointers(vec![0]));
-        }
+        let workspace = descriptor.pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
         let overrides = !descriptor.integers(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS).is_empty();
-        let pack = Pack { ids, pointers, workspace: workspace.unwrap_or(0), overrides };
+        let pack = Pack { ids, pointers, workspace, overrides };
         descriptor.made = Some(Made::Pack(Arc::new(pack)));
         Ok(())
     },
