@@ -1,0 +1,295 @@
+//! Sound scripts: random operation graphs around a convolution, and the descriptors that need none.
+
+use crate::script::{Elements, Slot, Step};
+use cudnn_abi::*;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+
+/// Writes a script.
+pub struct Builder<'a> {
+    pub dice: &'a mut StdRng,
+    pub script: Vec<Step>,
+    slots: Slot,
+    ids: i64,
+}
+
+/// A tensor of a graph that is being written.
+#[derive(Clone)]
+pub struct Tensor {
+    pub id: i64,
+    pub data_type: cudnnDataType_t,
+    pub dims: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub is_virtual: bool,
+}
+
+/// Attributes that name a convolution's descriptor, x, w, y, alpha and beta.
+const CONVOLUTIONS: [(cudnnBackendDescriptorType_t, [cudnnBackendAttributeName_t; 6]); 3] = [
+    (
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        [
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+        ],
+    ),
+    (
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        [
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+        ],
+    ),
+    (
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        [
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        ],
+    ),
+];
+
+impl<'a> Builder<'a> {
+    pub fn new(dice: &'a mut StdRng) -> Self {
+        Self { dice, script: Vec::new(), slots: 0, ids: 0 }
+    }
+
+    pub fn create(&mut self, kind: cudnnBackendDescriptorType_t) -> Slot {
+        let slot = self.slots;
+        self.slots += 1;
+        self.script.push(Step::Create(slot, kind));
+        slot
+    }
+
+    pub fn set(
+        &mut self,
+        slot: Slot,
+        name: cudnnBackendAttributeName_t,
+        of: cudnnBackendAttributeType_t,
+        elements: Elements,
+    ) {
+        let count = match &elements {
+            Elements::Null => 0,
+            Elements::Bytes(values) => values.len(),
+            Elements::Ints(values) => values.len(),
+            Elements::Longs(values) => values.len(),
+            Elements::Floats(values) => values.len(),
+            Elements::Doubles(values) => values.len(),
+            Elements::Slots(values) => values.len(),
+        };
+        self.script.push(Step::Set { slot, name, of, count: count as i64, elements });
+    }
+
+    fn longs(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, values: &[i64]) {
+        self.set(slot, name, CUDNN_TYPE_INT64, Elements::Longs(values.to_vec()));
+    }
+
+    fn slot(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, inner: Slot) {
+        self.set(slot, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![inner]));
+    }
+
+    /// A factor, by either of the types that it is taken by.
+    fn factor(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, value: f64) {
+        if self.dice.random_bool(0.5) {
+            self.set(slot, name, CUDNN_TYPE_FLOAT, Elements::Floats(vec![value as f32]));
+        } else {
+            self.set(slot, name, CUDNN_TYPE_DOUBLE, Elements::Doubles(vec![value]));
+        }
+    }
+
+    pub fn finalize(&mut self, slot: Slot) {
+        self.script.push(Step::Finalize(slot));
+    }
+
+    fn flag(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, value: bool) {
+        // Defaults are left to the library now and then.
+        if value || self.dice.random_bool(0.5) {
+            self.set(slot, name, CUDNN_TYPE_BOOLEAN, Elements::Bytes(vec![value.into()]));
+        }
+    }
+
+    /// A tensor of these dimensions, packed with channels second or last.
+    pub fn shaped(&mut self, dims: &[i64], data_type: cudnnDataType_t, channels_last: bool) -> Tensor {
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        if channels_last {
+            order[1..].rotate_left(1);
+        }
+        let (mut strides, mut next) = (vec![0; dims.len()], 1);
+        for &place in order.iter().rev() {
+            strides[place] = next;
+            next *= dims[place];
+        }
+        self.ids += 1;
+        Tensor { id: self.ids, data_type, dims: dims.to_vec(), strides, is_virtual: false }
+    }
+
+    pub fn tensor(&mut self, tensor: &Tensor) -> Slot {
+        let slot = self.create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        let data_type = Elements::Ints(vec![tensor.data_type]);
+        self.set(slot, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, data_type);
+        self.longs(slot, CUDNN_ATTR_TENSOR_DIMENSIONS, &tensor.dims);
+        self.longs(slot, CUDNN_ATTR_TENSOR_STRIDES, &tensor.strides);
+        self.longs(slot, CUDNN_ATTR_TENSOR_UNIQUE_ID, &[tensor.id]);
+        self.longs(slot, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[16]);
+        self.flag(slot, CUDNN_ATTR_TENSOR_IS_VIRTUAL, tensor.is_virtual);
+        self.flag(slot, CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
+        self.finalize(slot);
+        slot
+    }
+
+    /// The operation graph of a convolution in any direction, alone or with pointwise operations behind it. Returns its
+    /// slot.
+    pub fn convolution_graph(&mut self, data_type: cudnnDataType_t) -> Slot {
+        let mut operations = Vec::new();
+        let spatial = *[1, 2, 2, 2, 3].choose(self.dice).unwrap();
+        let groups = *[1, 1, 1, 2, 3].choose(self.dice).unwrap();
+        let channels_last = self.dice.random_bool(0.4);
+        let mut numbers = |range: std::ops::Range<i64>| -> Vec<i64> {
+            (0..spatial).map(|_| self.dice.random_range(range.clone())).collect()
+        };
+        let (pre, stride, dilation) = (numbers(0..3), numbers(1..3), numbers(1..3));
+        let (post, filter, image) = (numbers(0..3), numbers(1..4), numbers(5..9));
+        let post = if self.dice.random_bool(0.8) { pre.clone() } else { post };
+        let [n, c, k] = [1..4, 1..5, 1..5].map(|range| self.dice.random_range(range));
+        let sizes = (0..spatial)
+            .map(|i| (image[i] + pre[i] + post[i] - dilation[i] * (filter[i] - 1) - 1).div_euclid(stride[i]) + 1);
+        let y_dims = [vec![n, k * groups], sizes.collect()].concat();
+        let x = self.shaped(&[vec![n, c * groups], image].concat(), data_type, channels_last);
+        let w = self.shaped(&[vec![k * groups, c], filter].concat(), data_type, channels_last);
+        let mut y = self.shaped(&y_dims, data_type, channels_last);
+        let (kind, names) = *CONVOLUTIONS.choose(self.dice).unwrap();
+        let forward = kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+        let behind = if forward { self.dice.random_range(0..4) } else { 0 };
+        y.is_virtual = behind > 0;
+
+        let convolution = self.create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+        let compute_type = Elements::Ints(vec![CUDNN_DATA_FLOAT]);
+        self.set(convolution, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, compute_type);
+        let mode = Elements::Ints(vec![CUDNN_CROSS_CORRELATION]);
+        self.set(convolution, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, mode);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[spatial as i64]);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &pre);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &post);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &stride);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_DILATIONS, &dilation);
+        self.finalize(convolution);
+        let tensors = [self.tensor(&x), self.tensor(&w), self.tensor(&y)];
+        let operation = self.create(kind);
+        self.slot(operation, names[0], convolution);
+        for (name, tensor) in names[1..4].iter().zip(tensors) {
+            self.slot(operation, *name, tensor);
+        }
+        if self.dice.random_bool(0.7) {
+            self.factor(operation, names[4], 1.0);
+            self.factor(operation, names[5], 0.0);
+        }
+        self.finalize(operation);
+        operations.push(operation);
+
+        let mut x = y;
+        for place in 0..behind {
+            let (operation, y) = self.pointwise(&x, channels_last, place + 1 < behind);
+            operations.push(operation);
+            x = y;
+        }
+        self.graph(&operations)
+    }
+
+    /// Adds another tensor, or a bias, or applies an activation. Returns the operation and its output.
+    fn pointwise(&mut self, x: &Tensor, channels_last: bool, is_virtual: bool) -> (Slot, Tensor) {
+        let add = self.dice.random_bool(0.6);
+        let unary = [CUDNN_POINTWISE_RELU_FWD, CUDNN_POINTWISE_SIGMOID_FWD, CUDNN_POINTWISE_TANH_FWD];
+        let mode = if add { CUDNN_POINTWISE_ADD } else { *unary.choose(self.dice).unwrap() };
+        let description = self.create(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+        self.set(description, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, Elements::Ints(vec![mode]));
+        let precision = Elements::Ints(vec![CUDNN_DATA_FLOAT]);
+        self.set(description, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, precision);
+        if mode == CUDNN_POINTWISE_RELU_FWD && self.dice.random_bool(0.5) {
+            self.factor(description, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, 6.0);
+        }
+        self.finalize(description);
+        let mut y = self.shaped(&x.dims, x.data_type, channels_last);
+        y.is_virtual = is_virtual;
+        let input = self.tensor(x);
+        let operand = add.then(|| {
+            let mut dims = x.dims.clone();
+            if self.dice.random_bool(0.5) {
+                dims.iter_mut().enumerate().filter(|(place, _)| *place != 1).for_each(|(_, size)| *size = 1);
+            }
+            let operand = self.shaped(&dims, x.data_type, channels_last);
+            self.tensor(&operand)
+        });
+        let output = self.tensor(&y);
+        let operation = self.create(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+        self.slot(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, description);
+        self.slot(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, input);
+        if let Some(operand) = operand {
+            self.slot(operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, operand);
+        }
+        self.slot(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, output);
+        self.finalize(operation);
+        (operation, y)
+    }
+
+    fn graph(&mut self, operations: &[Slot]) -> Slot {
+        let graph = self.create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+        let elements = Elements::Slots(operations.to_vec());
+        self.set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, elements);
+        self.finalize(graph);
+        graph
+    }
+
+    /// Descriptors that ask for a graph, without one that would do: their finalizing is refused whatever engines there
+    /// are.
+    pub fn refused(&mut self, graph: Slot) {
+        let engine = self.create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        self.slot(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+        let index = *[-1, 1 << 40, i64::MIN].choose(self.dice).unwrap();
+        self.longs(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[index]);
+        self.finalize(engine);
+        let configuration = self.create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        self.slot(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+        self.finalize(configuration);
+        let plan = self.create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        self.slot(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+        self.finalize(plan);
+        let heuristics = self.create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+        let mode = Elements::Ints(vec![CUDNN_HEUR_MODE_A]);
+        self.set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+        self.finalize(heuristics);
+    }
+
+    pub fn variant_pack(&mut self) {
+        let pack = self.create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+        let count = self.dice.random_range(1..7);
+        let ids: Vec<i64> = (0..count).map(|_| self.dice.random_range(-2..9)).collect();
+        let pointers = ids.iter().map(|id| (id + 2) * 256).collect();
+        self.longs(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids);
+        self.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, Elements::Longs(pointers));
+        if self.dice.random_bool(0.7) {
+            self.set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, Elements::Longs(vec![4096]));
+        }
+        self.finalize(pack);
+    }
+
+    pub fn knob_choice(&mut self) {
+        let choice = self.create(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        let knob = Elements::Ints(vec![self.dice.random_range(-1..36)]);
+        self.set(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, knob);
+        let value = self.dice.random_range(-2..30);
+        self.longs(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &[value]);
+        self.finalize(choice);
+    }
+}

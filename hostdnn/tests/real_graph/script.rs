@@ -1,0 +1,290 @@
+//! Calls of the graph API as data, so that both libraries get the same ones, and a script that tells them apart can be
+//! made shorter.
+
+use crate::attributes::{OPERATION, attribute, attributes, fits};
+use crate::backend::Backend;
+use cudnn_abi::*;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{null, null_mut};
+
+/// A place for a descriptor. Places that hold none pass null.
+pub type Slot = usize;
+
+/// What is handed over by an array. What lies behind the elements is zero, so that too high counts read no further.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    Null,
+    Bytes(Vec<u8>),
+    Ints(Vec<i32>),
+    Longs(Vec<i64>),
+    Floats(Vec<f32>),
+    Doubles(Vec<f64>),
+    Slots(Vec<Slot>),
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Create(Slot, cudnnBackendDescriptorType_t),
+    Set {
+        slot: Slot,
+        name: cudnnBackendAttributeName_t,
+        of: cudnnBackendAttributeType_t,
+        count: i64,
+        elements: Elements,
+    },
+    Finalize(Slot),
+    Get {
+        slot: Slot,
+        name: cudnnBackendAttributeName_t,
+        of: cudnnBackendAttributeType_t,
+        requested: i64,
+        wants: Wants,
+    },
+    Destroy(Slot),
+}
+
+/// What a get has room for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wants {
+    pub count: bool,
+    pub array: bool,
+}
+
+impl Wants {
+    pub const BOTH: Self = Self { count: true, array: true };
+}
+
+/// A call, and all that came back.
+#[derive(PartialEq)]
+pub struct Line {
+    pub step: String,
+    pub status: cudnnStatus_t,
+    pub count: i64,
+    pub array: Vec<u8>,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.step, self.status)?;
+        if self.step.starts_with("Get") {
+            let words: Vec<i64> = self.array.chunks(8).map(|b| i64::from_ne_bytes(b.try_into().unwrap())).collect();
+            let written = words.iter().rposition(|&word| word != UNWRITTEN).map_or(0, |last| last + 1);
+            write!(f, ", count {}, as 8 bytes each {:?}", self.count, &words[..written])?;
+        }
+        Ok(())
+    }
+}
+
+/// What results hold before a call.
+const UNWRITTEN: i64 = i64::from_ne_bytes([0xab; 8]);
+/// In place of the status of a call that is not made.
+const LEFT_OUT: cudnnStatus_t = -1;
+/// Elements of the longest array, in 8 bytes each.
+const ROOM: usize = 64;
+
+/// The descriptors of one run of a script.
+struct Session<'a> {
+    backend: &'a Backend,
+    slots: Vec<(cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t)>,
+    /// Of operation graphs, that they are finalized; of engines and their configurations, that they have such a graph.
+    has_graph: Vec<bool>,
+}
+
+/// Runs a script on one library, then reads all that can be read of the descriptors that it leaves.
+pub fn run(backend: &Backend, script: &[Step]) -> Vec<Line> {
+    let mut session = Session { backend, slots: Vec::new(), has_graph: Vec::new() };
+    let mut lines: Vec<Line> = script.iter().map(|step| session.take(step)).collect();
+    for slot in 0..session.slots.len() {
+        for attribute in attributes(session.slots[slot].1).iter().filter(|attribute| attribute.inner.is_none()) {
+            for requested in [1, 12] {
+                let (name, of) = (attribute.name, attribute.get);
+                lines.push(session.take(&Step::Get { slot, name, of, requested, wants: Wants::BOTH }));
+            }
+        }
+    }
+    lines
+}
+
+// SAFETY of all unsafe blocks below: descriptors are live or null, and arrays longer than anything that is read or
+// written: scripts are tamed before they run.
+impl Session<'_> {
+    fn at(&self, slot: Slot) -> cudnnBackendDescriptor_t {
+        self.slots.get(slot).map_or(null_mut(), |slot| slot.0)
+    }
+
+    fn take(&mut self, step: &Step) -> Line {
+        let (mut count, mut array) = (UNWRITTEN, Vec::new());
+        let status = match step {
+            &Step::Create(slot, kind) => self.create(slot, kind),
+            Step::Set { slot, name, of, count, elements } => {
+                let bytes = self.bytes(elements);
+                let array = if *elements == Elements::Null { null() } else { bytes.as_ptr().cast::<c_void>() };
+                // SAFETY: see above.
+                let status =
+                    unsafe { (self.backend.cudnnBackendSetAttribute)(self.at(*slot), *name, *of, *count, array) };
+                if let Elements::Slots(inner) = elements
+                    && status == 0
+                    && matches!(*name, CUDNN_ATTR_ENGINE_OPERATION_GRAPH | CUDNN_ATTR_ENGINECFG_ENGINE)
+                {
+                    self.has_graph[*slot] = self.has_graph.get(inner[0]) == Some(&true);
+                }
+                status
+            }
+            // cuDNN crashes.
+            &Step::Finalize(slot) if self.lacks_graph(slot) => LEFT_OUT,
+            &Step::Finalize(slot) => {
+                // SAFETY: see above.
+                let status = unsafe { (self.backend.cudnnBackendFinalize)(self.at(slot)) };
+                if status == 0 && self.slots[slot].1 == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR {
+                    self.has_graph[slot] = true;
+                }
+                status
+            }
+            &Step::Get { slot, name, of, requested, wants } => {
+                array = UNWRITTEN.to_ne_bytes().repeat(ROOM);
+                let (count, array) = (&raw mut count, array.as_mut_ptr().cast::<c_void>());
+                let (count, array) =
+                    (if wants.count { count } else { null_mut() }, if wants.array { array } else { null_mut() });
+                // SAFETY: see above.
+                unsafe { (self.backend.cudnnBackendGetAttribute)(self.at(slot), name, of, requested, count, array) }
+            }
+            &Step::Destroy(slot) => {
+                let descriptor = self.at(slot);
+                if let Some(slot) = self.slots.get_mut(slot) {
+                    *slot = (null_mut(), slot.1);
+                }
+                // SAFETY: it was live, and is forgotten.
+                unsafe { (self.backend.cudnnBackendDestroyDescriptor)(descriptor) }
+            }
+        };
+        Line { step: format!("{step:?}"), status, count, array }
+    }
+
+    fn create(&mut self, slot: Slot, kind: cudnnBackendDescriptorType_t) -> cudnnStatus_t {
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, (null_mut(), OPERATION));
+            self.has_graph.resize(slot + 1, false);
+        }
+        let mut descriptor = null_mut();
+        // SAFETY: it writes one descriptor.
+        let status = unsafe { (self.backend.cudnnBackendCreateDescriptor)(kind, &mut descriptor) };
+        let before = std::mem::replace(&mut self.slots[slot], (descriptor, kind)).0;
+        self.has_graph[slot] = false;
+        if !before.is_null() {
+            // SAFETY: it is used no more.
+            unsafe { (self.backend.cudnnBackendDestroyDescriptor)(before) };
+        }
+        if kind == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR {
+            // cuDNN leaves them uninitialised.
+            let (name, of) = (CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
+            self.take(&Step::Set { slot, name, of, count: 1, elements: Elements::Ints(vec![1]) });
+            let (name, of) = (CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);
+            self.take(&Step::Set { slot, name, of, count: 1, elements: Elements::Longs(vec![2]) });
+        }
+        status
+    }
+
+    /// Whether it is an engine configuration whose engine has no graph.
+    fn lacks_graph(&self, slot: Slot) -> bool {
+        let Some(&(descriptor, kind)) = self.slots.get(slot) else { return false };
+        !descriptor.is_null() && kind == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && !self.has_graph[slot]
+    }
+
+    fn bytes(&self, elements: &Elements) -> Vec<u8> {
+        let mut bytes = match elements {
+            Elements::Null => Vec::new(),
+            Elements::Bytes(values) => values.clone(),
+            Elements::Ints(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+            Elements::Longs(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+            Elements::Floats(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+            Elements::Doubles(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+            Elements::Slots(slots) => slots.iter().flat_map(|&slot| (self.at(slot) as usize).to_ne_bytes()).collect(),
+        };
+        bytes.resize(bytes.len().max(ROOM * 8), 0);
+        bytes
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        for (descriptor, _) in self.slots.iter().filter(|slot| !slot.0.is_null()) {
+            // SAFETY: live, and used no more.
+            unsafe { (self.backend.cudnnBackendDestroyDescriptor)(*descriptor) };
+        }
+    }
+}
+
+/// Takes out of a script what crashes cuDNN: pointers that are none, descriptors of a kind that is not asked for,
+/// counts beyond the arrays, tensors of unknown types. Handles are null.
+pub fn tame(script: &mut Vec<Step>) {
+    let mut kinds = Vec::new();
+    for step in script.iter_mut() {
+        match step {
+            Step::Create(slot, kind) => {
+                kinds.resize(kinds.len().max(*slot + 1), OPERATION);
+                kinds[*slot] = *kind;
+            }
+            Step::Set { slot, name, of, count, elements } => {
+                *count = (*count).min(ROOM as i64);
+                let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
+                let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
+                match elements {
+                    Elements::Null => {}
+                    Elements::Slots(slots) if *of == CUDNN_TYPE_BACKEND_DESCRIPTOR => {
+                        for inner in slots {
+                            let kind = kinds.get(*inner).copied().unwrap_or(OPERATION);
+                            if !wanted.is_some_and(|wanted| fits(kind, wanted)) {
+                                *inner = NONE;
+                            }
+                        }
+                    }
+                    _ if *of == CUDNN_TYPE_BACKEND_DESCRIPTOR => *elements = Elements::Slots(vec![NONE]),
+                    Elements::Slots(_) => *elements = Elements::Longs(vec![0]),
+                    _ if *of == CUDNN_TYPE_HANDLE => *elements = Elements::Longs(vec![0]),
+                    Elements::Ints(values) if *name == CUDNN_ATTR_TENSOR_DATA_TYPE => {
+                        values.iter_mut().for_each(|value| *value = value.rem_euclid(14));
+                    }
+                    _ if *name == CUDNN_ATTR_TENSOR_DATA_TYPE => *elements = Elements::Ints(vec![0]),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    script.retain(|step| match step {
+        Step::Set { name, .. } => !matches!(
+            *name,
+            CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC
+                | CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
+                | CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE
+                | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS
+                | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES
+                | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES
+        ),
+        // A get of descriptors writes into those that it is given.
+        Step::Get { of, .. } => *of != CUDNN_TYPE_BACKEND_DESCRIPTOR,
+        _ => true,
+    });
+}
+
+/// A place that never holds a descriptor.
+pub const NONE: Slot = usize::MAX;
+
+/// The script without all steps that do not matter to `differ`.
+pub fn shortest(mut script: Vec<Step>, differ: impl Fn(&[Step]) -> bool) -> Vec<Step> {
+    let mut length = script.len().div_ceil(2).max(1);
+    loop {
+        let mut start = 0;
+        while start < script.len() {
+            let mut without = script.clone();
+            without.drain(start..(start + length).min(script.len()));
+            if differ(&without) { script = without } else { start += length }
+        }
+        if length == 1 {
+            return script;
+        }
+        length = length.div_ceil(2);
+    }
+}
