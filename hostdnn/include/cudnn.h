@@ -22,6 +22,7 @@ typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL }
 #endif
 #ifndef __DRIVER_TYPES_H__
 typedef struct CUstream_st *cudaStream_t;
+typedef struct CUgraph_st *cudaGraph_t;
 #endif
 
 #define CUDNNWINAPI
@@ -136,18 +137,15 @@ typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
 typedef int cudnnTensorFormat_t;
 
-typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
-
-typedef int cudnnActivationMode_t;
-
-typedef int cudnnNanPropagation_t;
-
-typedef int cudnnOpTensorOp_t;
-
 /*
  What a backend descriptor describes.
  */
 typedef int cudnnBackendDescriptorType_t;
+
+/*
+ A descriptor of any kind.
+ */
+typedef void *cudnnBackendDescriptor_t;
 
 /*
  Attributes of the descriptors that convolution graphs are made of.
@@ -158,6 +156,14 @@ typedef int cudnnBackendAttributeName_t;
  What an attribute's elements are.
  */
 typedef int cudnnBackendAttributeType_t;
+
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
+
+typedef int cudnnActivationMode_t;
+
+typedef int cudnnNanPropagation_t;
+
+typedef int cudnnOpTensorOp_t;
 
 /*
  Pointwise operations.
@@ -1393,6 +1399,55 @@ cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
                                          int *filterDimA);
 
 cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc, size_t *size);
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
+                                           cudnnBackendDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+
+/*
+ Makes a descriptor as it was when it was created.
+ */
+cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t elementCount,
+                                       const void *arrayOfElements);
+
+/*
+ Without an array, `elementCount` becomes the number of elements that there are. Descriptors are filled where they are
+ of the attribute's kind.
+ */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t requestedElementCount,
+                                       int64_t *elementCount,
+                                       void *arrayOfElements);
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                  cudnnBackendDescriptor_t executionPlan,
+                                  cudnnBackendDescriptor_t variantPack);
+
+/*
+ CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+ */
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
+                                            cudnnBackendDescriptor_t executionPlan,
+                                            cudnnBackendDescriptor_t variantPack,
+                                            cudaGraph_t graph);
+
+/*
+ CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+ */
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                          cudnnBackendDescriptor_t executionPlan,
+                                          cudnnBackendDescriptor_t variantPack,
+                                          cudaGraph_t graph);
 
 /*
  hostdnn's own version, as text that lives as long as the library. The real cuDNN has no such function: it tells them apart.
