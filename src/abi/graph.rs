@@ -91,9 +91,10 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         }),
         (CUDNN_ATTR_ENGINEHEUR_RESULTS | CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR) => {
             told(status, || {
-                // SAFETY: as many descriptors as cuDNN has filled in.
-                let filled = unsafe { std::slice::from_raw_parts(elements.cast(), written()) };
-                shadow::were_derived(descriptor, filled);
+                // SAFETY: as many descriptors as cuDNN has filled in, aligned or not.
+                let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
+                let filled: Vec<_> = (0..written()).map(filled).collect();
+                shadow::were_derived(descriptor, &filled);
             })
         }
         _ => status,
@@ -106,7 +107,9 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
     // SAFETY: the arguments are the program's own.
     let status = unsafe { backend::cudnnBackendFinalize(descriptor) };
     told(status, || {
-        if let Some(shadow) = shadow::of(descriptor).filter(|it| it.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+        let Some(shadow) = shadow::of(descriptor) else { return };
+        shadow.was_finalized();
+        if shadow.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
             // SAFETY: a plan that cuDNN has finalized.
             shadow.planned.get_or_init(|| unsafe { Planned::of(&shadow, descriptor) });
         }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::execute;
 use super::offers::{self, Offers};
-use super::page::{Course, Page};
+use super::page::{Course, Page, Place};
 use crate::background;
 use crate::cudnn::graph::EngineConfiguration;
 use crate::device::Device;
@@ -65,6 +65,11 @@ fn work() {
             return;
         };
         drop(queue);
+        let device = Device::current();
+        let _entered = match job.page.key.place {
+            Place::Device(ordinal) if ordinal != device.ordinal() => device.enter(ordinal),
+            _ => None,
+        };
         gather(&job);
     }
 }

@@ -18,9 +18,11 @@
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration ready to run |
 //! | [`execute`] | what an execution runs |
+//! | [`check`] | holds what runs against the program's own plan |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`report`] | says what was chosen |
 
+mod check;
 mod cuda_graph;
 pub mod execute;
 mod gathering;

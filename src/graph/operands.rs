@@ -23,7 +23,7 @@ unsafe impl Send for Operands {}
 
 impl Operands {
     /// Of a program's variant pack for an operation graph. `None` where that says more than addresses (other shapes or
-    /// strides), or not all of them.
+    /// strides), or not all of them, or cuDNN would not take it.
     pub fn of(pack: &Shadow, graph: &Graph) -> Option<Self> {
         let content = pack.content();
         const KNOWN: [cudnnBackendAttributeName_t; 3] = [
@@ -31,7 +31,7 @@ impl Operands {
             CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
             CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
         ];
-        if content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) {
+        if !content.is_finalized || content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) {
             return None;
         }
         let ids = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)?;
@@ -77,7 +77,9 @@ impl Operands {
             let own = range(result);
             (0..kernel.tensors.len()).filter(|&place| place != result).filter(in_memory).any(|place| {
                 let other = range(place);
-                let same = own.start == other.start && kernel.tensors[place] == kernel.tensors[result];
+                let [a, b] = [&kernel.tensors[place], &kernel.tensors[result]];
+                let alike = (a.data_type, a.is_batched) == (b.data_type, b.is_batched);
+                let same = own.start == other.start && alike && (&a.dims, &a.strides) == (&b.dims, &b.strides);
                 own.start < other.end && other.start < own.end && !same
             })
         })

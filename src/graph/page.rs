@@ -131,6 +131,7 @@ impl Page {
         }
         // Not by the plans that were offered: exploring runs those, maybe beside this one.
         let ready = division.and_then(|division| Plan::new(kernel, division, &self.target, |_, _| None).ok());
+        let ready = ready.filter(|ready| ready.workspace() <= asking.limit);
         if let Some(ready) = &ready {
             log::debug!("{kernel}: ready within {} bytes: {}", asking.limit, ready.configuration());
         }

@@ -44,14 +44,21 @@ impl MicroPlan {
         part: &Kernel,
         engine: &EngineConfiguration,
     ) -> Result<Self, cudnnStatus_t> {
-        let adds = part.batch() < kernel.batch() && kernel.adds_up() && summed_filter(kernel).is_none();
-        let adding = if adds && kernel.convolution().beta != Factor::ONE {
-            let graph = OperationGraph::new(&part.with_beta(Factor::ONE), graph.target())?;
-            Some(ExecutionPlan::new(&graph, engine)?)
-        } else {
-            None
+        let beta = kernel.convolution().beta;
+        let plan = |wanted: Factor| match wanted == beta {
+            true => ExecutionPlan::new(graph, engine),
+            false => {
+                let graph = OperationGraph::new(&part.with_beta(wanted), graph.target())?;
+                ExecutionPlan::new(&graph, engine)
+            }
         };
-        Ok(Self { first: ExecutionPlan::new(graph, engine)?, adding })
+        let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
+        if adds_up && summed_filter(kernel).is_some() {
+            // What the filter held is added once, to the sum.
+            return Ok(Self { first: plan(Factor::ZERO)?, adding: None });
+        }
+        let adding = (adds_up && beta != Factor::ONE).then(|| plan(Factor::ONE)).transpose()?;
+        Ok(Self { first: plan(beta)?, adding })
     }
 
     /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
@@ -229,8 +236,13 @@ impl Plan {
 
     /// Finalized plans for one thread more.
     fn another(&self) -> Result<Ready, cudnnStatus_t> {
-        let plan = |(_, micro): &Part| MicroPlan::new(&self.kernel, micro.batch, &micro.algorithm, &self.target);
-        let plans = self.parts.iter().map(|part| plan(part).map(Arc::new)).collect::<Result<_, _>>()?;
+        let plan = |(_, micro): &Part| {
+            let plan = MicroPlan::new(&self.kernel, micro.batch, &micro.algorithm, &self.target)?;
+            // The workspace has been told.
+            let fits = plan.workspace(&self.kernel, micro.batch) <= self.workspace;
+            if fits { Ok(Arc::new(plan)) } else { Err(CUDNN_STATUS_INTERNAL_ERROR) }
+        };
+        let plans = self.parts.iter().map(plan).collect::<Result<_, _>>()?;
         Ok(Ready { plans, packs: Vec::new() })
     }
 

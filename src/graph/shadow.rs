@@ -30,6 +30,8 @@ pub struct Content {
     attributes: Vec<(cudnnBackendAttributeName_t, Value)>,
     /// It was given something that we cannot follow.
     pub is_opaque: bool,
+    /// cuDNN has found it complete.
+    pub is_finalized: bool,
     /// Of an engine or an engine's configuration that cuDNN filled in: the operation graph that it is for.
     pub derived_from: Option<Arc<Shadow>>,
 }
@@ -170,6 +172,11 @@ unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *con
 }
 
 impl Shadow {
+    /// cuDNN has found it complete.
+    pub fn was_finalized(&self) {
+        self.content.write().is_finalized = true;
+    }
+
     /// What the descriptor was given.
     pub fn content(&self) -> parking_lot::RwLockReadGuard<'_, Content> {
         self.content.read()

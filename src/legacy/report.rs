@@ -12,6 +12,7 @@ use crate::cudnn::kernel::Kernel;
 use crate::exec::Plan;
 use crate::plan::{Configuration, MicroConfiguration};
 use crate::report::{merged, write};
+use crate::tune::subject::Subject;
 
 /// A decision about one kernel.
 pub struct Chosen<'a> {
@@ -52,8 +53,12 @@ pub fn chosen(chosen: &Chosen) {
 }
 
 /// Reports how far a plan's result was from the undivided convolution's (`UCUDNN_CHECK=1`).
-pub fn checked(plan: &Plan, error: &Result<f64, String>, tolerance: f64) {
-    let (kernel, division) = (plan.kernel(), plan.configuration());
+pub fn checked<K: Subject>(
+    kernel: &K,
+    division: &Configuration<K::Algorithm>,
+    error: &Result<f64, String>,
+    tolerance: f64,
+) {
     match error {
         Ok(error) if *error <= tolerance => log::debug!("{kernel}: {division} is off by {error:.1e}"),
         Ok(error) => log::error!(
