@@ -5,6 +5,7 @@ typedef cudnnHandle_t H;
 typedef const cudnnTensorDescriptor_t T;
 typedef const cudnnFilterDescriptor_t F;
 typedef const cudnnConvolutionDescriptor_t C;
+typedef cudnnBackendDescriptor_t B;
 typedef const void *In;
 typedef void *Out;
 typedef cudnnStatus_t S;
@@ -122,6 +123,16 @@ int signatures(void)
     S (*set)(H, T, Out, In) = cudnnSetTensor;
     S (*scale)(H, T, Out, In) = cudnnScaleTensor;
 
+    S (*b_create)(cudnnBackendDescriptorType_t, B *) = cudnnBackendCreateDescriptor;
+    S (*b_destroy)(B) = cudnnBackendDestroyDescriptor;
+    S (*b_finalize)(B) = cudnnBackendFinalize;
+    S (*b_set)(B, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t, In) = cudnnBackendSetAttribute;
+    S (*b_get)(B, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t, int64_t *, Out) =
+        cudnnBackendGetAttribute;
+    S (*b_run)(H, B, B) = cudnnBackendExecute;
+    S (*b_populate)(H, B, B, cudaGraph_t) = cudnnBackendPopulateCudaGraph;
+    S (*b_update)(H, B, B, cudaGraph_t) = cudnnBackendUpdateCudaGraph;
+
     int major = 0;
     S property = cudnnGetProperty(MAJOR_VERSION, &major);
     return version && cudart && device && error && last && create && destroy && set_stream && get_stream && t_create &&
@@ -132,6 +143,7 @@ int signatures(void)
            find_bd && find_bf && ex_f && ex_bd && ex_bf && size_f && size_bd && size_bf && run_f && run_bd && run_bf &&
            fused && bias && a_create && a_destroy && a_set && a_get && a_set_swish && a_get_swish && a_forward &&
            a_backward && o_create && o_destroy && o_set && o_get && o_run && add && transform && set && scale &&
+           b_create && b_destroy && b_finalize && b_set && b_get && b_run && b_populate && b_update &&
            property == CUDNN_STATUS_SUCCESS && major == CUDNN_MAJOR && CUDNN_VERSION > 90000;
 }
 
