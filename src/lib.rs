@@ -36,3 +36,5 @@ mod report;
 pub mod settings;
 mod signals;
 pub mod tune;
+
+pub use graph::offered;

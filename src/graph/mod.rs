@@ -14,6 +14,7 @@
 //! | [`planned`] | decides at finalize what a plan is told to need |
 //! | [`page`] | what is known of a kernel, and its ready configuration |
 //! | [`offers`] | what cuDNN offers for micro-batches |
+//! | [`offered`] | the same, ahead of any program |
 //! | [`gathering`] | collects that in the background |
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration ready to run |
@@ -26,6 +27,7 @@ mod check;
 mod cuda_graph;
 pub mod execute;
 mod gathering;
+pub mod offered;
 mod offers;
 mod operands;
 mod page;

@@ -1,5 +1,9 @@
-//! `ucudnn plan`: plans a network from the tuning database, without running anything.
+//! `ucudnn plan`: plans a network from the tuning database, without running anything; or shows what cuDNN's engines would
+//! take on a device that need not be there.
 
+mod engines;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,12 +27,17 @@ const SOLVE: Duration = Duration::from_secs(10);
 /// Workspace Reuse (--limit) plans each kernel within the same limit; Workspace Division (--total) divides a total
 /// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. What the database does not know is named,
 /// with the command that measures it.
+///
+/// With --device, cuDNN itself is asked, and nothing is timed: the engines of its graph API for each kernel, the workspace
+/// that each takes at each micro-batch size, and which of them a limit admits. The file describes the GPU as cuDNN's
+/// device properties do, so that none need be at hand.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
     ucudnn plan examples/networks/resnet50.csv --total 512MiB --json > plan.json\n  \
     ucudnn plot division plan.json -o division.svg\n  \
-    ucudnn plan run.jsonl --total 120MiB          the kernels of a run")]
+    ucudnn plan run.jsonl --total 120MiB          the kernels of a run\n  \
+    ucudnn plan --device examples/devices/h200.json examples/networks/resnet18.csv --type half --limit 0,64MiB")]
 pub struct Options {
     #[command(flatten)]
     workload: Workload,
@@ -45,6 +54,14 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["limit", "total"])]
     kernels: bool,
 
+    /// Show the engines that cuDNN has for the kernels on the device of these properties, a JSON file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["total", "kernels", "deterministic", "environment"])]
+    device: Option<PathBuf>,
+
+    /// The cuDNN that --device asks, where it is not found by itself
+    #[arg(long, value_name = "FILE", requires = "device")]
+    cudnn_library: Option<PathBuf>,
+
     /// Print JSON, for `ucudnn plot` and others
     #[arg(long)]
     json: bool,
@@ -60,6 +77,9 @@ fn limit(text: &str) -> Result<usize, String> {
 pub fn run(options: &Options) -> Result<(), Failure> {
     if options.kernels {
         return list(options);
+    }
+    if let Some(device) = &options.device {
+        return engines::run(options, device);
     }
     if options.limit.is_empty() && options.total.is_empty() {
         return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));

@@ -9,14 +9,15 @@ pub enum Side {
 
 /// A header, rows of as many cells, and the row of totals if there is one.
 pub struct Table {
-    columns: Vec<(&'static str, Side)>,
+    columns: Vec<(String, Side)>,
     rows: Vec<Vec<String>>,
     total: Option<Vec<String>>,
 }
 
 impl Table {
-    pub fn new(columns: &[(&'static str, Side)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new(), total: None }
+    pub fn new(columns: &[(impl ToString, Side)]) -> Self {
+        let columns = columns.iter().map(|(name, side)| (name.to_string(), *side)).collect();
+        Self { columns, rows: Vec::new(), total: None }
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
@@ -35,7 +36,7 @@ impl Table {
         let shown: Vec<usize> = (0..self.columns.len()).filter(|&column| filled(column)).collect();
         let cells = |column: usize| self.rows.iter().chain(&self.total).map(move |row| row[column].as_str());
         let width = |column: usize| {
-            let header = std::iter::once(self.columns[column].0);
+            let header = std::iter::once(self.columns[column].0.as_str());
             header.chain(cells(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = shown.iter().map(|&column| width(column)).collect();
@@ -48,7 +49,7 @@ impl Table {
             format!("{}\n", line.trim_end())
         };
         let rule: String = widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join("  ") + "\n";
-        let mut lines = line(&|column| self.columns[column].0.to_owned()) + &rule;
+        let mut lines = line(&|column| self.columns[column].0.clone()) + &rule;
         lines.extend(self.rows.iter().map(|row| line(&|column| row[column].clone())));
         if let Some(total) = &self.total {
             lines += &rule;

@@ -8,6 +8,20 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use cudnn_abi::*;
 
 use super::descriptor::{Owned, count, read_descriptors};
+use crate::cudnn::kernel::spec::{Names, named};
+
+const NUMERICAL_NOTES: &Names = &[
+    ("tensor-core", CUDNN_NUMERICAL_NOTE_TENSOR_CORE),
+    ("down-convert", CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS),
+    ("reduced-precision", CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION),
+    ("fft", CUDNN_NUMERICAL_NOTE_FFT),
+    ("nondeterministic", CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC),
+    ("winograd", CUDNN_NUMERICAL_NOTE_WINOGRAD),
+    ("winograd-4x4", CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4),
+    ("winograd-6x6", CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6),
+    ("winograd-13x13", CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13),
+    ("strict-nan", CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
+];
 
 /// A knob and where it stands.
 pub type Knob = (cudnnBackendKnobType_t, i64);
@@ -117,6 +131,11 @@ impl EngineConfiguration {
     /// Whether plans on it can be put into CUDA graphs without a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
         self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
+    }
+
+    /// What it does to numbers, in words.
+    pub fn numerical_notes(&self) -> Vec<String> {
+        self.numerics.iter().map(|note| named(NUMERICAL_NOTES, note)).collect()
     }
 
     /// All of it as text, from which it is read back ([`FromStr`]): as it is displayed, then the numbers of its

@@ -10,6 +10,7 @@
 //! | `descriptor` | a backend descriptor that we own; reading any |
 //! | `target` | a handle's device, or a device's properties where no device is |
 //! | `class` | which engines may take the place of another |
+//! | `refusal` | why cuDNN refuses something, in words |
 //! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
 
 mod batch;
@@ -20,6 +21,7 @@ mod execution_plan;
 mod kernel;
 mod legacy;
 mod operation_graph;
+mod refusal;
 mod target;
 mod text;
 mod variant_pack;
@@ -30,5 +32,6 @@ pub use engine::{EngineConfiguration, Knob, Notes};
 pub use execution_plan::ExecutionPlan;
 pub use kernel::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
 pub use operation_graph::OperationGraph;
+pub use refusal::refusal;
 pub use target::Target;
 pub use variant_pack::VariantPack;

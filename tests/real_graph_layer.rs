@@ -1,0 +1,168 @@
+//! Graphs, heuristics and plans of our own on the real cuDNN, planned for an H200 that need not be there.
+//!
+//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`, which the loader's search
+//! path must find too (`scripts/test-real.sh`).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use cudnn_abi::*;
+use ucudnn::cudnn::graph::{
+    EngineConfiguration, ExecutionPlan, Factor, Kernel, Operation, OperationGraph, Pointwise, Target, VariantPack,
+    refusal,
+};
+use ucudnn::cudnn::{self, library};
+
+/// An H200, if the real library is at hand.
+fn h200() -> Option<Target> {
+    let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN").map(PathBuf::from) else {
+        eprintln!("left out: UCUDNN_TEST_REAL_CUDNN names no folder with the real cuDNN");
+        return None;
+    };
+    let path = library::path().expect("a cuDNN on the loader's search path");
+    assert_eq!(path.parent().map(Path::canonicalize).unwrap().unwrap(), folder.canonicalize().unwrap());
+    assert!(!library::is_host());
+    let properties = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/devices/h200.json"));
+    Some(Target::from_json(&properties.unwrap()).expect("cuDNN takes the H200's properties"))
+}
+
+/// `F`, `BD` or `BF` of a square convolution that keeps its extent: batch, channels, filters, extent, filter's extent.
+fn kernel(direction: &str, data_type: &str, format: &str, [n, c, k, s, r]: [usize; 5]) -> Kernel {
+    let strides = |channels: usize| match format {
+        "nchw" => format!("{}x{}x{s}x1", channels * s * s, s * s),
+        _ => format!("{}x1x{}x{channels}", channels * s * s, channels * s),
+    };
+    let legacy = format!(
+        "{direction} x={data_type}:{n}x{c}x{s}x{s}@{} w={data_type}:{format}:{k}x{c}x{r}x{r} \
+         y={data_type}:{n}x{k}x{s}x{s}@{} pad={p}x{p} stride=1x1 dilation=1x1 mode=correlation compute=float \
+         math=default groups=1",
+        strides(c),
+        strides(k),
+        p = r / 2,
+    );
+    Kernel::of_convolution(&cudnn::Kernel::from_spec(&legacy).unwrap())
+}
+
+/// All that heuristics propose, with the plan of each.
+fn plans(kernel: &Kernel, target: &Target) -> (OperationGraph, Vec<(EngineConfiguration, ExecutionPlan)>) {
+    let graph = OperationGraph::new(kernel, target).unwrap_or_else(|status| panic!("{kernel}: {}", refusal(status)));
+    let mut plans = Vec::new();
+    for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
+        for configuration in graph.heuristics(mode).unwrap() {
+            let plan = ExecutionPlan::new(&graph, &configuration);
+            plans.push((configuration, plan.unwrap_or_else(|s| panic!("{kernel} {configuration}: {}", refusal(s)))));
+        }
+    }
+    (graph, plans)
+}
+
+fn on_tensor_cores(configuration: &EngineConfiguration) -> bool {
+    configuration.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+}
+
+/// The nearest number of MiB.
+fn mib(bytes: usize) -> usize {
+    (bytes + (1 << 19)) >> 20
+}
+
+/// What most of the engines on tensor cores want, in MiB.
+fn usual(plans: &[(EngineConfiguration, ExecutionPlan)]) -> usize {
+    let mut counts = HashMap::new();
+    for (_, plan) in plans.iter().filter(|(configuration, _)| on_tensor_cores(configuration)) {
+        *counts.entry(mib(plan.workspace())).or_insert(0) += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).expect("an engine on tensor cores").0
+}
+
+#[test]
+fn workspaces_are_as_the_design_measured_them() {
+    let Some(h200) = h200() else { return };
+    let conv2 = kernel("F", "float", "nchw", [256, 64, 192, 27, 5]);
+    let (_, of_conv2) = plans(&conv2, &h200);
+    assert_eq!(usual(&of_conv2), 183);
+    let least = |on_cores| {
+        let such = of_conv2.iter().filter(|(configuration, _)| on_tensor_cores(configuration) == on_cores);
+        such.map(|(_, plan)| plan.workspace()).min().unwrap()
+    };
+    assert_eq!((mib(least(true)), least(false)), (47, 0));
+    for (kernel, expected) in [
+        (conv2.with_batch(32), 24),
+        (kernel("F", "half", "nchw", [128, 64, 64, 56, 3]), 98),
+        (kernel("F", "half", "nhwc", [128, 64, 64, 56, 3]), 0),
+        (kernel("F", "half", "nchw", [256, 64, 64, 224, 3]), 3136),
+        (kernel("BD", "half", "nchw", [256, 64, 64, 224, 3]), 3136),
+        (kernel("BF", "half", "nchw", [256, 64, 64, 224, 3]), 3136),
+        (kernel("F", "half", "nchw", [16, 64, 64, 224, 3]), 196),
+    ] {
+        assert_eq!(usual(&plans(&kernel, &h200).1), expected, "{kernel}");
+    }
+}
+
+/// What an engine runs undivided it runs at every micro-batch and as a summand too, and only BackwardFilter may want more
+/// for that.
+#[test]
+fn engines_run_micro_batches_and_add_to_results() {
+    let Some(h200) = h200() else { return };
+    let mut tried = 0;
+    for direction in ["F", "BD", "BF"] {
+        for data_type in ["float", "half", "bfloat16"] {
+            for format in ["nchw", "nhwc"] {
+                let kernel = kernel(direction, data_type, format, [64, 64, 96, 28, 3]);
+                let (_, whole) = plans(&kernel, &h200);
+                for size in [64, 32, 7, 1] {
+                    let part = kernel.with_batch(size);
+                    let [graph, adding] = [&part, &part.with_beta(Factor::ONE)].map(|k| OperationGraph::new(k, &h200));
+                    let (graph, adding) = (graph.unwrap(), adding.unwrap());
+                    for (configuration, _) in &whole {
+                        let [own, added] = [&graph, &adding].map(|graph| ExecutionPlan::new(graph, configuration));
+                        let workspaces = own.and_then(|own| Ok((own.workspace(), added?.workspace())));
+                        let (own, added) =
+                            workspaces.unwrap_or_else(|s| panic!("{part} {configuration}: {}", refusal(s)));
+                        let grows = if direction == "BF" { added >= own } else { added == own };
+                        assert!(grows, "{part} {configuration}: {own} bytes, {added} to add");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
+#[test]
+fn a_fused_graph_is_planned() {
+    let Some(h200) = h200() else { return };
+    let mut fused = kernel("F", "half", "nhwc", [32, 64, 64, 56, 3]);
+    let relu = Pointwise {
+        mode: CUDNN_POINTWISE_RELU_FWD,
+        compute_type: CUDNN_DATA_FLOAT,
+        operands: vec![(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 2), (CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 3)],
+        alpha1: Factor::ONE,
+        alpha2: Factor::ONE,
+        parameters: vec![(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, Factor::ZERO)],
+    };
+    fused.tensors.push(fused.tensors[2].clone());
+    fused.tensors[2].is_virtual = true;
+    fused.operations.push(Operation::Pointwise(relu));
+    let graph = OperationGraph::new(&fused, &h200).unwrap_or_else(|status| panic!("{}", refusal(status)));
+    assert!(graph.engines().unwrap() > 0);
+    // Engines for it are compiled at run time, so that a machine without a GPU's driver may be offered none.
+    let offered = graph.heuristics(CUDNN_HEUR_MODE_A).unwrap();
+    assert!(offered.iter().all(|configuration| ExecutionPlan::new(&graph, configuration).is_ok()));
+}
+
+#[test]
+fn what_cudnn_refuses_is_an_error_in_words() {
+    let Some(h200) = h200() else { return };
+    let status = Target::from_json("{}").err().expect("no properties at all");
+    assert_eq!(refusal(status), r#"CUDNN_STATUS_BAD_PARAM (!json_object.HasMember("maxGridSize"))"#);
+    let mut wrong = kernel("F", "float", "nchw", [8, 4, 4, 9, 3]);
+    wrong.tensors[2].dims[2] = 77;
+    assert!(OperationGraph::new(&wrong, &h200).is_err());
+    let (graph, plans) = plans(&kernel("F", "float", "nchw", [8, 4, 4, 9, 3]), &h200);
+    let EngineConfiguration { numerics, behavior, .. } = plans[0].0;
+    let no_such = EngineConfiguration::new(graph.engines().unwrap(), Vec::new(), numerics, behavior);
+    assert!(ExecutionPlan::new(&graph, &no_such).is_err());
+    let ids = [1, 2, 3];
+    assert!(VariantPack::new(&ids, &[16 as *mut _, 32 as *mut _, 48 as *mut _], std::ptr::null_mut()).is_ok());
+}
