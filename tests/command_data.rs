@@ -2,8 +2,9 @@
 
 mod command;
 
-use command::{DIRECTIONS, HEADER, Installed, NETWORK, Row, csv, environment, filled, kernel};
+use command::{DIRECTIONS, HEADER, Installed, NETWORK, Row, csv, environment, filled, filled_with_graphs, kernel};
 use serde_json::{Value, json};
+use ucudnn::cudnn::graph;
 
 /// A line of a report about the kernel of a row.
 fn decided(row: &Row, direction: &str, own: Value) -> String {
@@ -322,6 +323,65 @@ fn a_database_is_listed_exported_imported_and_pruned() {
     assert!(ucudnn.run(&["db", "list", "--database", "t.sqlite"]).contains("t.sqlite: it holds no results yet"));
     assert!(ucudnn.fails(2, &["db", "prune", "--database", "t.sqlite"]).contains("--older-than"));
     assert!(ucudnn.fails(2, &["db", "prune", "--older-than", "soon", "--database", "t.sqlite"]).contains("90d"));
+}
+
+/// Operation graphs of the graph API are listed, planned and reported as convolutions of the legacy API are.
+#[test]
+fn graphs_are_dealt_with_as_convolutions_are() {
+    let ucudnn = Installed::new("graphs");
+    ucudnn.file("net.csv", &csv(&NETWORK));
+    filled_with_graphs(&ucudnn.path("t.sqlite"), &NETWORK);
+    let [first, ..] = NETWORK;
+    let conv1 = graph::Kernel::of_convolution(&kernel(&first, "F"));
+
+    let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
+    assert!(listed.contains("\nF float 1x3x16x16 * 8x3x5x5 pad 2x2 stride 1x1  "), "{listed}");
+    let exported = ucudnn.run(&["db", "export", "--database", "t.sqlite"]);
+    assert!(exported.contains("ENGINE_4[k2=4]:n4:b"), "{exported}");
+    ucudnn.file("all.jsonl", &exported);
+    let import = ucudnn.run(&["db", "import", "all.jsonl", "--database", "u.sqlite"]);
+    assert!(import.contains("all.jsonl: 72 results are new, 0 were known"), "{import}");
+
+    // The network's convolutions as graphs are known, those of the legacy API are not.
+    let plan = |more: &[&str]| {
+        let arguments = ["plan", "net.csv", "--database", "u.sqlite", "--limit", "16KiB", "--json"];
+        ucudnn.json(&[&arguments[..], more].concat())["plans"][0].clone()
+    };
+    let of_graphs = plan(&["--api", "graph"]);
+    assert_eq!(of_graphs["layers"].as_array().unwrap().len(), 9);
+    let layer = &of_graphs["layers"][0];
+    assert_eq!((&layer["layer"], &layer["spec"]), (&json!("conv1"), &json!(conv1.spec())));
+    assert_eq!(layer["division"], "2×4[ENGINE_4[k2=4]]");
+    assert_eq!(layer["undivided"], "ENGINE_0[k2=4]");
+    let deterministic = plan(&["--api", "graph", "--deterministic"]);
+    assert_eq!(deterministic["layers"][0]["division"], "1×8[ENGINE_0[k2=4]]");
+    let unknown = ucudnn.fails(1, &["plan", "net.csv", "--database", "u.sqlite", "--limit", "16KiB"]);
+    assert!(unknown.contains("9 of 9 kernels have not been measured"), "{unknown}");
+    let more = ["--limit", "none", "--batch", "64", "--sizes", "undivided", "--api", "graph"];
+    let line = ucudnn.fails(1, &[&["plan", "net.csv", "--database", "u.sqlite"], &more[..]].concat());
+    assert!(line.contains("ucudnn tune net.csv --batch 64 --api graph --sizes undivided"), "{line}");
+    let math = ucudnn.fails(1, &["plan", "net.csv", "--kernels", "--api", "graph", "--math", "fma"]);
+    assert!(math.contains("--math is of the legacy API"), "{math}");
+
+    // A run's report, whose kernels the same plan is made of, by the network's names.
+    let ran = json!({
+        "event": "ran", "kernel": conv1.to_string(), "spec": conv1.spec(), "direction": "F", "limit": 16384,
+        "division": "2×4[ENGINE_4[k2=4]]", "workspace": 12288, "time_ms": 2.0, "undivided": "ENGINE_0[k2=4]",
+        "undivided_workspace": 0, "undivided_ms": 6.0,
+    });
+    let timed = json!({
+        "event": "timed", "kernel": conv1.to_string(), "spec": conv1.spec(), "direction": "F", "batch": 8,
+        "algorithm": "ENGINE_0[k2=4]", "workspace": 0, "time_ms": 6.0, "device": 0,
+    });
+    ucudnn.file("r.jsonl", &format!("{timed}\n{ran}\n"));
+    let text = ucudnn.run(&["report", "r.jsonl", "--network", "net.csv"]);
+    assert!(text.lines().any(|line| line.starts_with("conv1 ") && line.ends_with("3.00×")), "{text}");
+    let of_report = ucudnn.json(&["plan", "r.jsonl", "--database", "u.sqlite", "--limit", "16KiB", "--json"]);
+    for field in ["spec", "division", "workspace", "time_ms", "undivided", "undivided_ms"] {
+        assert_eq!(of_report["plans"][0]["layers"][0][field], layer[field], "{field}");
+    }
+    let picture = ucudnn.run(&["plot", "desirable", "r.jsonl", "--database", "u.sqlite"]);
+    assert!(picture.contains("ENGINE_4[k2=4]") && picture.contains("<svg"), "{picture}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`subject`] | what is tuned: a convolution of the legacy API, or an operation graph |
+//! | [`any_kernel`] | the same where a text alone tells which |
 //! | [`executable`] | what timing needs of it: its memory, its candidates, its plans |
 //! | [`candidates`] | which micro-configurations there are to time |
 //! | [`search`] | what to time next, and what was found |
@@ -15,6 +16,7 @@
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
 pub mod ahead;
+pub mod any_kernel;
 pub(crate) mod candidates;
 pub mod database;
 pub(crate) mod devices;

@@ -13,7 +13,9 @@ use std::process::{Command, Stdio};
 
 // By `self`: the crate of this name must not be linked beside ours, whose functions have the same names.
 pub use self::hostdnn::programs;
+use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use programs::Folder;
+use ucudnn::cudnn::graph::{self, EngineConfiguration, Notes};
 use ucudnn::cudnn::{Algorithm, Direction, Kernel};
 use ucudnn::tune::database::{Database, Environment, Outcome};
 
@@ -152,6 +154,26 @@ pub fn filled(path: &Path, rows: &[Row]) {
         for direction in DIRECTIONS {
             let kernel = kernel(row, direction);
             database.store_measured(&environment(), &kernel, &outcomes(row, &kernel));
+        }
+    }
+}
+
+/// The same of the operation graphs of its convolutions, each by an engine in place of an algorithm; the fast one is not
+/// deterministic.
+pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
+    let database = Database::open(path, None).unwrap();
+    for row in rows {
+        for direction in DIRECTIONS {
+            let kernel = kernel(row, direction);
+            let by_engine = |outcome: Outcome| {
+                let Outcome { batch, algorithm: Algorithm { id, deterministic, .. }, workspace, time } = outcome;
+                let notes = (!deterministic).then_some(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+                let engine =
+                    EngineConfiguration::new(id.into(), vec![(2, 4)], notes.into_iter().collect(), Notes::default());
+                Outcome { batch, algorithm: engine, workspace, time }
+            };
+            let outcomes: Vec<_> = outcomes(row, &kernel).into_iter().map(by_engine).collect();
+            database.store_measured(&environment(), &graph::Kernel::of_convolution(&kernel), &outcomes);
         }
     }
 }

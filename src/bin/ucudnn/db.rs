@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use ucudnn::cudnn::Kernel;
+use ucudnn::tune::any_kernel::AnyKernel;
 use ucudnn::tune::database::{Contents, Database, KernelContents, Prune, SCHEMA};
 
 use crate::Failure;
@@ -160,7 +160,7 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
 }
 
 fn named(kernel: &KernelContents) -> String {
-    Kernel::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
+    AnyKernel::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
 }
 
 /// A few numbers, or how many there are from where to where.

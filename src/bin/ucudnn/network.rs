@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use cudnn_abi::*;
-use ucudnn::cudnn::{Direction, Kernel, Tensor};
+use ucudnn::cudnn::{Direction, Kernel, Tensor, graph};
+use ucudnn::tune::any_kernel::AnyKernel;
 
 use crate::decisions::{Decision, Decisions, Policy};
 
@@ -24,6 +25,9 @@ pub struct Shapes {
     /// The convolutions' math type; half runs on tensor cores only by tensor-op [default: default]
     #[arg(long)]
     pub math: Option<Math>,
+    /// The API whose kernels they are: legacy (cudnnConvolution…) or graph (cudnnBackend…, as PyTorch uses) [default: legacy]
+    #[arg(long)]
+    pub api: Option<Api>,
     /// Only these layers, by their names in the file
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub layers: Vec<String>,
@@ -56,6 +60,12 @@ pub enum Math {
     Fma,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Api {
+    Legacy,
+    Graph,
+}
+
 /// How an option's value is written.
 pub fn name_of<T: ValueEnum>(value: T) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -71,7 +81,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 pub struct Layer {
     /// Of the layer; several kernels, and repeated layers, share one.
     pub name: String,
-    pub kernel: Kernel,
+    pub kernel: AnyKernel,
     /// How many layers of the network are like this.
     pub count: usize,
 }
@@ -87,18 +97,14 @@ impl Network {
     /// Calls decisions' layers by this network's names, as far as it has layers of their shapes; batch and types do not
     /// matter. Decisions by kernel count for all layers that have it.
     pub fn name_layers(&self, decisions: &mut Decisions) {
-        let shape = |kernel: &Kernel| {
-            let Kernel { direction, w_dims, pad, stride, dilation, groups, .. } = *kernel;
-            let image = |tensor: &Tensor| <[i32; 4]>::try_from(&tensor.dims[1..]).expect("five dimensions");
-            (direction, image(&kernel.x), w_dims, image(&kernel.y), pad, stride, dilation, groups)
-        };
         let is_division = matches!(decisions.policy, Policy::Division(_));
+        let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.kernel)).collect();
         let mut named = vec![0; self.layers.len()];
         let mut rows = Vec::new();
         for row in decisions.rows.drain(..) {
-            let kernel = Kernel::from_spec(&row.spec).ok();
-            let like = |layer: &Layer| kernel.is_some_and(|kernel| shape(&layer.kernel) == shape(&kernel));
-            let mut alike = self.layers.iter().enumerate().filter(|(_, layer)| like(layer));
+            let wanted = AnyKernel::from_spec(&row.spec).ok().map(|kernel| Shape::of(&kernel));
+            let layers = self.layers.iter().enumerate();
+            let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
             let before = rows.len();
             if is_division {
                 // A row is a layer: names are given out in turn.
@@ -116,6 +122,30 @@ impl Network {
             }
         }
         decisions.rows = rows;
+    }
+}
+
+/// What tells a layer whatever its batch and its types.
+#[derive(PartialEq, Eq)]
+struct Shape {
+    direction: Direction,
+    /// The extents of x, w and y, without images.
+    tensors: [Vec<i64>; 3],
+    /// Padding before and behind, stride and dilation.
+    parameters: [Vec<i64>; 4],
+}
+
+impl Shape {
+    fn of(kernel: &AnyKernel) -> Self {
+        let graph = kernel.graph();
+        let convolution = graph.convolution();
+        let graph::Convolution { direction, x, w, y, pre_padding, post_padding, stride, dilation, .. } = convolution;
+        let image = |place: &usize| graph.tensors[*place].dims[1..].to_vec();
+        Self {
+            direction: *direction,
+            tensors: [image(x), graph.tensors[*w].dims.clone(), image(y)],
+            parameters: [pre_padding, post_padding, stride, dilation].map(Vec::clone),
+        }
     }
 }
 
@@ -171,6 +201,9 @@ impl At<'_> {
 
 /// Reads a CSV file's text; `file` is for messages.
 pub fn parse(file: &Path, text: &str, shapes: &Shapes) -> Result<Network, String> {
+    if shapes.api == Some(Api::Graph) && shapes.math.is_some() {
+        return Err("--math is of the legacy API; in --api graph engines tell what they do to numbers".into());
+    }
     let mut network = Network { name: String::new(), layers: Vec::new() };
     let mut names = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -319,7 +352,11 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     let wanted = |direction: &Direction| shapes.directions.is_empty() || shapes.directions.contains(direction);
     let layer = |direction| {
         let skipped = first && shapes.skip_first_bd && direction == Direction::BackwardData;
-        Layer { name: layer.to_owned(), kernel: kernel(direction), count: count as usize - usize::from(skipped) }
+        let kernel = match shapes.api {
+            None | Some(Api::Legacy) => AnyKernel::Convolution(kernel(direction)),
+            Some(Api::Graph) => AnyKernel::Graph(graph::Kernel::of_convolution(&kernel(direction))),
+        };
+        Layer { name: layer.to_owned(), kernel, count: count as usize - usize::from(skipped) }
     };
     let all = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
     Ok(all.into_iter().filter(wanted).map(layer).filter(|layer| layer.count > 0).collect())

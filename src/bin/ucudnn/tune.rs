@@ -12,8 +12,10 @@ use clap::Args;
 use ucudnn::cudnn::library;
 use ucudnn::plan::BatchSizePolicy;
 use ucudnn::settings::{self, Settings};
-use ucudnn::tune::ahead::{self, Budget, Goal, Job, Search};
+use ucudnn::tune::ahead::{self, Budget, Goal, Job};
+use ucudnn::tune::any_kernel::AnyKernel;
 use ucudnn::tune::database::Database;
+use ucudnn::tune::executable::Executable;
 
 use crate::Failure;
 use crate::network::Layer;
@@ -80,10 +82,18 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// What became of a kernel.
 struct Tuned<'a> {
     layer: &'a Layer,
-    /// Of the last goal; `Err` says why there is nothing.
-    search: Result<Search, String>,
+    /// For the last goal; `Err` says why there is nothing.
+    found: Result<Found, String>,
     /// Micro-configurations that were measured now.
     measured: usize,
+}
+
+/// The fastest configuration.
+struct Found {
+    division: String,
+    workspace: usize,
+    /// Milliseconds.
+    time: f64,
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -153,15 +163,29 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
 }
 
 fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> Tuned<'a> {
+    let progress = bar.kernel(format!("{} {}", layer.name, layer.kernel.direction()));
+    let found = match &layer.kernel {
+        AnyKernel::Convolution(kernel) => search(options, kernel, devices, &progress),
+        AnyKernel::Graph(_) => Err("operation graphs are tuned while programs run, not ahead of time".into()),
+    };
+    Tuned { layer, found, measured: progress.finish() }
+}
+
+/// Tunes for each goal in turn.
+fn search<K: Executable>(
+    options: &Options,
+    kernel: &K,
+    devices: &[i32],
+    bar: &progress::Kernel,
+) -> Result<Found, String> {
     let mut goals: Vec<Goal> = options.limit.iter().map(|&limit| Goal::Fastest { limit }).collect();
     if options.total.is_some() || goals.is_empty() {
         goals.push(Goal::DesirableSet { limit: options.total.unwrap_or(usize::MAX) });
     }
-    let kernel = bar.kernel(format!("{} {}", layer.name, layer.kernel.direction));
-    let mut search = Err("it was stopped".to_owned());
+    let mut found = Err("it was stopped".to_owned());
     for goal in goals {
-        let job = Job {
-            kernel: &layer.kernel,
+        let search = ahead::tune(&Job {
+            kernel,
             class: None,
             sizes: options.sizes,
             goal,
@@ -169,15 +193,13 @@ fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> 
             bytes: options.bytes,
             devices,
             stop: &interrupt::STOP,
-            progress: &|progress| kernel.measured(progress.remaining),
-        };
-        search = ahead::tune(&job);
-        if search.is_err() {
-            break;
-        }
+            progress: &|progress| bar.measured(progress.remaining),
+        })?;
+        let best =
+            search.best().map(|(best, time)| Found { division: best.to_string(), workspace: best.workspace(), time });
+        found = best.ok_or_else(|| "nothing fits".to_owned());
     }
-    let measured = kernel.finish();
-    Tuned { layer, search, measured }
+    found
 }
 
 /// Shows what was found. A kernel without any result makes the command fail; an interrupt ends it as one does.
@@ -192,20 +214,15 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
         ("", Side::Left),
     ]);
     let mut failed = 0;
-    for Tuned { layer, search, measured } in tuned {
-        let mut row = vec![layer.name.clone(), layer.kernel.direction.to_string(), measured.to_string()];
-        let found = search.as_ref().map(Search::best);
-        row.extend(match &found {
-            Ok(Some((configuration, time))) => [
-                configuration.to_string(),
-                quantity::bytes(configuration.workspace()),
-                quantity::digits(*time),
-                String::new(),
-            ],
-            Ok(None) => ["", "", "", "nothing fits"].map(str::to_owned),
+    for Tuned { layer, found, measured } in tuned {
+        let mut row = vec![layer.name.clone(), layer.kernel.direction().to_string(), measured.to_string()];
+        row.extend(match found {
+            Ok(Found { division, workspace, time }) => {
+                [division.clone(), quantity::bytes(*workspace), quantity::digits(*time), String::new()]
+            }
             Err(why) => ["", "", "", why.as_str()].map(str::to_owned),
         });
-        failed += usize::from(!matches!(found, Ok(Some(_))));
+        failed += usize::from(found.is_err());
         table.row(row);
     }
     print!("{}", table.lines());

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use ucudnn::cudnn::{Algorithm, Kernel};
+use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use ucudnn::plan::{BatchSizePolicy, Configuration};
 use ucudnn::settings::Settings;
+use ucudnn::tune::any_kernel::AnyKernel;
 use ucudnn::tune::database::{self, Database, Environment, SCHEMA};
 use ucudnn::tune::recall::recall;
+use ucudnn::tune::subject::Subject;
 
 use crate::Failure;
 use crate::network::{self, Layer, Network, Shapes};
@@ -74,14 +76,15 @@ impl Kernels {
     }
 
     fn of_report(&self, report: &lines::Report) -> Result<Network, Failure> {
-        let Shapes { batch, data_type, format, math, layers, directions, skip_first_bd } = &self.shapes;
-        if batch.is_some() || data_type.is_some() || format.is_some() || math.is_some() || *skip_first_bd {
-            let why = "--batch, --type, --format, --math and --skip-first-bd are of a CSV file's layers";
+        let Shapes { batch, data_type, format, math, api, layers, directions, skip_first_bd } = &self.shapes;
+        let of_layers = [batch.is_some(), data_type.is_some(), format.is_some(), math.is_some(), api.is_some()];
+        if of_layers.contains(&true) || *skip_first_bd {
+            let why = "--batch, --type, --format, --math, --api and --skip-first-bd are of a CSV file's layers";
             return Err(Failure::Usage(format!("{}: a report's kernels are complete: {why}", self.file.display())));
         }
         let mut network = Network { name: String::new(), layers: Vec::<Layer>::new() };
         for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
-            let kernel = Kernel::from_spec(&row.spec);
+            let kernel = AnyKernel::from_spec(&row.spec);
             let kernel = kernel.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.kernel))?;
             match network.layers.iter_mut().find(|known| known.kernel == kernel) {
                 Some(known) => known.count += row.count,
@@ -90,7 +93,7 @@ impl Kernels {
         }
         network.layers.retain(|layer| {
             (layers.is_empty() || layers.contains(&layer.name))
-                && (directions.is_empty() || directions.contains(&layer.kernel.direction))
+                && (directions.is_empty() || directions.contains(&layer.kernel.direction()))
         });
         if network.layers.is_empty() {
             return Err(Failure::Failed(format!("{}: no kernel is in it that was asked for", self.file.display())));
@@ -182,25 +185,42 @@ impl Workload {
     }
 
     fn group(&self, database: &Database, environment: &Environment, layer: &Layer) -> Group {
-        let admits = |algorithm: &Algorithm| !self.deterministic || algorithm.deterministic;
-        let recalled = recall(database, environment, &layer.kernel, self.sizes, admits);
-        let choice = |(configuration, time): &(Configuration<Algorithm>, f64), division: String| Choice {
+        let (choices, undivided) = match &layer.kernel {
+            AnyKernel::Convolution(kernel) => self.choices(database, environment, kernel, |it| it.deterministic),
+            AnyKernel::Graph(kernel) => self.choices(database, environment, kernel, |engine| {
+                !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+            }),
+        };
+        Group {
+            layer: layer.name.clone(),
+            direction: layer.kernel.direction().to_string(),
+            kernel: layer.kernel.to_string(),
+            spec: layer.kernel.spec(),
+            count: layer.count,
+            choices,
+            undivided,
+        }
+    }
+
+    /// A kernel's desirable set, and that of its mini-batch in one piece.
+    fn choices<K: Subject>(
+        &self,
+        database: &Database,
+        environment: &Environment,
+        kernel: &K,
+        is_deterministic: impl Fn(&K::Algorithm) -> bool,
+    ) -> (Vec<Choice>, Vec<Choice>) {
+        let admits = |algorithm: &K::Algorithm| !self.deterministic || is_deterministic(algorithm);
+        let recalled = recall(database, environment, kernel, self.sizes, admits);
+        let choice = |(configuration, time): &(Configuration<K::Algorithm>, f64), division: String| Choice {
             division,
             workspace: configuration.workspace(),
             time: *time,
         };
         let divided = recalled.desirable.iter().map(|known| choice(known, known.0.to_string()));
-        let algorithm = |known: &Configuration<Algorithm>| known.parts()[0].1.algorithm.to_string();
+        let algorithm = |known: &Configuration<K::Algorithm>| known.parts()[0].1.algorithm.to_string();
         let undivided = recalled.undivided.iter().map(|known| choice(known, algorithm(&known.0)));
-        Group {
-            layer: layer.name.clone(),
-            direction: layer.kernel.direction.to_string(),
-            kernel: layer.kernel.to_string(),
-            spec: layer.kernel.spec(),
-            count: layer.count,
-            choices: sets::front(divided.collect()),
-            undivided: sets::front(undivided.collect()),
-        }
+        (sets::front(divided.collect()), sets::front(undivided.collect()))
     }
 
     /// The environment that is asked for, or else the one measured last that knows any of the kernels.
@@ -214,7 +234,10 @@ impl Workload {
             });
         }
         let knows = |environment: &Environment| {
-            network.layers.iter().any(|layer| !database.measured(environment, &layer.kernel).is_empty())
+            network.layers.iter().any(|layer| match &layer.kernel {
+                AnyKernel::Convolution(kernel) => !database.measured(environment, kernel).is_empty(),
+                AnyKernel::Graph(kernel) => !database.measured(environment, kernel).is_empty(),
+            })
         };
         let found = contents.iter().find(|entry| knows(&entry.environment)).or(contents.first());
         found.map(|entry| entry.environment.clone()).ok_or_else(|| {
@@ -239,6 +262,7 @@ impl Workload {
         named("type", shapes.data_type.map(network::name_of));
         named("format", shapes.format.map(network::name_of));
         named("math", shapes.math.map(network::name_of));
+        named("api", shapes.api.map(network::name_of));
         let mut layers: Vec<_> = unknown.iter().map(|layer| layer.name.as_str()).collect();
         layers.dedup();
         let all = network.layers.iter().all(|layer| layers.contains(&layer.name.as_str()));

@@ -30,7 +30,7 @@ pub struct Contents {
 /// What is known of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelContents {
-    /// The kernel's text over one image; [`Kernel::from_spec`](crate::cudnn::Kernel::from_spec) reads it.
+    /// The kernel's text over one image; [`AnyKernel::from_spec`](crate::tune::any_kernel::AnyKernel::from_spec) reads it.
     pub spec: String,
     /// The micro-batch sizes that were measured, ascending.
     pub sizes: Vec<usize>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::results::{add, division_parts, is_time};
 use super::{Database, Environment, SCHEMA};
-use crate::cudnn::Kernel;
+use crate::tune::any_kernel::AnyKernel;
 use crate::tune::subject::Subject;
 
 /// What became of a text's lines.
@@ -190,7 +190,10 @@ fn understood(text: &str) -> Result<Line, String> {
     if let Some(time) = time.filter(|time| !is_time(*time)) {
         return Err(format!("its time is {time} ms: it must be 0 or more"));
     }
-    check(&Kernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))?, &line)?;
+    match AnyKernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))? {
+        AnyKernel::Convolution(kernel) => check(&kernel, &line)?,
+        AnyKernel::Graph(kernel) => check(&kernel, &line)?,
+    }
     Ok(line)
 }
 

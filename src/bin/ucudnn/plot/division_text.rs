@@ -34,6 +34,10 @@ mod tests {
         let found = parts("3×32[FFT]+1×4[GEMM tensor-op]");
         assert_eq!(found.len(), 2);
         assert_eq!(found[1], Part { count: 1, size: 4, algorithm: "GEMM tensor-op" });
+        let engine = "ENGINE_11[k2=4,k14=-1]";
+        let of_graph = format!("3×32[{engine}]+1×4[ENGINE_0[]]");
+        assert_eq!(parts(&of_graph)[0], Part { count: 3, size: 32, algorithm: engine });
+        assert_eq!(parts(&of_graph)[1].algorithm, "ENGINE_0[]");
         assert_eq!(sizes("3×32[FFT]+1×4[GEMM]"), "3×32+1×4");
         assert_eq!(parts("nothing"), []);
         assert_eq!(sizes("nothing"), "nothing");

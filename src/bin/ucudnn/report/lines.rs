@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::Value;
+use ucudnn::tune::any_kernel::AnyKernel;
 
 use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
 use crate::sets::{Choice, front, within};
@@ -172,7 +173,7 @@ impl Report {
     /// What was measured of a kernel's whole mini-batch: in place where it was run there, as divisions are.
     pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
         // The kernel's text tells its mini-batch.
-        let Ok(kernel) = ucudnn::cudnn::Kernel::from_spec(spec) else { return Vec::new() };
+        let Ok(kernel) = AnyKernel::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
         let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
         let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {

@@ -1,6 +1,7 @@
 //! What the tests share: a folder of their own, kernels, environments, outcomes.
 
 mod exchange;
+mod graphs;
 mod results;
 mod survival;
 mod tuning;
