@@ -16,6 +16,9 @@ use crate::exec::{self, Constant, Plan, scaling_type};
 use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration};
 use crate::settings;
 
+/// A numerical class, and what may be timed in it.
+pub type Offered<K> = (<K as Subject>::Class, Vec<Candidate<<K as Subject>::Algorithm>>);
+
 /// A subject whose configurations can be made ready and run.
 ///
 /// A search makes plans on several threads at once, each with a handle of its own, and runs a plan on the thread and
@@ -36,7 +39,7 @@ pub trait Executable: Subject {
 
     /// What may be timed: the numerical class, by itself that of cuDNN's own first choice for the mini-batch, and in it
     /// the candidates of the sizes of a policy at which it can be cut. Those come first that a search should see before
-    /// its budget is spent: the mini-batch in one piece, then large micro-batches. `Err` says why there are none.
+    /// its budget is spent. `Err` says why there are none.
     ///
     /// # Safety
     /// The handle is cuDNN's, of the calling thread's device, and in no other use.
@@ -45,7 +48,7 @@ pub trait Executable: Subject {
         handle: cudnnHandle_t,
         class: Option<Self::Class>,
         sizes: BatchSizePolicy,
-    ) -> Result<(Self::Class, Vec<Candidate<Self::Algorithm>>), String>;
+    ) -> Result<Offered<Self>, String>;
 
     /// Makes a configuration of the mini-batch ready. `Err` is cuDNN's status.
     ///
@@ -107,7 +110,7 @@ impl Executable for Kernel {
         handle: cudnnHandle_t,
         class: Option<Class>,
         sizes: BatchSizePolicy,
-    ) -> Result<(Class, Vec<Candidate>), String> {
+    ) -> Result<Offered<Self>, String> {
         let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
         let descriptors =
             OwnedDescriptors::new(self, self.math_type).map_err(|status| refused("descriptors for it", status))?;

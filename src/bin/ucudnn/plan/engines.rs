@@ -38,7 +38,7 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     let mut kernels = Vec::new();
     let mut lacking = 0;
     for (done, layer) in layers.iter().enumerate() {
-        tell(&format!("{}/{} {} {}", done + 1, layers.len(), layer.name, layer.kernel.direction));
+        tell(&format!("{}/{} {} {}", done + 1, layers.len(), layer.name, layer.kernel.direction()));
         let offered = Offered::ask(layer, &target, options.workload.sizes);
         tell("");
         lacking += usize::from(!offered.as_ref().is_ok_and(Offered::is_any));
@@ -107,7 +107,7 @@ fn as_json(layer: &Layer, offered: &Result<Offered, String>, limits: &[usize]) -
     let Layer { name, kernel, count } = layer;
     let mut value = json!({
         "layer": name,
-        "direction": kernel.direction.to_string(),
+        "direction": kernel.direction().to_string(),
         "count": count,
         "kernel": kernel.to_string(),
     });

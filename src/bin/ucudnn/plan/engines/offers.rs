@@ -31,7 +31,7 @@ enum Fit {
 impl Offered {
     /// Asks cuDNN. `Err` says why it takes no graph of the kernel.
     pub fn ask(layer: &Layer, target: &Target, policy: BatchSizePolicy) -> Result<Self, String> {
-        let kernel = Kernel::of_convolution(&layer.kernel);
+        let kernel = layer.kernel.graph();
         let sizes = offered::sizes(&kernel, policy);
         let mut offers = Vec::new();
         for &size in &sizes {
