@@ -1,0 +1,94 @@
+//! Plans put into CUDA graphs: as `tests/c/graph_cuda_graph.c` launches and updates them.
+
+use std::path::PathBuf;
+
+use super::program;
+use crate::hostdnn::{Program, programs};
+
+/// A plan: which, the bytes that it tells, and the nodes of its graph, 0 if it has none.
+struct Put {
+    which: [usize; 2],
+    bytes: usize,
+    nodes: usize,
+}
+
+impl Put {
+    /// Half filter gradients: sums of their parts have no form in graphs.
+    fn is_half_filter(&self) -> bool {
+        self.which[0] / 8 == 1 && self.which[0] % 4 == 2
+    }
+}
+
+fn puts(stdout: &str) -> Vec<Put> {
+    let (ended, lines): (Vec<_>, Vec<_>) = stdout.lines().partition(|line| *line == "ended");
+    assert_eq!(ended.len(), 1, "{stdout}");
+    let put = |line: &&str| {
+        let numbers: Vec<usize> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        let [kernel, offer, bytes, nodes] = numbers[..] else { panic!("{line}") };
+        Put { which: [kernel, offer], bytes, nodes }
+    };
+    lines.iter().map(put).collect()
+}
+
+/// CUDA graphs on the CPU, in the place of the driver and in front of hostdnn.
+fn graphs(program: &Program) -> PathBuf {
+    let [library, other_name] = ["libcuda.so.1", "libcuda.so"].map(|name| program.file(name));
+    let source = programs::source("cuda_graphs.c");
+    let include = format!("-I{}/hostdnn/include", env!("CARGO_MANIFEST_DIR"));
+    let folder = format!("-L{}", library.parent().unwrap().display());
+    // All other functions are found through it.
+    let needed = ["-Wl,--no-as-needed", "-lcudnn", "-ldl"];
+    let options = ["-shared", "-fPIC", &include, source.to_str().unwrap(), &folder].into_iter().chain(needed);
+    programs::compile(&library, options);
+    let _ = std::fs::remove_file(&other_name);
+    std::os::unix::fs::symlink(&library, other_name).unwrap();
+    library
+}
+
+/// Of each plan: as the program finds it without us, and under a limit, where engines from a number on have a form in
+/// graphs.
+fn under(limit: &str, engines: &str) -> Vec<(Put, Put)> {
+    let program = program("graph_cuda_graph");
+    let graphs = graphs(&program);
+    let (graphs, engines) = (("UCUDNN_CUDNN_LIBRARY", graphs.to_str().unwrap()), ("CUDA_GRAPHS_ENGINES", engines));
+    // Through us, which is how a program gets at what stands in front of cuDNN.
+    let plain = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_POLICY", "off")]).stdout);
+    let limited = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_WORKSPACE_LIMIT", limit)]).stdout);
+    assert!(plain.iter().map(|put| put.which).eq(limited.iter().map(|put| put.which)));
+    plain.into_iter().zip(limited).collect()
+}
+
+#[test]
+fn plans_have_the_form_in_graphs_of_what_is_ready_in_their_place() {
+    for limit in ["", "0", "3000"] {
+        let puts = under(limit, "0");
+        assert!(puts.iter().all(|(plain, limited)| plain.nodes == 1 && limited.nodes == 1), "under {limit:?}");
+        assert_eq!(puts.iter().any(|(plain, limited)| limited.bytes < plain.bytes), !limit.is_empty());
+    }
+}
+
+/// Engines that take no workspace have no form in graphs: they would be ready in the place of all others.
+#[test]
+fn micro_batches_run_one_after_the_other_where_only_they_have_a_form_in_graphs() {
+    let mut divided = Vec::new();
+    for (plain, limited) in under("60000", "2") {
+        let is_substituted = limited.bytes < plain.bytes;
+        let has_form = plain.nodes > 0 && !(is_substituted && limited.is_half_filter());
+        assert_eq!(limited.nodes > 0, has_form, "{:?}", plain.which);
+        if limited.nodes > 1 {
+            assert!(is_substituted, "{:?}", plain.which);
+            divided.push(limited.which[0]);
+        }
+    }
+    // Data gradients, and filter gradients that begin anew and that add.
+    assert!([1, 2, 6].iter().all(|kernel| divided.contains(kernel)), "{divided:?}");
+}
+
+#[test]
+fn hostdnn_has_no_form_in_graphs() {
+    let program = program("graph_cuda_graph");
+    for limit in ["", "0", "3000"] {
+        let puts = puts(&program.preloaded(&[], &[("UCUDNN_WORKSPACE_LIMIT", limit)]).stdout);
+        assert!(!puts.is_empty() && puts.iter().all(|put| put.nodes == 0));
+    }
+}
