@@ -2,7 +2,7 @@
 
 use cudnn_abi::*;
 use libloading::Library;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::path::Path;
 
 type Descriptor = cudnnBackendDescriptor_t;
@@ -13,16 +13,17 @@ macro_rules! backend {
         #[allow(non_snake_case)]
         pub struct Backend {
             $(pub $name: unsafe extern "C" fn($($type),*) -> $result,)*
-            pub library: Library,
         }
 
         impl Backend {
+            /// The library stays loaded.
             pub fn open(path: &Path) -> Self {
-                // SAFETY: loading cuDNN or hostdnn runs nothing that needs care.
+                // SAFETY: loading cuDNN, hostdnn or libucudnn runs nothing that needs care.
                 let library = unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                let library: &Library = Box::leak(Box::new(library));
                 // SAFETY: the types are cuDNN's.
                 unsafe {
-                    Self { $($name: *library.get(concat!(stringify!($name), "\0")).unwrap(),)* library }
+                    Self { $($name: *library.get(concat!(stringify!($name), "\0")).unwrap(),)* }
                 }
             }
         }
@@ -31,7 +32,6 @@ macro_rules! backend {
 backend! {
     cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t, *mut Descriptor) -> cudnnStatus_t;
     cudnnBackendDestroyDescriptor(Descriptor) -> cudnnStatus_t;
-    cudnnBackendInitialize(Descriptor) -> cudnnStatus_t;
     cudnnBackendFinalize(Descriptor) -> cudnnStatus_t;
     cudnnBackendSetAttribute(
         Descriptor, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, i64, *const c_void
@@ -40,5 +40,4 @@ backend! {
         Descriptor, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, i64, *mut i64, *mut c_void
     ) -> cudnnStatus_t;
     cudnnBackendExecute(cudnnHandle_t, Descriptor, Descriptor) -> cudnnStatus_t;
-    cudnnGetLastErrorString(*mut c_char, usize) -> ();
 }

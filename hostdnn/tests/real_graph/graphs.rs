@@ -24,6 +24,14 @@ pub struct Tensor {
     pub is_virtual: bool,
 }
 
+/// How a filter goes over images, one number a spatial dimension.
+pub struct Window {
+    pub pre: Vec<i64>,
+    pub post: Vec<i64>,
+    pub stride: Vec<i64>,
+    pub dilation: Vec<i64>,
+}
+
 /// Attributes that name a convolution's descriptor, x, w, y, alpha and beta.
 const CONVOLUTIONS: [(cudnnBackendDescriptorType_t, [cudnnBackendAttributeName_t; 6]); 3] = [
     (
@@ -92,11 +100,11 @@ impl<'a> Builder<'a> {
         self.script.push(Step::Set { slot, name, of, count: count as i64, elements });
     }
 
-    fn longs(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, values: &[i64]) {
+    pub fn longs(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, values: &[i64]) {
         self.set(slot, name, CUDNN_TYPE_INT64, Elements::Longs(values.to_vec()));
     }
 
-    fn slot(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, inner: Slot) {
+    pub fn slot(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, inner: Slot) {
         self.set(slot, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![inner]));
     }
 
@@ -169,23 +177,37 @@ impl<'a> Builder<'a> {
         let x = self.shaped(&[vec![n, c * groups], image].concat(), data_type, channels_last);
         let w = self.shaped(&[vec![k * groups, c], filter].concat(), data_type, channels_last);
         let mut y = self.shaped(&y_dims, data_type, channels_last);
-        let (kind, names) = *CONVOLUTIONS.choose(self.dice).unwrap();
+        let (kind, _) = *CONVOLUTIONS.choose(self.dice).unwrap();
         let forward = kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
         let behind = if forward { self.dice.random_range(0..4) } else { 0 };
         y.is_virtual = behind > 0;
 
+        let window = Window { pre, post, stride, dilation };
+        operations.push(self.convolution(kind, [&x, &w, &y], &window));
+        let mut x = y;
+        for place in 0..behind {
+            let (operation, y) = self.pointwise(&x, channels_last, place + 1 < behind);
+            operations.push(operation);
+            x = y;
+        }
+        self.graph(&operations)
+    }
+
+    /// The operation of a convolution of x, w and y. Returns its slot.
+    pub fn convolution(&mut self, kind: cudnnBackendDescriptorType_t, tensors: [&Tensor; 3], window: &Window) -> Slot {
+        let (_, names) = CONVOLUTIONS.iter().find(|(known, _)| *known == kind).expect("a kind of convolution");
         let convolution = self.create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
         let compute_type = Elements::Ints(vec![CUDNN_DATA_FLOAT]);
         self.set(convolution, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, compute_type);
         let mode = Elements::Ints(vec![CUDNN_CROSS_CORRELATION]);
         self.set(convolution, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, mode);
-        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[spatial as i64]);
-        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &pre);
-        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &post);
-        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &stride);
-        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_DILATIONS, &dilation);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[window.pre.len() as i64]);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &window.pre);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &window.post);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &window.stride);
+        self.longs(convolution, CUDNN_ATTR_CONVOLUTION_DILATIONS, &window.dilation);
         self.finalize(convolution);
-        let tensors = [self.tensor(&x), self.tensor(&w), self.tensor(&y)];
+        let tensors = tensors.map(|tensor| self.tensor(tensor));
         let operation = self.create(kind);
         self.slot(operation, names[0], convolution);
         for (name, tensor) in names[1..4].iter().zip(tensors) {
@@ -196,15 +218,7 @@ impl<'a> Builder<'a> {
             self.factor(operation, names[5], 0.0);
         }
         self.finalize(operation);
-        operations.push(operation);
-
-        let mut x = y;
-        for place in 0..behind {
-            let (operation, y) = self.pointwise(&x, channels_last, place + 1 < behind);
-            operations.push(operation);
-            x = y;
-        }
-        self.graph(&operations)
+        operation
     }
 
     /// Adds another tensor, or a bias, or applies an activation. Returns the operation and its output.
@@ -243,12 +257,47 @@ impl<'a> Builder<'a> {
         (operation, y)
     }
 
-    fn graph(&mut self, operations: &[Slot]) -> Slot {
+    pub fn graph(&mut self, operations: &[Slot]) -> Slot {
         let graph = self.create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
         let elements = Elements::Slots(operations.to_vec());
         self.set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, elements);
         self.finalize(graph);
         graph
+    }
+
+    /// A device that need not be there, by the text in which cuDNN tells its properties.
+    pub fn device(&mut self, properties: &str) -> Slot {
+        let device = self.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        let text = Elements::Bytes([properties.as_bytes(), &[0]].concat());
+        self.set(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, text);
+        self.finalize(device);
+        device
+    }
+
+    /// Execution plans for a graph: of the first `count` engine configurations that heuristics offer. Returns their
+    /// slots.
+    pub fn plans(&mut self, graph: Slot, device: Slot, mode: cudnnBackendHeurMode_t, count: usize) -> Vec<Slot> {
+        let heuristics = self.create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+        self.slot(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+        self.set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, Elements::Ints(vec![mode]));
+        self.slot(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+        self.finalize(heuristics);
+        let configurations: Vec<Slot> = (0..count).map(|_| self.create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
+        let (name, into) = (CUDNN_ATTR_ENGINEHEUR_RESULTS, configurations.clone());
+        self.script.push(Step::GetDescriptors { slot: heuristics, name, into });
+        configurations.into_iter().map(|configuration| self.plan(configuration, device)).collect()
+    }
+
+    /// The execution plan of an engine configuration, and the engine read out of it.
+    fn plan(&mut self, configuration: Slot, device: Slot) -> Slot {
+        let engine = self.create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        let (name, into) = (CUDNN_ATTR_ENGINECFG_ENGINE, vec![engine]);
+        self.script.push(Step::GetDescriptors { slot: configuration, name, into });
+        let plan = self.create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        self.slot(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+        self.slot(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+        self.finalize(plan);
+        plan
     }
 
     /// Descriptors that ask for a graph, without one that would do: their finalizing is refused whatever engines there
@@ -271,7 +320,7 @@ impl<'a> Builder<'a> {
         self.finalize(heuristics);
     }
 
-    pub fn variant_pack(&mut self) {
+    pub fn variant_pack(&mut self) -> Slot {
         let pack = self.create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
         let count = self.dice.random_range(1..7);
         let ids: Vec<i64> = (0..count).map(|_| self.dice.random_range(-2..9)).collect();
@@ -282,6 +331,7 @@ impl<'a> Builder<'a> {
             self.set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, Elements::Longs(vec![4096]));
         }
         self.finalize(pack);
+        pack
     }
 
     pub fn knob_choice(&mut self) {

@@ -17,11 +17,12 @@ mod script;
 use backend::Backend;
 use cudnn_abi::*;
 use graphs::Builder;
+use libloading::Library;
 use mutations::mutate;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use script::{Line, Step, run, shortest, tame};
-use std::ffi::c_char;
 use std::path::Path;
 
 /// hostdnn and the real library, or `None`, said aloud.
@@ -30,13 +31,13 @@ fn both() -> Option<[Backend; 2]> {
         built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
         return None;
     };
-    let libraries = [built::library(), Path::new(&folder).join("libcudnn.so.9")].map(|path| Backend::open(&path));
-    let marked = libraries.each_ref().map(|backend| {
-        // SAFETY: the symbol is only looked up.
-        unsafe { backend.library.get::<unsafe extern "C" fn() -> *const c_char>("hostdnnGetVersion\0") }.is_ok()
+    let paths = [built::library(), Path::new(&folder).join("libcudnn.so.9")];
+    let marked = paths.each_ref().map(|path| {
+        // SAFETY: loading runs nothing that needs care, and the symbol is only looked up.
+        unsafe { Library::new(path).is_ok_and(|library| library.get::<*const ()>("hostdnnGetVersion\0").is_ok()) }
     });
     assert_eq!(marked, [true, false], "the two libraries are not hostdnn and another");
-    Some(libraries)
+    Some(paths.map(|path| Backend::open(&path)))
 }
 
 /// A random script: a graph, or what needs none, with up to four things wrong.
@@ -44,7 +45,7 @@ fn random_script(seed: u64) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
     match builder.dice.random_range(0..8) {
-        0 => builder.variant_pack(),
+        0 => _ = builder.variant_pack(),
         1 => (0..3).for_each(|_| builder.knob_choice()),
         2 => builder.refused(script::NONE),
         _ => {
@@ -63,29 +64,56 @@ fn random_script(seed: u64) -> Vec<Step> {
     script
 }
 
-/// The first call that the libraries answer differently: in words, and hostdnn's answer and cuDNN's.
-fn difference(libraries: &[Backend; 2], script: &[Step]) -> Result<usize, [Line; 2]> {
-    let [ours, real] = libraries.each_ref().map(|backend| run(backend, script));
-    let count = ours.len();
-    ours.into_iter().zip(real).find(|(ours, real)| ours != real).map_or(Ok(count), |(ours, real)| Err([ours, real]))
+/// The way from a graph that hostdnn runs to its execution, with up to three things wrong.
+fn random_plan(seed: u64, properties: &str) -> Vec<Step> {
+    let dice = &mut StdRng::seed_from_u64(seed);
+    let mut builder = Builder::new(dice);
+    let data_type = *[CUDNN_DATA_FLOAT, CUDNN_DATA_HALF].choose(builder.dice).unwrap();
+    let graph = builder.convolution_graph(data_type);
+    let device = builder.device(properties);
+    let mode = *[CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK].choose(builder.dice).unwrap();
+    let plans = builder.plans(graph, device, mode, 1);
+    let pack = builder.variant_pack();
+    builder.script.push(Step::Execute { plan: plans[0], pack });
+    let mut script = builder.script;
+    for _ in 0..dice.random_range(0..4) {
+        mutate(&mut script, dice);
+    }
+    tame(&mut script);
+    script
 }
 
-/// Returns how many calls were compared.
-fn assert_alike(libraries: &[Backend; 2], script: Vec<Step>, seed: u64) -> usize {
-    difference(libraries, &script).unwrap_or_else(|first| {
-        let script = shortest(script, |script| difference(libraries, script).is_err_and(|other| other == first));
-        let script: String = script.iter().map(|step| format!("  {step:?}\n")).collect();
-        panic!("seed {seed}:\n{script}hostdnn: {:?}\ncuDNN:   {:?}", first[0], first[1]);
-    })
+/// The first call that the libraries answer differently: hostdnn's answer and cuDNN's.
+fn difference(libraries: &[Backend; 2], script: &[Step], seen: fn(Line) -> Line) -> Result<usize, [Line; 2]> {
+    let [ours, real] = libraries.each_ref().map(|backend| run(backend, script).into_iter().map(seen));
+    let count = ours.len();
+    ours.zip(real).find(|(ours, real)| ours != real).map_or(Ok(count), |(ours, real)| Err([ours, real]))
+}
+
+/// Runs `count` scripts on both libraries and says how many calls were compared.
+fn assert_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
+    let Some(libraries) = both() else { return };
+    let first: u64 = std::env::var("UCUDNN_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    let mut compared = 0;
+    for seed in first..first + count {
+        let script = script(seed);
+        compared += difference(&libraries, &script, seen).unwrap_or_else(|first| {
+            let same = |script: &[Step]| difference(&libraries, script, seen).is_err_and(|other| other == first);
+            let script: String = shortest(script, same).iter().map(|step| format!("  {step:?}\n")).collect();
+            panic!("UCUDNN_TEST_SEED={seed}\n{script}hostdnn: {:?}\ncuDNN:   {:?}", first[0], first[1]);
+        });
+    }
+    eprintln!("{compared} calls compared, seeds {first} to {}", first + count - 1);
 }
 
 #[test]
 fn scripts_are_answered_alike() {
-    let Some(libraries) = both() else { return };
-    let first: u64 = std::env::var("UCUDNN_TEST_SEED").map_or(0, |seed| seed.parse().unwrap());
-    let count = 3000;
-    let compared: usize = (first..first + count)
-        .map(|seed| assert_alike(&libraries, random_script(seed), || format!("seed {seed}")))
-        .sum();
-    eprintln!("{compared} calls compared, seeds {first} to {}", first + count - 1);
+    assert_alike(3000, random_script, |line| line);
+}
+
+#[test]
+fn plans_are_reached_alike() {
+    let properties = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/devices/h200.json");
+    let properties = std::fs::read_to_string(&properties).unwrap_or_else(|e| panic!("{}: {e}", properties.display()));
+    assert_alike(200, |seed| random_plan(seed, &properties), Line::without_engines);
 }

@@ -42,7 +42,35 @@ pub enum Step {
         requested: i64,
         wants: Wants,
     },
+    /// Fills descriptors in.
+    GetDescriptors {
+        slot: Slot,
+        name: cudnnBackendAttributeName_t,
+        into: Vec<Slot>,
+    },
+    /// Makes an execution plan of another one's text, and finalizes it.
+    Deserialize {
+        from: Slot,
+        into: Slot,
+    },
+    /// Without a handle, which no library takes.
+    Execute {
+        plan: Slot,
+        pack: Slot,
+    },
     Destroy(Slot),
+}
+
+impl Step {
+    /// The descriptor in question.
+    fn slot(&self) -> Slot {
+        match *self {
+            Self::Create(slot, _) | Self::Finalize(slot) | Self::Destroy(slot) => slot,
+            Self::Set { slot, .. } | Self::Get { slot, .. } | Self::GetDescriptors { slot, .. } => slot,
+            Self::Deserialize { into, .. } => into,
+            Self::Execute { plan, .. } => plan,
+        }
+    }
 }
 
 /// What a get has room for.
@@ -60,9 +88,25 @@ impl Wants {
 #[derive(PartialEq)]
 pub struct Line {
     pub step: String,
+    /// What the descriptor in question describes.
+    pub kind: cudnnBackendDescriptorType_t,
     pub status: cudnnStatus_t,
     pub count: i64,
     pub array: Vec<u8>,
+}
+
+impl Line {
+    /// The line without what depends on the engines: of them and of what is made of them, the status remains.
+    pub fn without_engines(mut self) -> Self {
+        use CUDNN_BACKEND_ENGINE_DESCRIPTOR as ENGINE;
+        use CUDNN_BACKEND_ENGINECFG_DESCRIPTOR as ENGINECFG;
+        use CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR as ENGINEHEUR;
+        use CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR as EXECUTION_PLAN;
+        if matches!(self.kind, ENGINE | ENGINECFG | ENGINEHEUR | EXECUTION_PLAN) {
+            (self.count, self.array) = (UNWRITTEN, Vec::new());
+        }
+        self
+    }
 }
 
 impl fmt::Debug for Line {
@@ -116,6 +160,7 @@ impl Session<'_> {
 
     fn take(&mut self, step: &Step) -> Line {
         let (mut count, mut array) = (UNWRITTEN, Vec::new());
+        let kind = self.slots.get(step.slot()).map_or(OPERATION, |slot| slot.1);
         let status = match step {
             &Step::Create(slot, kind) => self.create(slot, kind),
             Step::Set { slot, name, of, count, elements } => {
@@ -126,7 +171,12 @@ impl Session<'_> {
                     unsafe { (self.backend.cudnnBackendSetAttribute)(self.at(*slot), *name, *of, *count, array) };
                 if let Elements::Slots(inner) = elements
                     && status == 0
-                    && matches!(*name, CUDNN_ATTR_ENGINE_OPERATION_GRAPH | CUDNN_ATTR_ENGINECFG_ENGINE)
+                    && matches!(
+                        *name,
+                        CUDNN_ATTR_ENGINE_OPERATION_GRAPH
+                            | CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH
+                            | CUDNN_ATTR_ENGINECFG_ENGINE
+                    )
                 {
                     self.has_graph[*slot] = self.has_graph.get(inner[0]) == Some(&true);
                 }
@@ -143,12 +193,42 @@ impl Session<'_> {
                 status
             }
             &Step::Get { slot, name, of, requested, wants } => {
-                array = UNWRITTEN.to_ne_bytes().repeat(ROOM);
+                array = UNWRITTEN.to_ne_bytes().repeat(ROOM.max(usize::try_from(requested).unwrap_or(0)));
                 let (count, array) = (&raw mut count, array.as_mut_ptr().cast::<c_void>());
                 let (count, array) =
                     (if wants.count { count } else { null_mut() }, if wants.array { array } else { null_mut() });
                 // SAFETY: see above.
                 unsafe { (self.backend.cudnnBackendGetAttribute)(self.at(slot), name, of, requested, count, array) }
+            }
+            Step::GetDescriptors { slot, name, into } => {
+                let mut filled: Vec<_> = into.iter().map(|&slot| self.at(slot)).collect();
+                if filled.iter().any(|descriptor| descriptor.is_null()) {
+                    LEFT_OUT // cuDNN crashes
+                } else {
+                    for (into, &from) in into.iter().map(|&into| (into, slot)) {
+                        self.has_graph[into] = self.has_graph.get(from) == Some(&true);
+                    }
+                    let requested = filled.len() as i64;
+                    let (count, array) = (&raw mut count, filled.as_mut_ptr().cast());
+                    let of = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+                    // SAFETY: see above.
+                    unsafe {
+                        (self.backend.cudnnBackendGetAttribute)(self.at(*slot), *name, of, requested, count, array)
+                    }
+                }
+            }
+            &Step::Deserialize { from, into } => {
+                let (name, of, requested) = (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 1 << 16);
+                let got = self.take(&Step::Get { slot: from, name, of, requested, wants: Wants::BOTH });
+                let text = got.array[..got.count.clamp(0, requested) as usize].to_vec();
+                count = got.count;
+                let elements = if got.status == 0 { Elements::Bytes(text) } else { Elements::Null };
+                let set = self.take(&Step::Set { slot: into, name, of, count, elements });
+                if set.status == 0 { self.take(&Step::Finalize(into)).status } else { set.status }
+            }
+            &Step::Execute { plan, pack } => {
+                // SAFETY: see above.
+                unsafe { (self.backend.cudnnBackendExecute)(null_mut(), self.at(plan), self.at(pack)) }
             }
             &Step::Destroy(slot) => {
                 let descriptor = self.at(slot);
@@ -159,7 +239,7 @@ impl Session<'_> {
                 unsafe { (self.backend.cudnnBackendDestroyDescriptor)(descriptor) }
             }
         };
-        Line { step: format!("{step:?}"), status, count, array }
+        Line { step: format!("{step:?}"), kind, status, count, array }
     }
 
     fn create(&mut self, slot: Slot, kind: cudnnBackendDescriptorType_t) -> cudnnStatus_t {
@@ -263,8 +343,13 @@ pub fn tame(script: &mut Vec<Step>) {
                 | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES
                 | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES
         ),
-        // A get of descriptors writes into those that it is given.
+        // A get of descriptors writes into those that it is given: that is `GetDescriptors`.
         Step::Get { of, .. } => *of != CUDNN_TYPE_BACKEND_DESCRIPTOR,
+        Step::GetDescriptors { slot, name, into } => {
+            let kind = |slot: &Slot| kinds.get(*slot).copied().unwrap_or(OPERATION);
+            let wanted = attribute(kind(slot), *name).and_then(|attribute| attribute.inner);
+            into.iter().all(|into| wanted.is_some_and(|wanted| fits(kind(into), wanted)))
+        }
         _ => true,
     });
 }
