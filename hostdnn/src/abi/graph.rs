@@ -2,7 +2,7 @@
 
 use super::boundary::{Opaque, context, create_of, destroy, read_array, refer, refer_mut};
 use crate::error::{Error, Result, require};
-use crate::graph::{self, Descriptor, Listing, Null, Value};
+use crate::graph::{self, Attribute, Descriptor, Listing, Null, Value};
 use cudnn_abi::*;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -71,8 +71,15 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
             let backend = refer_mut::<Backend>(descriptor)?;
             require(!arrayOfElements.is_null(), "arrays are not null")?;
             let (attribute, count) = backend.0.settable(attributeName, attributeType, elementCount)?;
-            let value = read(attributeType, count, arrayOfElements, attribute.null)?;
-            Arc::make_mut(&mut backend.0).set(attribute, attributeType, value)
+            let (value, refused) = match attribute.unread(attributeType, count) {
+                Some(value) => (value, None),
+                None => read(attribute, attributeType, count, arrayOfElements)?,
+            };
+            match refused {
+                Some(error) if !attribute.appends() => return Err(error),
+                _ => Arc::make_mut(&mut backend.0).set(attribute, attributeType, value)?,
+            }
+            refused.map_or(Ok(()), Err)
         }
     })
 }
@@ -101,7 +108,8 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
             if let Some(value) = value
                 && written > 0
             {
-                let left_out = write(attributeType, value, attribute.listing, written, arrayOfElements)?;
+                let element = attribute.written(attributeType);
+                let left_out = write(element, value, attribute.listing, written, arrayOfElements)?;
                 told -= left_out;
             }
             if !elementCount.is_null() {
@@ -175,19 +183,24 @@ fn check_not_null(descriptor: cudnnBackendDescriptor_t) -> Result {
     if descriptor.is_null() { Err(null()) } else { Ok(()) }
 }
 
-/// The elements of an array that C handed over. Descriptors among them are shared as they are now; `null` says how a null
-/// handle or descriptor is taken.
+/// The elements of an array that C handed over, up to the first that is refused, and why. Descriptors among them are
+/// shared as they are now.
 ///
 /// # Safety
-/// `array` is null or has `count` elements of the type; descriptors among them are null or live.
-unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const c_void, null: Null) -> Result<Value> {
-    let on_null = || match null {
+/// `array` is null or has `count` elements of the type; handles and descriptors among them are null or live.
+unsafe fn read(
+    attribute: &Attribute,
+    element: cudnnBackendAttributeType_t,
+    count: usize,
+    array: *const c_void,
+) -> Result<(Value, Option<Error>)> {
+    let on_null = || match attribute.null {
         Null::Refused(status) => Err(Error::new(status, "handles and descriptors are not null")),
         Null::Unset => Ok(()),
     };
     // SAFETY: the caller's promise.
-    unsafe {
-        Ok(match element {
+    let value = unsafe {
+        match element {
             CUDNN_TYPE_INT64 => Value::Integers(integers::<i64>(array, count)?),
             CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => Value::Integers(integers::<u8>(array, count)?),
             CUDNN_TYPE_FLOAT => Value::Reals(elements::<f32>(array, count)?.into_iter().map(f64::from).collect()),
@@ -201,20 +214,27 @@ unsafe fn read(element: cudnnBackendAttributeType_t, count: usize, array: *const
                 Value::Pointers(handles.into_iter().map(|handle| handle as usize).collect())
             }
             CUDNN_TYPE_BACKEND_DESCRIPTOR => {
-                let descriptors = elements::<cudnnBackendDescriptor_t>(array, count)?;
                 let mut shared = Vec::new();
-                for descriptor in descriptors {
-                    if descriptor.is_null() {
-                        on_null()?;
+                for descriptor in elements::<cudnnBackendDescriptor_t>(array, count)? {
+                    let admitted = if descriptor.is_null() {
+                        on_null().map(|()| None)
                     } else {
-                        shared.push(refer::<Backend>(descriptor)?.0.clone());
+                        refer::<Backend>(descriptor).and_then(|one| {
+                            attribute.check_descriptor(&one.0)?;
+                            Ok(Some(one.0.clone()))
+                        })
+                    };
+                    match admitted {
+                        Ok(one) => shared.extend(one),
+                        Err(error) => return Ok((Value::Descriptors(shared), Some(error))),
                     }
                 }
                 Value::Descriptors(shared)
             }
             _ => Value::Integers(integers::<i32>(array, count)?),
-        })
-    }
+        }
+    };
+    Ok((value, None))
 }
 
 /// # Safety

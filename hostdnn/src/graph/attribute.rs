@@ -80,21 +80,31 @@ pub struct Attribute {
     pub null: Null,
     /// How many elements it gives.
     pub listing: Listing,
+    /// The attribute whose type it is read as, where it may be set as several: itself but for a slip of cuDNN's.
+    pub typed_by: cudnnBackendAttributeName_t,
     /// The types that its elements may have; the first is that of its initial value.
     types: Types,
     /// The types that they are read as.
     read_as: Types,
     /// The fewest elements that may be set.
     least: i64,
-    /// The most that may be set; of more than `kept` only so many are kept.
+    /// The most that may be set.
     most: i64,
+    /// The most that are read. More are too many for anything: nobody looks at them.
     kept: usize,
+    /// Whether elements that are set add to those that were set before.
+    appends: bool,
     /// Statuses; the first two are 0 where the attribute can be set, and read.
     set_refused: cudnnStatus_t,
     get_refused: cudnnStatus_t,
     set_type: cudnnStatus_t,
-    set_count: cudnnStatus_t,
+    set_few: cudnnStatus_t,
+    set_many: cudnnStatus_t,
     get_type: cudnnStatus_t,
+    /// The type that elements are written as, if not as the one that they are read as.
+    written_as: Option<cudnnBackendAttributeType_t>,
+    /// What a descriptor among its elements must be when it is set.
+    admit: fn(&Descriptor) -> Result,
     /// What else its elements must be when they are set.
     vet: fn(&Value) -> Result,
     initial: Initial,
@@ -107,22 +117,27 @@ impl Attribute {
             name,
             null: Null::Refused(CUDNN_STATUS_BAD_PARAM),
             listing: Listing::Single,
+            typed_by: name,
             types,
             read_as: types,
             least: 1,
             most: 1,
             kept: 1,
+            appends: false,
             set_refused: CUDNN_STATUS_SUCCESS,
             get_refused: CUDNN_STATUS_SUCCESS,
             set_type: CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
-            set_count: CUDNN_STATUS_BAD_PARAM,
+            set_few: CUDNN_STATUS_BAD_PARAM,
+            set_many: CUDNN_STATUS_BAD_PARAM,
             get_type: CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+            written_as: None,
+            admit: |_| Ok(()),
             vet: |_| Ok(()),
             initial: Initial::Nothing,
         }
     }
 
-    /// One or more elements, of which the first `kept` are looked at.
+    /// One or more elements, of which at most `kept` mean something.
     pub const fn many(name: cudnnBackendAttributeName_t, types: Types, kept: usize) -> Self {
         Self { listing: Listing::Room, most: i64::MAX, kept, ..Self::one(name, types) }
     }
@@ -149,7 +164,12 @@ impl Attribute {
 
     /// The same, with other answers to elements of a wrong type, and to a count that does not suit.
     pub const fn answering(self, set_type: cudnnStatus_t, set_count: cudnnStatus_t) -> Self {
-        Self { set_type, set_count, ..self }
+        Self { set_type, set_few: set_count, set_many: set_count, ..self }
+    }
+
+    /// The same, with another answer to too few elements.
+    pub const fn answering_few(self, set_few: cudnnStatus_t) -> Self {
+        Self { set_few, ..self }
     }
 
     /// The same, read as elements of these types, and with another answer to others.
@@ -157,9 +177,30 @@ impl Attribute {
         Self { read_as, get_type, ..self }
     }
 
+    /// The same, read as the type that another attribute was set with.
+    pub const fn typed_by(self, typed_by: cudnnBackendAttributeName_t) -> Self {
+        Self { typed_by, ..self }
+    }
+
+    /// The same, whose elements are written as if of another type than they are read as.
+    pub const fn written_as(self, element: cudnnBackendAttributeType_t) -> Self {
+        Self { written_as: Some(element), ..self }
+    }
+
     /// The same, of which so many elements may be set.
     pub const fn counting(self, least: i64, most: i64) -> Self {
         Self { least, most, ..self }
+    }
+
+    /// The same, where each element is looked at when it is set, and adds to those that were set before, also where a
+    /// later one is refused.
+    pub const fn appending(self, admit: fn(&Descriptor) -> Result) -> Self {
+        Self { appends: true, admit, ..self }
+    }
+
+    /// The same, where each descriptor is looked at when it is set.
+    pub const fn admitting(self, admit: fn(&Descriptor) -> Result) -> Self {
+        Self { admit, ..self }
     }
 
     /// The same, which takes null otherwise.
@@ -172,7 +213,7 @@ impl Attribute {
         Self { listing, ..self }
     }
 
-    /// The same, whose elements are looked at when they are set.
+    /// The same, whose elements are looked at all together when they are set.
     pub const fn vetted(self, vet: fn(&Value) -> Result) -> Self {
         Self { vet, ..self }
     }
@@ -203,18 +244,40 @@ impl Attribute {
         Some((self.types[0], value))
     }
 
-    /// Whether `count` elements of a type may be set. Gives how many of them to read.
+    /// Whether elements add to those that were set before.
+    pub fn appends(&self) -> bool {
+        self.appends
+    }
+
+    /// The type that elements are written as where they are asked for as `element`.
+    pub fn written(&self, element: cudnnBackendAttributeType_t) -> cudnnBackendAttributeType_t {
+        self.written_as.unwrap_or(element)
+    }
+
+    /// What stands for `count` elements that are too many to be read; `None` if they are not.
+    pub fn unread(&self, element: cudnnBackendAttributeType_t, count: usize) -> Option<Value> {
+        (count > self.kept).then(|| match element {
+            CUDNN_TYPE_VOID_PTR => Value::Pointers(vec![0; self.kept + 1]),
+            _ => Value::Integers(vec![0; self.kept + 1]),
+        })
+    }
+
+    /// Whether `count` elements of a type may be set. Gives how many those are.
     pub fn check_set(&self, element: cudnnBackendAttributeType_t, count: i64) -> Result<usize> {
         if self.set_refused != CUDNN_STATUS_SUCCESS {
             return Err(Error::new(self.set_refused, format!("attribute {} cannot be set", self.name)));
         }
         self.check_type(element, self.types, self.set_type)?;
         if (self.least..=self.most).contains(&count) {
-            return Ok(usize::try_from(count).unwrap_or(0).min(self.kept));
+            return Ok(usize::try_from(count).unwrap_or(0));
         }
         let reason = format!("attribute {} takes {} to {} elements, not {count}", self.name, self.least, self.most);
-        // Fewer than none is a bad parameter wherever more than enough is not supported.
-        Err(Error::new(if count < self.least { CUDNN_STATUS_BAD_PARAM } else { self.set_count }, reason))
+        Err(Error::new(if count < self.least { self.set_few } else { self.set_many }, reason))
+    }
+
+    /// Whether a descriptor may be among the elements.
+    pub fn check_descriptor(&self, descriptor: &Descriptor) -> Result {
+        (self.admit)(descriptor)
     }
 
     /// Whether a value may be set.

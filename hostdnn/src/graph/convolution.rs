@@ -9,15 +9,17 @@ pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
         Attribute::one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[CUDNN_TYPE_CONVOLUTION_MODE])
-            .read_as(DATA_TYPE, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE)
+            .read_as(DATA_TYPE, ATTRIBUTE_TYPE)
             .or(0),
-        Attribute::one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, INTEGER).answering(BAD_PARAM, BAD_PARAM).or(0),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, INTEGER, SPATIAL_MAX + 1),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, INTEGER, SPATIAL_MAX + 1),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, INTEGER, SPATIAL_MAX + 1),
-        Attribute::many(CUDNN_ATTR_CONVOLUTION_DILATIONS, INTEGER, SPATIAL_MAX + 1),
+        Attribute::one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, INTEGER)
+            .answering(BAD_PARAM, BAD_PARAM)
+            .vetted(check_32_bits)
+            .or(0),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, INTEGER, SPATIAL_MAX),
+        Attribute::many(CUDNN_ATTR_CONVOLUTION_DILATIONS, INTEGER, SPATIAL_MAX),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let geometry = Geometry::of(descriptor);
         geometry.check()?;
@@ -30,7 +32,14 @@ pub const KIND: Kind = Kind {
         }
         Ok(())
     },
+    ..Kind::USUAL
 };
+
+/// Not more than 32 bits hold.
+fn check_32_bits(value: &Value) -> Result {
+    let Value::Integers(values) = value else { return Ok(()) };
+    require(values.iter().all(|&value| value <= i32::MAX.into()), "a number of 32 bits")
+}
 
 /// What a convolution descriptor says.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ pub const KIND: Kind = Kind {
             .unreadable(NOT_SUPPORTED),
         Attribute::many(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, TEXT, TEXT_MAX).listing(Listing::Whole),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let text = descriptor.integers(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
         if text.is_empty() {
@@ -31,6 +30,7 @@ pub const KIND: Kind = Kind {
         let object = visible().next().filter(is(b'{')).is_some() && visible().next_back().filter(is(b'}')).is_some();
         require(object, "a device's properties are a JSON object")
     },
+    ..Kind::USUAL
 };
 
 /// The properties that an attribute is set to, if it is, are finalized.

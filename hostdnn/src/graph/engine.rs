@@ -4,8 +4,6 @@ use super::engines::{knobs, numerical_notes};
 use super::operation_graph::Graph;
 use super::*;
 
-const ATTRIBUTE_TYPE: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
-
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
@@ -20,8 +18,8 @@ pub const KIND: Kind = Kind {
         Attribute::one(CUDNN_ATTR_ENGINE_DEVICEPROP, DESCRIPTOR),
         Attribute::one(CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE, BOOLEAN).or(0),
     ],
-    unknown: BAD_PARAM,
     finalize,
+    ..Kind::USUAL
 };
 
 pub const KNOB_INFO: Kind = Kind {
@@ -31,8 +29,8 @@ pub const KNOB_INFO: Kind = Kind {
         Attribute::one(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, INTEGER).unsettable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_KNOB_INFO_STRIDE, INTEGER).unsettable(NOT_SUPPORTED),
     ],
-    unknown: BAD_PARAM,
     finalize: |info| require(info.value(CUDNN_ATTR_KNOB_INFO_TYPE).is_some(), "an engine fills this"),
+    ..Kind::USUAL
 };
 
 /// No engine here prefers a layout: there are none of these but empty ones.
@@ -41,8 +39,8 @@ pub const LAYOUT_INFO: Kind = Kind {
         Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).unsettable(NOT_SUPPORTED),
         Attribute::made(CUDNN_ATTR_LAYOUT_INFO_TYPES, &[CUDNN_TYPE_LAYOUT_TYPE], NOT_SUPPORTED),
     ],
-    unknown: BAD_PARAM,
     finalize: |_| Ok(()),
+    ..Kind::USUAL
 };
 
 /// Any global index of the graph's is an engine, whether or not it computes the graph: its plans say that.

@@ -9,19 +9,19 @@ const KNOBS_MAX: usize = CUDNN_KNOB_TYPE_COUNTS as usize - 1;
 
 pub const KIND: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_ENGINECFG_ENGINE, DESCRIPTOR)
-            .answering(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_ENGINECFG_ENGINE, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
         Attribute::made(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, DESCRIPTOR, NOT_SUPPORTED).unreadable(NOT_SUPPORTED),
         Attribute::many(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, DESCRIPTOR, KNOBS_MAX)
             .counting(0, KNOBS_MAX as i64)
             .answering(BAD_PARAM, BAD_PARAM)
             .listing(Listing::Requested)
+            .admitting(check_choice)
             .vetted(check_choices),
         Attribute::one(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, INTEGER).unsettable(NOT_SUPPORTED).or(0),
         Attribute::one(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, INTEGER_32).unfilled(NOT_SUPPORTED),
     ],
-    unknown: BAD_PARAM,
     finalize,
+    ..Kind::USUAL
 };
 
 pub const KNOB_CHOICE: Kind = Kind {
@@ -29,8 +29,8 @@ pub const KNOB_CHOICE: Kind = Kind {
         Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &[CUDNN_TYPE_KNOB_TYPE]).or(-1),
         Attribute::one(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, INTEGER).or(-1),
     ],
-    unknown: BAD_PARAM,
     finalize: |_| Ok(()),
+    ..Kind::USUAL
 };
 
 /// A value of -1 leaves a knob where it stands by itself; others must be the knob's.
@@ -47,18 +47,19 @@ fn finalize(descriptor: &mut Descriptor) -> Result {
     Ok(())
 }
 
-/// Knob choices are finalized when they are set, and each of another knob.
+/// Knob choices are finalized when they are set.
+fn check_choice(choice: &Descriptor) -> Result {
+    require(choice.kind() == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choices")?;
+    let early = || Error::new(CUDNN_STATUS_NOT_INITIALIZED, "knob choices are finalized");
+    if choice.is_finalized() { Ok(()) } else { Err(early()) }
+}
+
+/// Each knob is chosen once.
 fn check_choices(value: &Value) -> Result {
     let Value::Descriptors(choices) = value else { return Ok(()) };
-    for (i, choice) in choices.iter().enumerate() {
-        require(choice.kind() == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choices")?;
-        if !choice.is_finalized() {
-            return Err(Error::new(CUDNN_STATUS_NOT_INITIALIZED, "knob choices are finalized"));
-        }
-        let knob = |choice: &Descriptor| choice.enumerator(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE);
-        require(choices[..i].iter().all(|other| knob(other) != knob(choice)), "each knob is chosen once")?;
-    }
-    Ok(())
+    let knob = |choice: &Descriptor| choice.enumerator(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE);
+    let twice = choices.iter().enumerate().any(|(i, one)| choices[..i].iter().any(|other| knob(other) == knob(one)));
+    require(!twice, "each knob is chosen once")
 }
 
 /// The graph and the choice that a configuration names.

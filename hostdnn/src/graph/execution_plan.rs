@@ -14,8 +14,7 @@ pub const KIND: Kind = Kind {
             .answering(CUDNN_STATUS_NOT_INITIALIZED, BAD_PARAM)
             .null(Null::Unset)
             .or_null(),
-        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DESCRIPTOR)
-            .answering(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, INTEGER).unsettable(NOT_SUPPORTED),
         Attribute::made(CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, INTEGER, NOT_SUPPORTED)
             .unreadable(NOT_SUPPORTED),
@@ -24,7 +23,6 @@ pub const KIND: Kind = Kind {
         Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE, DESCRIPTOR).unreadable(BAD_PARAM),
         Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, DESCRIPTOR),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let configuration = descriptor.finalized(
             CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
@@ -38,6 +36,7 @@ pub const KIND: Kind = Kind {
         descriptor.made = Some(Made::Plan(Arc::new(plan)));
         Ok(())
     },
+    ..Kind::USUAL
 };
 
 /// A finalized execution plan.

@@ -11,7 +11,6 @@ pub const KIND: Kind = Kind {
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, INTEGER_32).or(0),
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, DESCRIPTOR),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let graph = descriptor.finalized(
             CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -33,4 +32,5 @@ pub const KIND: Kind = Kind {
         descriptor.put(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, results);
         Ok(())
     },
+    ..Kind::USUAL
 };

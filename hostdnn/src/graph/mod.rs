@@ -30,10 +30,17 @@ use std::sync::Arc;
 pub struct Kind {
     /// Its attributes.
     attributes: &'static [Attribute],
-    /// What reading an attribute that it does not have is answered with.
-    unknown: cudnnStatus_t,
     /// Checks what was set and works out the rest. The descriptor counts as finalized if it succeeds.
     finalize: fn(&mut Descriptor) -> Result,
+    /// What setting an attribute that it does not have to one descriptor is answered with.
+    unknown_set: cudnnStatus_t,
+    /// What reading such an attribute is answered with.
+    unknown_get: cudnnStatus_t,
+}
+
+impl Kind {
+    /// No attributes, and the usual answers to those.
+    const USUAL: Self = Self { attributes: &[], finalize: |_| Ok(()), unknown_set: BAD_PARAM, unknown_get: BAD_PARAM };
 }
 
 /// What finalizing made of a descriptor's values, where reading them again at each use would take long.
@@ -142,14 +149,22 @@ impl Descriptor {
         count: i64,
     ) -> Result<(&'static Attribute, usize)> {
         require(!self.finalized, "a finalized descriptor does not change")?;
-        let attribute = self.attribute(name)?;
+        let attribute = self.attribute(name).map_err(|error| match (element, count) {
+            (CUDNN_TYPE_BACKEND_DESCRIPTOR, 1) => Error { status: self.of.unknown_set, ..error },
+            _ => error,
+        })?;
         Ok((attribute, attribute.check_set(element, count)?))
     }
 
     /// Sets an attribute to what [`Self::settable`] allowed. Without elements it is unset.
     pub fn set(&mut self, attribute: &Attribute, element: cudnnBackendAttributeType_t, value: Value) -> Result {
         attribute.check_value(&value)?;
-        self.put(attribute.name, element, value);
+        match (self.values.iter_mut().find(|(name, ..)| *name == attribute.name), value) {
+            (Some((.., Value::Descriptors(before))), Value::Descriptors(more)) if attribute.appends() => {
+                before.extend(more);
+            }
+            (_, value) => self.put(attribute.name, element, value),
+        }
         Ok(())
     }
 
@@ -166,13 +181,12 @@ impl Descriptor {
         requested: i64,
         has_array: bool,
     ) -> Result<(&'static Attribute, Option<&Value>)> {
-        let known = self.attribute(name).map_err(|error| Error { status: self.of.unknown, ..error })?;
+        let known = self.attribute(name).map_err(|error| Error { status: self.of.unknown_get, ..error })?;
         known.check_get(element, requested, has_array)?;
-        let found = self.values.iter().find(|(other, ..)| *other == name);
-        if let Some((_, ty, Value::Reals(_))) = found {
+        if let Some((_, ty, Value::Reals(_))) = self.values.iter().find(|(other, ..)| *other == known.typed_by) {
             require(*ty == element, "the type that the attribute was set with")?;
         }
-        Ok((known, found.map(|(.., value)| value)))
+        Ok((known, self.value(name)))
     }
 
     /// Checks what was set and works out the rest.
@@ -257,6 +271,7 @@ pub unsafe fn execute(function: &str, plan: &Descriptor, pack: &Descriptor) -> R
 }
 
 const BAD_PARAM: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM;
+const ATTRIBUTE_TYPE: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
 const NOT_SUPPORTED: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED;
 
 const INTEGER: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_INT64];

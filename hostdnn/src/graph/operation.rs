@@ -6,19 +6,20 @@ use super::*;
 use crate::convolution::Direction;
 
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, answering $scale_type:ident, $asked:expr,
+    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $unknown:ident, $asked:expr, alpha as $typed_by:ident,
      $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
-                descriptor($x, $asked),
+                descriptor($x, $asked).answering($x_type, NOT_SUPPORTED).answering_few(BAD_PARAM),
                 descriptor($w, $asked),
                 descriptor($y, $asked),
                 descriptor($conv, $asked),
-                Attribute::one($alpha, SCALE).answering($scale_type, BAD_PARAM).read_as(SCALE, BAD_PARAM).or_real(1.0),
-                Attribute::one($beta, SCALE).answering($scale_type, BAD_PARAM).read_as(SCALE, BAD_PARAM).or_real(0.0),
+                factor_of_convolution($alpha, $scale_type).typed_by($typed_by).or_real(1.0),
+                factor_of_convolution($beta, $scale_type).or_real(0.0),
             ],
-            unknown: BAD_PARAM,
             finalize: |descriptor| Convolution::read(descriptor, &Names::$direction)?.check(),
+            unknown_set: $unknown,
+            ..Kind::USUAL
         };
 
         impl Names {
@@ -42,7 +43,8 @@ const fn descriptor(name: cudnnBackendAttributeName_t, listing: Listing) -> Attr
         Listing::Asked(_, status) => status,
         _ => BAD_PARAM,
     };
-    Attribute::one(name, DESCRIPTOR).answering(BAD_PARAM, NOT_SUPPORTED).read_as(DESCRIPTOR, status).listing(listing)
+    let one = Attribute::one(name, DESCRIPTOR).answering(BAD_PARAM, NOT_SUPPORTED).answering_few(BAD_PARAM);
+    one.read_as(DESCRIPTOR, status).listing(listing)
 }
 
 /// What a direction calls its attributes.
@@ -56,20 +58,28 @@ struct Names {
     beta: cudnnBackendAttributeName_t,
 }
 
-convolution_kind! { FORWARD: Forward, answering BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
+convolution_kind! { FORWARD: Forward, answering BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
+    alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
-convolution_kind! { BACKWARD_DATA: BackwardData, answering NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
+convolution_kind! { BACKWARD_DATA: BackwardData, answering NOT_SUPPORTED BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
+    alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
 }
-convolution_kind! { BACKWARD_FILTER: BackwardFilter, answering BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
+convolution_kind! { BACKWARD_FILTER: BackwardFilter, answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
+    alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA
+}
+
+/// Alpha or beta of a convolution's operation.
+const fn factor_of_convolution(name: cudnnBackendAttributeName_t, set_type: cudnnStatus_t) -> Attribute {
+    Attribute::one(name, SCALE).answering(set_type, BAD_PARAM).read_as(SCALE, BAD_PARAM)
 }
 
 /// A tensor or function of a pointwise operation.
@@ -94,8 +104,8 @@ pub const POINTWISE: Kind = Kind {
         operand(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC),
         operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
     ],
-    unknown: BAD_PARAM,
     finalize: check_pointwise,
+    ..Kind::USUAL
 };
 
 /// What is answered where a descriptor is missing, or not finalized.
@@ -220,12 +230,10 @@ impl Pointwise {
             return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, reason));
         }
         let b = CUDNN_ATTR_OPERATION_POINTWISE_BDESC;
-        let function = descriptor.finalized(
-            CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-            CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
-            "the pointwise operation's descriptor",
-            STATUSES,
-        )?;
+        let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
+        let function = function.filter(|function| function.kind() == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+        let missing = || Error::new(BAD_PARAM, "the pointwise operation's descriptor is missing");
+        let function = function.ok_or_else(missing)?;
         Ok(Self {
             function: function.clone(),
             x: tensor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, "x")?,

@@ -19,7 +19,7 @@ pub const KIND: Kind = Kind {
         Attribute::many(CUDNN_ATTR_OPERATIONGRAPH_OPS, DESCRIPTOR, OPERATIONS_MAX)
             .counting(i64::MIN, OPERATIONS_MAX as i64)
             .null(Null::Refused(CUDNN_STATUS_BAD_PARAM_NULL_POINTER))
-            .vetted(check_operations)
+            .appending(check_operation)
             .unreadable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, INTEGER).unsettable(BAD_PARAM),
         Attribute::one(CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, BOOLEAN).or(0),
@@ -27,7 +27,6 @@ pub const KIND: Kind = Kind {
             .unsettable(BAD_PARAM)
             .unfilled(BAD_PARAM),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let operations = descriptor.descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS);
         require(!operations.is_empty(), "a graph has operations")?;
@@ -38,29 +37,27 @@ pub const KIND: Kind = Kind {
         descriptor.made = Some(Made::Graph(Arc::new(graph)));
         Ok(())
     },
+    ..Kind::USUAL
 };
 
 /// Operations are finalized when they are set.
-fn check_operations(value: &Value) -> Result {
-    let Value::Descriptors(operations) = value else { return Ok(()) };
-    for operation in operations {
-        require(Operation::is(operation.kind()), "operations of kinds that are known here")?;
-        if !operation.is_finalized() {
-            return Err(Error::new(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "operations are finalized"));
-        }
-    }
-    Ok(())
+fn check_operation(operation: &Descriptor) -> Result {
+    require(Operation::is(operation.kind()), "operations of kinds that are known here")?;
+    let early = || Error::new(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "operations are finalized");
+    if operation.is_finalized() { Ok(()) } else { Err(early()) }
 }
 
 /// A unique id is one tensor in all operations, computed by at most one of them, and none needs its own result.
 fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
-    let mut known: HashMap<i64, (Tensor, usize)> = HashMap::new();
+    let mut known: HashMap<i64, Vec<(Tensor, usize)>> = HashMap::new();
     let mut nodes = Vec::new();
     for (i, operation) in operations.iter().enumerate() {
         let (read, computed) = operation::tensors(operation)?;
         for tensor in read.iter().chain(&computed) {
-            let (same, first) = known.entry(tensor.uid).or_insert_with(|| (tensor.clone(), i));
-            require(*first == i || same == tensor, "operations that share a unique id share the tensor")?;
+            let others = known.entry(tensor.uid).or_default();
+            let same = others.iter().all(|(other, of)| *of == i || other == tensor);
+            require(same, "operations that share a unique id share the tensor")?;
+            others.push((tensor.clone(), i));
         }
         let ids = |tensors: Vec<Tensor>| tensors.into_iter().map(|tensor| tensor.uid).collect::<HashSet<_>>();
         nodes.push((ids(read), ids(computed)));

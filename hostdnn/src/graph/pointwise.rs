@@ -19,6 +19,7 @@ pub const KIND: Kind = Kind {
         one(CUDNN_ATTR_POINTWISE_SWISH_BETA, SCALE).or_real(1.0),
         one(CUDNN_ATTR_POINTWISE_AXIS, INTEGER).or(-1),
     ],
-    unknown: NOT_SUPPORTED,
+    unknown_get: NOT_SUPPORTED,
     finalize: |_| Ok(()),
+    ..Kind::USUAL
 };

@@ -9,21 +9,22 @@ const DIM_MAX: usize = 8;
 pub const KIND: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_TENSOR_DATA_TYPE, DATA_TYPE).or(CUDNN_DATA_FLOAT as i64),
-        Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX + 1),
-        Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX + 1),
-        Attribute::one(CUDNN_ATTR_TENSOR_UNIQUE_ID, INTEGER).or(0),
+        Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX),
+        Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX),
+        Attribute::one(CUDNN_ATTR_TENSOR_UNIQUE_ID, INTEGER).or(-1),
         Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).unreadable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTOR_COUNT, INTEGER).or(1),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, INTEGER).or(-1),
         Attribute::one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, BOOLEAN).or(0),
         Attribute::one(CUDNN_ATTR_TENSOR_IS_BY_VALUE, BOOLEAN).or(0),
         Attribute::one(CUDNN_ATTR_TENSOR_REORDERING_MODE, &[CUDNN_TYPE_TENSOR_REORDERING_MODE])
-            .read_as(INTEGER, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE)
+            .read_as(INTEGER, ATTRIBUTE_TYPE)
+            .written_as(CUDNN_TYPE_INT32)
             .or(0),
         Attribute::one(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, DESCRIPTOR),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| Tensor::of(descriptor).check(),
+    ..Kind::USUAL
 };
 
 /// One tensor of a graph. Dimensions and strides in elements, images first, then channels and the spatial extent.

@@ -27,7 +27,6 @@ pub const KIND: Kind = Kind {
         overriding(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES, POINTER),
         overriding(CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES, POINTER),
     ],
-    unknown: BAD_PARAM,
     finalize: |descriptor| {
         let ids = descriptor.integers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).to_vec();
         let pointers = descriptor.pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).to_vec();
@@ -38,6 +37,7 @@ pub const KIND: Kind = Kind {
         descriptor.made = Some(Made::Pack(Arc::new(pack)));
         Ok(())
     },
+    ..Kind::USUAL
 };
 
 /// A finalized variant pack.
