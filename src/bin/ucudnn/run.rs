@@ -38,8 +38,9 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
-    /// Reach a program that opens libcudnn.so.9 by name while it runs (JAX does), which LD_PRELOAD does not: put a
-    /// folder where that name is libucudnn.so at the front of LD_LIBRARY_PATH
+    /// Reach a program that opens libcudnn.so.9 by name while it runs (JAX does), which LD_PRELOAD does not: preload a
+    /// library of that name that stands for libucudnn.so, and put its folder at the front of LD_LIBRARY_PATH. A program
+    /// that takes the functions of a library that it opened by a path is not reached
     #[arg(long)]
     dlopen: bool,
 
@@ -58,20 +59,24 @@ pub fn run(options: Options) -> Result<(), Failure> {
 
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments);
-    command.env(LD_PRELOAD, preload(&library, std::env::var_os(LD_PRELOAD))?);
+    let mut preloaded = vec![library.as_path()];
     for (name, value) in options.variables.absolute()? {
         command.env(name, value);
     }
-    if options.dlopen {
-        let folder = disguise::folder(&library)?;
+    let folder = if options.dlopen { Some(disguise::folder(&library)?) } else { None };
+    let disguise = folder.as_ref().map(|folder| folder.join(disguise::CUDNN));
+    if let (Some(folder), Some(disguise)) = (&folder, &disguise) {
+        listable(disguise)?;
         if !options.variables.sets(ucudnn::settings::CUDNN_LIBRARY)
             && std::env::var_os(ucudnn::settings::CUDNN_LIBRARY).is_none_or(|value| value.is_empty())
             && let Some(real) = disguise::real_cudnn()
         {
             command.env(ucudnn::settings::CUDNN_LIBRARY, real);
         }
-        command.env(LD_LIBRARY_PATH, in_front(&folder, std::env::var_os(LD_LIBRARY_PATH)));
+        command.env(LD_LIBRARY_PATH, in_front(folder, std::env::var_os(LD_LIBRARY_PATH)));
     }
+    preloaded.extend(disguise.as_deref());
+    command.env(LD_PRELOAD, preload(&preloaded, std::env::var_os(LD_PRELOAD)));
     let error = command.exec();
     Err(Failure::Failed(format!("{} cannot be run: {error}", program.display())))
 }
@@ -97,25 +102,27 @@ fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
             found.ok_or_else(|| format!("{LIBRARY} was not found; give --library. Tried:{tried}"))?
         }
     };
-    // The loader splits LD_PRELOAD at both, and knows no way to quote them.
-    if found.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-        let why = format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", found.display());
-        return Err(Failure::Failed(why));
-    }
+    listable(&found)?;
     Ok(found)
 }
 
-/// LD_PRELOAD with the library first and what is there behind it.
-fn preload(library: &Path, before: Option<OsString>) -> Result<OsString, Failure> {
-    let before = before.unwrap_or_default();
-    let listed = before.as_bytes().split(|byte| matches!(byte, b' ' | b':'));
-    let others = listed.filter(|other| !other.is_empty() && *other != library.as_os_str().as_bytes());
-    let mut value = library.as_os_str().to_owned();
-    for other in others {
-        value.push(":");
-        value.push(OsStr::from_bytes(other));
+/// The loader splits LD_PRELOAD at spaces and colons, and knows no way to quote them.
+fn listable(library: &Path) -> Result<(), Failure> {
+    if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+        let why =
+            format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", library.display());
+        return Err(Failure::Failed(why));
     }
-    Ok(value)
+    Ok(())
+}
+
+/// LD_PRELOAD with these libraries first and what is there behind them.
+fn preload(libraries: &[&Path], before: Option<OsString>) -> OsString {
+    let before = before.unwrap_or_default();
+    let listed = before.as_bytes().split(|byte| matches!(byte, b' ' | b':')).map(OsStr::from_bytes);
+    let others = listed.filter(|other| !other.is_empty() && !libraries.contains(&Path::new(other)));
+    let all: Vec<&OsStr> = libraries.iter().map(|library| library.as_os_str()).chain(others).collect();
+    all.join(OsStr::new(":"))
 }
 
 /// A search path with this folder first. An empty entry of what was there would mean the current folder, and is kept.
@@ -176,12 +183,12 @@ mod tests {
     use super::*;
 
     fn preloaded(before: &str) -> String {
-        preload(Path::new("/l/libucudnn.so"), Some(before.into())).unwrap().into_string().unwrap()
+        preload(&[Path::new("/l/libucudnn.so")], Some(before.into())).into_string().unwrap()
     }
 
     #[test]
     fn what_was_preloaded_stays_behind_the_library() {
-        assert_eq!(preload(Path::new("/l/libucudnn.so"), None).unwrap(), "/l/libucudnn.so");
+        assert_eq!(preload(&[Path::new("/l/libucudnn.so"), Path::new("/b")], None), "/l/libucudnn.so:/b");
         assert_eq!(preloaded("liba.so /b/libb.so::"), "/l/libucudnn.so:liba.so:/b/libb.so");
         assert_eq!(preloaded("liba.so:/l/libucudnn.so"), "/l/libucudnn.so:liba.so");
     }

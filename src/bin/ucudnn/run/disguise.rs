@@ -1,17 +1,23 @@
 //! What `--dlopen` takes: a folder where cuDNN's name is ours, and the cuDNN that the name meant before.
 
+mod elf;
+
 use std::ffi::{CStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
-const CUDNN: &str = "libcudnn.so.9";
+pub const CUDNN: &str = "libcudnn.so.9";
 
-/// A folder of the user's own with `libcudnn.so.9 → library`. It stays for the next run: the command becomes the
-/// program, and nobody is left to remove it.
+/// A folder of the user's own where `libcudnn.so.9` is another name for `library`. It stays for the next run: the
+/// command becomes the program, and nobody is left to remove it.
+///
+/// The file is a library of its own, which goes by cuDNN's name and needs ours. A link to ours would do for a program
+/// that opens cuDNN by that name alone; but JAX first opens the one among its Python packages by its path, and from then
+/// on the name means that one to the loader, unless a library that goes by the name has been loaded before.
 pub fn folder(library: &Path) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);
@@ -19,15 +25,17 @@ pub fn folder(library: &Path) -> Result<PathBuf, String> {
     let failed = |path: &Path, error| format!("{}: {error}; --dlopen needs a folder there", path.display());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|error| failed(&folder, error))?;
     own(&folder)?;
-    let link = folder.join(CUDNN);
-    if std::fs::read_link(&link).is_ok_and(|to| to == library) {
+    let file = folder.join(CUDNN);
+    let wanted = elf::alias(CUDNN, library.as_os_str());
+    // A link is what earlier versions left there.
+    let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    if !is_link && std::fs::read(&file).is_ok_and(|found| found == wanted) {
         return Ok(folder);
     }
-    // Another process may be at it, or use it: the link is put in place at once.
+    // Another process may be at it, or use it: the file is put in place at once.
     let new = folder.join(format!("{CUDNN}.{}", std::process::id()));
-    let _ = std::fs::remove_file(&new);
-    symlink(library, &new).map_err(|error| failed(&new, error))?;
-    std::fs::rename(&new, &link).map_err(|error| failed(&link, error))?;
+    std::fs::write(&new, wanted).map_err(|error| failed(&new, error))?;
+    std::fs::rename(&new, &file).map_err(|error| failed(&file, error))?;
     Ok(folder)
 }
 
