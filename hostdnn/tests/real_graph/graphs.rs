@@ -159,18 +159,27 @@ impl<'a> Builder<'a> {
 
     /// The operation graph of a convolution in any direction, alone or with pointwise operations behind it. Returns its
     /// slot.
-    pub fn convolution_graph(&mut self, data_type: cudnnDataType_t) -> Slot {
+    ///
+    /// A `usual` one is in two dimensions, with a square filter in the middle of its padding, undilated, of one group,
+    /// with channels in eights, and fused in half alone: cuDNN and hostdnn have engines for all of these.
+    pub fn convolution_graph(&mut self, data_type: cudnnDataType_t, usual: bool) -> Slot {
         let mut operations = Vec::new();
-        let spatial = *[1, 2, 2, 2, 3].choose(self.dice).unwrap();
-        let groups = *[1, 1, 1, 2, 3].choose(self.dice).unwrap();
+        let spatial = if usual { 2 } else { *[1, 2, 2, 2, 3].choose(self.dice).unwrap() };
+        let groups = if usual { 1 } else { *[1, 1, 1, 2, 3].choose(self.dice).unwrap() };
         let channels_last = self.dice.random_bool(0.4);
         let mut numbers = |range: std::ops::Range<i64>| -> Vec<i64> {
             (0..spatial).map(|_| self.dice.random_range(range.clone())).collect()
         };
         let (pre, stride, dilation) = (numbers(0..3), numbers(1..3), numbers(1..3));
         let (post, filter, image) = (numbers(0..3), numbers(1..4), numbers(5..9));
-        let post = if self.dice.random_bool(0.8) { pre.clone() } else { post };
-        let [n, c, k] = [1..4, 1..5, 1..5].map(|range| self.dice.random_range(range));
+        let square = 2 * self.dice.random_range(0..2) + 1;
+        let usual_window = [vec![square / 2; 2], vec![self.dice.random_range(1..3); 2], vec![1; 2], vec![square; 2]];
+        let [pre, stride, dilation, filter] = if usual { usual_window } else { [pre, stride, dilation, filter] };
+        let post = if usual || self.dice.random_bool(0.8) { pre.clone() } else { post };
+        let [n, mut c, mut k] = [1..4, 1..5, 1..5].map(|range| self.dice.random_range(range));
+        if usual {
+            (c, k) = (8 * c, 8 * k);
+        }
         let sizes = (0..spatial)
             .map(|i| (image[i] + pre[i] + post[i] - dilation[i] * (filter[i] - 1) - 1).div_euclid(stride[i]) + 1);
         let y_dims = [vec![n, k * groups], sizes.collect()].concat();
@@ -179,7 +188,8 @@ impl<'a> Builder<'a> {
         let mut y = self.shaped(&y_dims, data_type, channels_last);
         let (kind, _) = *CONVOLUTIONS.choose(self.dice).unwrap();
         let forward = kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-        let behind = if forward { self.dice.random_range(0..4) } else { 0 };
+        let fused = forward && !(usual && data_type == CUDNN_DATA_FLOAT);
+        let behind = if fused { self.dice.random_range(0..4) } else { 0 };
         y.is_virtual = behind > 0;
 
         let window = Window { pre, post, stride, dilation };

@@ -132,13 +132,16 @@ const ROOM: usize = 64;
 struct Session<'a> {
     backend: &'a Backend,
     slots: Vec<(cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t)>,
-    /// Of operation graphs, that they are finalized; of engines and their configurations, that they have such a graph.
+    /// Of operation graphs and devices, that they are finalized; of engines, their configurations and heuristics, that
+    /// they have such a graph.
     has_graph: Vec<bool>,
+    /// Of heuristics, that they have a finalized device.
+    has_device: Vec<bool>,
 }
 
 /// Runs a script on one library, then reads all that can be read of the descriptors that it leaves.
 pub fn run(backend: &Backend, script: &[Step]) -> Vec<Line> {
-    let mut session = Session { backend, slots: Vec::new(), has_graph: Vec::new() };
+    let mut session = Session { backend, slots: Vec::new(), has_graph: Vec::new(), has_device: Vec::new() };
     let mut lines: Vec<Line> = script.iter().map(|step| session.take(step)).collect();
     for slot in 0..session.slots.len() {
         for attribute in attributes(session.slots[slot].1).iter().filter(|attribute| attribute.inner.is_none()) {
@@ -171,6 +174,12 @@ impl Session<'_> {
                     unsafe { (self.backend.cudnnBackendSetAttribute)(self.at(*slot), *name, *of, *count, array) };
                 if let Elements::Slots(inner) = elements
                     && status == 0
+                    && *name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP
+                {
+                    self.has_device[*slot] = self.has_graph.get(inner[0]) == Some(&true);
+                }
+                if let Elements::Slots(inner) = elements
+                    && status == 0
                     && matches!(
                         *name,
                         CUDNN_ATTR_ENGINE_OPERATION_GRAPH
@@ -187,7 +196,8 @@ impl Session<'_> {
             &Step::Finalize(slot) => {
                 // SAFETY: see above.
                 let status = unsafe { (self.backend.cudnnBackendFinalize)(self.at(slot)) };
-                if status == 0 && self.slots[slot].1 == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR {
+                let known = [CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR];
+                if status == 0 && known.contains(&self.slots[slot].1) {
                     self.has_graph[slot] = true;
                 }
                 status
@@ -202,19 +212,22 @@ impl Session<'_> {
             }
             Step::GetDescriptors { slot, name, into } => {
                 let mut filled: Vec<_> = into.iter().map(|&slot| self.at(slot)).collect();
-                if filled.iter().any(|descriptor| descriptor.is_null()) {
-                    LEFT_OUT // cuDNN crashes
+                let of_nothing = *name == CUDNN_ATTR_ENGINEHEUR_RESULTS && self.has_device.get(*slot) == Some(&false);
+                if of_nothing || filled.iter().any(|descriptor| descriptor.is_null()) {
+                    LEFT_OUT // cuDNN has no device to offer engines for, or crashes
                 } else {
-                    for (into, &from) in into.iter().map(|&into| (into, slot)) {
-                        self.has_graph[into] = self.has_graph.get(from) == Some(&true);
-                    }
                     let requested = filled.len() as i64;
-                    let (count, array) = (&raw mut count, filled.as_mut_ptr().cast());
+                    let (counted, array) = (&raw mut count, filled.as_mut_ptr().cast());
                     let of = CUDNN_TYPE_BACKEND_DESCRIPTOR;
                     // SAFETY: see above.
-                    unsafe {
-                        (self.backend.cudnnBackendGetAttribute)(self.at(*slot), *name, of, requested, count, array)
+                    let status = unsafe {
+                        (self.backend.cudnnBackendGetAttribute)(self.at(*slot), *name, of, requested, counted, array)
+                    };
+                    let filled = if status == 0 { count.clamp(0, requested) as usize } else { 0 };
+                    for &into in &into[..filled] {
+                        self.has_graph[into] = true;
                     }
+                    status
                 }
             }
             &Step::Deserialize { from, into } => {
@@ -246,12 +259,13 @@ impl Session<'_> {
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, (null_mut(), OPERATION));
             self.has_graph.resize(slot + 1, false);
+            self.has_device.resize(slot + 1, false);
         }
         let mut descriptor = null_mut();
         // SAFETY: it writes one descriptor.
         let status = unsafe { (self.backend.cudnnBackendCreateDescriptor)(kind, &mut descriptor) };
         let before = std::mem::replace(&mut self.slots[slot], (descriptor, kind)).0;
-        self.has_graph[slot] = false;
+        (self.has_graph[slot], self.has_device[slot]) = (false, false);
         if !before.is_null() {
             // SAFETY: it is used no more.
             unsafe { (self.backend.cudnnBackendDestroyDescriptor)(before) };
@@ -307,7 +321,8 @@ pub fn tame(script: &mut Vec<Step>) {
                 kinds[*slot] = *kind;
             }
             Step::Set { slot, name, of, count, elements } => {
-                *count = (*count).min(ROOM as i64);
+                let length = if let Elements::Bytes(values) = elements { values.len() } else { 0 };
+                *count = (*count).min(ROOM.max(length) as i64);
                 let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
                 let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
                 match elements {
