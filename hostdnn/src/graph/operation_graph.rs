@@ -47,29 +47,36 @@ fn check_operation(operation: &Descriptor) -> Result {
     if operation.is_finalized() { Ok(()) } else { Err(early()) }
 }
 
-/// A unique id is one tensor in all operations, computed by at most one of them, and none needs its own result.
+/// What one operation computes and another reads is the same tensor to both; at most one computes it, and none needs its
+/// own result.
 fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
-    let mut known: HashMap<i64, Vec<(Tensor, usize)>> = HashMap::new();
-    let mut nodes = Vec::new();
-    for (i, operation) in operations.iter().enumerate() {
-        let (read, computed) = operation::tensors(operation)?;
-        for tensor in read.iter().chain(&computed) {
-            let others = known.entry(tensor.uid).or_default();
-            let same = others.iter().all(|(other, of)| *of == i || other == tensor);
-            require(same, "operations that share a unique id share the tensor")?;
-            others.push((tensor.clone(), i));
+    let nodes: Result<Vec<_>> = operations.iter().map(|operation| operation::tensors(operation)).collect();
+    let nodes = nodes?;
+    let mut computed: HashMap<i64, (usize, &Tensor)> = HashMap::new();
+    for (i, (_, results)) in nodes.iter().enumerate() {
+        for tensor in results {
+            require(computed.insert(tensor.uid, (i, tensor)).is_none(), "a tensor is computed once")?;
         }
-        let ids = |tensors: Vec<Tensor>| tensors.into_iter().map(|tensor| tensor.uid).collect::<HashSet<_>>();
-        nodes.push((ids(read), ids(computed)));
     }
-    let mut computed = HashSet::new();
-    require(nodes.iter().flat_map(|(_, ids)| ids).all(|&id| computed.insert(id)), "a tensor is computed once")?;
-    // Take away operations that wait for no other until none is left; what an operation reads in place is no circle.
-    while !nodes.is_empty() {
-        let waiting: HashSet<i64> = nodes.iter().flat_map(|(_, ids)| ids).copied().collect();
-        let before = nodes.len();
-        nodes.retain(|(read, own)| read.iter().any(|id| waiting.contains(id) && !own.contains(id)));
-        require(nodes.len() < before, "no operation needs its own result")?;
+    // Of each operation, those whose results it waits for. What it reads in place is no circle.
+    let mut waits: Vec<(usize, HashSet<usize>)> = Vec::new();
+    for (i, (read, _)) in nodes.iter().enumerate() {
+        let mut others = HashSet::new();
+        for tensor in read {
+            if let Some(&(other, same)) = computed.get(&tensor.uid)
+                && other != i
+            {
+                require(same == tensor, "a tensor is the same where it is computed and where it is read")?;
+                others.insert(other);
+            }
+        }
+        waits.push((i, others));
+    }
+    while !waits.is_empty() {
+        let waiting: HashSet<usize> = waits.iter().map(|&(i, _)| i).collect();
+        let before = waits.len();
+        waits.retain(|(_, others)| !others.is_disjoint(&waiting));
+        require(waits.len() < before, "no operation needs its own result")?;
     }
     Ok(())
 }
