@@ -160,12 +160,15 @@ unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *con
     if elements.is_null() {
         return None;
     }
-    if element == CUDNN_TYPE_BACKEND_DESCRIPTOR {
+    let is_descriptors = element == CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    let width = if is_descriptors { size_of::<cudnnBackendDescriptor_t>() } else { element_bytes(element)? };
+    // What is longer than any memory was not read by cuDNN either.
+    let bytes = count.checked_mul(width).filter(|&bytes| isize::try_from(bytes).is_ok())?;
+    if is_descriptors {
         // SAFETY: as ours.
         let inner = unsafe { std::slice::from_raw_parts(elements.cast::<cudnnBackendDescriptor_t>(), count) };
         return inner.iter().map(|&inner| of(inner)).collect::<Option<_>>().map(Value::Descriptors);
     }
-    let bytes = element_bytes(element)? * count;
     // SAFETY: as ours.
     let bytes = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) };
     Some(Value::Plain(element, bytes.into()))
