@@ -62,27 +62,30 @@ pub fn workspace(program: &Program, choice: &Choice) -> Result<(Option<Algorithm
     Ok((Some(algorithm), size))
 }
 
-/// What heuristics offer, best first: by operation counts, or (`fallback`) the one that runs whatever the geometry and
-/// takes no workspace.
-pub fn ranked(program: &Program, fallback: bool) -> Vec<Choice> {
-    let Some(convolve) = &program.convolution else { return vec![Choice { engine: 0, knobs: Vec::new() }] };
+/// What heuristics offer, best first by operation counts.
+pub fn ranked(program: &Program) -> Vec<Choice> {
+    let Some(convolve) = &program.convolution else { return vec![fallback(program)] };
     let direction = convolve.problem.direction;
-    let always = match direction {
-        Direction::Forward => Algorithm::ImplicitGemm,
-        Direction::BackwardData | Direction::BackwardFilter => Algorithm::Algo1,
-    };
     let legacy = Algorithm::all(direction).iter().copied();
-    let order = match fallback {
-        true => vec![always],
-        false => select::order(&convolve.problem, legacy.chain([Algorithm::FftTiling16, Algorithm::FftTiling64])),
-    };
-    let choice = |algorithm: Algorithm| {
-        let tile = FFT_TILES.iter().position(|&tiles| tiles == algorithm);
-        let named = if tile.is_some() { Algorithm::FftTiling } else { algorithm };
-        let knobs = tile.map(|tile| (FFT_TILE.kind, tile as i64)).into_iter().collect();
-        Some(Choice { engine: named.id(direction)?.into(), knobs })
-    };
-    order.into_iter().filter_map(choice).collect()
+    let order = select::order(&convolve.problem, legacy.chain([Algorithm::FftTiling16, Algorithm::FftTiling64]));
+    order.into_iter().filter_map(|algorithm| choice(direction, algorithm)).collect()
+}
+
+/// The choice that runs whatever the geometry, and takes no workspace.
+pub fn fallback(program: &Program) -> Choice {
+    let always = program.convolution.as_ref().and_then(|convolve| match convolve.problem.direction {
+        Direction::Forward => choice(Direction::Forward, Algorithm::ImplicitGemm),
+        other => choice(other, Algorithm::Algo1),
+    });
+    always.unwrap_or(Choice { engine: 0, knobs: Vec::new() })
+}
+
+/// The engine and its knobs that run an algorithm.
+fn choice(direction: Direction, algorithm: Algorithm) -> Option<Choice> {
+    let tile = FFT_TILES.iter().position(|&tiles| tiles == algorithm);
+    let named = if tile.is_some() { Algorithm::FftTiling } else { algorithm };
+    let knobs = tile.map(|tile| (FFT_TILE.kind, tile as i64)).into_iter().collect();
+    Some(Choice { engine: named.id(direction)?.into(), knobs })
 }
 
 /// What an engine does to numbers.

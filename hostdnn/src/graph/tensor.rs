@@ -12,7 +12,7 @@ pub const KIND: Kind = Kind {
         Attribute::many(CUDNN_ATTR_TENSOR_DIMENSIONS, INTEGER, DIM_MAX),
         Attribute::many(CUDNN_ATTR_TENSOR_STRIDES, INTEGER, DIM_MAX),
         Attribute::one(CUDNN_ATTR_TENSOR_UNIQUE_ID, INTEGER).or(-1),
-        Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).unreadable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, INTEGER).or(1).unreadable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTOR_COUNT, INTEGER).or(1),
         Attribute::one(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, INTEGER).or(-1),
         Attribute::one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, BOOLEAN).or(0),
