@@ -9,7 +9,7 @@ use cudnn_abi::*;
 
 use super::gathering;
 use super::operands::Operands;
-use super::page::{Course, Page};
+use super::page::{Course, Key, Page};
 use super::plan::{Failure, Plan};
 use super::planned::Planned;
 use super::report;
@@ -276,11 +276,13 @@ impl Execution<'_> {
                 if adds && !kernel.batch().is_multiple_of(batch) {
                     return None;
                 }
-                let count = if adds { most } else { most.min(SAMPLES) };
+                let room = self.planned.page.asking().room();
+                let has_room = |count: &usize| workspace <= room.before(kernel.batch() - count * batch);
+                let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(has_room)? };
                 let part = (count, MicroConfiguration { batch, algorithm, time: 0.0, workspace });
-                Plan::sample(kernel, part, target, |_, _| plans.next()).ok()
+                Plan::sample(kernel, part, target, key.limit, |_, _| plans.next()).ok()
             }
-            (_, Some(trial)) => Plan::new(kernel, trial, target, |_, _| plans.next()).ok(),
+            (_, Some(trial)) => Plan::new(kernel, trial, target, key.limit, |_, _| plans.next()).ok(),
             _ => None,
         }
     }
@@ -307,7 +309,9 @@ pub fn settle_on(page: &Page, search: &Search<EngineConfiguration>) -> Option<Ar
         let mut plans: Vec<_> = configuration.parts().iter().map(part).collect();
         drop(state);
         let mut plans = plans.drain(..);
-        let plan = Plan::new(&page.key.kernel, configuration, &page.target, |_, _| plans.next().flatten()).ok()?;
+        let Key { kernel, limit, .. } = &page.key;
+        let finalized = |_, _: &_| plans.next().flatten();
+        let plan = Plan::new(kernel, configuration, &page.target, *limit, finalized).ok()?;
         (plan.workspace() <= page.key.limit).then(|| (Arc::new(plan), time))
     });
     if let Some((plan, time)) = &found {

@@ -15,11 +15,11 @@ use crate::cudnn::graph::EngineConfiguration;
 use crate::device::Device;
 use crate::tune::record::{End, Record, Wanted};
 use crate::tune::running::Exploration;
-use crate::tune::search::Goal;
+use crate::tune::search::{Candidate, Goal};
 
 /// How many engines of each list are tried at a micro-batch size.
 const ENOUGH: usize = 4;
-/// Between sizes at which heuristics are asked lie factors of this: engines for others are those of the next larger.
+/// Between sizes at which heuristics are asked lie factors of this.
 const ASKED_EVERY: usize = 4;
 
 /// A kernel to gather for.
@@ -79,7 +79,7 @@ fn gather(job: &Job) {
     let (key, device) = (&page.key, Device::current());
     let kernel = &*key.kernel;
     let record = Record::of(kernel, device, device.ordinal());
-    let wanted = Wanted::of_all(Goal::Fastest { limit: key.limit }, key.sizes, key.class);
+    let wanted = Wanted::of_all(Goal::FastestWithin(page.asking().room()), key.sizes, key.class);
     let sizes = offers::sizes(kernel, key.sizes);
 
     // What another process has found needs no heuristics.
@@ -93,7 +93,9 @@ fn gather(job: &Job) {
     collect(page, own, &sizes, &mut offers);
     let mut candidates = offers.best_first();
     candidates.sort_by_key(|candidate| candidate.algorithm != *own || candidate.batch != kernel.batch());
-    candidates.retain(|candidate| candidate.workspace <= key.limit || *own_fits);
+    let room = page.asking().room();
+    let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(kernel.batch() - candidate.batch);
+    candidates.retain(|candidate| *own_fits || has_room(candidate));
     let wanted = wanted.with_candidates(candidates);
     search = record.search(&wanted, &[], &[End::Explored]);
     let mut state = page.state.lock();
@@ -101,24 +103,26 @@ fn gather(job: &Job) {
     state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
 }
 
-/// What cuDNN offers at the micro-batch sizes, the largest first.
+/// What cuDNN offers at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the
+/// next larger size at which they are asked, and what is best for the whole mini-batch.
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
     let asking = page.asking();
     let batch = page.key.kernel.batch();
     offers.finalize_first(&asking, batch, &[*own], 1);
-    let mut asked = usize::MAX;
+    let whole = offers::heuristics(&asking, batch, CUDNN_HEUR_MODE_A);
+    let fallback = offers::heuristics(&asking, batch, CUDNN_HEUR_MODE_FALLBACK);
+    offers.finalize_first(&asking, batch, &fallback, 1);
+    let (mut asked, mut proposed) = (batch, whole.clone());
     for &size in sizes {
         if background::stopped() {
             return;
         }
-        if size <= asked / ASKED_EVERY || size == batch {
+        if size <= asked / ASKED_EVERY {
             asked = size;
-            offers.ask(&asking, size, CUDNN_HEUR_MODE_A, ENOUGH);
-            if size == batch {
-                offers.ask(&asking, size, CUDNN_HEUR_MODE_FALLBACK, 1);
-            }
+            proposed = offers::heuristics(&asking, size, CUDNN_HEUR_MODE_A);
         }
         offers.finalize_first(&asking, size, &[*own], 1);
-        offers.finalize_first(&asking, size, &offers.engines(), ENOUGH);
+        offers.finalize_first(&asking, size, &proposed, ENOUGH);
+        offers.finalize_first(&asking, size, &whole, ENOUGH / 2);
     }
 }

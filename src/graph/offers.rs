@@ -1,14 +1,14 @@
 //! What cuDNN offers for a kernel's micro-batches: engine configurations, as finalized plans. A query of its heuristics
 //! takes tens of milliseconds, finalizing a plan well below one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
 use super::plan::MicroPlan;
 use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, OperationGraph, Target};
-use crate::plan::BatchSizePolicy;
+use crate::plan::{BatchSizePolicy, Room};
 use crate::tune::search::Candidate;
 
 /// Whom to ask, and for what.
@@ -16,13 +16,18 @@ pub struct Asking<'a> {
     pub kernel: &'a Arc<Kernel>,
     pub class: Class,
     pub target: &'a Target,
-    /// The most bytes of workspace that are of use.
+    /// The bytes of workspace that the program brings.
     pub limit: usize,
     /// Only engines that can be put into CUDA graphs.
     pub for_cuda_graphs: bool,
 }
 
 impl Asking<'_> {
+    /// What a micro-batch may use of workspace.
+    pub fn room(&self) -> Room {
+        Room { limit: self.limit, per_image: self.kernel.unwritten_per_image() }
+    }
+
     /// Whether an engine may be used.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         self.class.admits(engine) && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
@@ -34,7 +39,9 @@ impl Asking<'_> {
 pub struct Offers {
     /// Sizes and engines in the order in which they were offered, whatever their workspace.
     candidates: Vec<Candidate<EngineConfiguration>>,
-    /// Of those within the limit.
+    /// Those that cuDNN does not run.
+    refused: HashSet<(usize, EngineConfiguration)>,
+    /// Of candidates that have room where all other images are still to be computed.
     plans: HashMap<(usize, EngineConfiguration), Arc<MicroPlan>>,
 }
 
@@ -48,60 +55,52 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 }
 
 impl Offers {
-    /// Asks the heuristics for engines of micro-batches of `size`, and finalizes what the class admits, in their order,
-    /// until `enough` of them are within the limit.
-    pub fn ask(&mut self, asking: &Asking, size: usize, mode: cudnnBackendHeurMode_t, enough: usize) {
-        let part = asking.kernel.with_batch(size);
-        let Ok(graph) = OperationGraph::new(&part, asking.target) else { return };
-        // That none is offered is an answer too.
-        let offered = graph.heuristics(mode).unwrap_or_default();
-        self.finalize_some(asking, &graph, &part, &offered, enough);
-    }
-
-    /// The same with engine configurations that are known from elsewhere.
+    /// Finalizes what the class admits of `engines` for micro-batches of `size`, in their order, until `enough` of them
+    /// have room.
     pub fn finalize_first(&mut self, asking: &Asking, size: usize, engines: &[EngineConfiguration], enough: usize) {
-        let part = asking.kernel.with_batch(size);
-        if let Ok(graph) = OperationGraph::new(&part, asking.target) {
-            self.finalize_some(asking, &graph, &part, engines, enough);
-        }
-    }
-
-    fn finalize_some(
-        &mut self,
-        asking: &Asking,
-        graph: &OperationGraph,
-        part: &Kernel,
-        engines: &[EngineConfiguration],
-        enough: usize,
-    ) {
+        let mut graph = None;
         let mut found = 0;
         for engine in engines.iter().filter(|engine| asking.admits(engine)) {
             if found >= enough {
                 return;
             }
-            found += usize::from(self.finalize(asking, graph, part, engine));
+            found += usize::from(self.finalize(asking, size, engine, &mut graph));
         }
     }
 
-    /// Whether it runs within the limit.
+    /// Bytes of workspace that micro-batches of `size` take by `engine`; `None` if cuDNN does not run that.
+    pub fn workspace(&mut self, asking: &Asking, size: usize, engine: &EngineConfiguration) -> Option<usize> {
+        self.finalize(asking, size, engine, &mut None);
+        self.known(size, engine).map(|known| known.workspace)
+    }
+
+    fn known(&self, size: usize, engine: &EngineConfiguration) -> Option<&Candidate<EngineConfiguration>> {
+        self.candidates.iter().find(|known| known.batch == size && known.algorithm == *engine)
+    }
+
+    /// Whether there is room for it. The operation graph is made where it is needed first.
     fn finalize(
         &mut self,
         asking: &Asking,
-        graph: &OperationGraph,
-        part: &Kernel,
+        batch: usize,
         engine: &EngineConfiguration,
+        graph: &mut Option<(Kernel, OperationGraph)>,
     ) -> bool {
-        let batch = part.batch();
-        if self.candidates.iter().any(|known| known.batch == batch && known.algorithm == *engine) {
-            return self.plans.contains_key(&(batch, *engine));
+        if self.known(batch, engine).is_none() && !self.refused.contains(&(batch, *engine)) {
+            match finalized(asking, batch, engine, graph) {
+                Ok(plan) => {
+                    let workspace = plan.workspace(asking.kernel, batch);
+                    self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
+                    if workspace <= asking.room().before(asking.kernel.batch() - batch) {
+                        self.plans.insert((batch, *engine), Arc::new(plan));
+                    }
+                }
+                Err(_) => {
+                    self.refused.insert((batch, *engine));
+                }
+            }
         }
-        let Ok(plan) = MicroPlan::on(graph, asking.kernel, part, engine) else { return false };
-        let workspace = plan.workspace(asking.kernel, batch);
-        self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
-        if workspace <= asking.limit {
-            self.plans.insert((batch, *engine), Arc::new(plan));
-        }
-        workspace <= asking.limit
+        self.plans.contains_key(&(batch, *engine))
     }
 
     /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
@@ -135,4 +134,27 @@ impl Offers {
         }
         engines
     }
+}
+
+/// What the heuristics propose for micro-batches of `size`, in their order; none is an answer too.
+pub fn heuristics(asking: &Asking, size: usize, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
+    let graph = OperationGraph::new(&asking.kernel.with_batch(size), asking.target);
+    let mut offered = graph.and_then(|graph| graph.heuristics(mode)).unwrap_or_default();
+    offered.retain(|engine| asking.admits(engine));
+    offered
+}
+
+fn finalized(
+    asking: &Asking,
+    batch: usize,
+    engine: &EngineConfiguration,
+    graph: &mut Option<(Kernel, OperationGraph)>,
+) -> Result<MicroPlan, cudnnStatus_t> {
+    if graph.is_none() {
+        let part = asking.kernel.with_batch(batch);
+        let made = OperationGraph::new(&part, asking.target)?;
+        *graph = Some((part, made));
+    }
+    let Some((part, graph)) = graph else { return Err(CUDNN_STATUS_INTERNAL_ERROR) };
+    MicroPlan::on(graph, asking.kernel, part, engine)
 }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::offers::{self, Asking, Offers};
 use super::plan::Plan;
 use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Target};
-use crate::plan::{BatchSizePolicy, Configuration};
+use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration};
 use crate::tune::candidates;
 use crate::tune::running::Exploration;
 
@@ -130,7 +130,8 @@ impl Page {
             division = find_division(&asking, &sizes, &mut offers);
         }
         // Not by the plans that were offered: exploring runs those, maybe beside this one.
-        let ready = division.and_then(|division| Plan::new(kernel, division, &self.target, |_, _| None).ok());
+        let ready =
+            division.and_then(|division| Plan::new(kernel, division, &self.target, asking.limit, |_, _| None).ok());
         let ready = ready.filter(|ready| ready.workspace() <= asking.limit);
         if let Some(ready) = &ready {
             log::debug!("{kernel}: ready within {} bytes: {}", asking.limit, ready.configuration());
@@ -155,37 +156,52 @@ impl Page {
     }
 }
 
-/// Some configuration within the limit: heuristics' first for the whole mini-batch, or else what they offered for that in
-/// micro-batches as large as possible, or else what they offer for those.
+/// A micro-batch of what is ready is no smaller than this part of the mini-batch as long as another engine helps: many
+/// small ones take longer than an engine that the heuristics put further back.
+const SMALLEST_PART: usize = 16;
+
+/// Some configuration within the limit, by what the heuristics offer for the whole mini-batch, or else for parts of it.
 fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
-    const MODES: [cudnnBackendHeurMode_t; 2] = [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK];
-    let batch = asking.kernel.batch();
-    let fitting = |offers: &Offers| {
-        let mut fitting = offers.largest_first();
-        fitting.retain(|candidate| candidate.workspace <= asking.limit && asking.admits(&candidate.algorithm));
-        candidates::any_division(batch, &fitting)
-    };
-    for mode in MODES {
-        offers.ask(asking, batch, mode, 1);
-        if let Some(undivided) = fitting(offers) {
-            return Some(undivided);
-        }
-    }
-    let parts = sizes.iter().filter(|&&size| size < batch);
-    let engines = offers.engines();
-    for &size in parts.clone() {
-        offers.finalize_first(asking, size, &engines, 1);
-        if let Some(division) = fitting(offers) {
-            return Some(division);
-        }
-    }
-    for &size in parts {
-        for mode in MODES {
-            offers.ask(asking, size, mode, 1);
-            if let Some(division) = fitting(offers) {
+    let mut engines: Vec<EngineConfiguration> = Vec::new();
+    for &size in sizes {
+        for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
+            for engine in offers::heuristics(asking, size, mode) {
+                if !engines.contains(&engine) {
+                    engines.push(engine);
+                }
+            }
+            if let Some(division) = divide(asking, sizes, &engines, offers) {
                 return Some(division);
             }
         }
     }
     None
+}
+
+/// The first of `engines` for which there is room in large micro-batches, or else the largest micro-batch for which any has
+/// room, again and again.
+fn divide(
+    asking: &Asking,
+    sizes: &[usize],
+    engines: &[EngineConfiguration],
+    offers: &mut Offers,
+) -> Option<Configuration<EngineConfiguration>> {
+    let (batch, room) = (asking.kernel.batch(), asking.room());
+    let (mut rest, mut parts) = (batch, Vec::new());
+    while rest > 0 {
+        let mut has_room = |size: usize, engine: &EngineConfiguration| {
+            let workspace = (size <= rest).then(|| offers.workspace(asking, size, engine)).flatten()?;
+            let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
+            (workspace <= room.before(rest - size)).then_some(found)
+        };
+        let large: Vec<_> = sizes.iter().filter(|&&size| size * SMALLEST_PART >= batch).collect();
+        let preferred = engines.iter().find_map(|engine| large.iter().find_map(|&&size| has_room(size, engine)));
+        let found = match preferred {
+            Some(found) => found,
+            None => sizes.iter().find_map(|&size| engines.iter().find_map(|engine| has_room(size, engine)))?,
+        };
+        parts.push((1, found));
+        rest -= found.batch;
+    }
+    Some(Configuration::new(parts))
 }

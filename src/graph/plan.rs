@@ -7,9 +7,11 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use parking_lot::Mutex;
 
-use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target, VariantPack};
+use crate::cudnn::graph::{
+    EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target, VariantPack, WORKSPACE_ALIGNMENT,
+};
 use crate::exec::{SummedFilter, Sums};
-use crate::plan::{Configuration, MicroConfiguration};
+use crate::plan::{Configuration, MicroConfiguration, Room};
 
 use super::operands::Operands;
 
@@ -90,7 +92,10 @@ pub struct Plan {
     configuration: Configuration<EngineConfiguration>,
     /// In the order in which they run.
     parts: Vec<Part>,
+    /// Of each micro-batch of a part.
+    needs: Vec<usize>,
     sums: Option<Sums>,
+    /// Bytes of workspace that are used of what the caller brings.
     workspace: usize,
     target: Target,
     idle: Mutex<Vec<Ready>>,
@@ -129,15 +134,18 @@ impl From<cudnnStatus_t> for Failure {
 }
 
 impl Plan {
-    /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here.
+    /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here. A
+    /// micro-batch that needs more than the `brings` bytes of the caller's uses results that are still to be computed;
+    /// `Err` where that is not enough.
     pub fn new(
         kernel: &Arc<Kernel>,
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
+        brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
-        Self::make(kernel, parts, configuration, target, finalized)
+        Self::make(kernel, parts, configuration, target, brings, finalized)
     }
 
     /// Some micro-batches of one kind, in the first images only: to be timed, before all images are run.
@@ -145,9 +153,10 @@ impl Plan {
         kernel: &Arc<Kernel>,
         part: Part,
         target: &Target,
+        brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
-        Self::make(kernel, vec![part], Configuration::new([part]), target, finalized)
+        Self::make(kernel, vec![part], Configuration::new([part]), target, brings, finalized)
     }
 
     fn make(
@@ -155,23 +164,39 @@ impl Plan {
         parts: Vec<Part>,
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
+        brings: usize,
         mut finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         crate::settings::fault_point("plan");
-        let plan = |(_, micro): &Part| match finalized(micro.batch, &micro.algorithm) {
+        let mut plan = |(_, micro): &Part| match finalized(micro.batch, &micro.algorithm) {
             Some(plan) => Ok(plan),
             None => MicroPlan::new(kernel, micro.batch, &micro.algorithm, target).map(Arc::new),
         };
-        let plans = parts.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
-        let needed = |((_, micro), plan): (&Part, &Arc<MicroPlan>)| plan.workspace(kernel, micro.batch);
-        let workspace = parts.iter().zip(&plans).map(needed).max().unwrap_or(0);
+        let finalized = parts.into_iter().map(|part| plan(&part).map(|plan| (part, plan)));
+        let mut finalized = finalized.collect::<Result<Vec<_>, _>>()?;
+        let needs = |(part, plan): &(Part, Arc<MicroPlan>)| plan.workspace(kernel, part.1.batch);
+        if kernel.unwritten_per_image() > 0 {
+            // What needs most runs while most results are unwritten.
+            finalized.sort_by_key(|it| std::cmp::Reverse(needs(it)));
+        }
+        let needs: Vec<usize> = finalized.iter().map(needs).collect();
+        let (parts, plans): (Vec<Part>, Vec<_>) = finalized.into_iter().unzip();
+        let workspace = needs.iter().filter(|&&needed| needed <= brings).max().copied().unwrap_or(0);
+        let unwritten = Room { limit: brings, per_image: kernel.unwritten_per_image() };
+        let mut rest = kernel.batch();
+        for ((count, micro), needed) in parts.iter().zip(&needs) {
+            rest = rest.saturating_sub(count * micro.batch);
+            if *needed > unwritten.before(rest) {
+                return Err(CUDNN_STATUS_NOT_SUPPORTED);
+            }
+        }
         let is_divided = parts.iter().any(|(_, micro)| micro.batch < kernel.batch());
         let sums = match summed_filter(kernel) {
             Some(filter) if is_divided => Some(Sums::at_end_of(filter, workspace)?),
             _ => None,
         };
         let idle = Mutex::new(vec![Ready { plans, packs: Vec::new() }]);
-        Ok(Self { kernel: kernel.clone(), configuration, parts, sums, workspace, target: target.clone(), idle })
+        Ok(Self { kernel: kernel.clone(), configuration, parts, needs, sums, workspace, target: target.clone(), idle })
     }
 
     /// The kernel that it runs.
@@ -184,7 +209,7 @@ impl Plan {
         &self.configuration
     }
 
-    /// Bytes of workspace that it needs, sums included.
+    /// Bytes of workspace that it needs of the caller, sums included.
     pub fn workspace(&self) -> usize {
         self.workspace
     }
@@ -236,13 +261,13 @@ impl Plan {
 
     /// Finalized plans for one thread more.
     fn another(&self) -> Result<Ready, cudnnStatus_t> {
-        let plan = |(_, micro): &Part| {
+        let plan = |((_, micro), needed): (&Part, &usize)| {
             let plan = MicroPlan::new(&self.kernel, micro.batch, &micro.algorithm, &self.target)?;
-            // The workspace has been told.
-            let fits = plan.workspace(&self.kernel, micro.batch) <= self.workspace;
+            // The workspace has been told, and laid out.
+            let fits = plan.workspace(&self.kernel, micro.batch) <= *needed;
             if fits { Ok(Arc::new(plan)) } else { Err(CUDNN_STATUS_INTERNAL_ERROR) }
         };
-        let plans = self.parts.iter().map(plan).collect::<Result<_, _>>()?;
+        let plans = self.parts.iter().zip(&self.needs).map(plan).collect::<Result<_, _>>()?;
         Ok(Ready { plans, packs: Vec::new() })
     }
 
@@ -317,17 +342,28 @@ impl Plan {
         let in_memory: Vec<usize> = (0..tensors.len()).filter(|&place| !tensors[place].is_virtual).collect();
         let ids: Vec<i64> = in_memory.iter().map(|&place| place as i64 + 1).collect();
         let partial = self.sums.as_ref().map(|sums| (self.kernel.convolution().w, sums.partial(operands.workspace)));
+        let result = self.kernel.convolution().result();
         let mut first = 0;
-        let pack = |micro: &MicroConfiguration<EngineConfiguration>| {
+        let pack = |(needed, micro): (usize, &MicroConfiguration<EngineConfiguration>)| {
+            let at = |place: usize, image: usize| {
+                operands.pointers[place].wrapping_byte_add(image * tensors[place].image_stride())
+            };
             let pointer = |&place: &usize| match partial {
                 Some((filter, partial)) if place == filter => partial,
-                _ => operands.pointers[place].wrapping_byte_add(first * tensors[place].image_stride()),
+                _ => at(place, first),
             };
             let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
             first += micro.batch;
-            VariantPack::new(&ids, &pointers, operands.workspace)
+            let workspace = if needed <= self.workspace {
+                operands.workspace
+            } else {
+                let unwritten = at(result, first);
+                unwritten.wrapping_byte_add(unwritten.addr().wrapping_neg() % WORKSPACE_ALIGNMENT)
+            };
+            VariantPack::new(&ids, &pointers, workspace)
         };
-        let micro_batches = self.parts.iter().flat_map(|(count, micro)| std::iter::repeat_n(micro, *count));
+        let parts = self.parts.iter().zip(&self.needs);
+        let micro_batches = parts.flat_map(|((count, micro), needed)| std::iter::repeat_n((*needed, micro), *count));
         micro_batches.map(pack).collect()
     }
 }

@@ -13,8 +13,8 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    const ZERO: Self = Self { time: 0, parts: 0 };
-    const UNREACHABLE: Self = Self { time: u64::MAX, parts: u32::MAX };
+    pub const ZERO: Self = Self { time: 0, parts: 0 };
+    pub const UNREACHABLE: Self = Self { time: u64::MAX, parts: u32::MAX };
 
     pub fn part(time: u64) -> Self {
         Self { time, parts: 1 }

@@ -25,6 +25,7 @@ mod desirable_set;
 mod division;
 mod policy;
 mod pruning;
+mod room;
 mod solver;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use candidates::{TIE, best_configurations, prefer_small};
 pub use configuration::{Configuration, MicroConfiguration};
 pub use desirable_set::{desirable_set, workspace_reuse};
 pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH, UnknownBatchSizePolicy};
-pub use pruning::{can_be_desirable, can_win};
+pub use pruning::{can_be_desirable, can_win, can_win_within};
+pub use room::{Room, best_within};
 pub use solver::solver_available;
 pub use workspace_division::{Alternative, Division, DivisionError, Group, MOST_DIVIDED_LAYERS, workspace_division};

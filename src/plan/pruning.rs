@@ -1,5 +1,5 @@
 use super::{
-    MicroConfiguration,
+    MicroConfiguration, Room, best_within,
     division::{Cost, Division, in_grains, usable},
     time,
 };
@@ -33,22 +33,55 @@ pub fn can_win<A: PartialEq>(
     untimed: &[(usize, A)],
     slack: f64,
 ) -> Vec<bool> {
-    let slack = (slack * SLACK_ONE as f64) as u64; // a NaN or less than 0 becomes 0
-    let slack = slack.min(SLACK_ONE);
     let mut division = Division::of(batch);
     for part in usable(batch, timed, limit) {
         division.add(part.size, part.time, part.index);
     }
     let best = division.least(division.whole());
+    worth_timing(batch, timed, untimed, slack, best, division)
+}
 
+/// As [`can_win`], within a room that depends on the place. List only those that fit at the beginning, while all other
+/// images are still to be computed.
+pub fn can_win_within<A: Clone + PartialEq>(
+    batch: usize,
+    timed: &[MicroConfiguration<A>],
+    room: Room,
+    untimed: &[(usize, A)],
+    slack: f64,
+) -> Vec<bool> {
+    let best = best_within(batch, timed, room, 1);
+    let best = best.first().map_or(Cost::UNREACHABLE, |best| Cost { time: best.ticks(), parts: best.len() as u32 });
+    // The bound takes no heed of places but the first.
+    let mut bound = Division::of(batch);
+    for part in usable(batch, timed, usize::MAX) {
+        let micro = &timed[part.index];
+        if micro.workspace <= room.before(batch - micro.batch) {
+            bound.add(part.size, part.time, part.index);
+        }
+    }
+    worth_timing(batch, timed, untimed, slack, best, bound)
+}
+
+/// Which of the `untimed` may be part of a configuration that beats the `best`, where `bound` is T over the timed.
+fn worth_timing<A: PartialEq>(
+    batch: usize,
+    timed: &[MicroConfiguration<A>],
+    untimed: &[(usize, A)],
+    slack: f64,
+    best: Cost,
+    mut bound: Division,
+) -> Vec<bool> {
+    let slack = (slack * SLACK_ONE as f64) as u64; // a NaN or less than 0 becomes 0
+    let slack = slack.min(SLACK_ONE);
     let least: Vec<Option<(usize, u64)>> = untimed
         .iter()
         .map(|(size, algorithm)| Some((in_grains(*size, batch)?, least_time(timed, *size, algorithm, slack))))
         .collect();
     for &(size, time) in least.iter().flatten() {
-        division.add(size, time, usize::MAX);
+        bound.add(size, time, usize::MAX);
     }
-    least.into_iter().map(|least| least.is_some_and(|(size, time)| beats(best, &division, size, time))).collect()
+    least.into_iter().map(|least| least.is_some_and(|(size, time)| beats(best, &bound, size, time))).collect()
 }
 
 /// As [`can_win`], under every limit up to `limit` at once: which of the `untimed` (micro-batch size, algorithm, bytes of

@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::cudnn::algorithm::Algorithm;
-use crate::plan::{self, Configuration, MicroConfiguration};
+use crate::plan::{self, Configuration, MicroConfiguration, Room};
 use trials::Trial;
 
 /// How far below its rate at larger sizes an algorithm's time may fall, for data that stays in the
@@ -26,6 +26,8 @@ pub enum Goal {
         /// Bytes of workspace.
         limit: usize,
     },
+    /// The same, where unwritten results serve as workspace too.
+    FastestWithin(Room),
     /// All configurations that no other beats in both time and workspace: Workspace Division.
     DesirableSet {
         /// Bytes of workspace.
@@ -37,7 +39,15 @@ impl Goal {
     /// The most bytes of workspace that a configuration may take.
     pub fn limit(self) -> usize {
         match self {
-            Self::Fastest { limit } | Self::DesirableSet { limit } => limit,
+            Self::Fastest { limit } | Self::FastestWithin(Room { limit, .. }) | Self::DesirableSet { limit } => limit,
+        }
+    }
+
+    /// What a micro-batch may use of workspace.
+    pub fn room(self) -> Room {
+        match self {
+            Self::FastestWithin(room) => room,
+            Self::Fastest { limit } | Self::DesirableSet { limit } => Room { limit, per_image: 0 },
         }
     }
 
@@ -45,6 +55,7 @@ impl Goal {
     pub fn within(self, bytes: usize) -> Self {
         match self {
             Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
+            Self::FastestWithin(room) => Self::FastestWithin(Room { limit: room.limit.min(bytes), ..room }),
             Self::DesirableSet { limit } => Self::DesirableSet { limit: limit.min(bytes) },
         }
     }
@@ -54,6 +65,7 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fastest { .. } => "fastest",
+            Self::FastestWithin(_) => "fastest beside unwritten results",
             Self::DesirableSet { .. } => "desirable set",
         })
     }
@@ -126,8 +138,8 @@ impl<A: Copy + Eq + Hash> Search<A> {
             }
         }
         let is_open = |c: &Candidate<A>| {
-            c.workspace <= goal.limit()
-                && c.batch <= batch
+            c.batch <= batch
+                && c.workspace <= goal.room().before(batch - c.batch)
                 && !known.failed.contains(&(c.batch, c.algorithm))
                 && !timed.iter().any(|micro| micro.batch == c.batch && micro.algorithm == c.algorithm)
         };
@@ -173,6 +185,10 @@ impl<A: Copy + Eq + Hash> Search<A> {
             Goal::Fastest { limit } => {
                 let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
                 plan::can_win(*batch, timed, limit, &untimed, SLACK)
+            }
+            Goal::FastestWithin(room) => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
+                plan::can_win_within(*batch, timed, room, &untimed, SLACK)
             }
             Goal::DesirableSet { limit } => {
                 let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm, c.workspace)).collect();
@@ -270,9 +286,12 @@ impl<A: Copy + Eq + Hash> Search<A> {
             let best = plan::prefer_small(&tried, |trial| trial.median(), |trial| cost(&trial.configuration));
             return best.map(|trial| (trial.configuration.clone(), trial.median()));
         }
-        let mut fitting = plan::desirable_set(self.batch, &self.timed);
-        fitting
-            .retain(|configuration| configuration.workspace() <= self.goal.limit() && !self.has_failed(configuration));
+        let mut fitting = match self.goal {
+            Goal::FastestWithin(room) => plan::best_within(self.batch, &self.timed, room, usize::MAX),
+            Goal::Fastest { .. } | Goal::DesirableSet { .. } => plan::desirable_set(self.batch, &self.timed),
+        };
+        let needs = |configuration: &Configuration<A>| configuration.needs(self.goal.room().per_image);
+        fitting.retain(|configuration| needs(configuration) <= self.goal.limit() && !self.has_failed(configuration));
         let best = plan::prefer_small(&fitting, Configuration::time, cost)?;
         Some((best.clone(), best.time()))
     }

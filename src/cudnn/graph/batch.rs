@@ -6,6 +6,9 @@ use super::kernel::{Convolution, Factor, Kernel, Operation, Tensor};
 use crate::cudnn::convolution::Direction;
 use crate::cudnn::kernel::element_size;
 
+/// What a workspace's address is a multiple of, in bytes.
+pub const WORKSPACE_ALIGNMENT: usize = 256;
+
 impl Tensor {
     /// Bytes of an element.
     pub fn element(&self) -> usize {
@@ -100,6 +103,21 @@ impl Kernel {
     /// Whether micro-batches add up in one result: BackwardFilter.
     pub fn adds_up(&self) -> bool {
         self.convolution().direction == Direction::BackwardFilter
+    }
+
+    /// Bytes of the result of an image, where the result is nothing but overwritten and its images lie one after another:
+    /// what images still to be computed leave free. 0 elsewhere.
+    pub fn unwritten_per_image(&self) -> usize {
+        let convolution = self.convolution();
+        let result = &self.tensors[convolution.result()];
+        let image: i64 = result.dims[1..].iter().product();
+        let is_free = self.operations.len() == 1
+            && result.image_stride() >= WORKSPACE_ALIGNMENT
+            && convolution.beta == Factor::ZERO
+            && result.is_batched
+            && result.is_packed()
+            && result.strides[0] == image;
+        if is_free { result.image_stride() } else { 0 }
     }
 
     /// Whether it can be run as a sum of micro-batches.

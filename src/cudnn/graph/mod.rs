@@ -26,6 +26,7 @@ mod target;
 mod text;
 mod variant_pack;
 
+pub use batch::WORKSPACE_ALIGNMENT;
 pub use class::Class;
 pub use descriptor::Owned;
 pub use engine::{EngineConfiguration, Knob, Notes};

@@ -81,7 +81,8 @@ pub fn choose<A: Copy + PartialEq>(
     ended: bool,
 ) -> Vec<Trial<A>> {
     let chosen = match goal {
-        Goal::Fastest { limit } => fastest(batch, timed, limit),
+        Goal::Fastest { limit } => worthwhile(plan::best_configurations(batch, timed, limit, MOST)),
+        Goal::FastestWithin(room) => worthwhile(plan::best_within(batch, timed, room, MOST)),
         Goal::DesirableSet { limit } => front(batch, timed, limit),
     };
     if chosen.len() < 2 {
@@ -98,8 +99,8 @@ pub fn choose<A: Copy + PartialEq>(
     trials
 }
 
-fn fastest<A: Clone>(batch: usize, timed: &[MicroConfiguration<A>], limit: usize) -> Vec<Configuration<A>> {
-    let mut best = plan::best_configurations(batch, timed, limit, MOST);
+/// Without what is predicted far slower than the first, but for the undivided configuration.
+fn worthwhile<A>(mut best: Vec<Configuration<A>>) -> Vec<Configuration<A>> {
     if let Some(fastest) = best.first().map(Configuration::time) {
         best.retain(|configuration| configuration.is_undivided() || configuration.time() <= fastest * HOPELESS);
     }
