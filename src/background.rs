@@ -24,8 +24,8 @@ pub fn stopped() -> bool {
 }
 
 /// Plans on a thread of its own, on the calling thread's device. Where there can be none, or the process is about to
-/// end, `plan` is dropped; `otherwise` says what that means, and what a panic does.
-pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'static str) {
+/// end, `plan` is dropped, and the answer is false; `otherwise` says what that means, and what a panic does.
+pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> bool {
     static AT_EXIT: Once = Once::new();
     // Handlers run in reverse order: before those of all that was loaded by now.
     // SAFETY: the handler is a function of this library, which is never unloaded while it runs.
@@ -34,7 +34,7 @@ pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'
         libc::atexit(stop);
     });
     if stopped() || !has_threads() {
-        return;
+        return false;
     }
     let ordinal = device.ordinal();
     let body = move || {
@@ -50,8 +50,14 @@ pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'
     let mut threads = THREADS.lock();
     threads.retain(|thread| !thread.is_finished());
     match Builder::new().name("ucudnn-planning".into()).spawn(body) {
-        Ok(thread) => threads.push(thread),
-        Err(error) => log::warn!("no thread to plan on: {error}; {otherwise}"),
+        Ok(thread) => {
+            threads.push(thread);
+            true
+        }
+        Err(error) => {
+            log::warn!("no thread to plan on: {error}; {otherwise}");
+            false
+        }
     }
 }
 

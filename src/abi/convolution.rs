@@ -13,6 +13,7 @@ use super::boundary::guarded;
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::{self, AlgoPerf};
 use crate::cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
+use crate::graph::targets;
 use crate::legacy::answer::{self, Query};
 use crate::legacy::call::Call;
 use crate::policies;
@@ -345,6 +346,7 @@ pub unsafe extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
     guarded(
         || {
             policies::forget(handle);
+            targets::forget(handle);
             real()
         },
         real,

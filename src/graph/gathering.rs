@@ -46,22 +46,25 @@ pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
         return;
     }
     drop(queue);
-    background::spawn(Device::current(), work, "what was not tuned yet runs as it was ready");
+    if !background::spawn(Device::current(), work, "what was not tuned yet runs as it was ready") {
+        std::mem::take(&mut *QUEUE.lock());
+    }
 }
 
 /// Does what is queued.
 fn work() {
-    struct Over;
-    impl Drop for Over {
+    struct Panicked;
+    impl Drop for Panicked {
         fn drop(&mut self) {
             QUEUE.lock().has_thread = false;
         }
     }
-    let _over = Over;
+    let panicked = Panicked;
     loop {
         let mut queue = QUEUE.lock();
         let Some(job) = queue.jobs.pop_front().filter(|_| !background::stopped()) else {
             queue.has_thread = false;
+            std::mem::forget(panicked);
             return;
         };
         drop(queue);

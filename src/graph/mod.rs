@@ -21,6 +21,7 @@
 //! | [`execute`] | what an execution runs |
 //! | [`check`] | holds what runs against the program's own plan |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
+//! | [`targets`] | what micro-plans are finalized for |
 //! | [`report`] | says what was chosen |
 
 mod check;
@@ -36,3 +37,4 @@ pub mod planned;
 mod reading;
 mod report;
 pub mod shadow;
+pub mod targets;

@@ -33,8 +33,8 @@ pub struct Key {
 pub enum Place {
     /// The device of this number.
     Device(i32),
-    /// A device that need not be there, by the text of its properties: nothing runs.
-    Elsewhere(Arc<str>),
+    /// A device like this text of its properties.
+    Described(Arc<str>),
 }
 
 /// What is known.
@@ -86,9 +86,10 @@ pub fn page(key: Key, target: &Target) -> Arc<Page> {
     if let Some(page) = PAGES.read().get(&key) {
         return page.clone();
     }
+    let mut forgotten = Vec::new(); // dropped once the lock is released: cuDNN's descriptors go with it
     let mut pages = PAGES.write();
     if pages.len() >= MOST.load(Ordering::Relaxed) {
-        pages.retain(|_, page| Arc::strong_count(page) > 1);
+        forgotten.extend(pages.extract_if(|_, page| Arc::strong_count(page) == 1));
         MOST.store(MOST_PAGES.max(2 * pages.len()), Ordering::Relaxed);
     }
     let new = || Page {

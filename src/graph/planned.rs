@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use cudnn_abi::*;
-use once_cell::sync::Lazy;
-use parking_lot::RwLock;
 
-use super::page::{self, Key, Page, Place};
+use super::page::{self, Key, Page};
 use super::reading::Graph;
 use super::shadow::{Content, Shadow};
+use super::targets;
 use crate::cudnn::calls::backend;
-use crate::cudnn::graph::{Class, EngineConfiguration, Target};
-use crate::device::Device;
+use crate::cudnn::graph::{Class, EngineConfiguration};
 use crate::policies;
 use crate::settings::{self, Policy};
 
@@ -58,10 +56,10 @@ impl Planned {
         let of_plan = handle(&content, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
         let handle = of_plan.or_else(|| handle(&operations.content(), CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
         let policies = policies::of(handle.unwrap_or(std::ptr::null_mut()));
-        if policies.policy == Policy::Off || !graph.kernel.splittable() {
+        if policies.policy == Policy::Off {
             return None;
         }
-        let (place, target) = target(&content, handle)?;
+        let (place, target) = targets::of(&content, handle)?;
         drop(content);
         settings::fault_point("finalize");
         // SAFETY: as ours.
@@ -76,6 +74,9 @@ impl Planned {
             _ => policies.query_limit(None),
         };
         let limit = wanted.map_or(own_workspace, |wanted| wanted.min(own_workspace));
+        if limit == own_workspace && !graph.kernel.splittable() {
+            return None; // over the limit, another engine may take its place all the same
+        }
         let mut page = page::page(key(limit), &target);
         if limit < own_workspace && page.ready().is_none() {
             // Nothing runs within the limit: what needs least does, if that is less than the program's own plan.
@@ -108,31 +109,6 @@ fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnH
     let [handle] = content.elements(name)? else { return None };
     let handle: cudnnHandle_t = std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(*handle));
     (!handle.is_null()).then_some(handle)
-}
-
-/// What micro-plans are finalized for. That is never the program's handle, which serves one thread at a time: plans
-/// that are finalized for a device's properties run on every handle of it.
-fn target(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
-    static OF_DEVICES: Lazy<RwLock<Vec<(i32, Target)>>> = Lazy::new(RwLock::default);
-    let Some(handle) = handle else {
-        let properties = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?.content();
-        let text = properties.elements::<1>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)?.as_flattened();
-        let text = std::str::from_utf8(text).ok()?;
-        return Some((Place::Elsewhere(text.into()), Target::from_json(text).ok()?));
-    };
-    let ordinal = Device::current().ordinal();
-    let known = |targets: &Vec<(i32, Target)>| {
-        targets.iter().find(|(known, _)| *known == ordinal).map(|(_, target)| target.clone())
-    };
-    if let Some(target) = known(&OF_DEVICES.read()) {
-        return Some((Place::Device(ordinal), target));
-    }
-    let target = Target::of_device(handle).ok()?;
-    let mut targets = OF_DEVICES.write();
-    if known(&targets).is_none() {
-        targets.push((ordinal, target.clone()));
-    }
-    Some((Place::Device(ordinal), target))
 }
 
 /// What a plan runs, and the bytes of workspace that it needs.

@@ -40,6 +40,13 @@ impl Target {
         Ok(Self::Properties(Arc::new(properties)))
     }
 
+    /// The text that [`Self::from_json`] takes.
+    pub fn json(&self) -> Result<String, cudnnStatus_t> {
+        let Self::Properties(properties) = self else { return Err(CUDNN_STATUS_NOT_SUPPORTED) };
+        let text = properties.get::<u8>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR)?;
+        String::from_utf8(text).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)
+    }
+
     /// Tells `descriptor` of the target by the attribute it has for it: one for a handle, one for properties.
     pub(super) fn set_on(
         &self,
