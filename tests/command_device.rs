@@ -149,6 +149,16 @@ fn an_h200_on_the_real_library() {
     let engines = |at: &Value| list(at, "engines").len();
     assert!(engines(&limits[0]) > 0 && engines(&limits[0]) < engines(&limits[1]));
 
+    let backward = |only: &[&str]| {
+        let all = asked(&network("alexnet.csv"), &[&["--layers=conv2", "--directions=BF"], only].concat());
+        let offers = list(&all["engines"][0], "offers").iter();
+        let (random, exact): (Vec<_>, Vec<_>) =
+            offers.cloned().partition(|offer| list(offer, "notes").contains(&"nondeterministic".into()));
+        (random.len(), exact.len())
+    };
+    let (all, only) = (backward(&[]), backward(&["--deterministic"]));
+    assert!(all.0 > 0 && only == (0, all.1), "{all:?} {only:?}");
+
     // Every kernel of a network has engines, those of BackwardFilter that add up too.
     let all = asked(&network("resnet18.csv"), &["--batch=32", "--type=half", "--format=nhwc"]);
     assert_eq!(all["device"], "NVIDIA H200");

@@ -55,7 +55,7 @@ pub struct Options {
     kernels: bool,
 
     /// Show the engines that cuDNN has for the kernels on the device of these properties, a JSON file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["total", "kernels", "deterministic", "environment"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["total", "kernels", "environment"])]
     device: Option<PathBuf>,
 
     /// The cuDNN that --device asks, where it is not found by itself

@@ -54,7 +54,7 @@ pub struct Workload {
     pub sizes: BatchSizePolicy,
     /// Only deterministic algorithms
     #[arg(long, help_heading = "Tuning results")]
-    deterministic: bool,
+    pub deterministic: bool,
 }
 
 /// What a command knows of its kernels.

@@ -39,7 +39,7 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     let mut lacking = 0;
     for (done, layer) in layers.iter().enumerate() {
         tell(&format!("{}/{} {} {}", done + 1, layers.len(), layer.name, layer.kernel.direction()));
-        let offered = Offered::ask(layer, &target, options.workload.sizes);
+        let offered = Offered::ask(layer, &target, &options.workload);
         tell("");
         lacking += usize::from(!offered.as_ref().is_ok_and(Offered::is_any));
         if options.json {

@@ -1,14 +1,15 @@
 //! What cuDNN offers for one kernel, at each micro-batch size.
 
+use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use serde_json::{Value, json};
 use ucudnn::cudnn::graph::{Kernel, Target, refusal};
 use ucudnn::offered::{self, Offer};
-use ucudnn::plan::BatchSizePolicy;
 
 use super::limit_text;
 use crate::network::Layer;
 use crate::quantity;
 use crate::table::{Side, Table};
+use crate::workload::Workload;
 
 /// All engines that are offered for a kernel.
 pub struct Offered {
@@ -29,15 +30,17 @@ enum Fit {
 }
 
 impl Offered {
-    /// Asks cuDNN. `Err` says why it takes no graph of the kernel.
-    pub fn ask(layer: &Layer, target: &Target, policy: BatchSizePolicy) -> Result<Self, String> {
+    /// Asks cuDNN for what the options of `workload` allow. `Err` says why it takes no graph of the kernel.
+    pub fn ask(layer: &Layer, target: &Target, workload: &Workload) -> Result<Self, String> {
         let kernel = layer.kernel.graph();
-        let sizes = offered::sizes(&kernel, policy);
+        let sizes = offered::sizes(&kernel, workload.sizes);
         let mut offers = Vec::new();
         for &size in &sizes {
             let found = offered::offers(&kernel, target, size);
             offers.extend(found.map_err(|status| format!("cuDNN refuses {size} images of it: {}", refusal(status)))?);
         }
+        let is_random = |offer: &Offer| offer.engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+        offers.retain(|offer| !(workload.deterministic && is_random(offer)));
         Ok(Self { kernel, sizes, offers })
     }
 
