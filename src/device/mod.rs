@@ -1,4 +1,4 @@
-//! Where work runs: memory, streams, timing and capture state, of a GPU or of this machine's CPU.
+//! Where work runs: memory, streams, timing, capture state and CUDA graphs, of a GPU or of this machine's CPU.
 //! Asks `cudnn` which of the two its library computes on, and nothing else.
 
 mod cuda;
