@@ -151,24 +151,25 @@ pub unsafe fn was_set(
     }
 }
 
+/// cuDNN takes any count of some attributes' elements, and reads no more of them than it has use for: beyond this many
+/// they need not be there. The text of a device's properties is the longest.
+const MOST_ELEMENTS: usize = 1 << 16;
+
 /// `None` for what we cannot follow.
 ///
 /// # Safety
 /// As for [`was_set`].
 unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *const c_void) -> Option<Value> {
     let count = usize::try_from(count).ok()?;
-    if elements.is_null() {
+    if elements.is_null() || count > MOST_ELEMENTS {
         return None;
     }
-    let is_descriptors = element == CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    let width = if is_descriptors { size_of::<cudnnBackendDescriptor_t>() } else { element_bytes(element)? };
-    // What is longer than any memory was not read by cuDNN either.
-    let bytes = count.checked_mul(width).filter(|&bytes| isize::try_from(bytes).is_ok())?;
-    if is_descriptors {
+    if element == CUDNN_TYPE_BACKEND_DESCRIPTOR {
         // SAFETY: as ours.
         let inner = unsafe { std::slice::from_raw_parts(elements.cast::<cudnnBackendDescriptor_t>(), count) };
         return inner.iter().map(|&inner| of(inner)).collect::<Option<_>>().map(Value::Descriptors);
     }
+    let bytes = element_bytes(element)? * count;
     // SAFETY: as ours.
     let bytes = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) };
     Some(Value::Plain(element, bytes.into()))
