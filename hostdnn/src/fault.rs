@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The COUNT-th call (from 1, the default) of FUNCTION fails, with `+` every later one too. With `@algo` or `@batch` only
-//! those runs of an algorithm count that match; in a `cudnnFindConvolution*` function that is the timing of that one
-//! algorithm, whose entry carries the status. OUTCOME is a status number (5000, CUDNN_STATUS_EXECUTION_FAILED, if left
-//! out) or `panic`. A failing call does nothing else. Clauses that do not parse are named on stderr and left out.
+//! those runs of an algorithm count that match. In a `cudnnFindConvolution*` function that is the timing of that one
+//! algorithm, whose entry carries the status; in `cudnnBackendExecute` ID is the global index of the plan's engine.
+//! OUTCOME is a status number (5000, CUDNN_STATUS_EXECUTION_FAILED, if left out) or `panic`. A failing call does nothing
+//! else. Clauses that do not parse are named on stderr and left out.
 //!
 //! `cudnnConvolutionForward:3` fails the third call; `cudnnCreateTensorDescriptor:1+=4003` every creation;
 //! `cudnnConvolutionForward@algo=6@batch=32:1+` every run of Winograd at batch 32.

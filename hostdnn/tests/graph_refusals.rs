@@ -76,8 +76,8 @@ fn graphs_that_are_not_computed_here() {
     };
     let all = [narrow(1, &float.x), narrow(2, &float.w), narrow(3, &float.y)];
     assert_not_computed(&graph(&[&conv(&all[0], &all[1], &all[2])]), "bfloat16");
-    let overlapping = unfinished_tensor(3, CUDNN_DATA_FLOAT, &float.y.dims, &[288, 36, 6, 0]).finalized();
-    assert_not_computed(&graph(&[&conv(&x, &w, &overlapping)]), "an output that overlaps itself");
+    let repeating = unfinished_tensor(3, CUDNN_DATA_FLOAT, &float.y.dims, &[288, 36, 6, 0]).finalized();
+    assert_not_computed(&graph(&[&conv(&x, &w, &repeating)]), "an output that repeats itself");
     let uneven = Backend::new(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
         .with_integers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[2])
         .with_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &[2, 1])
@@ -94,6 +94,25 @@ fn graphs_that_are_not_computed_here() {
     assert_not_computed(&graph(&[&conv(&x, &w, &y), &beside]), "two results");
     let unused = pointwise(CUDNN_POINTWISE_RELU_FWD, &second, None, &y, [1.0; 2], CUDNN_DATA_FLOAT);
     assert_not_computed(&graph(&[&conv(&x, &w, &product), &unused]), "a result that nothing uses");
+    let square = Operand::random(CUDNN_DATA_FLOAT, &[4, 4, 3, 3], packed(&[4, 4, 3, 3]), &mut StdRng::seed_from_u64(4));
+    assert_not_computed(&graph(&[&conv(&x, &tensor(2, &square), &x)]), "a convolution in place");
+    let sum = pointwise(
+        CUDNN_POINTWISE_ADD,
+        &product,
+        Some(&second),
+        &virtual_tensor(11, CUDNN_DATA_FLOAT, &float.y),
+        [1.0; 2],
+        CUDNN_DATA_FLOAT,
+    );
+    let old = pointwise(
+        CUDNN_POINTWISE_ADD,
+        &virtual_tensor(11, CUDNN_DATA_FLOAT, &float.y),
+        Some(&y),
+        &y,
+        [1.0; 2],
+        CUDNN_DATA_FLOAT,
+    );
+    assert_not_computed(&graph(&[&conv(&x, &w, &product), &sum, &old]), "the output's old values, later than first");
     let keeping = convolve(&FORWARD, [&x, &w, &product], &geometry(), 1.0, 1.0);
     let relu = pointwise(CUDNN_POINTWISE_RELU_FWD, &product, None, &y, [1.0; 2], CUDNN_DATA_FLOAT);
     assert_not_computed(&graph(&[&keeping, &relu]), "beta on what is not in memory");

@@ -5,9 +5,12 @@ use super::tensor::{Tensor, supported};
 use super::*;
 use crate::convolution::Direction;
 
+/// The kind of a direction's operation. What cuDNN answers differs between the directions: to alpha and beta of a wrong
+/// type, to x of one, to a descriptor for an attribute that there is not; how descriptors are asked for; and which factor's
+/// type alpha is read as.
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $unknown:ident, $asked:expr, alpha as $typed_by:ident,
-     $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
+    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $unknown:ident, $asked:expr,
+     alpha as $typed_by:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
                 descriptor($x, $asked).answering($x_type, NOT_SUPPORTED).answering_few(BAD_PARAM),
@@ -58,19 +61,22 @@ struct Names {
     beta: cudnnBackendAttributeName_t,
 }
 
-convolution_kind! { FORWARD: Forward, answering BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
+convolution_kind! { FORWARD: Forward,
+    answering BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
-convolution_kind! { BACKWARD_DATA: BackwardData, answering NOT_SUPPORTED BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
+convolution_kind! { BACKWARD_DATA: BackwardData,
+    answering NOT_SUPPORTED BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
 }
-convolution_kind! { BACKWARD_FILTER: BackwardFilter, answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
+convolution_kind! { BACKWARD_FILTER: BackwardFilter,
+    answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC
@@ -204,6 +210,9 @@ impl Convolution {
         let rank = self.geometry.spatial + 2;
         require([x, w, y].iter().all(|dims| dims.len() == rank), "tensors have two dimensions more than are spatial")?;
         require([x, w, y].iter().all(|dims| dims.iter().all(|&dim| dim > 0)), "dimensions are positive")?;
+        require(self.w.has_no_gaps(), "the filter has no gaps")?;
+        let apart = [&self.x, &self.y].iter().all(|tensor| !tensor.has_overlapping_strides());
+        require(apart, "the strides of input and output do not overlap")?;
         require(y[0] == x[0], "input and output have as many images")?;
         require(x[1] % w[1] == 0, "input channels are filter channels times groups")?;
         require(w[0] % self.groups() == 0, "the groups share out the output channels")?;

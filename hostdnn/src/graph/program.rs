@@ -87,6 +87,10 @@ impl Program {
             }
         }
         let chain = if steps.is_empty() { None } else { Some(chain(begin, steps, &output)?) };
+        if let Some(convolve) = &convolve {
+            let uses = convolve.tensors.iter().filter(|&&id| id == output.uid).count();
+            pattern(uses == 1, "convolutions that are not in place")?;
+        }
         Ok(Self { convolution: convolve, chain, output: output.uid, tensors: tensors.into_values().collect() })
     }
 
@@ -266,6 +270,9 @@ fn chain(begin: Option<i64>, steps: &[&Pointwise], output: &Tensor) -> Result<(V
             if Some(tensor.uid) == begin {
                 return Ok(Source::Operand(0));
             }
+            // Behind a convolution the output no longer holds what it held.
+            let overwritten = begin.is_some() && tensor.uid == output.uid;
+            pattern(!overwritten, "graphs that read their output for nothing but the first addition")?;
             let place = ids.iter().position(|&uid| uid == tensor.uid);
             Ok(Source::Operand(place.map_or_else(
                 || {

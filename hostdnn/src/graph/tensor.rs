@@ -100,6 +100,21 @@ impl Tensor {
         usize::try_from(self.span().unwrap_or(0) * element_size(self.data_type)).unwrap_or(0)
     }
 
+    /// Whether dimensions lie within one another as cuDNN sees it: in order of stride, each begins inside the one before. A
+    /// stride of 0, which repeats, is left out.
+    pub fn has_overlapping_strides(&self) -> bool {
+        let extents = self.strides.iter().zip(&self.dims).filter(|&(&stride, &dim)| stride > 0 && dim > 1);
+        let mut axes: Vec<_> = extents.collect();
+        axes.sort_unstable();
+        axes.windows(2).any(|pair| pair[1].0 < &pair[0].0.saturating_mul(*pair[0].1))
+    }
+
+    /// Whether it spans as many elements as it has.
+    pub fn has_no_gaps(&self) -> bool {
+        let count = self.dims.iter().try_fold(1i64, |product, &dim| product.checked_mul(dim));
+        count.is_some() && count == self.span()
+    }
+
     /// Whether no two indices name the same element: with dimensions in order of stride, each stride passes the extent
     /// of those inside it.
     pub fn is_injective(&self) -> bool {
