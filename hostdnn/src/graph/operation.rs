@@ -254,50 +254,83 @@ impl Pointwise {
     }
 }
 
-/// The ranks of the tensors that a mode needs are equal, where an unset tensor has none; whether extents go together is
-/// the graph's affair.
-fn check_pointwise(descriptor: &mut Descriptor) -> Result {
+/// Which tensors a pointwise mode is a function of.
+enum Operands {
+    X,
+    XAndB,
+    /// x and an axis.
+    Axis,
+    /// x, b, and t, which selects between them.
+    Selected,
+    /// x and dy; the result is dx.
+    Derivative,
+}
+
+/// `None` for a mode that is not cuDNN's.
+fn operands_of(mode: cudnnPointwiseMode_t) -> Option<Operands> {
+    Some(match mode {
+        CUDNN_POINTWISE_SQRT
+        | CUDNN_POINTWISE_ABS..=CUDNN_POINTWISE_RECIPROCAL
+        | CUDNN_POINTWISE_RELU_FWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_FWD
+        | CUDNN_POINTWISE_LOGICAL_NOT => Operands::X,
+        CUDNN_POINTWISE_ADD..=CUDNN_POINTWISE_SUB
+        | CUDNN_POINTWISE_ATAN2
+        | CUDNN_POINTWISE_CMP_EQ..=CUDNN_POINTWISE_CMP_LE
+        | CUDNN_POINTWISE_LOGICAL_AND..=CUDNN_POINTWISE_LOGICAL_OR => Operands::XAndB,
+        CUDNN_POINTWISE_RELU_BWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_BWD => Operands::Derivative,
+        CUDNN_POINTWISE_GEN_INDEX => Operands::Axis,
+        CUDNN_POINTWISE_BINARY_SELECT => Operands::Selected,
+        _ => return None,
+    })
+}
+
+/// The mode of a pointwise operation's function.
+fn mode(descriptor: &Descriptor) -> cudnnPointwiseMode_t {
     let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
-    let mode = function.map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE));
+    function.map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE))
+}
+
+/// The ranks of the tensors that a mode needs are equal, where an unset tensor has none; whether extents go together is
+/// the graph's affair, as is a mode that is not cuDNN's.
+fn check_pointwise(descriptor: &mut Descriptor) -> Result {
     let rank = |name| {
         let dims = |tensor: &Arc<Descriptor>| tensor.integers(CUDNN_ATTR_TENSOR_DIMENSIONS).len();
         descriptor.descriptors(name).first().map_or(0, dims)
     };
     let x = rank(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
     let like_x = |name| require(rank(name) == x, "tensors of a pointwise operation have as many dimensions");
-    match mode {
-        CUDNN_POINTWISE_RELU_BWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_BWD => {
-            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)?;
-            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
-        }
-        CUDNN_POINTWISE_SQRT
-        | CUDNN_POINTWISE_ABS..=CUDNN_POINTWISE_RECIPROCAL
-        | CUDNN_POINTWISE_RELU_FWD..=CUDNN_POINTWISE_GELU_APPROX_TANH_FWD
-        | CUDNN_POINTWISE_LOGICAL_NOT => like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
-        CUDNN_POINTWISE_ADD..=CUDNN_POINTWISE_SUB
-        | CUDNN_POINTWISE_ATAN2
-        | CUDNN_POINTWISE_CMP_EQ..=CUDNN_POINTWISE_CMP_LE
-        | CUDNN_POINTWISE_LOGICAL_AND..=CUDNN_POINTWISE_LOGICAL_OR => {
+    match operands_of(mode(descriptor)) {
+        None => Ok(()),
+        Some(Operands::X) => like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+        Some(Operands::XAndB) => {
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)?;
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
         }
-        CUDNN_POINTWISE_GEN_INDEX => {
+        Some(Operands::Axis) => {
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)?;
+            let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
             let axis = function.map_or(-1, |function| function.integer(CUDNN_ATTR_POINTWISE_AXIS));
             require(axis >= 0, "indices along an axis")
         }
-        CUDNN_POINTWISE_BINARY_SELECT => {
+        Some(Operands::Selected) => {
             let t = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_TDESC).first();
             require(t.is_some_and(|t| t.is_finalized()), "t is finalized")?;
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)?;
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
         }
-        _ => Ok(()),
+        Some(Operands::Derivative) => {
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC)?;
+            like_x(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
+        }
     }
 }
 
 /// The tensors that an operation's descriptor is set to: those that it reads, and those that it computes.
 pub fn tensors(descriptor: &Descriptor) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    if descriptor.kind() == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR {
+        let known = operands_of(mode(descriptor)).is_some();
+        supported(known, CUDNN_STATUS_NOT_INITIALIZED, "pointwise modes of cuDNN's")?; // the status is cuDNN's
+    }
     let mut tensors = (Vec::new(), Vec::new());
     for attribute in descriptor.of.attributes {
         let Some(set) = descriptor.descriptors(attribute.name).first() else { continue };
