@@ -61,7 +61,7 @@ impl Tensor {
             is_packed: descriptor.integer(CUDNN_ATTR_TENSOR_VECTOR_COUNT) != 1
                 || descriptor.integer(CUDNN_ATTR_TENSOR_REORDERING_MODE) != 0
                 || !descriptor.descriptors(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_empty(),
-            is_by_value: descriptor.integer(CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0,
+            is_by_value: descriptor.integer(CUDNN_ATTR_TENSOR_IS_BY_VALUE) & 1 != 0,
             vectorized_dimension: descriptor.integer(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION),
         }
     }
@@ -134,10 +134,6 @@ pub fn supported(holds: bool, status: cudnnStatus_t, rule: &'static str) -> Resu
     if holds { Ok(()) } else { Err(Error::new(status, format!("supported are {rule}"))) }
 }
 
-/// Types of at most eight bits that tensors take and nothing here computes with.
-const NARROW_FIRST: cudnnDataType_t = 15;
-const NARROW_LAST: cudnnDataType_t = 21;
-
 /// Bytes of one element of a type that tensors take; 0 for others.
 pub fn element_size(data_type: cudnnDataType_t) -> i64 {
     match data_type {
@@ -145,7 +141,11 @@ pub fn element_size(data_type: cudnnDataType_t) -> i64 {
         CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => 2,
         CUDNN_DATA_FLOAT | CUDNN_DATA_INT32 => 4,
         CUDNN_DATA_DOUBLE | CUDNN_DATA_INT64 => 8,
-        NARROW_FIRST..=NARROW_LAST => 1,
+        // Types that cuDNN takes and nothing here computes with: narrow ones, and complex numbers.
+        15..=18 => 1,
+        19 => 4,
+        20 => 8,
+        21 => 16,
         _ => 0,
     }
 }
