@@ -38,7 +38,8 @@ fn graphs(program: &Program) -> PathBuf {
     let folder = format!("-L{}", library.parent().unwrap().display());
     // All other functions are found through it.
     let needed = ["-Wl,--no-as-needed", "-lcudnn", "-ldl"];
-    let options = ["-shared", "-fPIC", &include, source.to_str().unwrap(), &folder].into_iter().chain(needed);
+    let options =
+        ["-shared", "-fPIC", include.as_str(), source.to_str().unwrap(), folder.as_str()].into_iter().chain(needed);
     programs::compile(&library, options);
     let _ = std::fs::remove_file(&other_name);
     std::os::unix::fs::symlink(&library, other_name).unwrap();
