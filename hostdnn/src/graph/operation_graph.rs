@@ -66,7 +66,7 @@ fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
             if let Some(&(other, same)) = computed.get(&tensor.uid)
                 && other != i
             {
-                require(same == tensor, "a tensor is the same where it is computed and where it is read")?;
+                require(same.is_same(tensor), "a tensor is the same where it is computed and where it is read")?;
                 others.insert(other);
             }
         }

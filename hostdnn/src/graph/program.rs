@@ -69,7 +69,7 @@ impl Program {
         for tensor in of_convolution.chain(of_steps) {
             tensor.check_supported()?;
             let known = tensors.entry(tensor.uid).or_insert_with(|| tensor.clone());
-            pattern(known == tensor, "graphs in which one unique id is one tensor")?;
+            pattern(known.is_same(tensor), "graphs in which one unique id is one tensor")?;
         }
         tensors.retain(|_, tensor| !tensor.is_virtual);
         let plain = output.is_injective();

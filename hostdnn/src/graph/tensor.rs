@@ -28,7 +28,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// One tensor of a graph. Dimensions and strides in elements, images first, then channels and the spatial extent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Tensor {
     /// What variant packs and operations know it by.
     pub uid: i64,
@@ -45,6 +45,8 @@ pub struct Tensor {
     /// Whether its elements lie otherwise than strides say, or are not plain numbers.
     is_packed: bool,
     is_by_value: bool,
+    /// Virtual and by value as the program put it: cuDNN compares these bytes.
+    marks: [i64; 2],
     vectorized_dimension: i64,
 }
 
@@ -62,6 +64,7 @@ impl Tensor {
                 || descriptor.integer(CUDNN_ATTR_TENSOR_REORDERING_MODE) != 0
                 || !descriptor.descriptors(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_empty(),
             is_by_value: descriptor.integer(CUDNN_ATTR_TENSOR_IS_BY_VALUE) & 1 != 0,
+            marks: [CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_TENSOR_IS_BY_VALUE].map(|name| descriptor.integer(name)),
             vectorized_dimension: descriptor.integer(CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION),
         }
     }
@@ -77,6 +80,14 @@ impl Tensor {
         let long = self.dims.iter().filter(|&&dim| dim > 1).count();
         require(!self.is_by_value || long <= 1, "a tensor by value has at most one dimension of several elements")?;
         require(self.vectorized_dimension <= self.dims.len() as i64, "the vectorized dimension is one of the tensor's")
+    }
+
+    /// Whether another operation's tensor of the same unique id is the same: strides along extents of 1 do not matter.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let strides = self.strides.iter().zip(&other.strides).zip(&self.dims);
+        (&self.dims, self.data_type, self.alignment, self.marks)
+            == (&other.dims, other.data_type, other.alignment, other.marks)
+            && strides.into_iter().all(|((one, another), &dim)| one == another || dim == 1)
     }
 
     /// Whether it holds elements that are computed with here, where its strides say.
