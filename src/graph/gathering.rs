@@ -15,7 +15,7 @@ use crate::cudnn::graph::EngineConfiguration;
 use crate::device::Device;
 use crate::tune::record::{End, Record, Wanted};
 use crate::tune::running::Exploration;
-use crate::tune::search::{Candidate, Goal};
+use crate::tune::search::{Candidate, Goal, Next};
 
 /// How many engines of each list are tried at a micro-batch size.
 const ENOUGH: usize = 4;
@@ -88,7 +88,8 @@ fn gather(job: &Job) {
     // What another process has found needs no heuristics.
     let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
     let mut search = record.search(&wanted.clone().with_candidates(known), &[], &[End::Explored]);
-    if search.has_ended() && search.best().is_some() {
+    // What ran in place decides, which is looked up when nothing is left to be timed.
+    if search.has_ended() && search.wants() == Next::Nothing && search.best().is_some() {
         execute::settle_on(page, &search);
         return;
     }
