@@ -1,4 +1,5 @@
-/* Null, garbage and mismatched arguments to every function of the graph API. A line a call: what it was, and its status.
+/* Null, garbage and mismatched arguments to every function of the graph API. A line a call: what it was, and its
+ * status.
  *
  * graph_hostile each          every argument of every function in turn
  * graph_hostile SEED CALLS    random calls on descriptors of all kinds, finalized or not */
@@ -90,6 +91,7 @@ static void each(void) {
         SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, -4, sizes));
         SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 0, sizes));
         SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, INT64_MAX, sizes));
+        SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, INT64_C(1) << 40, sizes));
         SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT, 4, sizes));
         SAY(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, -9, 4, sizes));
         SAY(cudnnBackendSetAttribute(tensor, -9, CUDNN_TYPE_INT64, 4, sizes));
@@ -101,8 +103,8 @@ static void each(void) {
         SAY(cudnnBackendSetAttribute(fresh, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, sizes));
         Backend wrong[] = {none, junk, tensor, set.graph, set.pack};
         for (int i = 0; i < 5; i++) {
-            SAY(cudnnBackendSetAttribute(fresh, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                         &wrong[i]));
+            SAY(cudnnBackendSetAttribute(fresh, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &wrong[i]));
             SAY(cudnnBackendFinalize(fresh));
         }
 
@@ -155,7 +157,8 @@ static void each(void) {
 
 /* ---- random calls ---- */
 
-enum { POOL = 48 };
+/* Some complete kernels' descriptors, then what is made and destroyed on the way. */
+enum { SETS = 4, PARTS = 6, POOL = 48 };
 
 static struct {
     Backend descriptor;
@@ -191,7 +194,7 @@ static int any_type(Random *random, int name) {
     if (random_below(random, 8) == 0) return random_below(random, 33) - 1;
     for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
         if (likely[i][0] == name) return likely[i][1];
-    if (name / 100 == 7 && name < 750) return name % 6 < 2 ? 15 : 15;
+    if (name / 100 == 7 && name < 750) return CUDNN_TYPE_BACKEND_DESCRIPTOR;
     return CUDNN_TYPE_INT64;
 }
 
@@ -207,7 +210,10 @@ static void any_elements(Random *random, int type, unsigned char *elements, int 
         switch (type) {
             case CUDNN_TYPE_HANDLE: memcpy(elements + 8 * i, &handles[random_below(random, 4)], 8); break;
             case CUDNN_TYPE_VOID_PTR: memcpy(elements + 8 * i, &pointer, 8); break;
-            case CUDNN_TYPE_BACKEND_DESCRIPTOR: pointer = any_descriptor(random), memcpy(elements + 8 * i, &pointer, 8); break;
+            case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+                pointer = any_descriptor(random);
+                memcpy(elements + 8 * i, &pointer, 8);
+                break;
             case CUDNN_TYPE_DOUBLE: memcpy(elements + 8 * i, &real, 8); break;
             case CUDNN_TYPE_FLOAT: memcpy(elements + 4 * i, &small, 4); break;
             case CUDNN_TYPE_INT64: case CUDNN_TYPE_FRACTION: memcpy(elements + 8 * i, &number, 8); break;
@@ -226,10 +232,10 @@ static void place_set(int place, int index) {
                                 CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR};
     /* A pack that holds when the kernel is gone. */
     Kernel elsewhere = set.kernel;
-    elsewhere.x.start = memory + (1 << 16), elsewhere.w.start = memory + (2 << 16), elsewhere.y.start = memory + (3 << 16);
-    elsewhere.bias.start = memory + (4 << 16);
+    Guarded *tensors[] = {&elsewhere.x, &elsewhere.w, &elsewhere.y, &elsewhere.bias};
+    for (int i = 0; i < 4; i++) tensors[i]->start = memory + ((i + 1) << 16);
     made[5] = pack_new(&elsewhere, memory + (5 << 16));
-    for (int i = 0; i < 6; i++) pool[place + i].descriptor = made[i], pool[place + i].kind = kinds[i];
+    for (int i = 0; i < PARTS; i++) pool[place + i].descriptor = made[i], pool[place + i].kind = kinds[i];
     backend_free(set.pack);
     kernel_close(&set.kernel);
 }
@@ -242,10 +248,12 @@ static void renew(Random *random, int place) {
 
 static void random_calls(uint64_t seed, int calls) {
     Random random = {seed};
-    for (int i = 0; i < 4; i++) place_set(6 * i, i);
-    for (int i = 24; i < POOL; i++) renew(&random, i);
+    for (int i = 0; i < SETS; i++) place_set(PARTS * i, i);
+    for (int i = SETS * PARTS; i < POOL; i++) renew(&random, i);
     for (int i = 0; i < calls; i++) {
-        int place = random_below(&random, POOL), choice = random_below(&random, 100), name, type, count;
+        int is_set = random_below(&random, 10) < 3, choice = random_below(&random, 100), name, type, count;
+        int first = is_set ? 0 : SETS * PARTS, behind = is_set ? SETS * PARTS : POOL;
+        int place = first + random_below(&random, behind - first);
         Backend descriptor = random_below(&random, 40) == 0 ? any_descriptor(&random) : pool[place].descriptor;
         unsigned char elements[1024];
         char call[64];
@@ -269,8 +277,8 @@ static void random_calls(uint64_t seed, int calls) {
             int holds = type == CUDNN_TYPE_INT64 && !is_null && status == CUDNN_STATUS_SUCCESS;
             int64_t value = 0;
             if (holds) memcpy(&value, elements, sizeof value);
-            snprintf(call, sizeof call, "%d get %d %d as %d, %d: %lld %lld", i, place, name, type, count, (long long)got,
-                     (long long)value);
+            snprintf(call, sizeof call, "%d get %d %d as %d, %d: %lld %lld", i, place, name, type, count,
+                     (long long)got, (long long)value);
         } else if (choice < 83) {
             snprintf(call, sizeof call, "%d finalize %d", i, place);
             status = cudnnBackendFinalize(descriptor);
@@ -278,12 +286,12 @@ static void random_calls(uint64_t seed, int calls) {
             snprintf(call, sizeof call, "%d initialize %d", i, place);
             status = cudnnBackendInitialize(descriptor);
         } else if (choice < 94) {
-            int other = random_below(&random, POOL), likely = 6 * random_below(&random, 4);
+            int other = random_below(&random, POOL), likely = PARTS * random_below(&random, SETS);
             Backend plan = random_below(&random, 3) ? pool[likely + 4].descriptor : descriptor;
             Backend pack = random_below(&random, 3) ? pool[likely + 5].descriptor : pool[other].descriptor;
             snprintf(call, sizeof call, "%d execute", i);
             status = cudnnBackendExecute(random_below(&random, 20) ? handle : NULL, plan, pack);
-        } else if (place >= 24) {
+        } else if (place >= SETS * PARTS) {
             snprintf(call, sizeof call, "%d destroy %d", i, place);
             status = cudnnBackendDestroyDescriptor(pool[place].descriptor);
             renew(&random, place);

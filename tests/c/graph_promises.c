@@ -4,7 +4,7 @@
  *                                the library that COUNTING names counts it
  * graph_promises lifetimes N     N kernels one after the other, whose descriptors take the places of those before
  * graph_promises packs N         variant packs of all kinds, in turns with N executions; prints their statuses
- * graph_promises elsewhere       plans executed with other handles and on other streams, and without a handle of their own
+ * graph_promises elsewhere N     plans executed N times with other handles than their own, which is gone, and on other streams
  * graph_promises attributes      what is read of every descriptor, and that none changes once it is finalized */
 #include <dlfcn.h>
 #include <string.h>
@@ -70,8 +70,9 @@ static void many(int plans) {
 /* ---- lifetimes ---- */
 
 static void lifetimes(int kernels) {
-    Backend first = NULL, last = NULL;
-    int reused = 0;
+    enum { MOST_SEEN = 1 << 12 };
+    static Backend seen[MOST_SEEN];
+    int reused = 0, count_seen = 0;
     for (int i = 0; i < kernels; i++) {
         Shape shape = shape_of(i);
         shape.x[0] = shape.y[0] = 2 + random_below(&random_state, 30);
@@ -88,14 +89,12 @@ static void lifetimes(int kernels) {
             guarded_free(&workspace);
             workspace = moved;
             Backend pack = pack_new(&kernel, workspace.start);
-            reused += pack == last;
-            last = pack;
+            for (int j = 0; j < count_seen; j++) reused += seen[j] == pack;
+            if (count_seen < MOST_SEEN) seen[count_seen++] = pack;
             CALL(graph_run(handle, plan, pack, &kernel));
             must_be_right(&kernel, &workspace, "its descriptors are gone");
             backend_free(pack);
         }
-        reused += plan == first;
-        first = plan;
         backend_free(plan);
         guarded_free(&workspace);
         kernel_close(&kernel);
@@ -172,7 +171,7 @@ static void packs(int executions) {
 
 /* ---- handles and streams ---- */
 
-static void elsewhere(void) {
+static void elsewhere(int executions) {
     static char streams[4]; /* opaque to a library that computes on the host */
     cudnnHandle_t handles[3];
     for (int i = 0; i < 3; i++) CALL(cudnnCreate(&handles[i]));
@@ -189,7 +188,7 @@ static void elsewhere(void) {
         CALL(cudnnDestroy(gone));
         Guarded workspace = guarded_new(plan_workspace(plan));
         Backend pack = pack_new(&kernel, workspace.start);
-        for (int execution = 0; execution < 60; execution++) {
+        for (int execution = 0; execution < executions; execution++) {
             cudnnHandle_t other = handles[random_below(&random_state, 3)];
             CALL(cudnnSetStream(other, (cudaStream_t)(void *)&streams[random_below(&random_state, 4)]));
             CALL(graph_run(other, plan, pack, &kernel));
@@ -211,8 +210,8 @@ static uint64_t hash(uint64_t state, const void *bytes, size_t count) {
     return state;
 }
 
-/* Reads every attribute as every type, and tries to set each to what it is. A line for each that can be read, and one for
- * all statuses. */
+/* Reads every attribute as every type, and tries to set each. A line for each that can be read, and one for all
+ * statuses. */
 static void dump(const char *what, Backend descriptor) {
     uint64_t all = 0xCBF29CE484222325u;
     for (int name = 0; name < 2800; name++) {
@@ -294,7 +293,7 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[1], "many") == 0) many(number);
     else if (strcmp(arguments[1], "lifetimes") == 0) lifetimes(number);
     else if (strcmp(arguments[1], "packs") == 0) packs(number);
-    else if (strcmp(arguments[1], "elsewhere") == 0) elsewhere();
+    else if (strcmp(arguments[1], "elsewhere") == 0) elsewhere(number);
     else attributes();
     CALL(cudnnDestroy(handle));
     puts("ended");

@@ -3,8 +3,8 @@
  *
  * graph_threads THREADS EXECUTIONS [fork AFTER | leave AFTER]
  *
- * With `fork`, so many executions are followed by a child, in which the rest of them run, and here too. With `leave` the
- * process ends after so many executions, whatever is under way. */
+ * With `fork`, so many executions are followed by a child, in which the rest of them run, and here too. With `leave`
+ * the process ends after so many executions, whatever is under way. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <string.h>

@@ -174,3 +174,27 @@ pub fn seed() -> u64 {
         seed
     })
 }
+
+/// The places in a folder of our sources that can be made to panic (`UCUDNN_FAULT`), but for those `without` another one.
+pub fn fault_points(folder: &str, without: &str) -> Vec<String> {
+    fn search(folder: &Path, without: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry == without {
+                continue;
+            }
+            if entry.is_dir() {
+                search(&entry, without, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&entry).unwrap();
+            let calls = text.split("fault_point(").skip(1).map(|rest| rest.split(')').next().unwrap());
+            found.extend(calls.flat_map(|call| call.split('"').skip(1).step_by(2).map(str::to_owned)));
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    search(&root.join(folder), &root.join(without), &mut found);
+    found.sort_unstable();
+    found.dedup();
+    found
+}

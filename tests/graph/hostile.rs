@@ -1,0 +1,40 @@
+//! Null, garbage and mismatched arguments to every function of the graph API: the plain library's statuses, and no crash.
+
+use super::program;
+use crate::hostdnn::seed;
+
+/// The same calls plain and with the library. Under a limit, plans may tell a smaller workspace, and what is executed by a
+/// variant pack that does not hold together may be refused for another reason, or need no workspace and run. How many
+/// calls were refused.
+fn same_statuses(arguments: &[&str]) -> usize {
+    let program = program("graph_hostile");
+    let plain = program.plain(arguments, &[]).stdout;
+    for limit in ["", "0"] {
+        // What is refused is also said.
+        let quiet = ("UCUDNN_LOG", "error");
+        let ours = program.preloaded(arguments, &[("UCUDNN_WORKSPACE_LIMIT", limit), quiet]).stdout;
+        assert_eq!(plain.lines().count(), ours.lines().count());
+        for (plain, ours) in plain.lines().zip(ours.lines()) {
+            let [(call, expected), (_, status)] = [plain, ours].map(|line| line.rsplit_once('|').unwrap());
+            let is_workspace = call.contains(" 402 as 3,") && expected == status;
+            let is_executed = call.contains("xecute") && expected != "0" && (status == "0" || status == "3000");
+            assert!(
+                plain == ours || (limit == "0" && (is_workspace || is_executed)),
+                "{arguments:?} under {limit:?}: {ours}, plain {plain}"
+            );
+        }
+    }
+    plain.lines().filter(|line| !line.ends_with("|0")).count()
+}
+
+#[test]
+fn every_argument_in_turn() {
+    let refused = same_statuses(&["each"]);
+    assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn twenty_thousand_random_calls() {
+    let refused = same_statuses(&[&seed().to_string(), "20000"]);
+    assert!(refused > 3000, "{refused}");
+}
