@@ -58,6 +58,10 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 ) -> cudnnStatus_t {
     // SAFETY: the arguments are the program's own.
     let status = unsafe { backend::cudnnBackendSetAttribute(descriptor, name, element, count, elements) };
+    if status != CUDNN_STATUS_SUCCESS {
+        told(CUDNN_STATUS_SUCCESS, || shadow::was_refused(descriptor, name));
+        return status;
+    }
     // SAFETY: cuDNN has taken the elements.
     told(status, || unsafe { shadow::was_set(descriptor, name, element, count, elements) })
 }

@@ -144,10 +144,27 @@ pub unsafe fn was_set(
     // SAFETY: as ours.
     let value = unsafe { value(element, count, elements) };
     let mut content = shadow.content.write();
-    content.attributes.retain(|(known, _)| *known != name);
-    match value {
-        Some(value) => content.attributes.push((name, value)),
-        None => content.is_opaque = true,
+    // Operations are added to those that were set before; all else takes the place of what was.
+    let before = content.attributes.extract_if(.., |(known, _)| *known == name).next();
+    match (value, before) {
+        (Some(Value::Descriptors(new)), Some((ADDS_UP, Value::Descriptors(mut all)))) => {
+            all.extend(new);
+            content.attributes.push((name, Value::Descriptors(all)));
+        }
+        (Some(value), _) => content.attributes.push((name, value)),
+        (None, _) => content.is_opaque = true,
+    }
+}
+
+/// What is added to when it is set again.
+const ADDS_UP: cudnnBackendAttributeName_t = CUDNN_ATTR_OPERATIONGRAPH_OPS;
+
+/// cuDNN has refused an attribute. Of operations it has kept those before the one that it did not take.
+pub fn was_refused(descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t) {
+    if name == ADDS_UP
+        && let Some(shadow) = of(descriptor)
+    {
+        shadow.content.write().is_opaque = true;
     }
 }
 
