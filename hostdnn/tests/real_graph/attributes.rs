@@ -41,7 +41,7 @@ pub const OPERATION: cudnnBackendDescriptorType_t = -1;
 /// finds as if it were.
 pub fn fits(kind: cudnnBackendDescriptorType_t, wanted: cudnnBackendDescriptorType_t) -> bool {
     match wanted {
-        OPERATION => (10..=13).contains(&kind),
+        OPERATION => matches!(kind, 10..=14 | 19 | 20 | 22 | 23 | 25..=31 | 33 | 35..=37 | 39..=43),
         _ => kind == wanted,
     }
 }

@@ -22,6 +22,7 @@ pub struct Tensor {
     pub dims: Vec<i64>,
     pub strides: Vec<i64>,
     pub is_virtual: bool,
+    pub is_by_value: bool,
 }
 
 /// How a filter goes over images, one number a spatial dimension.
@@ -140,7 +141,7 @@ impl<'a> Builder<'a> {
             next *= dims[place];
         }
         self.ids += 1;
-        Tensor { id: self.ids, data_type, dims: dims.to_vec(), strides, is_virtual: false }
+        Tensor { id: self.ids, data_type, dims: dims.to_vec(), strides, is_virtual: false, is_by_value: false }
     }
 
     pub fn tensor(&mut self, tensor: &Tensor) -> Slot {
@@ -152,7 +153,7 @@ impl<'a> Builder<'a> {
         self.longs(slot, CUDNN_ATTR_TENSOR_UNIQUE_ID, &[tensor.id]);
         self.longs(slot, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[16]);
         self.flag(slot, CUDNN_ATTR_TENSOR_IS_VIRTUAL, tensor.is_virtual);
-        self.flag(slot, CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
+        self.flag(slot, CUDNN_ATTR_TENSOR_IS_BY_VALUE, tensor.is_by_value);
         self.finalize(slot);
         slot
     }
@@ -161,7 +162,7 @@ impl<'a> Builder<'a> {
     /// slot.
     ///
     /// A `usual` one is in two dimensions, with a square filter in the middle of its padding, undilated, of one group,
-    /// with channels in eights, and fused in half alone: cuDNN and hostdnn have engines for all of these.
+    /// with channels in eights, and alone: cuDNN has engines for all of these without compiling at run time.
     pub fn convolution_graph(&mut self, data_type: cudnnDataType_t, usual: bool) -> Slot {
         let mut operations = Vec::new();
         let spatial = if usual { 2 } else { *[1, 2, 2, 2, 3].choose(self.dice).unwrap() };
@@ -188,8 +189,7 @@ impl<'a> Builder<'a> {
         let mut y = self.shaped(&y_dims, data_type, channels_last);
         let (kind, _) = *CONVOLUTIONS.choose(self.dice).unwrap();
         let forward = kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-        let fused = forward && !(usual && data_type == CUDNN_DATA_FLOAT);
-        let behind = if fused { self.dice.random_range(0..4) } else { 0 };
+        let behind = if forward && !usual { self.dice.random_range(0..4) } else { 0 };
         y.is_virtual = behind > 0;
 
         let window = Window { pre, post, stride, dilation };
@@ -296,6 +296,19 @@ impl<'a> Builder<'a> {
         let (name, into) = (CUDNN_ATTR_ENGINEHEUR_RESULTS, configurations.clone());
         self.script.push(Step::GetDescriptors { slot: heuristics, name, into });
         configurations.into_iter().map(|configuration| self.plan(configuration, device)).collect()
+    }
+
+    /// The execution plan of the engine of this number, without knobs.
+    pub fn plan_of_engine(&mut self, graph: Slot, device: Slot, index: i64) -> Slot {
+        let engine = self.create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        self.slot(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+        self.longs(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[index]);
+        self.slot(engine, CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+        self.finalize(engine);
+        let configuration = self.create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        self.slot(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+        self.finalize(configuration);
+        self.plan(configuration, device)
     }
 
     /// The execution plan of an engine configuration, and the engine read out of it.

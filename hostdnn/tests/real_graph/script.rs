@@ -135,7 +135,7 @@ struct Session<'a> {
     /// Of operation graphs and devices, that they are finalized; of engines, their configurations and heuristics, that
     /// they have such a graph.
     has_graph: Vec<bool>,
-    /// Of heuristics, that they have a finalized device.
+    /// Of heuristics and plans, that they have a finalized device.
     has_device: Vec<bool>,
 }
 
@@ -174,7 +174,7 @@ impl Session<'_> {
                     unsafe { (self.backend.cudnnBackendSetAttribute)(self.at(*slot), *name, *of, *count, array) };
                 if let Elements::Slots(inner) = elements
                     && status == 0
-                    && *name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP
+                    && matches!(*name, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP | CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)
                 {
                     self.has_device[*slot] = self.has_graph.get(inner[0]) == Some(&true);
                 }
@@ -230,6 +230,8 @@ impl Session<'_> {
                     status
                 }
             }
+            // cuDNN crashes without a device.
+            Step::Deserialize { from, into } if [from, into].iter().any(|&&plan| !self.is_for_device(plan)) => LEFT_OUT,
             &Step::Deserialize { from, into } => {
                 let (name, of, requested) = (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 1 << 16);
                 let got = self.take(&Step::Get { slot: from, name, of, requested, wants: Wants::BOTH });
@@ -280,6 +282,10 @@ impl Session<'_> {
         status
     }
 
+    fn is_for_device(&self, plan: Slot) -> bool {
+        self.has_device.get(plan) == Some(&true)
+    }
+
     /// Whether it is an engine configuration whose engine has no graph.
     fn lacks_graph(&self, slot: Slot) -> bool {
         let Some(&(descriptor, kind)) = self.slots.get(slot) else { return false };
@@ -324,6 +330,9 @@ pub fn tame(script: &mut Vec<Step>) {
                 let length = if let Elements::Bytes(values) = elements { values.len() } else { 0 };
                 *count = (*count).min(ROOM.max(length) as i64);
                 let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
+                if kind != OPERATION && attributes(kind).is_empty() {
+                    continue; // nothing is known of it, so nobody has spoilt it
+                }
                 let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
                 match elements {
                     Elements::Null => {}

@@ -1,0 +1,214 @@
+//! Operation graphs that are not ours to split, as programs build them: matrix products, softmax, normalisation,
+//! attention.
+
+use crate::graphs::{Builder, Tensor};
+use crate::script::{Elements, Slot};
+use cudnn_abi::*;
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
+// Attributes and enumerators of operations that nothing else in the repository makes.
+const MATMUL_COMP_TYPE: cudnnBackendAttributeName_t = 1500;
+const MATMUL_A: cudnnBackendAttributeName_t = 1520;
+const MATMUL_B: cudnnBackendAttributeName_t = 1521;
+const MATMUL_C: cudnnBackendAttributeName_t = 1522;
+const MATMUL_DESCRIPTION: cudnnBackendAttributeName_t = 1523;
+const REDUCTION_OPERATOR: cudnnBackendAttributeName_t = 1600;
+const REDUCTION_COMP_TYPE: cudnnBackendAttributeName_t = 1601;
+const REDUCTION_X: cudnnBackendAttributeName_t = 1610;
+const REDUCTION_Y: cudnnBackendAttributeName_t = 1611;
+const REDUCTION_DESCRIPTION: cudnnBackendAttributeName_t = 1612;
+const REDUCE_ADD: i32 = 0;
+const REDUCE_MAX: i32 = 3;
+const NORM_MODE: cudnnBackendAttributeName_t = 2000;
+const NORM_PHASE: cudnnBackendAttributeName_t = 2001;
+const NORM_X: cudnnBackendAttributeName_t = 2002;
+const NORM_MEAN: cudnnBackendAttributeName_t = 2003;
+const NORM_INV_VARIANCE: cudnnBackendAttributeName_t = 2004;
+const NORM_SCALE: cudnnBackendAttributeName_t = 2005;
+const NORM_BIAS: cudnnBackendAttributeName_t = 2006;
+const NORM_EPSILON: cudnnBackendAttributeName_t = 2007;
+const NORM_Y: cudnnBackendAttributeName_t = 2013;
+const LAYER_NORM: i32 = 0;
+const NORM_TRAINING: i32 = 1;
+
+/// Writes graphs of one family each. Returns the slots of a graph's operations.
+pub struct Family<'a, 'b> {
+    pub builder: &'a mut Builder<'b>,
+    data_type: cudnnDataType_t,
+}
+
+impl<'a, 'b> Family<'a, 'b> {
+    pub fn new(builder: &'a mut Builder<'b>) -> Self {
+        let types = [CUDNN_DATA_HALF, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT];
+        let data_type = *types.choose(builder.dice).unwrap();
+        Self { builder, data_type }
+    }
+
+    /// A graph of any of them.
+    pub fn graph(mut self) -> Slot {
+        let operations = match self.builder.dice.random_range(0..5) {
+            0 => self.matmul(),
+            1 => self.softmax_alone(),
+            2 => self.layer_norm(),
+            3 => self.attention(),
+            _ => self.pointwise_chain(),
+        };
+        self.builder.graph(&operations)
+    }
+
+    fn tensor(&mut self, dims: &[i64], data_type: cudnnDataType_t, is_virtual: bool) -> Tensor {
+        let mut tensor = self.builder.shaped(dims, data_type, false);
+        tensor.is_virtual = is_virtual;
+        tensor
+    }
+
+    /// A description of what an operation does: attributes and their enumerators.
+    fn description(
+        &mut self,
+        kind: cudnnBackendDescriptorType_t,
+        enumerators: &[(cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, i32)],
+    ) -> Slot {
+        let slot = self.builder.create(kind);
+        for &(name, of, value) in enumerators {
+            self.builder.set(slot, name, of, Elements::Ints(vec![value]));
+        }
+        self.builder.finalize(slot);
+        slot
+    }
+
+    fn operation(
+        &mut self,
+        kind: cudnnBackendDescriptorType_t,
+        description: Option<(cudnnBackendAttributeName_t, Slot)>,
+        tensors: &[(cudnnBackendAttributeName_t, &Tensor)],
+    ) -> Slot {
+        let inner: Vec<_> = tensors.iter().map(|&(name, tensor)| (name, self.builder.tensor(tensor))).collect();
+        let slot = self.builder.create(kind);
+        for (name, inner) in description.into_iter().chain(inner) {
+            self.builder.slot(slot, name, inner);
+        }
+        self.builder.finalize(slot);
+        slot
+    }
+
+    fn product(&mut self, a: &Tensor, b: &Tensor, c: &Tensor) -> Slot {
+        let types = [(MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)];
+        let description = self.description(CUDNN_BACKEND_MATMUL_DESCRIPTOR, &types);
+        let kind = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+        self.operation(kind, Some((MATMUL_DESCRIPTION, description)), &[(MATMUL_A, a), (MATMUL_B, b), (MATMUL_C, c)])
+    }
+
+    fn reduction(&mut self, operator: i32, x: &Tensor, y: &Tensor) -> Slot {
+        let what = [
+            (REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, operator),
+            (REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT),
+        ];
+        let description = self.description(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, &what);
+        let kind = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
+        self.operation(kind, Some((REDUCTION_DESCRIPTION, description)), &[(REDUCTION_X, x), (REDUCTION_Y, y)])
+    }
+
+    fn pointwise(&mut self, mode: cudnnPointwiseMode_t, x: &Tensor, b: Option<&Tensor>, y: &Tensor) -> Slot {
+        let what = [
+            (CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode),
+            (CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT),
+        ];
+        let description = self.description(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &what);
+        let mut tensors = vec![(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x), (CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y)];
+        tensors.extend(b.map(|b| (CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b)));
+        let description = Some((CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, description));
+        self.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, description, &tensors)
+    }
+
+    fn eights(&mut self) -> i64 {
+        8 * self.builder.dice.random_range(1..9)
+    }
+
+    /// A product of matrices, alone or with an activation behind it.
+    fn matmul(&mut self) -> Vec<Slot> {
+        let (batch, data_type) = (self.builder.dice.random_range(1..4), self.data_type);
+        let [m, k, n] = [(); 3].map(|()| self.eights());
+        let a = self.tensor(&[batch, m, k], data_type, false);
+        let b = self.tensor(&[batch, k, n], data_type, false);
+        let fused = self.builder.dice.random_bool(0.5);
+        let c = self.tensor(&[batch, m, n], if fused { CUDNN_DATA_FLOAT } else { data_type }, fused);
+        let mut operations = vec![self.product(&a, &b, &c)];
+        if fused {
+            let y = self.tensor(&[batch, m, n], data_type, false);
+            operations.push(self.pointwise(CUDNN_POINTWISE_RELU_FWD, &c, None, &y));
+        }
+        operations
+    }
+
+    /// exp(x − max) / sum, along the last dimension.
+    fn softmax(&mut self, x: &Tensor, y: &Tensor) -> Vec<Slot> {
+        let float = CUDNN_DATA_FLOAT;
+        let row = [&x.dims[..x.dims.len() - 1], &[1]].concat();
+        let [most, sum] = [(); 2].map(|()| self.tensor(&row, float, true));
+        let [centred, powers] = [(); 2].map(|()| self.tensor(&x.dims, float, true));
+        vec![
+            self.reduction(REDUCE_MAX, x, &most),
+            self.pointwise(CUDNN_POINTWISE_SUB, x, Some(&most), &centred),
+            self.pointwise(CUDNN_POINTWISE_EXP, &centred, None, &powers),
+            self.reduction(REDUCE_ADD, &powers, &sum),
+            self.pointwise(CUDNN_POINTWISE_DIV, &powers, Some(&sum), y),
+        ]
+    }
+
+    fn softmax_alone(&mut self) -> Vec<Slot> {
+        let dims = [2, self.builder.dice.random_range(1..5), self.eights(), self.eights()];
+        let [x, y] = [(); 2].map(|()| self.tensor(&dims, self.data_type, false));
+        self.softmax(&x, &y)
+    }
+
+    fn layer_norm(&mut self) -> Vec<Slot> {
+        let (rows, columns, float) = (self.eights(), self.eights(), CUDNN_DATA_FLOAT);
+        let [x, y] = [(); 2].map(|()| self.tensor(&[rows, columns, 1, 1], self.data_type, false));
+        let [scale, bias] = [(); 2].map(|()| self.tensor(&[1, columns, 1, 1], float, false));
+        let [mean, inverse] = [(); 2].map(|()| self.tensor(&[rows, 1, 1, 1], float, false));
+        let mut epsilon = self.tensor(&[1, 1, 1, 1], float, false);
+        epsilon.is_by_value = true;
+        let training = self.builder.dice.random_bool(0.5);
+        let mut tensors =
+            vec![(NORM_X, &x), (NORM_SCALE, &scale), (NORM_BIAS, &bias), (NORM_EPSILON, &epsilon), (NORM_Y, &y)];
+        if training {
+            tensors.extend([(NORM_MEAN, &mean), (NORM_INV_VARIANCE, &inverse)]);
+        }
+        let inner: Vec<_> = tensors.iter().map(|&(name, tensor)| (name, self.builder.tensor(tensor))).collect();
+        let slot = self.builder.create(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+        self.builder.set(slot, NORM_MODE, CUDNN_TYPE_NORM_MODE, Elements::Ints(vec![LAYER_NORM]));
+        let phase = Elements::Ints(vec![if training { NORM_TRAINING } else { 0 }]);
+        self.builder.set(slot, NORM_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, phase);
+        for (name, inner) in inner {
+            self.builder.slot(slot, name, inner);
+        }
+        self.builder.finalize(slot);
+        vec![slot]
+    }
+
+    /// softmax(q k) v
+    fn attention(&mut self) -> Vec<Slot> {
+        let (float, data_type) = (CUDNN_DATA_FLOAT, self.data_type);
+        let [batch, heads] = [(); 2].map(|()| self.builder.dice.random_range(1..4));
+        let [length, width] = [64 * self.builder.dice.random_range(1..4), 64];
+        let q = self.tensor(&[batch, heads, length, width], data_type, false);
+        let k = self.tensor(&[batch, heads, width, length], data_type, false);
+        let v = self.tensor(&[batch, heads, length, width], data_type, false);
+        let scores = self.tensor(&[batch, heads, length, length], float, true);
+        let weights = self.tensor(&[batch, heads, length, length], data_type, true);
+        let o = self.tensor(&[batch, heads, length, width], data_type, false);
+        let mut operations = vec![self.product(&q, &k, &scores)];
+        operations.extend(self.softmax(&scores, &weights));
+        operations.push(self.product(&weights, &v, &o));
+        operations
+    }
+
+    fn pointwise_chain(&mut self) -> Vec<Slot> {
+        let dims = [2, self.eights(), 4, 4];
+        let [x, b, y] = [(); 3].map(|()| self.tensor(&dims, self.data_type, false));
+        let sum = self.tensor(&dims, CUDNN_DATA_FLOAT, true);
+        let add = self.pointwise(CUDNN_POINTWISE_ADD, &x, Some(&b), &sum);
+        vec![add, self.pointwise(CUDNN_POINTWISE_SIGMOID_FWD, &sum, None, &y)]
+    }
+}

@@ -1,0 +1,231 @@
+//! All kernels of four networks, planned for an H200 by the real library through us: within a limit, what a plan tells is
+//! what its micro-batches' own plans need at most.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::children::{Through, h200, run as run_child, told};
+use crate::graphs::{Builder, Window};
+use crate::programs::real_cudnn;
+use crate::script::{Step, Wants, run};
+use cudnn_abi::*;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use ucudnn::cudnn;
+use ucudnn::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target};
+
+const NETWORKS: [&str; 4] = ["alexnet", "resnet18", "resnet50", "vgg16"];
+
+/// One kernel of a network: a layer's extents, in a direction, a type and a layout.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Case {
+    x: [i64; 4],
+    w: [i64; 4],
+    pad: [i64; 2],
+    stride: [i64; 2],
+    direction: &'static str,
+    data_type: cudnnDataType_t,
+    channels_last: bool,
+}
+
+impl Case {
+    fn y(&self) -> [i64; 4] {
+        let extent = |i: usize| (self.x[i + 2] + 2 * self.pad[i] - self.w[i + 2]) / self.stride[i] + 1;
+        [self.x[0], self.w[0], extent(0), extent(1)]
+    }
+
+    /// As the legacy API has it, in words.
+    fn kernel(&self) -> Kernel {
+        let data_type = if self.data_type == CUDNN_DATA_HALF { "half" } else { "float" };
+        let tensor = |[n, c, h, w]: [i64; 4]| match self.channels_last {
+            true => format!("{data_type}:{n}x{c}x{h}x{w}@{}x1x{}x{c}", c * h * w, w * c),
+            false => format!("{data_type}:{n}x{c}x{h}x{w}@{}x{}x{w}x1", c * h * w, h * w),
+        };
+        let Self { x, w: [k, c, r, s], pad: [ph, pw], stride: [u, v], direction, .. } = self;
+        let format = if self.channels_last { "nhwc" } else { "nchw" };
+        let spec = format!(
+            "{direction} x={} w={data_type}:{format}:{k}x{c}x{r}x{s} y={} pad={ph}x{pw} stride={u}x{v} dilation=1x1 \
+             mode=correlation compute=float math=default groups=1",
+            tensor(*x),
+            tensor(self.y()),
+        );
+        Kernel::of_convolution(&cudnn::Kernel::from_spec(&spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
+    }
+
+    /// A plan of what heuristics think best, and how much workspace it tells.
+    fn script(&self, properties: &str) -> Vec<Step> {
+        let dice = &mut StdRng::seed_from_u64(0);
+        let mut builder = Builder::new(dice);
+        let tensors = [self.x, self.w, self.y()].map(|dims| builder.shaped(&dims, self.data_type, self.channels_last));
+        let kind = match self.direction {
+            "F" => CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            "BD" => CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            _ => CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        };
+        let (pad, stride) = (self.pad.to_vec(), self.stride.to_vec());
+        let window = Window { pre: pad.clone(), post: pad, stride, dilation: vec![1; 2] };
+        let operation = builder.convolution(kind, tensors.each_ref(), &window);
+        let graph = builder.graph(&[operation]);
+        let device = builder.device(properties);
+        let [plan] = builder.plans(graph, device, CUDNN_HEUR_MODE_A, 1)[..] else { panic!("one plan was asked for") };
+        let (name, of) = (CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64);
+        builder.script.push(Step::Get { slot: plan, name, of, requested: 1, wants: Wants::BOTH });
+        builder.script
+    }
+}
+
+/// The different kernels of all networks.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for network in NETWORKS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/networks").join(network).with_extension("csv");
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines().skip(1) {
+            let numbers: Vec<i64> = line.split(',').skip(3).map(|number| number.parse().unwrap()).collect();
+            let [n, c, h, w, k, r, s, pad_h, pad_w, stride_h, stride_w, 1, 1, 1] = numbers[..] else {
+                panic!("{}: a layer without dilation and groups was expected: {line}", path.display());
+            };
+            let (x, w, pad, stride) = ([n, c, h, w], [k, c, r, s], [pad_h, pad_w], [stride_h, stride_w]);
+            for direction in ["F", "BD", "BF"] {
+                for data_type in [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF] {
+                    for channels_last in [false, true] {
+                        let case = Case { x, w, pad, stride, direction, data_type, channels_last };
+                        if !cases.contains(&case) {
+                            cases.push(case);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Said before each kernel, and before what its plan tells.
+const KERNEL: &str = "kernel ";
+const TELLS: &str = "tells ";
+
+#[test]
+#[ignore = "a part of plans_tell_what_their_micro_batches_need"]
+fn told_workspaces() {
+    let (backend, properties) = (told(), h200());
+    for (index, case) in cases().iter().enumerate() {
+        eprintln!("{KERNEL}{index}");
+        let script = case.script(&properties);
+        let lines = run(&backend, &script);
+        let told = &lines[script.len() - 1];
+        assert_eq!(told.status, CUDNN_STATUS_SUCCESS, "{case:?}");
+        eprintln!("{TELLS}{}", i64::from_ne_bytes(told.array[..8].try_into().unwrap()));
+    }
+}
+
+/// What a plan for a kernel tells under a limit, and the configuration that is ready to run in its place, if that was
+/// needed.
+struct Told {
+    workspace: usize,
+    ready: Option<String>,
+}
+
+fn told_under(limit: &str) -> Option<Vec<Told>> {
+    let variables = [("UCUDNN_WORKSPACE_LIMIT", limit), ("UCUDNN_LOG", "debug")];
+    let text = run_child("networks::told_workspaces", Through::Ours, &variables)?;
+    let kernels = text.split(KERNEL).skip(1).map(|about| {
+        let (before, tells) = about.split_once(TELLS).unwrap_or_else(|| panic!("no plan: {about}"));
+        let workspace = tells.lines().next().unwrap().parse().unwrap();
+        // The last: pages for smaller limits come first.
+        let ready = before.lines().filter_map(|line| Some(line.split_once("ready within ")?.1.split_once(": ")?.1));
+        Told { workspace, ready: ready.last().map(str::to_owned) }
+    });
+    Some(kernels.collect())
+}
+
+/// The real library, in this process, for an H200.
+struct Device(Target);
+
+impl Device {
+    fn heuristics(&self, kernel: &Kernel) -> Vec<EngineConfiguration> {
+        let graph = OperationGraph::new(kernel, &self.0).unwrap();
+        let modes = [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK];
+        modes.into_iter().flat_map(|mode| graph.heuristics(mode).unwrap_or_default()).collect()
+    }
+
+    /// Bytes of workspace of an engine's plan.
+    fn workspace(&self, kernel: &Kernel, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
+        Ok(ExecutionPlan::new(&OperationGraph::new(kernel, &self.0)?, engine)?.workspace())
+    }
+
+    /// What micro-batches of a divided kernel need: BackwardFilter adds to the results of those before.
+    fn part(&self, kernel: &Kernel, size: usize, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
+        let part = kernel.with_batch(size);
+        let own = self.workspace(&part, engine)?;
+        let adds_up = kernel.convolution().direction == cudnn::Direction::BackwardFilter && size < kernel.batch();
+        Ok(if adds_up { own.max(self.workspace(&part.with_beta(Factor::ONE), engine)?) } else { own })
+    }
+}
+
+/// `2×16[ENGINE_1[k2=4]]+…`: micro-batch sizes with their engines.
+fn parts(configuration: &str) -> Vec<(usize, &str)> {
+    let part = |part: &'_ str| -> Option<(usize, &str)> {
+        let (_, rest) = part.split_once('×')?;
+        let (size, engine) = rest.split_once('[')?;
+        Some((size.parse().ok()?, engine))
+    };
+    let parts = configuration.trim_end().strip_suffix(']').unwrap().split("]+");
+    parts.map(|text| part(text).unwrap_or_else(|| panic!("no configuration: {configuration}"))).collect()
+}
+
+#[test]
+fn plans_tell_what_their_micro_batches_need() {
+    if real_cudnn().is_none() {
+        return;
+    }
+    let device = Device(Target::from_json(&h200()).unwrap());
+    let cases = cases();
+    let limits = [("0", 0), ("8MiB", 8 << 20)];
+    let told: Vec<_> = limits.iter().map(|(name, limit)| (*limit, told_under(name).unwrap())).collect();
+    let (mut finalized, mut divided, mut above) = (0, 0, 0);
+    for (index, case) in cases.iter().enumerate() {
+        let kernel = case.kernel();
+        let engines = device.heuristics(&kernel);
+        let own = device.workspace(&kernel, &engines[0]).unwrap();
+        for size in (0..).map(|power| 1 << power).take_while(|size| *size <= kernel.batch()) {
+            let workspace = device.part(&kernel, size, &engines[0]);
+            assert!(workspace.is_ok(), "{kernel} {} at {size}: {workspace:?}", engines[0]);
+            finalized += 1;
+        }
+        for (limit, told) in &told {
+            let Told { workspace, ready } = &told[index];
+            if own <= *limit {
+                assert_eq!(*workspace, own, "{kernel} within {limit}");
+                continue;
+            }
+            // What runs in the plan's place needs no more than was told.
+            let ready = ready.as_deref().unwrap_or_else(|| panic!("{kernel} within {limit}: nothing is ready"));
+            let mut offered: HashMap<usize, Vec<EngineConfiguration>> = HashMap::new();
+            let needs = parts(ready).into_iter().map(|(size, engine)| {
+                let more = offered.entry(size).or_insert_with(|| device.heuristics(&kernel.with_batch(size)));
+                let engine = engines.iter().chain(more.iter()).find(|known| known.to_string() == engine);
+                let engine = engine.unwrap_or_else(|| panic!("{kernel} within {limit}: who offered {ready}?"));
+                device.part(&kernel, size, engine).unwrap()
+            });
+            let most = needs.max().unwrap();
+            assert!(most <= *workspace, "{kernel} within {limit}: {ready} needs {most}, told {workspace}");
+            assert!(*workspace <= own, "{kernel} within {limit}: {workspace} told, and its own plan needs {own}");
+            divided += usize::from(parts(ready).len() > 1 || parts(ready)[0].0 < kernel.batch());
+            if *workspace > *limit {
+                above += 1;
+                // Sums of half filter gradients come on top.
+                let sums = kernel.sums_in_reduced_precision();
+                assert!(sums || *workspace == most, "{kernel}: {workspace} told where {most} is the least");
+            } else {
+                assert_eq!(*workspace, *limit, "{kernel}: what is found later may need it");
+            }
+        }
+    }
+    eprintln!(
+        "{} kernels: {finalized} micro-batches finalized; {divided} plans divided under a limit, {above} above it where \
+         nothing runs within",
+        cases.len()
+    );
+    assert!(divided > 0);
+}

@@ -1,0 +1,112 @@
+//! Random scripts on the real library, directly and through us: the same statuses and the same attributes.
+
+use crate::children::{Through, h200, run as run_child, told};
+use crate::families::Family;
+use crate::graphs::Builder;
+use crate::mutations::mutate;
+use crate::script::{Elements, Step, Wants, run, tame};
+use cudnn_abi::*;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// A graph of any kind, plans for it, a plan made from another's text, and an execution; with up to three things wrong.
+fn random_plans(seed: u64, properties: &str) -> Vec<Step> {
+    let dice = &mut StdRng::seed_from_u64(seed);
+    let mut builder = Builder::new(dice);
+    let ours = builder.dice.random_bool(0.5);
+    let graph = if ours {
+        let data_type = builder.dice.random_range(0..3);
+        let usual = builder.dice.random_bool(0.7);
+        builder.convolution_graph(data_type, usual)
+    } else {
+        Family::new(&mut builder).graph()
+    };
+    let device = builder.device(properties);
+    let sound = builder.script.len();
+    let mode = if builder.dice.random_bool(0.8) { CUDNN_HEUR_MODE_A } else { CUDNN_HEUR_MODE_FALLBACK };
+    let plans = builder.plans(graph, device, mode, 2);
+    for _ in 0..2 {
+        let index = builder.dice.random_range(0..12);
+        builder.plan_of_engine(graph, device, index);
+    }
+    let (name, of) = (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR);
+    builder.script.push(Step::Get { slot: plans[0], name, of, requested: 1 << 15, wants: Wants::BOTH });
+    let pack = builder.variant_pack();
+    let read = pack + 1;
+    let mut script = builder.script;
+    let mut spoilt = script.split_off(sound);
+    for _ in 0..dice.random_range(0..4) {
+        mutate(&mut spoilt, dice);
+    }
+    script.append(&mut spoilt);
+    script.push(Step::Create(read, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
+    // Not spoilt: cuDNN crashes on some texts, and without a device.
+    let (name, of, elements) =
+        (CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![device]));
+    script.push(Step::Set { slot: read, name, of, count: 1, elements });
+    script.push(Step::Deserialize { from: plans[0], into: read });
+    script.extend([plans[0], read].map(|plan| Step::Execute { plan, pack }));
+    tame(&mut script);
+    script
+}
+
+/// A graph around a convolution, sound or spoilt, without plans.
+fn random_graph(seed: u64) -> Vec<Step> {
+    let dice = &mut StdRng::seed_from_u64(seed);
+    let mut builder = Builder::new(dice);
+    let data_type = builder.dice.random_range(0..3);
+    let graph = builder.convolution_graph(data_type, false);
+    builder.refused(graph);
+    builder.variant_pack();
+    let mut script = builder.script;
+    for _ in 0..dice.random_range(0..5) {
+        mutate(&mut script, dice);
+    }
+    tame(&mut script);
+    script
+}
+
+#[test]
+#[ignore = "a part of passing_through_changes_nothing"]
+fn transcript() {
+    let (backend, properties) = (told(), h200());
+    let first: u64 = std::env::var("UCUDNN_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    for seed in first..first + 300 {
+        for script in [random_graph(seed), random_plans(seed, &properties)] {
+            for line in run(&backend, &script) {
+                eprintln!("seed {seed} {line:?}");
+            }
+        }
+    }
+}
+
+/// A line but for what a limit changes of plans that we split: the workspace they tell, and that a call that could not
+/// be run anyway is refused by us.
+fn but_for_limits(line: &str) -> &str {
+    let of_split = (line.contains("Get {") && line.contains("name: 402,")) || line.contains("Execute {");
+    if of_split { line.split(" -> ").next().unwrap_or(line) } else { line }
+}
+
+#[test]
+fn passing_through_changes_nothing() {
+    let transcript = |through, variables| run_child("transparent::transcript", through, variables);
+    let Some(real) = transcript(Through::Real, &[]) else { return };
+    let all = |line| line;
+    let kept: [(&[(&str, &str)], fn(&str) -> &str); 3] =
+        [(&[], all), (&[("UCUDNN_POLICY", "off")], all), (&[("UCUDNN_WORKSPACE_LIMIT", "0")], but_for_limits)];
+    for (variables, kept) in kept {
+        let ours = transcript(Through::Ours, variables).unwrap();
+        // What we say ourselves is no answer of cuDNN's.
+        let answers = |text: &'_ str| -> Vec<String> {
+            text.lines().filter(|line| line.starts_with("seed ")).map(|line| kept(line).to_owned()).collect()
+        };
+        let (real, ours) = (answers(&real), answers(&ours));
+        for (real, ours) in real.iter().zip(&ours) {
+            assert_eq!(ours, real, "{variables:?}: through us on the left");
+        }
+        assert_eq!(ours.len(), real.len());
+        let plans = real.iter().filter(|line| line.contains("name: 402,")).count();
+        assert!(plans > 1000, "only {plans} workspaces of plans were asked for");
+        eprintln!("{variables:?}: {} calls compared", real.len());
+    }
+}
