@@ -9,6 +9,8 @@
 //! | --- | --- |
 //! | [`abi`] | what the dynamic linker sees: exported functions only |
 //! | `legacy` | what the legacy convolution API is answered, and what its calls run |
+//! | `graph` | what execution plans of the graph API are told to need, and what runs in their place |
+//! | `division` | Workspace Division at run time: a network's layers of both APIs, and the arena that they share |
 //! | [`tune`] | measuring micro-configurations, while the program waits and while it runs; the database of results |
 //! | `exec` | running a plan |
 //! | [`plan`] | planning, by arithmetic alone |
@@ -20,13 +22,15 @@
 //! | `background` | threads that plan while the program runs |
 //! | `signals` | which signals our threads take |
 //!
-//! Arrows go one way: `abi → legacy → tune → exec → device → cudnn`, and `plan` stands alone. The list of
+//! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `plan` stands alone, and `division`
+//! is between the first two and `tune`: it knows their kernels and plans. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
 
 pub mod abi;
 mod background;
 pub mod cudnn;
 mod device;
+mod division;
 mod exec;
 mod graph;
 mod legacy;

@@ -8,7 +8,7 @@ use cudnn_abi::cudnnHandle_t;
 use parking_lot::RwLock;
 
 use crate::cudnn::library;
-use crate::legacy::division;
+use crate::division;
 use crate::plan::BatchSizePolicy;
 use crate::settings::{self, Policy};
 

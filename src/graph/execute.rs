@@ -18,6 +18,7 @@ use crate::cudnn::calls::{self, backend};
 use crate::cudnn::graph::EngineConfiguration;
 use crate::device::{Device, Stream};
 use crate::plan::MicroConfiguration;
+use crate::policies;
 use crate::settings::{self, Numerics, Policy};
 use crate::tune::record::{End, Record};
 use crate::tune::running::{SAMPLES, Step, Timing};
@@ -46,9 +47,13 @@ impl Execution<'_> {
             // SAFETY: as ours.
             return unsafe { self.run_ready(None) };
         };
-        if crate::policies::of(self.handle).policy == Policy::Off {
+        let policies = policies::of(self.handle);
+        match policies.policy {
+            Policy::Reuse => {}
             // SAFETY: as ours.
-            return unsafe { self.run_ready(Some(&operands)) };
+            Policy::Division => return unsafe { self.run_divided(&operands, &policies) },
+            // SAFETY: as ours.
+            Policy::Off => return unsafe { self.run_ready(Some(&operands)) },
         }
         let page = &*self.planned.page;
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +93,7 @@ impl Execution<'_> {
     ///
     /// # Safety
     /// As for [`Self::run`].
-    unsafe fn run_ready(&self, operands: Option<&Operands>) -> cudnnStatus_t {
+    pub(super) unsafe fn run_ready(&self, operands: Option<&Operands>) -> cudnnStatus_t {
         if self.planned.own_fits() {
             // SAFETY: the program's own call.
             return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
@@ -124,19 +129,35 @@ impl Execution<'_> {
             && configuration.parts()[0].1.algorithm == self.planned.own
     }
 
+    /// Runs a plan in the program's workspace.
+    ///
     /// # Safety
     /// As for [`Self::run`].
     unsafe fn run_parts(
         &self,
         plan: &Plan,
         operands: &Operands,
-        mut after: impl FnMut(usize, EngineConfiguration),
+        after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         if plan.workspace() > self.planned.workspace() {
             return Err(CUDNN_STATUS_INTERNAL_ERROR.into()); // more than the program was told
         }
-        let adds = operands.add_to_results(plan.kernel());
         // SAFETY: the workspace is as large as the program was told to bring it.
+        unsafe { self.run_in_workspace(plan, operands, after) }
+    }
+
+    /// Runs a plan, and with `UCUDNN_CHECK` compares the results.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; the operands' workspace is as large as the plan needs.
+    pub(super) unsafe fn run_in_workspace(
+        &self,
+        plan: &Plan,
+        operands: &Operands,
+        mut after: impl FnMut(usize, EngineConfiguration),
+    ) -> Result<(), Failure> {
+        let adds = operands.add_to_results(plan.kernel());
+        // SAFETY: as ours.
         unsafe {
             let checks = self.prepare_checks(plan, operands);
             plan.run(self.handle, operands, |batch, engine| {
@@ -182,8 +203,7 @@ impl Execution<'_> {
         let mut stream: Stream = std::ptr::null_mut();
         // SAFETY: the program's handle.
         let known = unsafe { calls::cudnnGetStream(self.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
-        let explores = settings::get().numerics != Numerics::Deterministic
-            && crate::policies::of(self.handle).policy == Policy::Reuse;
+        let explores = settings::get().numerics != Numerics::Deterministic;
         let mut step = Step::Wait;
         if known && explores && !device.is_capturing(stream) {
             let mut state = page.state.lock();

@@ -20,7 +20,7 @@ use crate::tune::search::{Candidate, Goal, Next};
 /// How many engines of each list are tried at a micro-batch size.
 const ENOUGH: usize = 4;
 /// Between sizes at which heuristics are asked lie factors of this.
-const ASKED_EVERY: usize = 4;
+pub const ASKED_EVERY: usize = 4;
 
 /// A kernel to gather for.
 struct Job {

@@ -20,19 +20,23 @@
 //! | [`plan`] | a configuration ready to run |
 //! | [`execute`] | what an execution runs |
 //! | [`check`] | holds what runs against the program's own plan |
+//! | [`division`] | the same under Workspace Division |
+//! | [`executable`] | timing kernels ahead |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`targets`] | what micro-plans are finalized for |
 //! | [`report`] | says what was chosen |
 
 mod check;
 mod cuda_graph;
+mod division;
+mod executable;
 pub mod execute;
 mod gathering;
 pub mod offered;
 mod offers;
 mod operands;
-mod page;
-mod plan;
+pub mod page;
+pub mod plan;
 pub mod planned;
 mod reading;
 mod report;

@@ -1,6 +1,7 @@
 //! What is known of one kernel in one numerical class under one limit: shared by all of the program's plans for it.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -48,6 +49,21 @@ pub struct Page {
     /// What was settled failed once: what is ready runs from then on.
     pub is_broken: AtomicBool,
     pub state: Mutex<State>,
+}
+
+/// There is one of each key: they are told apart by their addresses.
+impl PartialEq for Page {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Page {}
+
+impl Hash for Page {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
 }
 
 /// How far tuning while the program runs is. Not held across calls that may block.

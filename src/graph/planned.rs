@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use cudnn_abi::*;
 
+use super::division::Meanwhile;
 use super::page::{self, Key, Page};
 use super::reading::Graph;
 use super::shadow::{Content, Shadow};
@@ -24,6 +25,8 @@ pub struct Planned {
     pub own_workspace: usize,
     /// How often it has run.
     pub executions: AtomicUsize,
+    /// What it runs under Workspace Division while it has no segment.
+    pub meanwhile: Meanwhile,
 }
 
 impl Planned {
@@ -87,7 +90,8 @@ impl Planned {
                 page = page::page(key(own_workspace), &target);
             }
         }
-        Some(Arc::new(Self { graph, page, own, own_workspace, executions: AtomicUsize::new(0) }))
+        let (executions, meanwhile) = Default::default();
+        Some(Arc::new(Self { graph, page, own, own_workspace, executions, meanwhile }))
     }
 }
 

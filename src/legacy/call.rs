@@ -8,7 +8,7 @@ use cudnn_abi::*;
 
 use super::answer;
 use super::book::{self, Ask};
-use super::division::network::Network;
+use super::division;
 use super::execute::Running;
 use super::report;
 use crate::cudnn::algorithm::Algorithm;
@@ -64,7 +64,7 @@ impl Call {
         let only = unsafe { self.takes_no_other() };
         if policies.policy == Policy::Division {
             // SAFETY: as ours.
-            return unsafe { Network::of(Device::current()).run(self, &kernel, only, &policies, spent) };
+            return unsafe { division::run::run(self, &kernel, only, &policies, spent) };
         }
         let page = book::page(Device::current(), &kernel);
         let limit = policies.call_limit(self.workspace.size);

@@ -1,14 +1,11 @@
 //! Says what was chosen, why, and what it saves: a log line, and a line in the report if there is one.
 
 use std::fmt::Display;
-use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::division::segments::{Segment, Solved};
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::convolution::Direction;
-use crate::cudnn::kernel::Kernel;
 use crate::exec::Plan;
 use crate::plan::{Configuration, MicroConfiguration};
 use crate::report::{merged, write};
@@ -74,66 +71,6 @@ pub fn checked<K: Subject>(
                 "error": error.as_ref().ok(), "why_not": error.as_ref().err(),
             }),
         )
-    });
-}
-
-/// Reports a kernel's desirable set, with times in milliseconds.
-pub fn desirable(kernel: &Kernel, set: &[(Configuration<Algorithm>, f64)]) {
-    write(|| {
-        let configuration = |(configuration, time): &(Configuration<Algorithm>, f64)| {
-            json!({
-                "division": configuration.to_string(), "workspace": configuration.workspace(), "time_ms": time,
-                "parts": configuration.parts().iter().map(part).collect::<Vec<_>>(),
-            })
-        };
-        let set: Vec<_> = set.iter().map(configuration).collect();
-        merged(kernel, json!({ "event": "desirable", "set": set }))
-    });
-}
-
-/// Reports how a network's workspace is divided.
-pub fn divided(solved: &Solved) {
-    let Solved { total, one_stream, segments, ready, time, equal_shares, proven, gap, took } = solved;
-    let arena = solved.arena_bytes();
-    let bound = if *proven { "the best".into() } else { format!("within {:.2}% of the best", 100.0 * gap) };
-    log::info!(
-        "Workspace Division: {} layers in {time:.3} ms and {arena} bytes of {total}, {bound}; equal shares of the \
-         total would take {equal_shares:.3} ms; solved in {took:.1} ms",
-        segments.len() + ready.len()
-    );
-    write(|| {
-        let segment = |(layer, Segment { plan, range, time, .. }): &(usize, Segment)| {
-            let configuration = plan.configuration();
-            let own = json!({
-                "layer": layer, "offset": range.start, "workspace": range.len(), "time_ms": time,
-                "division": configuration.to_string(),
-                "parts": configuration.parts().iter().map(part).collect::<Vec<_>>(),
-            });
-            merged(plan.kernel(), own)
-        };
-        json!({
-            "event": "divided", "total": total, "one_stream": one_stream, "arena": arena, "time_ms": time, "equal_shares_ms": equal_shares,
-            "proven": proven, "gap": gap, "solve_ms": took,
-            "layers": segments.iter().map(segment).collect::<Vec<_>>(),
-            "ready": ready.iter().map(Kernel::to_string).collect::<Vec<_>>(),
-        })
-    });
-}
-
-/// Reports whether a call kept to its segment of an arena (`UCUDNN_CHECK=1`).
-pub fn kept(plan: &Plan, segment: &Range<usize>, arena: usize, overwritten: Result<Option<usize>, ()>) {
-    let kernel = plan.kernel();
-    match overwritten {
-        Ok(None) => log::debug!("{kernel}: kept to bytes {segment:?} of an arena of {arena}"),
-        Ok(Some(at)) => log::error!("{kernel}: overwrote byte {at} of an arena of {arena}; its segment is {segment:?}"),
-        Err(()) => log::warn!("{kernel}: the arena cannot be read; whether it kept to its segment is not known"),
-    }
-    write(|| {
-        let own = json!({
-            "event": "kept", "offset": segment.start, "workspace": segment.len(), "arena": arena,
-            "overwritten": overwritten.ok().flatten(), "known": overwritten.is_ok(),
-        });
-        merged(kernel, own)
     });
 }
 

@@ -70,10 +70,15 @@ void network_random(Network *network, uint64_t seed) {
     }
 }
 
+void network_by_graph(Network *network) {
+    for (int i = 0; i < network->count; i++) network->uses[i].by_graph = 1;
+}
+
 void network_close(Network *network) {
     for (int i = 0; i < network->count; i++) {
         Use *use = &network->uses[i];
         if (use->borrows) use->kernel.w = guarded_new(0);
+        if (use->plan) CALL(cudnnBackendDestroyDescriptor(use->plan));
         kernel_close(&use->kernel);
         guarded_free(&use->workspace);
     }
@@ -90,6 +95,7 @@ void network_copy(Network *copy, const Network *network) {
         Guarded *result = result_of(&copy->uses[i].kernel);
         *result = guarded_new(result->bytes);
         copy->uses[i].workspace = guarded_new(copy->uses[i].told);
+        copy->uses[i].plan = NULL;
     }
 }
 
@@ -97,6 +103,7 @@ void network_forget_copy(Network *copy) {
     for (int i = 0; i < copy->count; i++) {
         guarded_free(result_of(&copy->uses[i].kernel));
         guarded_free(&copy->uses[i].workspace);
+        if (copy->uses[i].plan) CALL(cudnnBackendDestroyDescriptor(copy->uses[i].plan));
     }
 }
 
@@ -125,46 +132,16 @@ void network_renew_gradients(Network *network, int iteration) {
 
 /* ---- one kernel ---- */
 
-/* im2col with GEMM, or an FFT, where the program names an algorithm: what many programs have in their source. */
-static int named(const Use *use) {
-    static const int precomputed[3] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-                                       CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
-    return precomputed[use->kernel.shape.operation];
-}
-
 void use_ask(cudnnHandle_t handle, Use *use, Ask ask) {
-    Kernel *kernel = &use->kernel;
-    Perf results[MOST_RESULTS];
-    int count = 0;
-    if (ask == FIXED) {
-        use->algorithm = named(use);
-        CALL(kernel_workspace(handle, kernel, use->algorithm, &use->told));
-    } else if (ask == NEVER) {
-        static const int without[3] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
-                                       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0};
-        use->algorithm = without[kernel->shape.operation];
-        use->told = 0;
-    } else {
-        if (ask == GET) CALL(kernel_get(handle, kernel, MOST_RESULTS, &count, results));
-        if (ask == FIND) CALL(kernel_find(handle, kernel, MOST_RESULTS, &count, results));
-        if (ask == FIND_EX) {
-            Guarded given = guarded_new(100000);
-            CALL(kernel_find_ex(handle, kernel, &given, MOST_RESULTS, &count, results));
-            guarded_check(&given, "the workspace of FindEx");
-            guarded_free(&given);
-            memcpy(kernel_result(kernel)->start, kernel->before, kernel_result(kernel)->bytes);
-        }
-        REQUIRE(count > 0 && results[0].status == CUDNN_STATUS_SUCCESS, "no answer");
-        use->algorithm = results[0].algo;
-        CALL(kernel_workspace(handle, kernel, use->algorithm, &use->told));
-        REQUIRE(use->told == results[0].memory, "%zu bytes, then %zu", results[0].memory, use->told);
-    }
+    if (use->by_graph) use_ask_by_graph(handle, use, ask);
+    else use_ask_by_call(handle, use, ask);
     guarded_free(&use->workspace);
     use->workspace = guarded_new(use->told);
 }
 
 void use_run(cudnnHandle_t handle, Use *use) {
-    CALL(kernel_run(handle, &use->kernel, use->algorithm, &use->workspace));
+    if (use->by_graph) use_run_by_graph(handle, use);
+    else CALL(kernel_run(handle, &use->kernel, use->algorithm, &use->workspace));
     guarded_check(&use->workspace, "the workspace");
     double error = kernel_error(&use->kernel);
     char text[512];

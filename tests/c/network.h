@@ -14,6 +14,8 @@ typedef struct {
     size_t told;
     Guarded workspace;
     int borrows; /* the filter is another kernel's */
+    int by_graph; /* it runs by the graph API, by this plan */
+    cudnnBackendDescriptor_t plan;
 } Use;
 
 typedef struct {
@@ -22,7 +24,8 @@ typedef struct {
 } Network;
 
 /* How a program asks for algorithms. NEVER: it does not, and names one that needs no workspace; FIXED: it names
- * a fast one and asks for its workspace alone. */
+ * a fast one and asks for its workspace alone. By the graph API, GET takes the plan that heuristics offer first, and
+ * FIND runs all of them. */
 typedef enum { NEVER, FIXED, GET, FIND, FIND_EX } Ask;
 Ask ask_named(const char *name);
 
@@ -31,6 +34,9 @@ void network_open(Network *network, int batch);
 /* Up to eight layers of any shapes, some of them equal. */
 void network_random(Network *network, uint64_t seed);
 void network_close(Network *network);
+
+/* It asks and runs by the graph API. */
+void network_by_graph(Network *network);
 
 /* A network of the same filters and inputs, with results and workspaces of its own. */
 void network_copy(Network *copy, const Network *network);
@@ -43,6 +49,9 @@ void network_renew_gradients(Network *network, int iteration);
 
 /* Asks for a kernel's algorithm and allocates the workspace. */
 void use_ask(cudnnHandle_t handle, Use *use, Ask ask);
+void use_ask_by_call(cudnnHandle_t handle, Use *use, Ask ask);
+void use_ask_by_graph(cudnnHandle_t handle, Use *use, Ask ask);
+void use_run_by_graph(cudnnHandle_t handle, Use *use);
 /* Runs a kernel and checks its result and everything around it. */
 void use_run(cudnnHandle_t handle, Use *use);
 

@@ -4,6 +4,7 @@
  * scenario STEP...
  *
  *   open=BATCH     opens a network and takes it; random=SEED: one of any shapes; use=I: takes the I-th again
+ *   graph          what is opened from now on asks and runs by the graph API
  *   ask=HOW        asks for all its kernels: never, fixed, get, find, findex; a line "told ALGORITHM BYTES" each
  *   again          asks as before: the answers must be the same
  *   lazily=HOW     from now on kernels are asked for just before they run
@@ -41,7 +42,7 @@ static struct {
     Network *network; /* the one that is taken */
     int count;
     Ask ask;
-    int lazily, anew, threads, streams, named;
+    int by_graph, lazily, anew, threads, streams, named;
     const char *report;
     long report_start; /* what counts of it */
 } program = {.threads = 1, .streams = 1};
@@ -204,10 +205,14 @@ static void go_on_in_child(void) {
     _exit(0);
 }
 
-static Network *new_network(void) {
+/* The network for a mini-batch, or where that is 0 a random one. */
+static void open_network(int batch, uint64_t seed) {
     REQUIRE(program.count < MOST_NETWORKS, "too many networks");
     forget_report();
-    return program.network = &program.networks[program.count++];
+    program.network = &program.networks[program.count++];
+    if (batch) network_open(program.network, batch);
+    else network_random(program.network, seed);
+    if (program.by_graph) network_by_graph(program.network);
 }
 
 static void step(const char *step) {
@@ -215,8 +220,9 @@ static void step(const char *step) {
     size_t length = equals ? (size_t)(equals - step) : strlen(step);
     int number = atoi(value);
 #define IS(name) (length == sizeof(name) - 1 && strncmp(step, name, length) == 0)
-    if (IS("open")) network_open(new_network(), number);
-    else if (IS("random")) network_random(new_network(), strtoull(value, NULL, 10));
+    if (IS("open")) open_network(number, 0);
+    else if (IS("random")) open_network(0, strtoull(value, NULL, 10));
+    else if (IS("graph")) program.by_graph = 1;
     else if (IS("use")) program.network = &program.networks[number];
     else if (IS("ask")) program.ask = ask_named(value), ask_all();
     else if (IS("again")) ask_again();

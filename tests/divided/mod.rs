@@ -16,7 +16,16 @@ use serde_json::Value;
 pub const LAYERS: usize = 12;
 /// Enough for a kernel's tuning to come to its end, which it does in less; from then on the database knows it.
 const ENOUGH: (&str, &str) = ("UCUDNN_TUNE_SECONDS", "5");
-const SOURCES: [&str; 5] = ["scenario.c", "network.c", "allocations.c", "kernel.c", "kernel_calls.c"];
+const SOURCES: [&str; 8] = [
+    "scenario.c",
+    "network.c",
+    "network_calls.c",
+    "network_graph.c",
+    "allocations.c",
+    "kernel.c",
+    "kernel_calls.c",
+    "graph.c",
+];
 
 /// The program, and a database of what its network's kernels took.
 pub struct Stage {

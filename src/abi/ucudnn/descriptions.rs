@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use crate::abi::boundary::guarded;
 use crate::cudnn::convolution::{Descriptors, Direction};
 use crate::device::Device;
-use crate::legacy::division::network::Network;
+use crate::division::network::Network;
 use crate::legacy::{answer, report};
 
 /// Where a description is to be written: the text, its size in bytes, and the size that is needed.

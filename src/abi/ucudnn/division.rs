@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use super::policies::UCUDNN_NO_LIMIT;
 use crate::abi::boundary::guarded;
 use crate::device::Device;
-use crate::legacy::division::{self, network::Network};
+use crate::division::{self, network::Network};
 use crate::policies;
 use crate::settings::Policy;
 

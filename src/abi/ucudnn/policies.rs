@@ -6,7 +6,7 @@ use cudnn_abi::*;
 
 use crate::abi::boundary::guarded;
 use crate::device::Device;
-use crate::legacy::division::{self, network::Network};
+use crate::division::{self, network::Network};
 use crate::plan::BatchSizePolicy;
 use crate::policies::{self, Policies};
 use crate::settings::Policy;

@@ -5,13 +5,13 @@ use std::ffi::c_int;
 
 use cudnn_abi::*;
 
-use super::layers::addresses;
-use super::network::Network;
 use crate::cudnn::calls::query::AlgoPerf;
 use crate::cudnn::convolution::Descriptors;
 use crate::cudnn::kernel::Kernel;
 use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::Device;
+use crate::division::layers::addresses;
+use crate::division::network::Network;
 use crate::legacy::book::{self, Promise, Question};
 use crate::policies::Policies;
 use crate::settings::{self, Numerics};

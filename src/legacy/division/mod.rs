@@ -1,38 +1,5 @@
-//! Workspace Division at run time: the convolutions of a network run in segments of one arena, of a
-//! total size that the user gave. The program is told that they need no workspace, and allocates none.
-//!
-//! Programs that ask for the algorithms of all layers first are **collected**: the first convolution
-//! solves and allocates. Programs that meet their layers lazily are **observed**: once layers come
-//! back, a thread of ours solves over what was seen and switches, at no iteration's cost; so are layers
-//! met later. Until then, and wherever a plan fails, calls run what is ready: an algorithm that needs
-//! no more than the program was told.
-//!
-//! | file | what it does |
-//! | --- | --- |
-//! | [`layers`] | tells layers apart |
-//! | [`network`] | a device's network: what is collected, and what a call runs |
-//! | [`planning`] | from layers to a division: tuning, solving |
-//! | [`segments`] | the division in force: its arena, and what runs in each segment |
-//! | [`answer`] | what queries are answered |
+//! Workspace Division of the legacy API: what queries are answered, and what calls run. The network that they are layers
+//! of is [`crate::division`]'s.
 
 pub mod answer;
-mod layers;
-pub mod network;
-mod planning;
-pub mod segments;
-
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether the solver is there. Says once why not.
-pub fn is_available() -> bool {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    match crate::plan::solver_available() {
-        Ok(()) => true,
-        Err(why) => {
-            if !SAID.swap(true, Ordering::Relaxed) {
-                log::warn!("no Workspace Division, but Workspace Reuse: {why}");
-            }
-            false
-        }
-    }
-}
+pub mod run;

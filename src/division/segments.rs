@@ -8,17 +8,18 @@ use std::sync::atomic::AtomicBool;
 use once_cell::sync::OnceCell;
 use parking_lot::RwLock;
 
+use super::kernel::{LayerConfiguration, LayerKernel, LayerPlan};
 use super::layers::{Lane, LayerId};
-use crate::cudnn::convolution::Workspace;
-use crate::cudnn::kernel::Kernel;
+use super::report;
 use crate::device::{Device, Fence, Stream};
-use crate::exec::{Arena, Plan};
-use crate::legacy::report;
+use crate::exec::Arena;
 use crate::settings;
 
 /// What one layer runs, and where.
 pub struct Segment {
-    pub plan: Plan,
+    pub kernel: LayerKernel,
+    pub configuration: LayerConfiguration,
+    pub plan: LayerPlan,
     /// Bytes of the arena.
     pub range: Range<usize>,
     /// Milliseconds that it takes.
@@ -29,24 +30,24 @@ pub struct Segment {
     pub last: Fence,
 }
 
-/// Something is launched in a segment until this is dropped; then its end can be waited for, even if that is because of a
-/// panic.
+/// Something is launched in a segment until this is dropped; then its end can be waited for, even if that is because
+/// of a panic.
 pub struct Launch<'a> {
-    segment: &'a Segment,
+    last: &'a Fence,
     device: Device,
     stream: Stream,
 }
 
-impl Segment {
-    /// Begins to launch something.
-    pub fn launch(&self, device: Device, stream: Stream) -> Launch<'_> {
-        Launch { segment: self, device, stream }
+impl<'a> Launch<'a> {
+    /// Begins to launch something, whose end is to be the `last`.
+    pub fn begin(last: &'a Fence, device: Device, stream: Stream) -> Self {
+        Self { last, device, stream }
     }
 }
 
 impl Drop for Launch<'_> {
     fn drop(&mut self) {
-        self.segment.last.launched(self.device, self.stream);
+        self.last.launched(self.device, self.stream);
     }
 }
 
@@ -58,7 +59,7 @@ pub struct Solved {
     pub one_stream: bool,
     pub segments: Vec<(LayerId, Segment)>,
     /// Kernels of the layers that run what is ready.
-    pub ready: Vec<Kernel>,
+    pub ready: Vec<LayerKernel>,
     /// Milliseconds of all layers.
     pub time: f64,
     /// The same if each layer had an equal share of the total: Workspace Reuse at that limit.
@@ -83,7 +84,22 @@ pub struct Division {
     segments: HashMap<LayerId, Segment, foldhash::fast::RandomState>,
     /// Where segments share memory: the lane that has it, which is the first to run anything.
     one_lane: Option<OnceCell<Lane>>,
+    /// What layers run in that have no segment.
+    rest: Rest,
     description: String,
+}
+
+/// Memory that layers without a segment share, which run on one lane: as much as any of them has asked for, of what the
+/// segments leave of the total.
+#[derive(Default)]
+pub struct Rest {
+    arena: Option<Arena>,
+    /// The first that asked for any.
+    lane: Option<Lane>,
+    /// The end of what it ran last.
+    pub last: Fence,
+    /// The fewest bytes that could not be allocated.
+    refused: Option<usize>,
 }
 
 impl Division {
@@ -114,29 +130,46 @@ impl Division {
         (!others).then_some(segment)
     }
 
-    /// A segment's memory.
-    pub fn workspace(&self, segment: &Segment) -> Option<Workspace> {
-        self.arena.as_ref()?.workspace(&segment.range)
+    /// The memory that holds all segments.
+    pub fn arena(&self) -> Option<&Arena> {
+        self.arena.as_ref()
+    }
+
+    /// What a lane's layers without a segment share, if that has so many bytes.
+    pub fn rest(&self, lane: Lane, bytes: usize) -> Option<(&Rest, &Arena)> {
+        let arena = self.rest.arena.as_ref().filter(|arena| self.rest.lane == Some(lane) && arena.bytes() >= bytes)?;
+        Some((&self.rest, arena))
+    }
+
+    /// The most that layers without a segment may share of a total.
+    pub fn rest_of(&self, total: usize) -> usize {
+        total.saturating_sub(self.arena.as_ref().map_or(0, Arena::bytes))
+    }
+
+    /// Whether it is of any use to ask for so many bytes of a total for a lane's layers without a segment.
+    pub fn may_extend(&self, lane: Lane, bytes: usize, total: usize) -> bool {
+        bytes <= self.rest_of(total)
+            && self.rest.lane.is_none_or(|known| known == lane)
+            && self.rest.refused.is_none_or(|refused| bytes < refused)
+    }
+
+    /// Makes what a lane's layers without a segment share so many bytes long, and waits for what runs in it.
+    pub fn extend(&mut self, device: Device, lane: Lane, bytes: usize, total: usize) {
+        if self.may_extend(lane, bytes, total) && self.rest(lane, bytes).is_none() && self.rest.last.wait() {
+            let rest = &mut self.rest;
+            let before = rest.arena.take().map_or(0, |arena| arena.bytes());
+            let allocate = |bytes| Arena::allocate(device, bytes, settings::get().check);
+            rest.lane = Some(lane);
+            rest.arena = allocate(bytes).or_else(|| {
+                rest.refused = Some(bytes);
+                allocate(before)
+            });
+        }
     }
 
     /// Waits until nothing runs in the arena any more; whether that can be told.
     pub fn rests(&self) -> bool {
-        self.segments.values().all(|segment| segment.last.wait())
-    }
-
-    /// Fills the arena with a pattern; whether that went well.
-    ///
-    /// # Safety
-    /// No call uses the arena.
-    pub unsafe fn poison(&self, stream: Stream) -> bool {
-        // SAFETY: as ours.
-        self.arena.as_ref().is_some_and(|arena| unsafe { arena.poison(stream) })
-    }
-
-    /// Says whether a call kept to its segment since [`Self::poison`].
-    pub fn check(&self, segment: &Segment, stream: Stream) {
-        let Some(arena) = &self.arena else { return };
-        report::kept(&segment.plan, &segment.range, arena.bytes(), arena.overwritten(&segment.range, stream));
+        self.segments.values().all(|segment| segment.last.wait()) && self.rest.last.wait()
     }
 
     /// The division in force as text, empty if there is none.
@@ -155,14 +188,9 @@ fn describe(solved: &Solved) -> String {
         solved.arena_bytes(),
         segments.len() + ready.len(),
     );
-    for (layer, Segment { plan, range, time, .. }) in segments {
+    for (layer, Segment { kernel, configuration, range, time, .. }) in segments {
         let (start, bytes) = (range.start, range.len());
-        let _ = writeln!(
-            text,
-            "layer {layer}: {} in {}, {bytes} bytes at {start}, {time:.3} ms",
-            plan.kernel(),
-            plan.configuration()
-        );
+        let _ = writeln!(text, "layer {layer}: {kernel} in {configuration}, {bytes} bytes at {start}, {time:.3} ms");
     }
     for kernel in ready {
         let _ = writeln!(text, "without a segment: {kernel}");

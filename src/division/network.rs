@@ -2,22 +2,23 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers, addresses};
+use super::kernel::{LayerKernel, LayerPlan};
+use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers};
 use super::planning::{self, Sets};
-use super::segments::Division;
+use super::report;
+use super::segments::{Division, Launch};
 use crate::background;
-use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
-use crate::cudnn::convolution::{Descriptors, Workspace};
+use crate::cudnn::convolution::Workspace;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
-use crate::legacy::answer;
-use crate::legacy::call::Call;
+use crate::exec::{Arena, Failure};
 use crate::policies::Policies;
 use crate::settings;
 
@@ -42,7 +43,7 @@ struct State {
     /// The program runs all convolutions on one stream.
     one_stream: bool,
     /// The layers that the division was made for; `None` if it must be made anew.
-    planned: Option<BTreeMap<LayerId, Kernel>>,
+    planned: Option<BTreeMap<LayerId, LayerKernel>>,
     /// Of every kernel that was tuned.
     sets: Sets,
 }
@@ -133,56 +134,15 @@ impl Network {
         self.division.read_recursive().describe().to_owned()
     }
 
-    /// Runs a call in its layer's segment, or as it is ready.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    pub unsafe fn run(
+    /// Which layer a call is; divides first, or begins to, where it is time. `chosen` asks what cuDNN says of the
+    /// algorithm that it names, if it does.
+    pub fn enter(
         &'static self,
-        call: &Call,
-        kernel: &Kernel,
-        only: bool,
+        key: &Key,
+        descriptors: Addresses,
         policies: &Policies,
-        spent: &Cell<bool>,
-    ) -> cudnnStatus_t {
-        if PLANS.get() {
-            // SAFETY: as ours.
-            return unsafe { call.run_as_asked() };
-        }
-        let mut stream: Stream = std::ptr::null_mut();
-        // SAFETY: the program's handle.
-        let known = unsafe { calls::cudnnGetStream(call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
-        // What is captured may be run again at any time, beside anything: it can have no segment.
-        if known && !self.device.is_capturing(stream) {
-            let key = Key {
-                kernel: *kernel,
-                algorithm: call.algorithm,
-                only,
-                filter: call.operands.w.addr(),
-                lane: lane(self.device, stream),
-                name: policies.layer,
-            };
-            // SAFETY: as ours.
-            let layer = unsafe { self.enter(&key, call, policies) };
-            // SAFETY: as ours.
-            if let Some(status) = unsafe { self.run_in_segment((layer, key.lane), call, kernel, stream, spent) } {
-                return status;
-            }
-            // SAFETY: as ours.
-            if only && let Some(status) = unsafe { self.run_in_passing(call, stream) } {
-                return status;
-            }
-        }
-        // SAFETY: as ours.
-        unsafe { call.run_ready() }
-    }
-
-    /// Which layer the call is; divides first, or begins to, where it is time.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn enter(&'static self, key: &Key, call: &Call, policies: &Policies) -> LayerId {
-        let descriptors = addresses(&call.descriptors);
+        chosen: impl FnOnce() -> Option<AlgoPerf>,
+    ) -> LayerId {
         let mut state = self.state.lock();
         while state.phase == Phase::Dividing {
             self.planned.wait(&mut state);
@@ -193,8 +153,7 @@ impl Network {
             None => {
                 let alike = state.layers.chosen_alike(key);
                 drop(state);
-                // SAFETY: as ours.
-                let chosen = alike.unwrap_or_else(|| unsafe { chosen(call.handle, &call.descriptors, key) });
+                let chosen = alike.or_else(chosen);
                 state = self.state.lock();
                 state.layers.add(key, chosen)
             }
@@ -218,79 +177,103 @@ impl Network {
         seen.layer
     }
 
-    /// Runs a call that takes no other algorithm than the one asked for, and was told that this one needs
-    /// less than it does, in memory for this call only: what is ready cannot take its place. `None` if it
-    /// was not told so, or there is no memory.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn run_in_passing(&self, call: &Call, stream: Stream) -> Option<cudnnStatus_t> {
-        // SAFETY: as ours.
-        let promise = unsafe { answer::promise(&call.descriptors, call.algorithm, call.workspace.size) }?;
-        if promise.undivided <= call.workspace.size {
-            return None;
-        }
-        let buffer = self.device.allocate(promise.undivided)?;
-        let workspace = Workspace { data: buffer.data(), size: promise.undivided };
-        // SAFETY: as ours, with a workspace as large as the algorithm needs.
-        let status = unsafe { Call { workspace, ..*call }.run_as_asked() };
-        self.device.synchronize(stream);
-        Some(status)
+    /// Launches a call in its layer's segment. `None` if the layer has none, or the call failed before it changed
+    /// anything.
+    pub fn in_segment(
+        &self,
+        layer: LayerId,
+        key: &Key,
+        stream: Stream,
+        launch: impl FnOnce(&LayerPlan, Workspace) -> Result<(), Failure>,
+    ) -> Option<cudnnStatus_t> {
+        self.with_division(|division| {
+            let segment = division.segment(layer, key.lane).filter(|segment| segment.kernel == key.kernel)?;
+            if segment.broken.load(Ordering::Relaxed) {
+                return None;
+            }
+            let arena = division.arena()?;
+            let workspace = arena.workspace(&segment.range)?;
+            let launch = || {
+                let _launch = Launch::begin(&segment.last, self.device, stream);
+                launch(&segment.plan, workspace)
+            };
+            match watched(division, arena, &segment.range, &key.kernel, stream, launch) {
+                Ok(()) => Some(CUDNN_STATUS_SUCCESS),
+                Err(failure) if failure.result_spent => Some(failure.status),
+                Err(failure) => {
+                    // What cuDNN refuses as the program's mistake is no fault of the plan.
+                    if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&failure.status)
+                        && !segment.broken.swap(true, Ordering::Relaxed)
+                    {
+                        let (kernel, plan, status) = (&key.kernel, &segment.configuration, failure.status);
+                        log::warn!("{kernel}: {plan} failed with status {status}; it runs without workspace");
+                    }
+                    None
+                }
+            }
+        })
     }
 
-    /// `None` if the layer has no segment, or its plan failed before it changed anything.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn run_in_segment(
+    /// The most bytes that layers without a segment may share.
+    pub fn rest(&self) -> usize {
+        let total = self.total().unwrap_or(0);
+        self.division.read_recursive().rest_of(total)
+    }
+
+    /// Launches a call whose layer has no segment in `bytes` of what such layers share. `None` if there is not as much,
+    /// or another lane has it.
+    pub fn in_rest(
         &self,
-        (layer, lane): (LayerId, Lane),
-        call: &Call,
-        kernel: &Kernel,
+        key: &Key,
+        bytes: usize,
         stream: Stream,
-        spent: &Cell<bool>,
-    ) -> Option<cudnnStatus_t> {
-        let checks = settings::get().check;
-        let (shared, alone);
-        // A check has the arena for itself.
-        let division = if checks {
-            alone = self.division.write();
-            &*alone
+        launch: impl FnOnce(Workspace) -> Result<(), Failure>,
+    ) -> Option<Result<(), Failure>> {
+        let total = self.total().unwrap_or(0);
+        let lacks = |division: &Division| division.rest(key.lane, bytes).is_none();
+        let extends = |division: &Division| lacks(division) && division.may_extend(key.lane, bytes, total);
+        if extends(&self.division.read_recursive()) {
+            // Not by waiting: this may be cuDNN, called from within a call that is being launched.
+            self.division.try_write()?.extend(self.device, key.lane, bytes, total);
+        }
+        self.with_division(|division| {
+            let (rest, arena) = division.rest(key.lane, bytes)?;
+            let workspace = arena.workspace(&(0..bytes))?;
+            let launch = || {
+                let _launch = Launch::begin(&rest.last, self.device, stream);
+                launch(workspace)
+            };
+            Some(watched(division, arena, &(0..bytes), &key.kernel, stream, launch))
+        })
+    }
+
+    /// Calls with the division in force, which does not change meanwhile; nobody else has it where calls are checked.
+    fn with_division<T>(&self, act: impl FnOnce(&Division) -> T) -> T {
+        if settings::get().check {
+            act(&self.division.write())
         } else {
             // cuDNN may call itself through our symbols, beside a thread that waits to write.
-            shared = self.division.read_recursive();
-            &*shared
-        };
-        let segment = division.segment(layer, lane).filter(|segment| segment.plan.kernel() == kernel)?;
-        if segment.broken.load(Ordering::Relaxed) {
-            return None;
-        }
-        let workspace = division.workspace(segment)?;
-        // SAFETY: nobody else has the arena, once it has come to rest.
-        let poisoned = checks && division.rests() && unsafe { division.poison(stream) };
-        let ran = {
-            let _launch = segment.launch(self.device, stream);
-            // SAFETY: as ours; the segment is this layer's alone.
-            unsafe { call.run_parts(&segment.plan, workspace, spent, |_, _| ()) }
-        };
-        if poisoned {
-            division.check(segment, stream);
-        }
-        match ran {
-            Ok(()) => Some(CUDNN_STATUS_SUCCESS),
-            Err(failure) if failure.result_spent => Some(failure.status),
-            Err(failure) => {
-                // What cuDNN refuses as the program's mistake is no fault of the plan.
-                if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&failure.status)
-                    && !segment.broken.swap(true, Ordering::Relaxed)
-                {
-                    let (plan, status) = (segment.plan.configuration(), failure.status);
-                    log::warn!("{kernel}: {plan} failed with status {status}; it runs without workspace");
-                }
-                None
-            }
+            act(&self.division.read_recursive())
         }
     }
+}
+
+/// Launches something in part of an arena, and where calls are checked says whether it kept to that.
+fn watched<T>(
+    division: &Division,
+    arena: &Arena,
+    range: &Range<usize>,
+    kernel: &LayerKernel,
+    stream: Stream,
+    launch: impl FnOnce() -> T,
+) -> T {
+    // SAFETY: nobody else has the arena where calls are checked, once it has come to rest.
+    let poisoned = settings::get().check && division.rests() && unsafe { arena.poison(stream) };
+    let launched = launch();
+    if poisoned {
+        report::kept(kernel, range, arena.bytes(), arena.overwritten(range, stream));
+    }
+    launched
 }
 
 impl State {
@@ -325,7 +308,7 @@ impl Planning {
             let mut state = self.0.state.lock();
             let layers: Vec<_> = state.layers.lasting(collected).map(|(id, layer)| (id, layer.clone())).collect();
             // Even if this fails: what cannot be planned is not tried in each iteration anew.
-            state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel)).collect());
+            state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel.clone())).collect());
             Wanted {
                 layers,
                 total: state.total().unwrap_or(0),
@@ -358,30 +341,16 @@ impl Drop for Planning {
     }
 }
 
+/// Whether the calling thread plans: what cuDNN calls meanwhile is none of the program's layers.
+pub fn plans() -> bool {
+    PLANS.get()
+}
+
 /// Where a call on `stream` runs.
-fn lane(device: Device, stream: Stream) -> Lane {
+pub fn lane(device: Device, stream: Stream) -> Lane {
     thread_local!(static HERE: u8 = const { 0 });
     let thread = if device.has_one_for_each_thread(stream) { HERE.with(|here| (&raw const *here).addr()) } else { 0 };
     Lane { stream: stream.addr(), thread }
-}
-
-/// What cuDNN says of the algorithm that a call asks for, under the math type of its descriptors; that it
-/// is not supported, where it says nothing.
-///
-/// # Safety
-/// The handle and the descriptors are the program's.
-unsafe fn chosen(handle: cudnnHandle_t, descriptors: &Descriptors, key: &Key) -> AlgoPerf {
-    // SAFETY: as ours.
-    let offered = unsafe { descriptors.get_algorithms(handle) }.unwrap_or_default();
-    Descriptors::of_algorithm(&offered, key.algorithm, key.kernel.math_type).unwrap_or(AlgoPerf {
-        algo: key.algorithm,
-        status: CUDNN_STATUS_NOT_SUPPORTED,
-        time: -1.0,
-        memory: 0,
-        determinism: CUDNN_NON_DETERMINISTIC,
-        mathType: key.kernel.math_type,
-        reserved: [0; 3],
-    })
 }
 
 #[cfg(test)]

@@ -1,26 +1,31 @@
 //! From layers to a division: the desirable set of each kernel, and the ILP over all of them.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
+use super::kernel::{LayerConfiguration, LayerKernel};
 use super::layers::LayerId;
 use super::network::Wanted;
+use super::report;
 use super::segments::{Division, Segment, Solved};
 use crate::background;
-use crate::cudnn::algorithm::{Algorithm, Class};
+use crate::cudnn::algorithm::Class;
 use crate::cudnn::calls::query::AlgoPerf;
+use crate::cudnn::graph;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Fence};
-use crate::exec::{Plan, segment_bytes};
+use crate::exec::segment_bytes;
 use crate::legacy::book;
-use crate::legacy::report;
 use crate::plan::{self, Alternative, BatchSizePolicy, Configuration, Group};
 use crate::policies::Policies;
 use crate::settings;
-use crate::tune::ahead::{self, Budget, Goal, Job};
+use crate::tune::ahead::{self, Budget, Goal, Job, Search};
+use crate::tune::executable::Executable;
 use crate::tune::waiting::Waited;
 
 /// How much slower than any configuration what is ready counts as, where it could not be timed.
@@ -28,8 +33,11 @@ const UNKNOWN: f64 = 10.0;
 /// What the solver may take.
 const SOLVE: Duration = Duration::from_secs(1);
 
+/// A kernel, and the class that it may use; an operation graph's page tells that itself.
+type Question = (LayerKernel, Option<Class>);
+
 /// Desirable sets of kernels in the classes that may be used.
-pub type Sets = HashMap<(Kernel, Class), Arc<Set>>;
+pub type Sets = HashMap<Question, Arc<Set>>;
 
 /// A kernel's desirable set with times in milliseconds, workspace ascending; and what an algorithm
 /// takes that runs in what the program was told, where no configuration needs nothing.
@@ -37,7 +45,7 @@ pub type Sets = HashMap<(Kernel, Class), Arc<Set>>;
 pub struct Set {
     /// The most bytes of workspace that were looked at.
     limit: usize,
-    pub choices: Vec<(Configuration<Algorithm>, f64)>,
+    pub choices: Vec<(LayerConfiguration, f64)>,
     pub ready: Option<f64>,
 }
 
@@ -47,15 +55,15 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (S
     let Wanted { layers, mut total, one_stream, waits, policies, mut sets } = wanted;
     let numerics = settings::get().numerics;
     let limit = policies.call_limit(total);
-    let mut groups: Vec<((Kernel, Class), Vec<LayerId>)> = Vec::new();
+    let mut groups: Vec<(Question, Vec<LayerId>)> = Vec::new();
     for (id, layer) in &layers {
-        let key = (layer.kernel, layer.class(numerics));
+        let key = (layer.kernel.clone(), layer.class(numerics));
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, ids)) => ids.push(*id),
             None => groups.push((key, vec![*id])),
         }
     }
-    let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id).map(|(_, layer)| layer.chosen);
+    let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id)?.1.chosen;
     tune(&groups, &chosen, limit, &policies, waits, &mut sets);
     if background::stopped() {
         return (sets, true);
@@ -79,7 +87,7 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (S
 }
 
 /// Groups of layers that are planned alike.
-type Groups = [((Kernel, Class), Vec<LayerId>)];
+type Groups = [(Question, Vec<LayerId>)];
 
 /// Finds the desirable sets that are missing.
 fn tune(
@@ -90,12 +98,12 @@ fn tune(
     waits: bool,
     sets: &mut Sets,
 ) {
-    let is_missing = |(key, _): &&((Kernel, Class), Vec<LayerId>)| sets.get(key).is_none_or(|set| set.limit < limit);
+    let is_missing = |(key, _): &&(Question, Vec<LayerId>)| sets.get(key).is_none_or(|set| set.limit < limit);
     let missing: Vec<_> = groups.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return;
     }
-    let (settings, devices) = (settings::get(), ahead::devices());
+    let tuning = Tuning { limit, sizes: policies.batch_size_policy, devices: ahead::devices() };
     for (done, (key, ids)) in missing.iter().enumerate() {
         if background::stopped() {
             return;
@@ -103,32 +111,64 @@ fn tune(
         let _waited = waits.then(|| Waited::since(Instant::now()));
         let (kernel, class) = key;
         log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
-        let job = Job {
+        let set = match kernel {
+            LayerKernel::Convolution(kernel) => tuning.convolution(kernel, *class, ids.first().and_then(chosen)),
+            LayerKernel::Graph(page) => tuning.graph(&page.key.kernel, page.key.class),
+        };
+        let set = set.unwrap_or_else(|why| {
+            log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
+            Set { limit, ..Set::default() }
+        });
+        report::desirable(kernel, &set.choices);
+        sets.insert(key.clone(), Arc::new(set));
+    }
+}
+
+/// How desirable sets are found.
+struct Tuning {
+    /// The most bytes of workspace.
+    limit: usize,
+    sizes: BatchSizePolicy,
+    devices: Vec<i32>,
+}
+
+impl Tuning {
+    fn job<'a, K: Executable>(&'a self, kernel: &'a K, class: Option<K::Class>) -> Job<'a, K> {
+        let settings = settings::get();
+        Job {
             kernel,
-            class: Some(*class),
-            sizes: policies.batch_size_policy,
-            goal: Goal::DesirableSet { limit },
+            class,
+            sizes: self.sizes,
+            goal: Goal::DesirableSet { limit: self.limit },
             budget: Budget { time: Duration::from_secs_f64(settings.tune_seconds), executions: f64::INFINITY },
             bytes: settings.tune_bytes,
-            devices: &devices,
+            devices: &self.devices,
             stop: &background::STOP,
             progress: &|_| (),
-        };
-        let set = match ahead::tune(&job) {
-            Ok(search) => {
-                let choices = search.desirable_set();
-                let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
-                let chosen = ids.first().and_then(chosen).filter(|_| !needs_nothing);
-                Set { limit, ready: chosen.and_then(|chosen| ready_time(&job, &chosen)), choices }
-            }
-            Err(why) => {
-                log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
-                Set { limit, ..Set::default() }
-            }
-        };
-        report::desirable(kernel, &set.choices);
-        sets.insert(*key, Arc::new(set));
+        }
     }
+
+    fn convolution(&self, kernel: &Kernel, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
+        let job = self.job(kernel, class);
+        let choices = choices(&ahead::tune(&job)?, LayerConfiguration::Convolution);
+        let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
+        let ready = chosen.filter(|_| !needs_nothing).and_then(|chosen| ready_time(&job, &chosen));
+        Ok(Set { limit: self.limit, choices, ready })
+    }
+
+    /// What is ready is not timed: nothing of the kind is run where anything at all can be.
+    fn graph(&self, kernel: &graph::Kernel, class: graph::Class) -> Result<Set, String> {
+        let choices = choices(&ahead::tune(&self.job(kernel, Some(class)))?, LayerConfiguration::Graph);
+        Ok(Set { limit: self.limit, choices, ready: None })
+    }
+}
+
+/// What a search found, for layers.
+fn choices<A: Copy + Eq + Hash + Debug>(
+    search: &Search<A>,
+    of_layer: fn(Configuration<A>) -> LayerConfiguration,
+) -> Vec<(LayerConfiguration, f64)> {
+    search.desirable_set().into_iter().map(|(configuration, time)| (of_layer(configuration), time)).collect()
 }
 
 /// Milliseconds of what runs without a segment: what is ready, or what the program asked for in a workspace
@@ -173,18 +213,20 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
         for (&id, &index) in ids.iter().zip(chosen) {
             solved.time += known[index].time;
             let made = set.choices.get(index).and_then(|(configuration, time)| {
-                let plan = Plan::new(&key.0, configuration.clone()).ok()?;
-                Some((plan, *time))
+                let plan = key.0.plan(configuration).ok()?;
+                Some((plan, configuration.clone(), *time))
             });
-            let Some((plan, time)) = made else {
-                solved.ready.push(key.0);
+            let kernel = key.0.clone();
+            let Some((plan, configuration, time)) = made else {
+                solved.ready.push(kernel);
                 continue;
             };
             let from = if one_stream { 0 } else { start_of_next };
             let range = from..from + plan.workspace();
             start_of_next = from + segment_bytes(plan.workspace());
             arena = arena.max(start_of_next);
-            solved.segments.push((id, Segment { plan, range, time, broken: false.into(), last: Fence::default() }));
+            let (broken, last) = (false.into(), Fence::default());
+            solved.segments.push((id, Segment { kernel, configuration, plan, range, time, broken, last }));
         }
     }
     solved.took = start.elapsed().as_secs_f64() * 1e3;

@@ -22,6 +22,8 @@ use crate::cudnn::convolution::{Descriptors, Direction};
 use crate::cudnn::kernel::Kernel;
 use crate::settings::Numerics;
 
+use super::kernel::LayerKernel;
+
 /// Where calls run one after another: a stream, and where nothing orders threads, one thread of the
 /// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,11 +33,11 @@ pub struct Lane {
 }
 
 /// A call, as far as it tells layers apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    pub kernel: Kernel,
-    /// The algorithm asked for.
-    pub algorithm: c_int,
+    pub kernel: LayerKernel,
+    /// The algorithm asked for, by the legacy API.
+    pub algorithm: Option<c_int>,
     /// cuDNN takes no other.
     pub only: bool,
     /// The address of the filter, or of its gradient.
@@ -57,9 +59,9 @@ pub fn addresses(descriptors: &Descriptors) -> Addresses {
 /// One use of a kernel.
 #[derive(Clone)]
 pub struct Layer {
-    pub kernel: Kernel,
-    /// The algorithm that the program chose, or cuDNN for it: its class is what a plan may use.
-    pub chosen: AlgoPerf,
+    pub kernel: LayerKernel,
+    /// The algorithm that the program chose by the legacy API, or cuDNN for it: its class is what a plan may use.
+    pub chosen: Option<AlgoPerf>,
     /// cuDNN takes no other algorithm.
     pub only: bool,
     pub lane: Option<Lane>,
@@ -75,19 +77,20 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What its plan may use.
-    pub fn class(&self, numerics: Numerics) -> Class {
-        let chosen = AlgoPerf { mathType: self.kernel.math_type, ..self.chosen };
-        Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) }
+    /// What its plan may use; an operation graph's page tells that itself.
+    pub fn class(&self, numerics: Numerics) -> Option<Class> {
+        let LayerKernel::Convolution(kernel) = &self.kernel else { return None };
+        let chosen = AlgoPerf { mathType: kernel.math_type, ..self.chosen? };
+        Some(Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) })
     }
 
     /// Whether a call of this key may be one of this layer, by all but addresses.
     fn is_like(&self, key: &Key) -> bool {
-        let alike = self.kernel == key.kernel
-            || self.is_waiting() && self.kernel == Kernel { math_type: self.kernel.math_type, ..key.kernel };
+        let alike = self.kernel == key.kernel || self.is_waiting() && self.kernel.differs_in_math_type(&key.kernel);
         // A program that asks about several algorithms may take any of them.
+        let named = |algorithm| self.is_waiting() && self.named.contains(&algorithm);
         alike
-            && (self.chosen.algo == key.algorithm || self.is_waiting() && self.named.contains(&key.algorithm))
+            && (self.chosen.map(|chosen| chosen.algo) == key.algorithm || key.algorithm.is_some_and(named))
             && self.only == key.only
             && self.lane.is_none_or(|lane| lane == key.lane)
             && (self.name.is_none() || self.name == key.name)
@@ -140,7 +143,7 @@ impl Layers {
     pub fn lasting(&self, collected: bool) -> impl Iterator<Item = (LayerId, &Layer)> {
         let lasts = move |layer: &Layer| {
             let under_way = u64::from(layer.last == self.iteration);
-            let known = layer.chosen.status == CUDNN_STATUS_SUCCESS;
+            let known = layer.chosen.is_none_or(|chosen| chosen.status == CUDNN_STATUS_SUCCESS);
             let came_back = layer.calls > 1 + under_way && self.iteration - layer.last <= GONE;
             known && (came_back || collected && layer.collected.is_some())
         };
@@ -150,8 +153,9 @@ impl Layers {
     /// A query has told of a layer. Asking again, as programs do when they are reshaped or compare
     /// algorithms, adds none.
     pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+        let kernel = LayerKernel::Convolution(*kernel);
         let known = self.layers.values_mut().find(|layer| {
-            layer.kernel == (Kernel { math_type: layer.kernel.math_type, ..*kernel })
+            (layer.kernel == kernel || layer.kernel.differs_in_math_type(&kernel))
                 && match name {
                     Some(_) => layer.name == name,
                     None => layer.collected == Some(descriptors),
@@ -160,15 +164,15 @@ impl Layers {
         match known {
             Some(layer) if layer.is_waiting() => {
                 // Which it will take is not known: its plan keeps to the strictest.
-                let strictest = if layer.chosen.determinism == CUDNN_DETERMINISTIC { layer.chosen } else { chosen };
-                layer.chosen = AlgoPerf { determinism: strictest.determinism, ..chosen };
+                let strictest = layer.chosen.filter(|known| known.determinism == CUDNN_DETERMINISTIC).unwrap_or(chosen);
+                layer.chosen = Some(AlgoPerf { determinism: strictest.determinism, ..chosen });
                 if !layer.named.contains(&chosen.algo) {
                     layer.named.push(chosen.algo);
                 }
             }
             Some(_) => {}
             None => {
-                let (kernel, collected, named) = (*kernel, Some(descriptors), vec![chosen.algo]);
+                let (collected, named, chosen) = (Some(descriptors), vec![chosen.algo], Some(chosen));
                 self.push(Layer { kernel, chosen, only: false, lane: None, name, calls: 0, collected, named, last: 0 });
             }
         }
@@ -184,24 +188,27 @@ impl Layers {
                 layer
             }
         };
-        Some(self.ran(layer, key.kernel.direction))
+        Some(self.ran(layer, key.kernel.direction()))
     }
 
-    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm: if
-    /// that is not supported, nothing is planned for it.
-    pub fn add(&mut self, key: &Key, chosen: AlgoPerf) -> Seen {
-        let Key { kernel, only, lane, name, .. } = *key;
+    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm, if it names
+    /// one: if that is not supported, nothing is planned for it.
+    pub fn add(&mut self, key: &Key, chosen: Option<AlgoPerf>) -> Seen {
+        let Key { only, lane, name, .. } = *key;
+        let (kernel, direction) = (key.kernel.clone(), key.kernel.direction());
         let (lane, collected, named) = (Some(lane), None, Vec::new());
         let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected, named, last: 0 });
         self.bind(key, layer);
-        self.ran(layer, kernel.direction)
+        self.ran(layer, direction)
     }
 
     /// What cuDNN says of the call's algorithm, as a layer of its kind knows it.
     pub fn chosen_alike(&self, key: &Key) -> Option<AlgoPerf> {
-        let alike =
-            |layer: &&Layer| layer.kernel == key.kernel && (layer.chosen.algo, layer.only) == (key.algorithm, key.only);
-        self.layers.values().find(alike).map(|layer| layer.chosen)
+        let alike = |layer: &&Layer| {
+            let algorithm = layer.chosen.map(|chosen| chosen.algo);
+            layer.kernel == key.kernel && (algorithm, layer.only) == (key.algorithm, key.only)
+        };
+        self.layers.values().find(alike)?.chosen
     }
 
     fn push(&mut self, layer: Layer) -> LayerId {
@@ -232,18 +239,21 @@ impl Layers {
         if self.known.len() >= ADDRESSES_A_LAYER * self.layers.len() {
             self.known.clear();
         }
-        self.known.insert(*key, id);
+        self.known.insert(key.clone(), id);
         let Some(layer) = self.layers.get_mut(&id) else { return };
-        let follows = layer.is_waiting()
-            && layer.kernel.math_type != key.kernel.math_type
-            && layer.chosen.mathType == key.kernel.math_type;
-        layer.kernel = key.kernel;
-        layer.chosen.algo = key.algorithm;
+        let told = layer.chosen.filter(|_| layer.is_waiting()).map(|chosen| chosen.mathType);
+        let follows = layer.kernel.differs_in_math_type(&key.kernel) && told == key.kernel.math_type();
+        layer.kernel = key.kernel.clone();
+        if let (Some(chosen), Some(algorithm)) = (&mut layer.chosen, key.algorithm) {
+            chosen.algo = algorithm;
+        }
         layer.lane = Some(key.lane);
         if follows {
             // The program sets the math types that it is told: so it will for the others.
             for layer in self.layers.values_mut().filter(|layer| layer.is_waiting()) {
-                layer.kernel.math_type = layer.chosen.mathType;
+                if let (LayerKernel::Convolution(kernel), Some(chosen)) = (&mut layer.kernel, layer.chosen) {
+                    kernel.math_type = chosen.mathType;
+                }
             }
         }
     }

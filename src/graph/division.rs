@@ -1,0 +1,121 @@
+//! What an execution runs under Workspace Division: its layer's plan in the layer's segment. While it has none, in what
+//! such layers share, the program's own plan, or where that needs too much a ready configuration that does not; and else
+//! what is ready in what the program was told, which is next to nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_abi::*;
+use once_cell::sync::OnceCell;
+
+use super::execute::Execution;
+use super::operands::Operands;
+use super::page::{self, Key};
+use super::plan::Plan;
+use super::planned::Planned;
+use crate::cudnn::calls;
+use crate::cudnn::convolution::Workspace;
+use crate::device::{Device, Stream};
+use crate::division::kernel::{LayerKernel, LayerPlan};
+use crate::division::layers;
+use crate::division::network::{self, Network};
+use crate::exec::Failure;
+use crate::plan::{Configuration, MicroConfiguration};
+use crate::policies::Policies;
+
+/// What a program's plan runs while it has no segment.
+#[derive(Default)]
+pub struct Meanwhile {
+    /// Found when it is needed first, within what there was then. `None` if there is nothing.
+    plan: OnceCell<Option<Arc<Plan>>>,
+    /// It failed once.
+    is_broken: AtomicBool,
+}
+
+impl Meanwhile {
+    /// What runs within `limit` bytes of workspace: that of the first who asks.
+    fn plan(&self, planned: &Planned, limit: usize) -> Option<&Arc<Plan>> {
+        let find = || {
+            let Planned { page, own, own_workspace, .. } = planned;
+            if *own_workspace > limit {
+                let key = Key { limit, ..page.key.clone() };
+                return page::page(key, &page.target).ready();
+            }
+            let kernel = &page.key.kernel;
+            let own =
+                MicroConfiguration { batch: kernel.batch(), algorithm: *own, time: 0.0, workspace: *own_workspace };
+            let plan = Plan::new(kernel, Configuration::undivided(own), &page.target, usize::MAX, |_, _| None).ok()?;
+            (plan.workspace() <= limit).then(|| Arc::new(plan))
+        };
+        self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
+    }
+}
+
+impl Execution<'_> {
+    /// # Safety
+    /// As for [`Self::run`], with its operands.
+    pub(super) unsafe fn run_divided(&self, operands: &Operands, policies: &Policies) -> cudnnStatus_t {
+        let device = Device::current();
+        let mut stream: Stream = std::ptr::null_mut();
+        // SAFETY: the program's handle.
+        let known = unsafe { calls::cudnnGetStream(self.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
+        // What is captured may be run again at any time, beside anything: it can have no segment.
+        if network::plans() || !known || device.is_capturing(stream) {
+            // SAFETY: as ours.
+            return unsafe { self.run_ready(Some(operands)) };
+        }
+        let network = Network::of(device);
+        let Planned { page, meanwhile, .. } = self.planned;
+        let key = layers::Key {
+            kernel: LayerKernel::Graph(page.clone()),
+            algorithm: None,
+            only: false,
+            filter: operands.pointers[page.key.kernel.convolution().w].addr(),
+            lane: network::lane(device, stream),
+            name: policies.layer,
+        };
+        let layer = network.enter(&key, [0; 4], policies, || None);
+        let in_segment = network.in_segment(layer, &key, stream, |plan, workspace| match plan {
+            // SAFETY: as ours; the segment is this layer's alone.
+            LayerPlan::Graph(plan) => unsafe { self.run_in(plan, operands, workspace) },
+            LayerPlan::Convolution(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false }),
+        });
+        if let Some(status) = in_segment {
+            return status;
+        }
+        let ran = meanwhile.plan(self.planned, policies.call_limit(network.rest())).and_then(|plan| {
+            // SAFETY: as ours; nothing else uses it before this has ended.
+            let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
+            network.in_rest(&key, plan.workspace(), stream, launch)
+        });
+        match ran {
+            Some(Ok(())) => return CUDNN_STATUS_SUCCESS,
+            Some(Err(Failure { status, result_spent: true })) => return status,
+            Some(Err(Failure { status, .. })) => {
+                if !meanwhile.is_broken.swap(true, Ordering::Relaxed) {
+                    log::warn!("{}: status {status} without a segment; it runs as it is ready", page.key.kernel);
+                }
+            }
+            None => {}
+        }
+        // SAFETY: as ours.
+        unsafe { self.run_ready(Some(operands)) }
+    }
+
+    /// Runs a plan in a workspace of ours.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; the workspace is the call's to overwrite.
+    unsafe fn run_in(&self, plan: &Plan, operands: &Operands, workspace: Workspace) -> Result<(), Failure> {
+        if workspace.size < plan.workspace() {
+            return Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false });
+        }
+        let operands = Operands { workspace: workspace.data, ..*operands };
+        // SAFETY: as ours, and the workspace is large enough.
+        let ran = unsafe { self.run_in_workspace(plan, &operands, |_, _| ()) };
+        ran.map_err(|failure| {
+            let result_spent = failure.is_begun && operands.add_to_results(plan.kernel());
+            Failure { status: failure.status, result_spent }
+        })
+    }
+}
