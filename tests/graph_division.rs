@@ -37,10 +37,13 @@ fn layers_are_divided_once_they_have_come_back() {
             let steps = format!("graph open=16 {how} anew divided={LAYERS},6");
             let run = stage.run(&steps, &[(TOTAL.0, total), CHECKED]);
             let divisions = run.is_silent_and_told_nothing().divisions();
-            assert!(divisions.iter().all(|division| division.layers.len() <= LAYERS), "{}", run.steps);
             assert_eq!(divisions.last().unwrap().ready(), 0);
             let (before, after) = kept(&run);
-            assert!(after >= 5 * LAYERS, "{}: {after} calls in segments", run.steps);
+            if how != "ask=find" {
+                // Plans that only were compared are layers too, each numerical class of a kernel one.
+                assert!(divisions.iter().all(|division| division.layers.len() <= LAYERS), "{}", run.steps);
+                assert!(after >= 5 * LAYERS, "{}: {after} calls in segments", run.steps);
+            }
             if total == "200000" {
                 assert!(before > 0, "{}: nothing ran in what the layers share", run.steps);
             }

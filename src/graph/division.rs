@@ -83,7 +83,10 @@ impl Execution<'_> {
         if let Some(status) = in_segment {
             return status;
         }
-        let ran = meanwhile.plan(self.planned, policies.call_limit(network.rest())).and_then(|plan| {
+        // What fits into what the program brings needs nothing of ours.
+        let limit = || policies.call_limit(network.rest());
+        let plan = if self.planned.own_fits() { None } else { meanwhile.plan(self.planned, limit()) };
+        let ran = plan.and_then(|plan| {
             // SAFETY: as ours; nothing else uses it before this has ended.
             let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
             network.in_rest(&key, plan.workspace(), stream, launch)
