@@ -1,4 +1,5 @@
 //! From layers to a division: the desirable set of each kernel, and the ILP over all of them.
+#![allow(clippy::mutable_key_type)] // what changes in an operation graph's page has no part in its hash
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -15,6 +15,7 @@ use super::plan::Plan;
 use super::planned::Planned;
 use crate::cudnn::calls;
 use crate::cudnn::convolution::Workspace;
+use crate::cudnn::graph::Kernel;
 use crate::device::{Device, Stream};
 use crate::division::kernel::{LayerKernel, LayerPlan};
 use crate::division::layers;
@@ -48,6 +49,13 @@ impl Meanwhile {
             (plan.workspace() <= limit).then(|| Arc::new(plan))
         };
         self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
+    }
+
+    /// It failed: it is not run again.
+    fn failed(&self, kernel: &Kernel, failure: Failure) {
+        if !self.is_broken.swap(true, Ordering::Relaxed) {
+            log::warn!("{kernel}: status {} without a segment; it runs as it is ready", failure.status);
+        }
     }
 }
 
@@ -94,11 +102,7 @@ impl Execution<'_> {
         match ran {
             Some(Ok(())) => return CUDNN_STATUS_SUCCESS,
             Some(Err(Failure { status, result_spent: true })) => return status,
-            Some(Err(Failure { status, .. })) => {
-                if !meanwhile.is_broken.swap(true, Ordering::Relaxed) {
-                    log::warn!("{}: status {status} without a segment; it runs as it is ready", page.key.kernel);
-                }
-            }
+            Some(Err(failure)) => meanwhile.failed(&page.key.kernel, failure),
             None => {}
         }
         // SAFETY: as ours.
