@@ -165,11 +165,10 @@ impl Device {
 
 /// `2×16[ENGINE_1[k2=4]]+…`: micro-batch sizes with their engines.
 fn parts(configuration: &str) -> Vec<(usize, &str)> {
-    let part = |part: &'_ str| -> Option<(usize, &str)> {
-        let (_, rest) = part.split_once('×')?;
-        let (size, engine) = rest.split_once('[')?;
+    fn part(text: &str) -> Option<(usize, &str)> {
+        let (size, engine) = text.split_once('×')?.1.split_once('[')?;
         Some((size.parse().ok()?, engine))
-    };
+    }
     let parts = configuration.trim_end().strip_suffix(']').unwrap().split("]+");
     parts.map(|text| part(text).unwrap_or_else(|| panic!("no configuration: {configuration}"))).collect()
 }

@@ -80,6 +80,10 @@ fn transcript() {
     }
 }
 
+fn whole(line: &str) -> &str {
+    line
+}
+
 /// A line but for what a limit changes of plans that we split: the workspace they tell, and that a call that could not
 /// be run anyway is refused by us.
 fn but_for_limits(line: &str) -> &str {
@@ -91,13 +95,12 @@ fn but_for_limits(line: &str) -> &str {
 fn passing_through_changes_nothing() {
     let transcript = |through, variables| run_child("transparent::transcript", through, variables);
     let Some(real) = transcript(Through::Real, &[]) else { return };
-    let all = |line| line;
     let kept: [(&[(&str, &str)], fn(&str) -> &str); 3] =
-        [(&[], all), (&[("UCUDNN_POLICY", "off")], all), (&[("UCUDNN_WORKSPACE_LIMIT", "0")], but_for_limits)];
+        [(&[], whole), (&[("UCUDNN_POLICY", "off")], whole), (&[("UCUDNN_WORKSPACE_LIMIT", "0")], but_for_limits)];
     for (variables, kept) in kept {
         let ours = transcript(Through::Ours, variables).unwrap();
         // What we say ourselves is no answer of cuDNN's.
-        let answers = |text: &'_ str| -> Vec<String> {
+        let answers = |text: &str| -> Vec<String> {
             text.lines().filter(|line| line.starts_with("seed ")).map(|line| kept(line).to_owned()).collect()
         };
         let (real, ours) = (answers(&real), answers(&ours));
