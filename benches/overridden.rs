@@ -6,21 +6,21 @@
 //! difference is what criterion sees. It includes reading the descriptors back, which the real library
 //! does: what that takes is shown too.
 
+mod turns;
+
 use std::ffi::{c_int, c_ulong, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use cudnn_abi::*;
 use libloading::os::unix::{Library, RTLD_NOW};
+use turns::over;
 
 const BATCH: usize = 32;
 /// As in `instant_cudnn.c`.
 const WORKSPACE_PER_IMAGE: usize = 1 << 20;
-/// Calls of one kind before the other has its turn.
-const TURN: u64 = 100;
 /// `CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT` of the pre-v8 query.
 const WITHIN_LIMIT: c_int = 2;
 const LIMIT: &str = "limit: 1 µs";
@@ -99,24 +99,6 @@ impl Call {
             unsafe { forward(handle, alpha, x, data, w, data, convolution, algorithm, data, workspace, beta, y, data) };
         assert_eq!(status, CUDNN_STATUS_SUCCESS);
     }
-}
-
-fn timed(calls: u64, mut call: impl FnMut()) -> Duration {
-    let start = Instant::now();
-    (0..calls).for_each(|_| call());
-    start.elapsed()
-}
-
-/// What `calls` of `one` take over as many of `other`, by the median over the turns: some of them are
-/// interrupted.
-fn over(calls: u64, mut one: impl FnMut(), mut other: impl FnMut()) -> Duration {
-    let mut differences: Vec<f64> = (0..calls.div_ceil(TURN))
-        .map(|_| timed(TURN, &mut one).as_secs_f64() - timed(TURN, &mut other).as_secs_f64())
-        .collect();
-    let middle = differences.len() / 2;
-    let (_, median, _) = differences.select_nth_unstable_by(middle, f64::total_cmp);
-    // Criterion takes nothing below a nanosecond.
-    Duration::from_secs_f64((*median / TURN as f64 * calls as f64).max(1e-9))
 }
 
 fn overridden(criterion: &mut Criterion) {
