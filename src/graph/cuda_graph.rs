@@ -75,7 +75,7 @@ impl Execution<'_> {
             return unsafe { write(self.handle, self.plan, self.pack, graph) };
         }
         if graph.is_null() {
-            return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+            return CUDNN_STATUS_BAD_PARAM;
         }
         let (Some(ready), Some(operands)) = (self.planned.page.known_ready(), self.operands()) else {
             return self.not_understood();

@@ -70,13 +70,22 @@ impl Execution<'_> {
         }
     }
 
-    /// What is ready, without any planning; for a panic that left nothing behind.
+    /// The least that can go wrong: cuDNN undivided; for a panic that left nothing behind.
     ///
     /// # Safety
     /// As for [`Self::run`].
     pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
-        unsafe { self.run_ready(self.operands().as_ref()) }
+        let operands = self.operands();
+        let undivided = if self.planned.own_fits() { None } else { self.planned.page.last_resort() };
+        match (undivided, &operands) {
+            // SAFETY: as ours.
+            (Some(undivided), Some(operands)) => match unsafe { self.run_parts(undivided, operands, |_, _| ()) } {
+                Ok(()) => CUDNN_STATUS_SUCCESS,
+                Err(failure) => failure.status,
+            },
+            // SAFETY: as ours.
+            _ => unsafe { self.run_ready(operands.as_ref()) },
+        }
     }
 
     /// The program's memory, as far as micro-batches of it can be run.
@@ -102,10 +111,26 @@ impl Execution<'_> {
             // SAFETY: as ours.
             (Some(ready), Some(operands)) => match unsafe { self.run_parts(ready, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
-                Err(failure) => failure.status,
+                // SAFETY: as ours.
+                Err(failure) => unsafe { self.run_last_resort(ready, failure, operands) },
             },
             // The program's own plan would write beyond the workspace that the program was told to bring.
             _ => self.not_understood(),
+        }
+    }
+
+    /// What is ready has failed: runs undivided what it divides.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn run_last_resort(&self, ready: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
+        let lost = failure.is_begun && operands.add_to_results(&self.planned.graph.kernel);
+        let undivided = self.planned.page.last_resort().filter(|_| !lost && !ready.configuration().is_undivided());
+        // SAFETY: as ours.
+        match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
+            Some(Ok(())) => CUDNN_STATUS_SUCCESS,
+            Some(Err(failure)) => failure.status,
+            None => failure.status,
         }
     }
 

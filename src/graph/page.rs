@@ -44,6 +44,8 @@ pub struct Page {
     pub target: Target,
     /// The ready configuration, once somebody needed it; `None` if nothing runs within the limit.
     ready: OnceCell<Option<Arc<Plan>>>,
+    /// What runs undivided, once what is ready failed.
+    last_resort: OnceCell<Option<Arc<Plan>>>,
     /// What runs once tuning has ended; `None` if that found nothing.
     pub settled: OnceCell<Option<Arc<Plan>>>,
     /// What was settled failed once: what is ready runs from then on.
@@ -112,6 +114,7 @@ pub fn page(key: Key, target: &Target) -> Arc<Page> {
         key: key.clone(),
         target: target.clone(),
         ready: OnceCell::new(),
+        last_resort: OnceCell::new(),
         settled: OnceCell::new(),
         is_broken: AtomicBool::new(false),
         state: Mutex::default(),
@@ -135,6 +138,16 @@ impl Page {
     /// The ready configuration, if somebody has needed it.
     pub fn known_ready(&self) -> Option<&Arc<Plan>> {
         self.ready.get()?.as_ref()
+    }
+
+    /// Whatever runs undivided within the limit, for when what is ready has failed. `None` if nothing does.
+    pub fn last_resort(&self) -> Option<&Arc<Plan>> {
+        let find = || {
+            let (kernel, asking) = (&self.key.kernel, self.asking());
+            let division = find_division(&asking, &[kernel.batch()], &mut Offers::default())?;
+            Plan::new(kernel, division, &self.target, asking.limit, |_, _| None).ok().map(Arc::new)
+        };
+        self.last_resort.get_or_init(find).as_ref()
     }
 
     fn find_ready(&self) -> Option<Arc<Plan>> {

@@ -164,7 +164,8 @@ pub fn was_refused(descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttri
     if name == ADDS_UP
         && let Some(shadow) = of(descriptor)
     {
-        shadow.content.write().is_opaque = true;
+        let mut content = shadow.content.write();
+        content.is_opaque |= !content.is_finalized;
     }
 }
 
