@@ -5,22 +5,21 @@
 
 use cudnn_abi::*;
 
-/// One attribute: what its elements are when set, and when read (cuDNN 9.19 differs in two), and for descriptors, of
+/// One attribute: what its elements are when read (cuDNN 9.19 takes two of them by another type), and for descriptors, of
 /// which kind.
 #[derive(Clone, Copy)]
 pub struct Attribute {
     pub name: cudnnBackendAttributeName_t,
-    pub set: cudnnBackendAttributeType_t,
     pub get: cudnnBackendAttributeType_t,
     pub inner: Option<cudnnBackendDescriptorType_t>,
 }
 
 const fn plain(name: cudnnBackendAttributeName_t, elements: cudnnBackendAttributeType_t) -> Attribute {
-    Attribute { name, set: elements, get: elements, inner: None }
+    Attribute { name, get: elements, inner: None }
 }
 
 const fn inner(name: cudnnBackendAttributeName_t, kind: cudnnBackendDescriptorType_t) -> Attribute {
-    Attribute { name, set: CUDNN_TYPE_BACKEND_DESCRIPTOR, get: CUDNN_TYPE_BACKEND_DESCRIPTOR, inner: Some(kind) }
+    Attribute { name, get: CUDNN_TYPE_BACKEND_DESCRIPTOR, inner: Some(kind) }
 }
 
 use CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR as CONVOLUTION;
@@ -63,7 +62,6 @@ pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
                     plain(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN),
                     Attribute {
                         name: CUDNN_ATTR_TENSOR_REORDERING_MODE,
-                        set: CUDNN_TYPE_TENSOR_REORDERING_MODE,
                         get: CUDNN_TYPE_INT64, // of which it writes the lower half
                         inner: None,
                     },
@@ -74,12 +72,7 @@ pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
             const {
                 &[
                     plain(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE),
-                    Attribute {
-                        name: CUDNN_ATTR_CONVOLUTION_CONV_MODE,
-                        set: CUDNN_TYPE_CONVOLUTION_MODE,
-                        get: CUDNN_TYPE_DATA_TYPE,
-                        inner: None,
-                    },
+                    Attribute { name: CUDNN_ATTR_CONVOLUTION_CONV_MODE, get: CUDNN_TYPE_DATA_TYPE, inner: None },
                     plain(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64),
                     plain(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64),
                     plain(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64),

@@ -10,8 +10,10 @@ mod attributes;
 mod backend;
 #[path = "../built/mod.rs"]
 mod built;
+#[allow(dead_code)] // libucudnn's tests use the rest
 mod graphs;
 mod mutations;
+#[allow(dead_code)] // libucudnn's tests use the rest
 mod script;
 
 use backend::Backend;
