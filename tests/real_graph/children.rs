@@ -3,7 +3,6 @@
 
 use crate::backend::Backend;
 use crate::programs::{Folder, library, real_cudnn};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,9 +36,8 @@ pub fn run(name: &str, through: Through, variables: &[(&str, &str)]) -> Option<S
     command.args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"]).env_clear();
     command.env("LD_LIBRARY_PATH", std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default());
     command.env(LIBRARY, called).env("UCUDNN_CUDNN_LIBRARY", real).envs(variables.iter().copied());
-    for inherited in ["UCUDNN_TEST_SEED"] {
-        command.envs(std::env::var_os(inherited).map(|value| (OsStr::new(inherited).to_owned(), value)));
-    }
+    let seed = "UCUDNN_TEST_SEED";
+    command.envs(std::env::var_os(seed).map(|value| (seed, value)));
     // To a file: a full pipe would stop the program.
     let status = command.stdout(Stdio::null()).stderr(std::fs::File::create(&errors).unwrap()).status().unwrap();
     let text = String::from_utf8_lossy(&std::fs::read(&errors).unwrap()).into_owned();

@@ -132,8 +132,8 @@ fn told_by(through: Through, variables: &[(&str, &str)]) -> Option<Vec<Told>> {
         let (before, tells) = about.split_once(TELLS).unwrap_or_else(|| panic!("no plan: {about}"));
         let workspace = tells.lines().next().unwrap().parse().unwrap();
         // The last: pages for smaller limits come first.
-        let ready = before.lines().filter_map(|line| Some(line.split_once("ready within ")?.1.split_once(": ")?.1));
-        Told { workspace, ready: ready.last().map(str::to_owned) }
+        let mut ready = before.lines().filter_map(|line| Some(line.split_once("ready within ")?.1.split_once(": ")?.1));
+        Told { workspace, ready: ready.next_back().map(str::to_owned) }
     });
     Some(kernels.collect())
 }

@@ -89,10 +89,10 @@ fn random_plan(seed: u64, properties: &str) -> Vec<Step> {
 }
 
 /// The first call that the libraries answer differently: hostdnn's answer and cuDNN's.
-fn difference(libraries: &[Backend; 2], script: &[Step], seen: fn(Line) -> Line) -> Result<usize, [Line; 2]> {
+fn difference(libraries: &[Backend; 2], script: &[Step], seen: fn(Line) -> Line) -> Result<usize, Box<[Line; 2]>> {
     let [ours, real] = libraries.each_ref().map(|backend| run(backend, script).into_iter().map(seen));
     let count = ours.len();
-    ours.zip(real).find(|(ours, real)| ours != real).map_or(Ok(count), |(ours, real)| Err([ours, real]))
+    ours.zip(real).find(|(ours, real)| ours != real).map_or(Ok(count), |(ours, real)| Err(Box::new([ours, real])))
 }
 
 /// Runs `count` scripts on both libraries and says how many calls were compared.
