@@ -219,16 +219,19 @@ fn divide(
     let (batch, room) = (asking.kernel.batch(), asking.room());
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {
-        let mut has_room = |size: usize, engine: &EngineConfiguration| {
+        let mut has_room = |rest: usize, size: usize, engine: &EngineConfiguration| {
             let workspace = (size <= rest).then(|| offers.workspace(asking, size, engine)).flatten()?;
             let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
             (workspace <= room.before(rest - size)).then_some(found)
         };
         let large: Vec<_> = sizes.iter().filter(|&&size| size * SMALLEST_PART >= batch).collect();
-        let preferred = engines.iter().find_map(|engine| large.iter().find_map(|&&size| has_room(size, engine)));
-        let found = match preferred {
-            Some(found) => found,
-            None => sizes.iter().find_map(|&size| engines.iter().find_map(|engine| has_room(size, engine)))?,
+        let preferred = engines.iter().find_map(|engine| large.iter().find_map(|&&size| has_room(rest, size, engine)));
+        let found = preferred
+            .or_else(|| sizes.iter().find_map(|&size| engines.iter().find_map(|engine| has_room(rest, size, engine))));
+        let Some(found) = found else {
+            // What was cut off leaves a rest that no size divides, as tensors are aligned, or that has no room.
+            let whole = engines.iter().find_map(|engine| has_room(batch, batch, engine))?;
+            return Some(Configuration::undivided(whole));
         };
         parts.push((1, found));
         rest -= found.batch;
