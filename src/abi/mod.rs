@@ -2,7 +2,7 @@
 
 mod boundary;
 mod convolution;
-mod graph;
 mod forward;
+mod graph;
 pub mod symbols;
 pub mod ucudnn;
