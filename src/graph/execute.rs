@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
@@ -136,13 +136,16 @@ impl Execution<'_> {
 
     /// Says so of a variant pack whose plan can only be run in another way.
     pub(super) fn not_understood(&self) -> cudnnStatus_t {
-        log::warn!(
-            "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), for a \
-             plan that was told to need {} bytes of workspace in place of {}: it is not executed",
-            self.planned.graph.kernel,
-            self.planned.workspace(),
-            self.planned.own_workspace
-        );
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), for \
+                 a plan that was told to need {} bytes of workspace in place of {}: it is not executed (said once)",
+                self.planned.graph.kernel,
+                self.planned.workspace(),
+                self.planned.own_workspace
+            );
+        }
         CUDNN_STATUS_NOT_SUPPORTED
     }
 

@@ -125,7 +125,9 @@ pub fn were_derived(from: cudnnBackendDescriptor_t, filled: &[cudnnBackendDescri
     let is_special = from.content().attribute(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET).is_some();
     let Some(graph) = from.operation_graph().filter(|_| !is_special) else { return };
     for shadow in filled.iter().filter_map(|&filled| of(filled)) {
-        shadow.content.write().derived_from = Some(graph.clone());
+        let mut content = shadow.content.write();
+        content.derived_from = Some(graph.clone());
+        content.is_finalized = true; // by cuDNN
     }
 }
 
@@ -185,7 +187,9 @@ unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *con
     if element == CUDNN_TYPE_BACKEND_DESCRIPTOR {
         // SAFETY: as ours.
         let inner = unsafe { std::slice::from_raw_parts(elements.cast::<cudnnBackendDescriptor_t>(), count) };
-        return inner.iter().map(|&inner| of(inner)).collect::<Option<_>>().map(Value::Descriptors);
+        // cuDNN copies some that are not finalized yet, and may be set on afterwards.
+        let finalized = |&inner: &cudnnBackendDescriptor_t| of(inner).filter(|inner| inner.content().is_finalized);
+        return inner.iter().map(finalized).collect::<Option<_>>().map(Value::Descriptors);
     }
     let bytes = element_bytes(element)? * count;
     // SAFETY: as ours.
