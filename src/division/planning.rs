@@ -116,6 +116,9 @@ fn tune(
             LayerKernel::Convolution(kernel) => tuning.convolution(kernel, *class, ids.first().and_then(chosen)),
             LayerKernel::Graph(page) => tuning.graph(&page.key.kernel, page.key.class),
         };
+        if set.is_err() && background::stopped() {
+            return; // the process ends: that is all that is wrong
+        }
         let set = set.unwrap_or_else(|why| {
             log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
             Set { limit, ..Set::default() }
