@@ -6,8 +6,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::shadow::{Content, Shadow};
-use crate::cudnn::Direction;
-use crate::cudnn::graph::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+use crate::cudnn::graph::{Convolution, ConvolutionNames, Factor, Kernel, Operation, Pointwise, Tensor};
 use crate::cudnn::kernel::element_size;
 
 /// The most tensors of a graph that we plan: of those that frameworks make none has as many.
@@ -34,45 +33,6 @@ struct Reading {
     ids: Vec<i64>,
     tensors: Vec<Tensor>,
 }
-
-/// Where the three directions' operations keep the same things.
-struct Names {
-    direction: Direction,
-    alpha: cudnnBackendAttributeName_t,
-    beta: cudnnBackendAttributeName_t,
-    convolution: cudnnBackendAttributeName_t,
-    x: cudnnBackendAttributeName_t,
-    w: cudnnBackendAttributeName_t,
-    y: cudnnBackendAttributeName_t,
-}
-
-const FORWARD: Names = Names {
-    direction: Direction::Forward,
-    alpha: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-    beta: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-    convolution: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-    x: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-    w: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-    y: CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-};
-const BACKWARD_DATA: Names = Names {
-    direction: Direction::BackwardData,
-    alpha: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-    beta: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-    convolution: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-    x: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-    w: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-    y: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-};
-const BACKWARD_FILTER: Names = Names {
-    direction: Direction::BackwardFilter,
-    alpha: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-    beta: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-    convolution: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-    x: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-    w: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-    y: CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-};
 
 /// What a pointwise operation may be given besides its mode and its precision.
 const PARAMETERS: [cudnnBackendAttributeName_t; 7] = [
@@ -117,18 +77,15 @@ impl Reading {
 
     fn operation(&mut self, shadow: &Shadow) -> Option<Operation> {
         let content = shadow.content();
-        let names = match shadow.kind {
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => &FORWARD,
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => &BACKWARD_DATA,
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR => &BACKWARD_FILTER,
-            CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => return self.pointwise(&content).map(Operation::Pointwise),
-            _ => return None,
-        };
+        if shadow.kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR {
+            return self.pointwise(&content).map(Operation::Pointwise);
+        }
+        let names = ConvolutionNames::of_kind(shadow.kind)?;
         self.convolution(&content, names).map(Operation::Convolution)
     }
 
-    fn convolution(&mut self, content: &Content, names: &Names) -> Option<Convolution> {
-        let Names { direction, alpha, beta, convolution, x, w, y } = *names;
+    fn convolution(&mut self, content: &Content, names: &ConvolutionNames) -> Option<Convolution> {
+        let ConvolutionNames { direction, kind: _, convolution, x, w, y, alpha, beta } = *names;
         has_only(content, &[&[alpha, beta, convolution, x, w, y]])?;
         let (x, w, y) = (content.descriptor(x)?, content.descriptor(w)?, content.descriptor(y)?);
         let (x, w, y) = (self.tensor(x)?, self.tensor(w)?, self.tensor(y)?);

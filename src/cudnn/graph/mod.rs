@@ -11,6 +11,7 @@
 //! | `target` | a handle's device, or a device's properties where no device is |
 //! | `class` | which engines may take the place of another |
 //! | `refusal` | why cuDNN refuses something, in words |
+//! | `names` | what the three directions' operations call the same things |
 //! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
 
 mod batch;
@@ -20,6 +21,7 @@ mod engine;
 mod execution_plan;
 mod kernel;
 mod legacy;
+mod names;
 mod operation_graph;
 mod refusal;
 mod target;
@@ -32,6 +34,7 @@ pub use descriptor::Owned;
 pub use engine::{EngineConfiguration, Knob, Notes};
 pub use execution_plan::ExecutionPlan;
 pub use kernel::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+pub use names::ConvolutionNames;
 pub use operation_graph::OperationGraph;
 pub use refusal::refusal;
 pub use target::Target;

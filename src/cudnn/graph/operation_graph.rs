@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::descriptor::{Owned, count, read_descriptors};
-use super::{Convolution, EngineConfiguration, Factor, Kernel, Operation, Pointwise, Target, Tensor};
-use crate::cudnn::convolution::Direction;
+use super::{Convolution, ConvolutionNames, EngineConfiguration, Factor, Kernel, Operation, Pointwise, Target, Tensor};
 
 /// A kernel's finalized operation graph, and all that it holds. A clone is the same graph.
 #[derive(Clone)]
@@ -120,48 +119,14 @@ fn convolution(convolution: &Convolution, tensors: &[Owned]) -> Result<(Owned, O
     what.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, &convolution.dilation)?;
     what.finalize()?;
 
-    let (kind, [descriptor, x, w, y, alpha, beta]) = match convolution.direction {
-        Direction::Forward => (
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-            [
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-            ],
-        ),
-        Direction::BackwardData => (
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-            [
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-            ],
-        ),
-        Direction::BackwardFilter => (
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-            [
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-            ],
-        ),
-    };
-    let mut operation = Owned::create(kind)?;
-    operation.set_descriptors(descriptor, &[&what])?;
-    operation.set_descriptors(x, &[at(tensors, convolution.x)?])?;
-    operation.set_descriptors(w, &[at(tensors, convolution.w)?])?;
-    operation.set_descriptors(y, &[at(tensors, convolution.y)?])?;
-    set_factor(&mut operation, alpha, compute_type, convolution.alpha)?;
-    set_factor(&mut operation, beta, compute_type, convolution.beta)?;
+    let names = ConvolutionNames::of(convolution.direction);
+    let mut operation = Owned::create(names.kind)?;
+    operation.set_descriptors(names.convolution, &[&what])?;
+    operation.set_descriptors(names.x, &[at(tensors, convolution.x)?])?;
+    operation.set_descriptors(names.w, &[at(tensors, convolution.w)?])?;
+    operation.set_descriptors(names.y, &[at(tensors, convolution.y)?])?;
+    set_factor(&mut operation, names.alpha, compute_type, convolution.alpha)?;
+    set_factor(&mut operation, names.beta, compute_type, convolution.beta)?;
     operation.finalize()?;
     Ok((what, operation))
 }
