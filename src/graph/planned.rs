@@ -10,8 +10,7 @@ use super::page::{self, Key, Page};
 use super::reading::Graph;
 use super::shadow::{Content, Shadow};
 use super::targets;
-use crate::cudnn::calls::backend;
-use crate::cudnn::graph::{Class, EngineConfiguration};
+use crate::cudnn::graph::{Class, EngineConfiguration, descriptor};
 use crate::policies;
 use crate::settings::{self, Policy};
 
@@ -120,23 +119,11 @@ fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnH
 /// # Safety
 /// A finalized execution plan.
 unsafe fn own(plan: cudnnBackendDescriptor_t) -> Result<(EngineConfiguration, usize), cudnnStatus_t> {
-    let mut workspace = 0_i64;
-    let mut count = 0;
-    // SAFETY: as ours, and room for one value.
-    let status = unsafe {
-        backend::cudnnBackendGetAttribute(
-            plan,
-            CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-            CUDNN_TYPE_INT64,
-            1,
-            &mut count,
-            (&raw mut workspace).cast(),
-        )
-    };
-    let workspace = usize::try_from(workspace).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)?;
-    if status != CUDNN_STATUS_SUCCESS {
-        return Err(status);
-    }
+    // SAFETY: as ours.
+    let workspace =
+        unsafe { descriptor::read::<i64>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64) }?;
+    let workspace =
+        workspace.first().and_then(|&bytes| usize::try_from(bytes).ok()).ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
     // SAFETY: as ours.
     Ok((unsafe { EngineConfiguration::of_plan(plan) }?, workspace))
 }

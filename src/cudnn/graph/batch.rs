@@ -87,15 +87,16 @@ impl Kernel {
     }
 
     /// The places of the tensors that it writes into memory.
-    pub fn results(&self) -> impl Iterator<Item = usize> {
+    pub fn results<'a>(&'a self) -> impl Iterator<Item = usize> + 'a {
         const WRITTEN: [cudnnBackendAttributeName_t; 2] =
             [CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC];
-        let written = |operation: &Operation| match operation {
-            Operation::Convolution(convolution) => vec![convolution.result()],
-            Operation::Pointwise(pointwise) => {
-                let written = pointwise.operands.iter().filter(|(name, _)| WRITTEN.contains(name));
-                written.map(|(_, place)| *place).collect()
-            }
+        let written = |operation: &'a Operation| {
+            let (result, operands) = match operation {
+                Operation::Convolution(convolution) => (Some(convolution.result()), &[][..]),
+                Operation::Pointwise(pointwise) => (None, &pointwise.operands[..]),
+            };
+            let others = operands.iter().filter(|(name, _)| WRITTEN.contains(name));
+            result.into_iter().chain(others.map(|(_, place)| *place))
         };
         self.operations.iter().flat_map(written).filter(|&place| !self.tensors[place].is_virtual)
     }

@@ -22,7 +22,7 @@ impl ExecutionPlan {
         let mut engine = Owned::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         engine.set_descriptors(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
         engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &[configuration.engine])?;
-        target.set_on(&mut engine, None, Some(CUDNN_ATTR_ENGINE_DEVICEPROP))?;
+        target.set_on(&mut engine, CUDNN_ATTR_ENGINE_DEVICEPROP)?;
         engine.finalize()?;
 
         let knobs = configuration.knobs.iter().map(|&(knob, value)| {
@@ -41,8 +41,7 @@ impl ExecutionPlan {
         chosen.finalize()?;
 
         let mut plan = Owned::create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-        let (handle, properties) = (CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-        target.set_on(&mut plan, Some(handle), Some(properties))?;
+        target.set_on(&mut plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?;
         plan.set_descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&chosen])?;
         plan.finalize()?;
         let workspace: i64 = plan.get_one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)?;

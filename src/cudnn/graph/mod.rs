@@ -8,7 +8,7 @@
 //! | `batch` | the same cut along the mini-batch |
 //! | `legacy` | the graph of a convolution of the legacy API |
 //! | `descriptor` | a backend descriptor that we own; reading any |
-//! | `target` | a handle's device, or a device's properties where no device is |
+//! | `target` | the device that a graph is to run on, which need not be there |
 //! | `class` | which engines may take the place of another |
 //! | `refusal` | why cuDNN refuses something, in words |
 //! | `names` | what the three directions' operations call the same things |

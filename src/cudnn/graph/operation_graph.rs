@@ -34,7 +34,6 @@ impl OperationGraph {
             operations.push(operation);
         }
         let mut graph = Owned::create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-        target.set_on(&mut graph, Some(CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None)?;
         graph.set_descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS, &operations.iter().collect::<Vec<_>>())?;
         graph.finalize()?;
         held.extend(tensors);
@@ -47,7 +46,7 @@ impl OperationGraph {
         let mut heuristics = Owned::create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
         heuristics.set_descriptors(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&self.0.graph])?;
         heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &[mode])?;
-        self.0.target.set_on(&mut heuristics, None, Some(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP))?;
+        self.0.target.set_on(&mut heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)?;
         heuristics.finalize()?;
         // SAFETY: live descriptors of ours, and the results are finalized engine configurations.
         unsafe {
