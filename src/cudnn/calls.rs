@@ -134,6 +134,13 @@ calls! {
     );
 }
 
+/// The stream of a handle's work; `None` where cuDNN does not tell.
+pub unsafe fn stream_of(handle: cudnnHandle_t) -> Option<Stream> {
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: as ours, and a place for the stream.
+    (unsafe { cudnnGetStream(handle, &mut stream) } == CUDNN_STATUS_SUCCESS).then_some(stream)
+}
+
 /// The graph API.
 pub mod backend {
     use super::*;

@@ -13,9 +13,9 @@ use crate::cudnn::kernel::Kernel;
 use crate::exec;
 use crate::graph::page::Page;
 use crate::graph::plan as graph;
-use crate::legacy::report::part;
 use crate::plan::Configuration;
 use crate::report::merged;
+use crate::report::part;
 
 /// What a layer computes.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -20,6 +20,13 @@ pub struct Failure {
     pub result_spent: bool,
 }
 
+/// One that stopped before it began.
+impl From<cudnnStatus_t> for Failure {
+    fn from(status: cudnnStatus_t) -> Self {
+        Self { status, result_spent: false }
+    }
+}
+
 /// Runs a plan on the handle's stream; `after` is called as each micro-batch has been launched, with
 /// its size and algorithm.
 ///

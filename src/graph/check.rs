@@ -11,7 +11,7 @@ use crate::cudnn::calls::{self, backend};
 use crate::cudnn::graph::{EngineConfiguration, VariantPack};
 use crate::device::{Buffer, Device};
 use crate::exec::{self, Check};
-use crate::legacy::report;
+use crate::report;
 use crate::settings;
 
 impl Execution<'_> {
@@ -25,9 +25,8 @@ impl Execution<'_> {
         if !settings::get().check || plan.configuration().batch() != kernel.batch() {
             return Vec::new();
         }
-        let mut stream = std::ptr::null_mut();
         // SAFETY: the program's handle.
-        unsafe { calls::cudnnGetStream(self.handle, &mut stream) };
+        let Some(stream) = (unsafe { calls::stream_of(self.handle) }) else { return Vec::new() };
         let check = |result: usize| {
             let tensor = kernel.tensors[result].clone();
             // SAFETY: as ours.

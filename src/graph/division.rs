@@ -16,7 +16,7 @@ use super::planned::Planned;
 use crate::cudnn::calls;
 use crate::cudnn::convolution::Workspace;
 use crate::cudnn::graph::Kernel;
-use crate::device::{Device, Stream};
+use crate::device::Device;
 use crate::division::kernel::{LayerKernel, LayerPlan};
 use crate::division::layers;
 use crate::division::network::{self, Network};
@@ -64,14 +64,13 @@ impl Execution<'_> {
     /// As for [`Self::run`], with its operands.
     pub(super) unsafe fn run_divided(&self, operands: &Operands, policies: &Policies) -> cudnnStatus_t {
         let device = Device::current();
-        let mut stream: Stream = std::ptr::null_mut();
-        // SAFETY: the program's handle.
-        let known = unsafe { calls::cudnnGetStream(self.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
         // What is captured may be run again at any time, beside anything: it can have no segment.
-        if network::plans() || !known || device.is_capturing(stream) {
+        // SAFETY: the program's handle.
+        let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
+        let Some(stream) = stream.filter(|_| !network::plans()) else {
             // SAFETY: as ours.
             return unsafe { self.run_ready(Some(operands)) };
-        }
+        };
         let network = Network::of(device);
         let Planned { page, meanwhile, .. } = self.planned;
         let key = layers::Key {
@@ -86,7 +85,7 @@ impl Execution<'_> {
         let in_segment = network.in_segment(layer, &key, stream, |plan, workspace| match plan {
             // SAFETY: as ours; the segment is this layer's alone.
             LayerPlan::Graph(plan) => unsafe { self.run_in(plan, operands, workspace) },
-            LayerPlan::Convolution(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false }),
+            LayerPlan::Convolution(_) => Err(CUDNN_STATUS_INTERNAL_ERROR.into()),
         });
         if let Some(status) = in_segment {
             return status;
@@ -115,14 +114,10 @@ impl Execution<'_> {
     /// As for [`Self::run`]; the workspace is the call's to overwrite.
     unsafe fn run_in(&self, plan: &Plan, operands: &Operands, workspace: Workspace) -> Result<(), Failure> {
         if workspace.size < plan.workspace() {
-            return Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false });
+            return Err(CUDNN_STATUS_INTERNAL_ERROR.into());
         }
         let operands = Operands { workspace: workspace.data, ..*operands };
         // SAFETY: as ours, and the workspace is large enough.
-        let ran = unsafe { self.run_in_workspace(plan, &operands, |_, _| ()) };
-        ran.map_err(|failure| {
-            let result_spent = failure.is_begun && operands.add_to_results(plan.kernel());
-            Failure { status: failure.status, result_spent }
-        })
+        unsafe { self.run_in_workspace(plan, &operands, |_, _| ()) }
     }
 }

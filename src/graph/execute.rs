@@ -10,15 +10,16 @@ use cudnn_abi::*;
 use super::gathering;
 use super::operands::Operands;
 use super::page::{Course, Key, Page};
-use super::plan::{Failure, Plan};
+use super::plan::Plan;
 use super::planned::Planned;
-use super::report;
 use super::shadow;
 use crate::cudnn::calls::{self, backend};
 use crate::cudnn::graph::EngineConfiguration;
 use crate::device::{Device, Stream};
+use crate::exec::Failure;
 use crate::plan::MicroConfiguration;
 use crate::policies;
+use crate::report::{self, Chosen};
 use crate::settings::{self, Numerics, Policy};
 use crate::tune::record::{End, Record};
 use crate::tune::running::{SAMPLES, Step, Timing};
@@ -124,8 +125,8 @@ impl Execution<'_> {
     /// # Safety
     /// As for [`Self::run`].
     unsafe fn run_last_resort(&self, ready: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
-        let lost = failure.is_begun && operands.add_to_results(&self.planned.graph.kernel);
-        let undivided = self.planned.page.last_resort().filter(|_| !lost && !ready.configuration().is_undivided());
+        let divides = !ready.configuration().is_undivided();
+        let undivided = self.planned.page.last_resort().filter(|_| !failure.result_spent && divides);
         // SAFETY: as ours.
         match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
             Some(Ok(())) => CUDNN_STATUS_SUCCESS,
@@ -215,8 +216,8 @@ impl Execution<'_> {
     /// # Safety
     /// As for [`Self::run`].
     unsafe fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
-        if failure.is_begun && operands.add_to_results(&self.planned.graph.kernel) {
-            return failure.status; // what the result held is lost
+        if failure.result_spent {
+            return failure.status;
         }
         // SAFETY: as ours.
         unsafe { self.run_ready(Some(operands)) }
@@ -228,22 +229,23 @@ impl Execution<'_> {
     /// As for [`Self::run`].
     unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
         let (page, device) = (&self.planned.page, Device::current());
-        let mut stream: Stream = std::ptr::null_mut();
-        // SAFETY: the program's handle.
-        let known = unsafe { calls::cudnnGetStream(self.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
         let explores = settings::get().numerics != Numerics::Deterministic;
-        let mut step = Step::Wait;
-        if known && explores && !device.is_capturing(stream) {
-            let mut state = page.state.lock();
-            match &mut state.course {
-                Course::Untouched => {
-                    state.course = Course::Gathering;
-                    drop(state);
-                    gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
-                }
-                Course::Exploring(exploration) => step = exploration.step(),
-                Course::Gathering | Course::Ended => {}
+        // SAFETY: the program's handle.
+        let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
+        let Some(stream) = stream.filter(|_| explores) else {
+            // SAFETY: as ours.
+            return unsafe { self.run_ready(Some(operands)) };
+        };
+        let (step, begins) = match &mut page.state.lock().course {
+            Course::Exploring(exploration) => (exploration.step(), false),
+            course @ Course::Untouched => {
+                *course = Course::Gathering;
+                (Step::Wait, true)
             }
+            Course::Gathering | Course::Ended => (Step::Wait, false),
+        };
+        if begins {
+            gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
         }
         // SAFETY: as ours.
         unsafe {
@@ -302,36 +304,28 @@ impl Execution<'_> {
         let Page { key, target, state, .. } = &*self.planned.page;
         let (kernel, state) = (&key.kernel, state.lock());
         let Course::Exploring(exploration) = &state.course else { return None };
-        let trial = match next {
-            Next::Try(index) => Some(exploration.search().trial(*index)?.clone()),
-            _ => None,
-        };
-        let plans: Vec<_> = match (next, &trial) {
-            (Next::Time(Candidate { batch, algorithm, .. }), _) => vec![state.offers.plan(*batch, algorithm)?],
-            (_, Some(trial)) => {
-                let part =
-                    |(_, micro): &(usize, MicroConfiguration<_>)| state.offers.plan(micro.batch, &micro.algorithm);
-                trial.parts().iter().map(part).collect::<Option<_>>()?
-            }
-            _ => return None,
-        };
-        drop(state);
-        let mut plans = plans.into_iter();
-        match (next, trial) {
-            (Next::Time(candidate), _) => {
-                let Candidate { batch, algorithm, workspace } = *candidate;
+        match next {
+            Next::Time(Candidate { batch, algorithm, workspace }) => {
+                let finalized = state.offers.plan(*batch, algorithm)?;
+                drop(state);
                 let most = kernel.batch() / batch;
-                if adds && !kernel.batch().is_multiple_of(batch) {
+                if adds && !kernel.batch().is_multiple_of(*batch) {
                     return None;
                 }
                 let room = self.planned.page.asking().room();
-                let has_room = |count: &usize| workspace <= room.before(kernel.batch() - count * batch);
+                let has_room = |count: &usize| *workspace <= room.before(kernel.batch() - count * batch);
                 let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(has_room)? };
-                let part = (count, MicroConfiguration { batch, algorithm, time: 0.0, workspace });
-                Plan::sample(kernel, part, target, key.limit, |_, _| plans.next()).ok()
+                let micro =
+                    MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
+                Plan::sample(kernel, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()
             }
-            (_, Some(trial)) => Plan::new(kernel, trial, target, key.limit, |_, _| plans.next()).ok(),
-            _ => None,
+            Next::Try(index) => {
+                let trial = exploration.search().trial(*index)?.clone();
+                let finalized = state.offers.plans(&trial);
+                drop(state);
+                Plan::new(kernel, trial, target, key.limit, finalized).ok()
+            }
+            Next::Nothing => None,
         }
     }
 }
@@ -352,18 +346,21 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
 /// Ends tuning with the best that a search found.
 pub fn settle_on(page: &Page, search: &Search<EngineConfiguration>) -> Option<Arc<Plan>> {
     let found = search.best().and_then(|(configuration, time)| {
-        let state = page.state.lock();
-        let part = |(_, micro): &(usize, MicroConfiguration<_>)| state.offers.plan(micro.batch, &micro.algorithm);
-        let mut plans: Vec<_> = configuration.parts().iter().map(part).collect();
-        drop(state);
-        let mut plans = plans.drain(..);
+        let finalized = page.state.lock().offers.plans(&configuration);
         let Key { kernel, limit, .. } = &page.key;
-        let finalized = |_, _: &_| plans.next().flatten();
         let plan = Plan::new(kernel, configuration, &page.target, *limit, finalized).ok()?;
         (plan.workspace() <= page.key.limit).then(|| (Arc::new(plan), time))
     });
     if let Some((plan, time)) = &found {
-        report::chosen(plan, page.key.limit, *time, search.undivided());
+        report::chosen(&Chosen {
+            event: "ran",
+            kernel: plan.kernel(),
+            configuration: plan.configuration(),
+            workspace: plan.workspace(),
+            limit: page.key.limit,
+            time: *time,
+            undivided: search.undivided(),
+        });
     }
     let plan = found.map(|(plan, _)| plan);
     let settled = page.settled.get_or_init(|| plan).clone();

@@ -24,7 +24,6 @@
 //! | [`executable`] | timing kernels ahead |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`targets`] | what micro-plans are finalized for |
-//! | [`report`] | says what was chosen |
 
 mod check;
 mod cuda_graph;
@@ -39,6 +38,5 @@ pub mod page;
 pub mod plan;
 pub mod planned;
 mod reading;
-mod report;
 pub mod shadow;
 pub mod targets;

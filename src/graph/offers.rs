@@ -8,7 +8,7 @@ use cudnn_abi::*;
 
 use super::plan::MicroPlan;
 use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, OperationGraph, Target};
-use crate::plan::{BatchSizePolicy, Room};
+use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration, Room};
 use crate::tune::search::Candidate;
 
 /// Whom to ask, and for what.
@@ -122,6 +122,19 @@ impl Offers {
     /// A finalized plan.
     pub fn plan(&self, size: usize, engine: &EngineConfiguration) -> Option<Arc<MicroPlan>> {
         self.plans.get(&(size, *engine)).cloned()
+    }
+
+    /// The finalized plans of a configuration's parts, as far as there are any, for [`Plan::new`](super::plan::Plan::new).
+    pub fn plans(
+        &self,
+        configuration: &Configuration<EngineConfiguration>,
+    ) -> impl Fn(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>> + use<> {
+        let part = |(_, micro): &(usize, MicroConfiguration<EngineConfiguration>)| {
+            let known = (micro.batch, micro.algorithm);
+            self.plans.get(&known).map(|plan| (known, plan.clone()))
+        };
+        let plans: HashMap<_, _> = configuration.parts().iter().filter_map(part).collect();
+        move |size, engine| plans.get(&(size, *engine)).cloned()
     }
 
     /// The different engine configurations offered so far.

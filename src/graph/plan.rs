@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::cudnn::graph::{
     EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target, VariantPack, WORKSPACE_ALIGNMENT,
 };
-use crate::exec::{SummedFilter, Sums};
+use crate::exec::{Failure, SummedFilter, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
 use super::operands::Operands;
@@ -117,21 +117,6 @@ struct Packs {
 
 /// A micro-batch, its execution plan and its variant pack.
 type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, &'a ExecutionPlan, &'a VariantPack);
-
-/// A plan that stopped before its end.
-#[derive(Clone, Copy, Debug)]
-pub struct Failure {
-    /// What cuDNN answered.
-    pub status: cudnnStatus_t,
-    /// Whether anything was launched before.
-    pub is_begun: bool,
-}
-
-impl From<cudnnStatus_t> for Failure {
-    fn from(status: cudnnStatus_t) -> Self {
-        Self { status, is_begun: false }
-    }
-}
 
 impl Plan {
     /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here. A
@@ -291,7 +276,8 @@ impl Plan {
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
             if status != CUDNN_STATUS_SUCCESS {
-                return Err(Failure { status, is_begun });
+                let result_spent = is_begun && operands.add_to_results(&self.kernel);
+                return Err(Failure { status, result_spent });
             }
             is_begun = true;
             after(micro.batch, micro.algorithm);
@@ -302,7 +288,7 @@ impl Plan {
         // SAFETY: the sum is complete, in the program's workspace.
         match unsafe { sums.round(handle, workspace, (&raw const beta).cast(), filter) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
-            status => Err(Failure { status, is_begun: false }),
+            status => Err(status.into()),
         }
     }
 

@@ -10,7 +10,6 @@ use super::answer;
 use super::book::{self, Ask};
 use super::division;
 use super::execute::Running;
-use super::report;
 use crate::cudnn::algorithm::Algorithm;
 use crate::cudnn::calls;
 use crate::cudnn::convolution::{Descriptors, Operands, Workspace};
@@ -19,6 +18,7 @@ use crate::cudnn::kernel::Kernel;
 use crate::device::{Buffer, Device};
 use crate::exec::{self, Check, Failure, Plan};
 use crate::policies;
+use crate::report;
 use crate::settings::{self, Policy};
 
 /// Whether the process has run a convolution yet.
@@ -161,10 +161,9 @@ impl Call {
         }
         let mut graph = graph::Kernel::of_convolution(kernel);
         let result = graph.tensors.swap_remove(graph.convolution().result());
-        let mut stream = std::ptr::null_mut();
         // SAFETY: as ours.
         unsafe {
-            calls::cudnnGetStream(self.handle, &mut stream);
+            let stream = calls::stream_of(self.handle)?;
             Check::prepare(Device::current(), stream, result, self.operands.result(kernel.direction))
         }
     }

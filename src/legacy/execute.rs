@@ -9,7 +9,6 @@ use cudnn_abi::*;
 
 use super::book::{Ask, Course, Decision, Page};
 use super::call::Call;
-use super::report::{self, Chosen};
 use crate::cudnn::algorithm::{Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
@@ -17,6 +16,7 @@ use crate::cudnn::convolution::Descriptors;
 use crate::cudnn::kernel::Kernel;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Failure, Plan};
+use crate::report::{self, Chosen};
 use crate::settings::{self, Numerics};
 use crate::tune::candidates;
 use crate::tune::record::{End, Record, Wanted};
@@ -199,7 +199,15 @@ impl Running<'_> {
         let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
         let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
         let undivided = search.undivided();
-        report::chosen(&Chosen { event: "ran", limit: self.ask.limit, plan: &plan, time, undivided });
+        report::chosen(&Chosen {
+            event: "ran",
+            kernel: plan.kernel(),
+            configuration: plan.configuration(),
+            workspace: plan.workspace(),
+            limit: self.ask.limit,
+            time,
+            undivided,
+        });
         (!as_asked).then_some(plan)
     }
 

@@ -5,7 +5,7 @@
 pub mod answer;
 pub mod book;
 pub mod call;
+pub mod description;
 pub mod division;
 pub mod execute;
 pub mod promise;
-pub mod report;

@@ -13,7 +13,6 @@ use cudnn_abi::*;
 use super::answer::Query;
 use super::book::{self, Page, Promise, Question};
 use super::call::EXECUTED;
-use super::report::{self, Chosen};
 use crate::cudnn::algorithm::{self, Algorithm, Class};
 use crate::cudnn::calls;
 use crate::cudnn::calls::query::AlgoPerf;
@@ -23,6 +22,7 @@ use crate::cudnn::owned::OwnedDescriptors;
 use crate::device::{Device, Stream};
 use crate::exec::{self, Constant, Plan};
 use crate::plan::{Configuration, MicroConfiguration};
+use crate::report::{self, Chosen};
 use crate::settings;
 use crate::tune::candidates;
 use crate::tune::devices;
@@ -75,11 +75,8 @@ impl Asking<'_> {
     /// # Safety
     /// As for [`algorithms`](super::answer::algorithms).
     unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
-        let mut stream = std::ptr::null_mut();
         // SAFETY: the program's handle.
-        if unsafe { calls::cudnnGetStream(self.handle, &mut stream) } != CUDNN_STATUS_SUCCESS {
-            return None;
-        }
+        let stream = unsafe { calls::stream_of(self.handle) }?;
         let capturing = Device::current().is_capturing(stream);
         let (known, waits) = {
             let mut state = page.state.lock();
@@ -254,7 +251,15 @@ impl Asking<'_> {
         }
         let undivided = best.is_undivided();
         let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
-        report::chosen(&Chosen { event: "asked", limit, plan: &plan, time, undivided: search.undivided() });
+        report::chosen(&Chosen {
+            event: "asked",
+            kernel: plan.kernel(),
+            configuration: plan.configuration(),
+            workspace: plan.workspace(),
+            limit,
+            time,
+            undivided: search.undivided(),
+        });
 
         let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
         let memory = plan.workspace().max(needs);

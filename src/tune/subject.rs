@@ -6,7 +6,7 @@ use std::hash::Hash;
 use serde_json::{Value, json};
 
 use crate::cudnn::algorithm::{Algorithm, Class};
-use crate::cudnn::graph::{self, EngineConfiguration};
+use crate::cudnn::graph::{self, Convolution, EngineConfiguration};
 use crate::cudnn::kernel::Kernel;
 
 /// What is tuned: a kernel over a mini-batch, that micro-batches by algorithms of its own kind can make up. Equal ones
@@ -26,6 +26,9 @@ pub trait Subject: Clone + PartialEq + Display + Send + Sync {
     /// It as text, with every field that changes what it costs: what it is kept by. Subjects of different kinds begin
     /// differently.
     fn spec(&self) -> String;
+
+    /// The dimensions of x, of the filter and of y.
+    fn dims(&self) -> [Vec<i64>; 3];
 
     /// Whether parts of the mini-batch are summed in float, so that running one takes more than running a mini-batch
     /// of its size.
@@ -55,6 +58,10 @@ impl Subject for Kernel {
 
     fn spec(&self) -> String {
         Kernel::spec(self)
+    }
+
+    fn dims(&self) -> [Vec<i64>; 3] {
+        Kernel::dims(self).map(|dims| dims.iter().copied().map(i64::from).collect())
     }
 
     fn sums_in_reduced_precision(&self) -> bool {
@@ -108,6 +115,11 @@ impl Subject for graph::Kernel {
         graph::Kernel::spec(self)
     }
 
+    fn dims(&self) -> [Vec<i64>; 3] {
+        let Convolution { x, w, y, .. } = *self.convolution();
+        [x, w, y].map(|place| self.tensors[place].dims.clone())
+    }
+
     fn sums_in_reduced_precision(&self) -> bool {
         graph::Kernel::sums_in_reduced_precision(self)
     }
@@ -122,7 +134,7 @@ impl Subject for graph::Kernel {
 
     fn report(&self) -> Value {
         let convolution = self.convolution();
-        let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &self.tensors[place].dims);
+        let [x, w, y] = self.dims();
         json!({
             "kernel": self.to_string(), "spec": self.spec(), "direction": convolution.direction.to_string(),
             "x": x, "w": w, "y": y, "pad": convolution.pre_padding, "stride": convolution.stride,

@@ -8,7 +8,7 @@ use crate::abi::boundary::guarded;
 use crate::cudnn::convolution::{Descriptors, Direction};
 use crate::device::Device;
 use crate::division::network::Network;
-use crate::legacy::{answer, report};
+use crate::legacy::{answer, description};
 
 /// Where a description is to be written: the text, its size in bytes, and the size that is needed.
 type Place = (*mut c_char, usize, *mut usize);
@@ -50,7 +50,7 @@ unsafe fn describe_plan(
     let description = || {
         // SAFETY: the caller's descriptors.
         let promise = unsafe { answer::told_promise(&descriptors, algorithm) }?;
-        Some(report::describe(&*promise.plan?, promise.entry.memory))
+        Some(description::describe(&*promise.plan?, promise.entry.memory))
     };
     // SAFETY: as ours.
     unsafe { describe(handle, place, description) }

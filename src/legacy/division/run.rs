@@ -27,11 +27,11 @@ pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies,
         return unsafe { call.run_as_asked() };
     }
     let device = Device::current();
-    let mut stream: Stream = std::ptr::null_mut();
-    // SAFETY: the program's handle.
-    let known = unsafe { calls::cudnnGetStream(call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
     // What is captured may be run again at any time, beside anything: it can have no segment.
-    if known && !device.is_capturing(stream) {
+    // SAFETY: the program's handle.
+    if let Some(stream) = unsafe { calls::stream_of(call.handle) }
+        && !device.is_capturing(stream)
+    {
         let key = Key {
             kernel: LayerKernel::Convolution(*kernel),
             algorithm: Some(call.algorithm),
