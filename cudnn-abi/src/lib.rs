@@ -9,7 +9,9 @@
 use std::ffi::{c_float, c_int};
 
 mod graph;
+mod rnn;
 pub use graph::*;
+pub use rnn::*;
 
 /// An execution context: device, stream and what the library keeps for them.
 pub struct cudnnContext(());
