@@ -3,12 +3,14 @@
 //! Variables are read once, when the first exported function runs. A bad value is one warning that
 //! names the variable, the value and what is accepted; the default is used instead.
 
+mod place;
 #[cfg(test)]
 mod tests;
 
 use once_cell::sync::OnceCell;
 
 use crate::plan::BatchSizePolicy;
+pub use place::place;
 
 /// How workspace limits apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +81,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
-    Variable { name: FAULT, values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`" },
+    Variable {
+        name: FAULT,
+        values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`, `compiler`, `compilation`",
+    },
 ];
 
 const POLICY: &str = "UCUDNN_POLICY";
@@ -142,6 +147,10 @@ pub enum Fault {
     Panic(String),
     /// Every allocation of ours on the device fails that is larger than this, in bytes.
     Allocation(usize),
+    /// There is no compiler for kernels of ours.
+    Compiler,
+    /// No kernel of ours compiles.
+    Compilation,
 }
 
 impl Default for Settings {
@@ -205,13 +214,13 @@ impl Settings {
                 env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
             }),
             report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
-            fault: reader
-                .parse(FAULT, None, "panic:PLACE, allocation or allocation:BYTES", |text| parse_fault(text).map(Some)),
+            fault: reader.parse(FAULT, None, FAULTS, |text| parse_fault(text).map(Some)),
         };
         (settings, reader.warnings)
     }
 }
 
+const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler or compilation";
 const BYTES: &str = "a number of bytes, with KiB, MiB or GiB behind it if wanted";
 
 struct Reader<L> {
@@ -291,6 +300,8 @@ fn parse_fault(text: &str) -> Option<Fault> {
     match text.split_once(':') {
         Some(("panic", place)) if !place.is_empty() => Some(Fault::Panic(place.to_owned())),
         None if text == "allocation" => Some(Fault::Allocation(0)),
+        None if text == "compiler" => Some(Fault::Compiler),
+        None if text == "compilation" => Some(Fault::Compilation),
         Some(("allocation", above)) => parse_bytes(above).map(Fault::Allocation),
         _ => None,
     }

@@ -19,6 +19,7 @@ use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
 use crate::abi::symbols::Symbol;
 use crate::settings::{self, CUDNN_LIBRARY};
 use places::Place;
+pub(crate) use places::{loaded_files, package_folders};
 
 /// Null until the search is over; then a leaked `Library`.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
@@ -175,7 +176,7 @@ fn lookup(handle: &Handle, name: &CStr) -> Option<NonNull<c_void>> {
 }
 
 /// Where the library that contains `address` is mapped, and its file.
-fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
+pub(crate) fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr only compares the address with the mappings of loaded libraries.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {

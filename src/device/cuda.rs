@@ -24,7 +24,7 @@ fn pointer(address: NonNull<c_void>) -> sys::CUdeviceptr {
 
 /// A call that must not disturb a capture into a CUDA graph that goes on in another thread: allocating,
 /// waiting and timing would end it. Only for streams that are not captured themselves.
-fn relaxed(call: impl FnOnce() -> sys::CUresult) -> bool {
+pub(super) fn relaxed(call: impl FnOnce() -> sys::CUresult) -> bool {
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: swaps the calling thread's mode with the one in the place.
     let mut exchange = || ok(|| unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) });
@@ -68,6 +68,20 @@ pub fn properties(ordinal: i32) -> Option<(String, i32)> {
     let known = named && ok(|| unsafe { sys::cuDeviceGetAttribute(&mut multiprocessors, COUNT, device) });
     // SAFETY: written above.
     known.then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(), multiprocessors))
+}
+
+/// A device's compute capability: 10 · major + minor.
+pub fn compute_capability(ordinal: i32) -> Option<u32> {
+    use sys::CUdevice_attribute::{
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+    };
+    let device = device(ordinal)?;
+    let get = |attribute| {
+        let mut value = 0;
+        // SAFETY: writes one number.
+        ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) }).then_some(value)
+    };
+    u32::try_from(10 * get(MAJOR)? + get(MINOR)?).ok()
 }
 
 /// The driver's version: 1000 · major + 10 · minor; 0 where there is none.

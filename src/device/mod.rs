@@ -1,9 +1,11 @@
-//! Where work runs: memory, streams, timing, capture state and CUDA graphs, of a GPU or of this machine's CPU.
-//! Asks `cudnn` which of the two its library computes on, and nothing else.
+//! Where work runs: memory, streams, timing, capture state, CUDA graphs and kernels compiled at run time, of a GPU or
+//! of this machine's CPU. Asks `cudnn` which of the two its library computes on, and where libraries are.
 
 mod cuda;
 pub mod cuda_graph;
 mod host;
+#[allow(dead_code, unused_imports, reason = "the RNNs' kernels are what is compiled")]
+pub mod jit;
 
 use std::ffi::c_void;
 use std::marker::PhantomData;

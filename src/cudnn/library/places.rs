@@ -89,7 +89,7 @@ fn place_in(folder: &Path, origin: &'static str) -> Place {
 }
 
 /// Folders from which the process's Python, if it runs one, imports packages; surest first.
-fn package_folders() -> Vec<PathBuf> {
+pub fn package_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     // A package that has mapped a library of its own.
     for file in loaded_files() {
@@ -143,7 +143,7 @@ fn started_as() -> Option<PathBuf> {
 }
 
 /// The files of all libraries in the process.
-fn loaded_files() -> Vec<OsString> {
+pub fn loaded_files() -> Vec<OsString> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and
         // our vector.

@@ -30,7 +30,6 @@
 //! | --- | --- |
 //! | `file` | opening the file: its schema, versions, what may be wrong with it |
 //! | `upgrade` | bringing a file of an older schema up to date |
-//! | `place` | which file that is |
 //! | `environment` | what results are valid for |
 //! | `results` | storing and finding results |
 //! | `tuning` | one tuner of a kernel at a time |
@@ -43,7 +42,6 @@ mod contents;
 mod environment;
 mod exchange;
 mod file;
-mod place;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -63,11 +61,11 @@ pub use contents::{Contents, KernelContents, Prune};
 pub use environment::Environment;
 pub use exchange::Imported;
 pub use file::SCHEMA;
-pub use place::place;
 pub use results::Outcome;
 pub use tuning::{Tuning, TuningLock};
 
 use crate::settings;
+pub use crate::settings::place;
 
 /// How long a call waits for another process that holds the database, once: then it is given up.
 pub const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,9 +1,9 @@
-//! Which file the user's database is.
+//! Which file the user's database is; what else is kept on disk lies beside it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::settings::Database;
+use super::Database;
 
 /// The file that a setting names: `None` for `off`. The user's cache folder is `$XDG_CACHE_HOME`, or
 /// `~/.cache`; `Err` says why there is none.

@@ -1,0 +1,128 @@
+//! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `module` | loading compiled code, its functions, launching them: the driver |
+//! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
+//! | `places` | where an NVRTC may be |
+//! | `cubins` | what was compiled before, on disk |
+//!
+//! ```ignore
+//! const SCALE: Source = Source {
+//!     name: "scale.cu",
+//!     text: r#"extern "C" __global__ void scale(float *x, int n, float by) {
+//!         const int i = blockIdx.x * blockDim.x + threadIdx.x;
+//!         if (i < n) x[i] *= by;
+//!     }"#,
+//!     headers: &[],
+//!     options: vec![],
+//! };
+//! let scale = Device::Cuda.load(&SCALE)?.function(c"scale")?;
+//! let launch = Launch { grid: [n.div_ceil(256), 1, 1], block: [256, 1, 1], ..Launch::default() };
+//! let (mut x, mut n, mut by) = (buffer.data(), n as i32, 2.0_f32);
+//! let mut arguments = [(&raw mut x).cast(), (&raw mut n).cast(), (&raw mut by).cast()];
+//! // SAFETY: the kernel's own parameters, and a buffer of n floats.
+//! unsafe { scale.launch(stream, &launch, &mut arguments) }?;
+//! ```
+
+mod cubins;
+mod module;
+mod nvrtc;
+mod places;
+
+use std::fmt;
+
+use cudarc::driver::sys::CUresult;
+
+use super::Device;
+use crate::settings::{self, Fault};
+pub use module::{Function, Launch, Module, Resources};
+
+/// CUDA C++ to compile.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What the compiler's messages call it, such as `lstm.cu`.
+    pub name: &'static str,
+    /// The text. Kernels that are looked up by name are `extern "C"`.
+    pub text: &'static str,
+    /// What `#include` finds, by name: nothing is read from disk.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// Options to NVRTC beside those that every source gets, such as `-DHIDDEN=64`.
+    pub options: Vec<String>,
+}
+
+/// Why code was not compiled, loaded or launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The device is the host.
+    Host,
+    /// No driver, one too old, or nothing that it knows of the calling thread's device.
+    NoDriver(String),
+    /// No NVRTC that the driver's version allows, or none that knows the device.
+    NoCompiler(String),
+    /// NVRTC did not compile it.
+    Compilation {
+        /// The source's.
+        name: &'static str,
+        /// NVRTC's own words.
+        log: String,
+    },
+    /// The driver refused.
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// What it answered.
+        result: CUresult,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Host => write!(formatter, "kernels are not compiled for the host"),
+            Self::NoDriver(why) | Self::NoCompiler(why) => write!(formatter, "{why}"),
+            Self::Compilation { name, log } => write!(formatter, "NVRTC does not compile {name}: {}", log.trim_end()),
+            Self::Driver { call, result } => write!(formatter, "{call} answered {result:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Device {
+    /// Compiles for the calling thread's current device, or takes from disk what was compiled before, and loads
+    /// it there. Takes a tenth of a second and more where it compiles. Never for a stream that is being captured;
+    /// other threads' captures go on.
+    pub fn load(self, source: &Source) -> Result<Module, Error> {
+        match self {
+            // An emulator that runs the sources on the CPU would answer here.
+            Self::Host => Err(Error::Host),
+            Self::Cuda => module::load(source),
+        }
+    }
+}
+
+/// What to load on a device of this compute capability (90 for 9.0): a cubin, or PTX where the compiler does not
+/// know the device yet.
+fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error> {
+    match settings::get().fault {
+        Some(Fault::Compiler) => return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into())),
+        Some(Fault::Compilation) => {
+            let log = "UCUDNN_FAULT asked for a failure".into();
+            return Err(Error::Compilation { name: source.name, log });
+        }
+        _ => {}
+    }
+    let compiler = nvrtc::Nvrtc::of_process(driver)?;
+    let architecture = compiler.architecture(capability)?;
+    let cubins = cubins::Cubins::of_process();
+    let key = cubins::Key::new(source, compiler.version(), &architecture);
+    if let Some(image) = cubins.and_then(|cubins| cubins.find(&key)) {
+        return Ok(image);
+    }
+    let image = compiler.compile(source, &architecture)?;
+    if let Some(cubins) = cubins {
+        cubins.keep(&key, &image);
+    }
+    Ok(image)
+}

@@ -1,0 +1,90 @@
+//! Where an NVRTC may be, in the order in which the places are tried.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::cudnn::library::{loaded_files, package_folders};
+
+/// Those whose cubins drivers of today load, newest first.
+const MAJORS: [u32; 2] = [13, 12];
+
+/// Libraries that CUDA's packages hold beside NVRTC, or a folder away.
+const NEIGHBOURS: [&str; 5] = ["libcudnn", "libcudart", "libcublas", "libtorch_cuda", "libcaffe2_nvrtc"];
+
+/// Where NVRTC lies in Python's packages, seen from the folder that holds `nvidia`.
+const PACKAGES: [&str; 3] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cu12/lib"];
+
+/// Folders that hold CUDA by custom.
+const SYSTEM: [&str; 3] = ["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/lib/cuda/lib64"];
+
+/// A candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// How we came to it.
+    pub origin: &'static str,
+    /// A path, or a bare name for the dynamic linker to find.
+    pub file: OsString,
+    /// The major version that its name promises.
+    pub major: u32,
+    /// To be used only if the process has it loaded.
+    pub loaded: bool,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "{} ({})", self.file.display(), self.origin)
+    }
+}
+
+/// All places. Each group is listed only when those before it have failed.
+pub fn all() -> impl Iterator<Item = Place> {
+    let groups: [fn() -> Vec<Place>; 5] = [
+        || by_name("already loaded", true),
+        || by_name("the loader's search path", false),
+        || in_folders("beside what is loaded", beside(&loaded_files())),
+        || in_folders("the process's Python packages", packages(&package_folders())),
+        || in_folders("a system folder", SYSTEM.map(PathBuf::from).into()),
+    ];
+    groups.into_iter().flat_map(|group| group())
+}
+
+fn name(major: u32) -> OsString {
+    format!("libnvrtc.so.{major}").into()
+}
+
+fn by_name(origin: &'static str, loaded: bool) -> Vec<Place> {
+    MAJORS.map(|major| Place { origin, file: name(major), major, loaded }).into()
+}
+
+/// The files that are there, the newest major of all folders first.
+fn in_folders(origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
+    let mut seen = HashSet::new();
+    let files =
+        MAJORS.into_iter().flat_map(|major| folders.iter().map(move |folder| (major, folder.join(name(major)))));
+    let files = files.filter(|(_, file)| file.is_file());
+    let places = files.map(|(major, file)| Place { origin, file: file.into(), major, loaded: false });
+    places.filter(|place| seen.insert(place.clone())).collect()
+}
+
+/// Folders near the CUDA libraries among these files: their own, and in packages (`nvidia/cudnn/lib`,
+/// `torch/lib`) their neighbours'.
+pub fn beside(files: &[OsString]) -> Vec<PathBuf> {
+    let is_neighbour = |file: &&Path| {
+        let name = file.file_name().map_or(&[][..], OsStr::as_bytes);
+        NEIGHBOURS.iter().any(|neighbour| name.starts_with(neighbour.as_bytes()))
+    };
+    let mut folders = Vec::new();
+    for folder in files.iter().map(Path::new).filter(is_neighbour).filter_map(Path::parent) {
+        folders.push(folder.to_owned());
+        let parents = folder.ancestors().skip(2).take(2).map(Path::to_owned);
+        folders.extend(packages(&parents.collect::<Vec<_>>()));
+    }
+    folders
+}
+
+fn packages(folders: &[PathBuf]) -> Vec<PathBuf> {
+    folders.iter().flat_map(|folder| PACKAGES.map(|package| folder.join(package))).collect()
+}
