@@ -76,10 +76,14 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     count: *mut i64,
     elements: *mut c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // How many descriptors are filled in is told to nobody else where the program does not ask.
+    let mut filled = 0;
+    let is_asked = element != CUDNN_TYPE_BACKEND_DESCRIPTOR || elements.is_null() || !count.is_null();
+    let count = if is_asked { count } else { &raw mut filled };
+    // SAFETY: the arguments are the program's own, or a place in its stead.
     let status = unsafe { backend::cudnnBackendGetAttribute(descriptor, name, element, requested, count, elements) };
     let written = || {
-        // SAFETY: where the program gave a place, cuDNN has written to it.
+        // SAFETY: cuDNN has written to it.
         let count = unsafe { count.as_ref() }.map_or(requested, |count| requested.min(*count));
         if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
     };
@@ -93,14 +97,12 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
                 unsafe { elements.cast::<i64>().write_unaligned(planned.workspace() as i64) };
             }
         }),
-        (CUDNN_ATTR_ENGINEHEUR_RESULTS | CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR) => {
-            told(status, || {
-                // SAFETY: as many descriptors as cuDNN has filled in, aligned or not.
-                let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
-                let filled: Vec<_> = (0..written()).map(filled).collect();
-                shadow::were_derived(descriptor, &filled);
-            })
-        }
+        (_, CUDNN_TYPE_BACKEND_DESCRIPTOR) => told(status, || {
+            // SAFETY: as many descriptors as cuDNN has filled in, aligned or not.
+            let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
+            let filled: Vec<_> = (0..written()).map(filled).collect();
+            shadow::were_filled(descriptor, name, &filled);
+        }),
         _ => status,
     }
 }

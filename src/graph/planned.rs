@@ -44,17 +44,15 @@ impl Planned {
     /// # Safety
     /// The descriptor is the shadow's: a finalized execution plan.
     pub unsafe fn of(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Option<Arc<Self>> {
-        const KNOWN: [cudnnBackendAttributeName_t; 3] = [
-            CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-            CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-            CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-        ];
-        let content = shadow.content();
-        if content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) || is_special(&content) {
+        if shadow.is_special() {
             return None;
         }
         let operations = shadow.operation_graph()?;
         let graph = Graph::of(&operations)?;
+        let content = shadow.content();
+        if content.is_opaque {
+            return None;
+        }
         let of_plan = handle(&content, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
         let handle = of_plan.or_else(|| handle(&operations.content(), CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
         let policies = policies::of(handle.unwrap_or(std::ptr::null_mut()));
@@ -92,20 +90,6 @@ impl Planned {
         let (executions, meanwhile) = Default::default();
         Some(Arc::new(Self { graph, page, own, own_workspace, executions, meanwhile }))
     }
-}
-
-/// Whether a plan's engine was asked for more than to compute the graph.
-fn is_special(plan: &Content) -> bool {
-    const OF_CONFIGURATION: [cudnnBackendAttributeName_t; 2] =
-        [CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES];
-    const OF_ENGINE: [cudnnBackendAttributeName_t; 3] =
-        [CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_ATTR_ENGINE_DEVICEPROP];
-    let has_only = |content: &Content, known: &[_]| content.names().all(|name| known.contains(&name));
-    let Some(configuration) = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) else { return true };
-    let configuration = configuration.content();
-    let engine = configuration.descriptor(CUDNN_ATTR_ENGINECFG_ENGINE);
-    !has_only(&configuration, &OF_CONFIGURATION)
-        || engine.is_some_and(|engine| !has_only(&engine.content(), &OF_ENGINE))
 }
 
 fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnHandle_t> {

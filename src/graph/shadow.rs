@@ -94,9 +94,16 @@ fn element_bytes(element: cudnnBackendAttributeType_t) -> Option<usize> {
 
 /// A descriptor was created.
 pub fn created(kind: cudnnBackendDescriptorType_t, descriptor: cudnnBackendDescriptor_t) {
+    follow(kind, descriptor, Content::default());
+}
+
+/// A descriptor holds this from now on, whatever it held.
+fn follow(kind: cudnnBackendDescriptorType_t, descriptor: cudnnBackendDescriptor_t, content: Content) {
     if is_followed(kind) {
-        let (content, graph, planned) = Default::default();
-        table(descriptor).write().insert(descriptor.addr(), Arc::new(Shadow { kind, content, graph, planned }));
+        let (graph, planned) = Default::default();
+        let shadow = Shadow { kind, content: RwLock::new(content), graph, planned };
+        let before = table(descriptor).write().insert(descriptor.addr(), Arc::new(shadow));
+        drop(before); // with the lock released: it may hold much
     }
 }
 
@@ -118,16 +125,26 @@ pub fn renewed(descriptor: cudnnBackendDescriptor_t) {
     }
 }
 
-/// cuDNN has filled in descriptors of the program's, from one that is for an operation graph.
-pub fn were_derived(from: cudnnBackendDescriptor_t, filled: &[cudnnBackendDescriptor_t]) {
-    let Some(from) = of(from) else { return };
-    // Engines for part of the device only are not what is asked of cuDNN for micro-batches.
-    let is_special = from.content().attribute(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET).is_some();
-    let Some(graph) = from.operation_graph().filter(|_| !is_special) else { return };
-    for shadow in filled.iter().filter_map(|&filled| of(filled)) {
-        let mut content = shadow.content.write();
-        content.derived_from = Some(graph.clone());
-        content.is_finalized = true; // by cuDNN
+/// cuDNN has filled in descriptors of the program's with what it read of another one: whatever they held is gone.
+pub fn were_filled(
+    from: cudnnBackendDescriptor_t,
+    name: cudnnBackendAttributeName_t,
+    filled: &[cudnnBackendDescriptor_t],
+) {
+    const ENGINES: [cudnnBackendAttributeName_t; 3] =
+        [CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG];
+    let from = of(from).filter(|from| ENGINES.contains(&name) && !from.is_special());
+    let graph = from.and_then(|from| from.operation_graph());
+    for &descriptor in filled {
+        if let Some(before) = of(descriptor) {
+            let content = Content {
+                attributes: Vec::new(),
+                is_opaque: graph.is_none(),
+                is_finalized: true, // by cuDNN
+                derived_from: graph.clone(),
+            };
+            follow(before.kind, descriptor, content);
+        }
     }
 }
 
@@ -208,8 +225,8 @@ impl Shadow {
         self.content.read()
     }
 
-    /// The operation graph that an engine, its configuration or its heuristics is for.
-    pub fn operation_graph(&self) -> Option<Arc<Shadow>> {
+    /// What an execution plan, a configuration, an engine or heuristics are for, one step nearer to the operation graph.
+    fn next(&self) -> Option<Arc<Shadow>> {
         let name = match self.kind {
             CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return None,
             CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -218,9 +235,34 @@ impl Shadow {
             _ => CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
         };
         let content = self.content.read();
-        let next = content.derived_from.as_ref().or_else(|| content.descriptor(name))?.clone();
-        drop(content);
+        content.derived_from.as_ref().or_else(|| content.descriptor(name)).cloned()
+    }
+
+    /// The operation graph that it is for.
+    pub fn operation_graph(&self) -> Option<Arc<Shadow>> {
+        let next = self.next()?;
         if next.kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR { Some(next) } else { next.operation_graph() }
+    }
+
+    /// Whether more was asked for than to compute the operation graph, as engines for a part of the device.
+    pub fn is_special(&self) -> bool {
+        let known: &[cudnnBackendAttributeName_t] = match self.kind {
+            CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => {
+                &[CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP]
+            }
+            CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
+                &[CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_ATTR_ENGINE_DEVICEPROP]
+            }
+            CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => &[CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES],
+            CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => &[
+                CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+            ],
+            _ => return false, // an operation graph
+        };
+        let is_known = self.content.read().names().all(|name| known.contains(&name));
+        !is_known || self.next().is_some_and(|next| next.is_special())
     }
 }
 

@@ -5,6 +5,8 @@
  * graph_promises lifetimes N     N kernels one after the other, whose descriptors take the places of those before
  * graph_promises packs N         variant packs of all kinds, in turns with N executions; prints their statuses
  * graph_promises elsewhere N     plans executed N times with other handles than their own, which is gone, and on other streams
+ * graph_promises again N         plans of configurations that are read back of plans, executed N times; what each was told
+ *                                to need
  * graph_promises attributes      what is read of every descriptor, and that none changes once it is finalized */
 #include <dlfcn.h>
 #include <string.h>
@@ -202,6 +204,41 @@ static void elsewhere(int executions) {
     for (int i = 0; i < 3; i++) CALL(cudnnDestroy(handles[i]));
 }
 
+/* ---- configurations read back ---- */
+
+/* Into a new descriptor, and into one that was offered for another kernel. */
+static void again(int executions) {
+    for (int i = 0; i < 8; i++) {
+        Shape other_shape = shape_of(i), shape = other_shape;
+        shape.x[0] = shape.y[0] = 7;
+        Kernel other, kernel;
+        kernel_open(&other, &other_shape, &random_state);
+        kernel_open(&kernel, &shape, &random_state);
+        Backend others[MOST_CONFIGURATIONS], offered[MOST_CONFIGURATIONS];
+        int count_others = offers_of(&other, others), count = offers_of(&kernel, offered);
+        Backend first = plan_new(handle, offered[i % count]);
+        Backend places[] = {backend_new(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), others[0]};
+        for (int j = 0; j < 2; j++) {
+            int64_t filled;
+            CALL(cudnnBackendGetAttribute(first, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, j ? NULL : &filled, &places[j]));
+            Backend plan = plan_new(handle, places[j]);
+            Guarded workspace = guarded_new(plan_workspace(plan));
+            printf("told %zu\n", workspace.bytes);
+            Backend pack = pack_new(&kernel, workspace.start);
+            for (int execution = 0; execution < executions; execution++) {
+                CALL(graph_run(handle, plan, pack, &kernel));
+                must_be_right(&kernel, &workspace, "a configuration that was read back");
+            }
+            backend_free(pack), backend_free(plan);
+            guarded_free(&workspace);
+        }
+        backend_free(places[0]), backend_free(first);
+        free_all(others, count_others), free_all(offered, count);
+        kernel_close(&other), kernel_close(&kernel);
+    }
+}
+
 /* ---- attributes ---- */
 
 /* FNV-1a */
@@ -294,6 +331,7 @@ int main(int count, char **arguments) {
     else if (strcmp(arguments[1], "lifetimes") == 0) lifetimes(number);
     else if (strcmp(arguments[1], "packs") == 0) packs(number);
     else if (strcmp(arguments[1], "elsewhere") == 0) elsewhere(number);
+    else if (strcmp(arguments[1], "again") == 0) again(number);
     else attributes();
     CALL(cudnnDestroy(handle));
     puts("ended");

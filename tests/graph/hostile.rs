@@ -1,7 +1,7 @@
 //! Null, garbage and mismatched arguments to every function of the graph API: the plain library's statuses, and no crash.
 
 use super::program;
-use crate::hostdnn::seed;
+use crate::hostdnn::{programs, seed};
 
 /// The same calls plain and with the library. Under a limit, plans may tell a smaller workspace, and what is executed by a
 /// variant pack that does not hold together may be refused for another reason, or need no workspace and run. How many
@@ -12,8 +12,10 @@ fn same_statuses(arguments: &[&str]) -> usize {
     for limit in ["", "0"] {
         // What is refused is also said.
         let quiet = ("UCUDNN_LOG", "error");
-        let ours = program.preloaded(arguments, &[("UCUDNN_WORKSPACE_LIMIT", limit), quiet]).stdout;
-        assert_eq!(plain.lines().count(), ours.lines().count());
+        let programs::Outcome { stdout: ours, stderr } =
+            program.preloaded(arguments, &[("UCUDNN_WORKSPACE_LIMIT", limit), quiet]);
+        let [expected, count] = [&plain, &ours].map(|text| text.lines().count());
+        assert_eq!(count, expected, "{arguments:?} under {limit:?} ended early:\n{stderr}");
         for (plain, ours) in plain.lines().zip(ours.lines()) {
             let [(call, expected), (_, status)] = [plain, ours].map(|line| line.rsplit_once('|').unwrap());
             let is_workspace = call.contains(" 402 as 3,") && expected == status;
@@ -22,7 +24,7 @@ fn same_statuses(arguments: &[&str]) -> usize {
             let is_executed = is_executed || call.contains("CudaGraph") && is_refused;
             assert!(
                 plain == ours || (limit == "0" && (is_workspace || is_executed)),
-                "{arguments:?} under {limit:?}: {ours}, plain {plain}"
+                "{arguments:?} under {limit:?}: {ours}, plain {plain}\n{stderr}"
             );
         }
     }

@@ -83,6 +83,25 @@ fn plans_run_on_any_handle_and_stream() {
     }
 }
 
+/// A configuration that is read of a plan is that plan's, whatever the descriptor held before, and plans of it keep the
+/// limit.
+#[test]
+fn configurations_that_are_read_back_make_plans() {
+    let program = program("graph_promises");
+    let told = |outcome: &programs::Outcome| -> Vec<usize> {
+        let told = outcome.stdout.lines().filter_map(|line| line.strip_prefix("told "));
+        told.map(|bytes| bytes.parse().unwrap()).collect()
+    };
+    let plain = told(&program.plain(&["again", "1"], &[]));
+    assert!(plain.len() == 16 && plain.iter().any(|&bytes| bytes > 1000), "{plain:?}");
+    for (limit, most) in [("", usize::MAX), ("0", 0), ("1000", 1000)] {
+        let outcome = program.preloaded(&["again", "40"], &[("UCUDNN_WORKSPACE_LIMIT", limit)]);
+        assert_eq!(outcome.stderr, "");
+        let expected: Vec<usize> = plain.iter().map(|&bytes| bytes.min(most)).collect();
+        assert_eq!(told(&outcome), expected, "under {limit:?}");
+    }
+}
+
 /// Whatever is read of a descriptor is what cuDNN says, but for the workspace of plans, and that is within the limit.
 #[test]
 fn attributes_are_as_plain_but_for_the_workspace() {
