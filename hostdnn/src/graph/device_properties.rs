@@ -33,6 +33,13 @@ pub const KIND: Kind = Kind {
     ..Kind::USUAL
 };
 
+/// A descriptor's attribute for them. Whatever else is set there, which ends cuDNN, is refused.
+pub const fn attribute(name: cudnnBackendAttributeName_t) -> Attribute {
+    Attribute::one(name, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED).admitting(|properties| {
+        require(properties.kind() == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "properties of a device")
+    })
+}
+
 /// The properties that an attribute is set to, if it is, are finalized.
 pub fn check(descriptor: &Descriptor, name: cudnnBackendAttributeName_t) -> Result {
     if descriptor.descriptors(name).is_empty() {

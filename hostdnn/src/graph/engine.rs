@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind {
         Attribute::made(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, &[CUDNN_TYPE_BEHAVIOR_NOTE], NOT_SUPPORTED)
             .listing(Listing::RequestedOrAll),
         Attribute::one(CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, INTEGER_32).or(0),
-        Attribute::one(CUDNN_ATTR_ENGINE_DEVICEPROP, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        device_properties::attribute(CUDNN_ATTR_ENGINE_DEVICEPROP),
         Attribute::one(CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE, BOOLEAN).or(0),
     ],
     finalize,

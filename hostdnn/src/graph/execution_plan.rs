@@ -21,7 +21,7 @@ pub const KIND: Kind = Kind {
         Attribute::many(CUDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS, INTEGER, 1).unreadable(NOT_SUPPORTED),
         Attribute::made(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TEXT, NOT_SUPPORTED).unreadable(NOT_SUPPORTED),
         Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE, DESCRIPTOR).unreadable(BAD_PARAM),
-        Attribute::one(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        device_properties::attribute(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP),
     ],
     finalize: |descriptor| {
         let configuration = descriptor.finalized(

@@ -10,7 +10,7 @@ pub const KIND: Kind = Kind {
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, DESCRIPTOR),
         Attribute::made(CUDNN_ATTR_ENGINEHEUR_RESULTS, DESCRIPTOR, BAD_PARAM).listing(Listing::Fresh),
         Attribute::one(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, INTEGER_32).or(0),
-        Attribute::one(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED),
+        device_properties::attribute(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP),
     ],
     finalize: |descriptor| {
         let graph = descriptor.finalized(

@@ -32,7 +32,7 @@ pub struct Kind {
     attributes: &'static [Attribute],
     /// Checks what was set and works out the rest. The descriptor counts as finalized if it succeeds.
     finalize: fn(&mut Descriptor) -> Result,
-    /// What setting an attribute that it does not have to one descriptor is answered with.
+    /// What setting an attribute that it does not have is answered with.
     unknown_set: cudnnStatus_t,
     /// What reading such an attribute is answered with.
     unknown_get: cudnnStatus_t,
@@ -149,10 +149,7 @@ impl Descriptor {
         count: i64,
     ) -> Result<(&'static Attribute, usize)> {
         require(!self.finalized, "a finalized descriptor does not change")?;
-        let attribute = self.attribute(name).map_err(|error| match (element, count) {
-            (CUDNN_TYPE_BACKEND_DESCRIPTOR, 1) => Error { status: self.of.unknown_set, ..error },
-            _ => error,
-        })?;
+        let attribute = self.attribute(name).map_err(|error| Error { status: self.of.unknown_set, ..error })?;
         Ok((attribute, attribute.check_set(element, count)?))
     }
 

@@ -6,14 +6,14 @@ use super::*;
 use crate::convolution::Direction;
 
 /// The kind of a direction's operation. What cuDNN answers differs between the directions: to alpha and beta of a wrong
-/// type, to x of one, to a descriptor for an attribute that there is not; how descriptors are asked for; and which factor's
-/// type alpha is read as.
+/// type, to x of one, to no x, to an attribute that there is not; how descriptors are asked for; and which factor's type
+/// alpha is read as.
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $unknown:ident, $asked:expr,
+    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
      alpha as $typed_by:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
-                descriptor($x, $asked).answering($x_type, NOT_SUPPORTED).answering_few(BAD_PARAM),
+                descriptor($x, $asked).answering($x_type, NOT_SUPPORTED).answering_few($no_x),
                 descriptor($w, $asked),
                 descriptor($y, $asked),
                 descriptor($conv, $asked),
@@ -62,21 +62,21 @@ struct Names {
 }
 
 convolution_kind! { FORWARD: Forward,
-    answering BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
+    answering BAD_PARAM BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
 convolution_kind! { BACKWARD_DATA: BackwardData,
-    answering NOT_SUPPORTED BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
+    answering NOT_SUPPORTED BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
 }
 convolution_kind! { BACKWARD_FILTER: BackwardFilter,
-    answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
+    answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC
