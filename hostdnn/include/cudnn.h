@@ -33,6 +33,13 @@ typedef struct CUgraph_st *cudaGraph_t;
 #define CUDNN_DIM_MAX 8
 
 /*
+ Bits of `auxFlags`: whether data with padding is taken.
+ */
+#define CUDNN_RNN_PADDED_IO_DISABLED 0
+
+#define CUDNN_RNN_PADDED_IO_ENABLED 1
+
+/*
  An activation function and its parameter.
  */
 typedef struct cudnnActivationStruct cudnnActivationStruct;
@@ -48,6 +55,11 @@ typedef struct cudnnContext cudnnContext;
 typedef struct cudnnConvolutionStruct cudnnConvolutionStruct;
 
 /*
+ How often values are dropped, and the random numbers that say which.
+ */
+typedef struct cudnnDropoutStruct cudnnDropoutStruct;
+
+/*
  A filter's type, layout and dimensions.
  */
 typedef struct cudnnFilterStruct cudnnFilterStruct;
@@ -56,6 +68,16 @@ typedef struct cudnnFilterStruct cudnnFilterStruct;
  An element-wise operation on two tensors.
  */
 typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
+
+/*
+ A batch of sequences: type, layout, extents, the length of each sequence, and what fills the rest.
+ */
+typedef struct cudnnRNNDataStruct cudnnRNNDataStruct;
+
+/*
+ A recurrent network: cell, biases, directions, layers, types and sizes.
+ */
+typedef struct cudnnRNNStruct cudnnRNNStruct;
 
 /*
  A tensor's type, dimensions and strides.
@@ -164,6 +186,43 @@ typedef int cudnnActivationMode_t;
 typedef int cudnnNanPropagation_t;
 
 typedef int cudnnOpTensorOp_t;
+
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
+typedef int cudnnForwardMode_t;
+
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+
+/*
+ Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
+ sequence first, and at each time step only the sequences that still go on.
+ */
+typedef int cudnnRNNDataLayout_t;
+
+typedef int cudnnRNNAlgo_t;
+
+/*
+ The cell. With W on the input, R on the previous hidden state, b and d their biases, σ the logistic function:
+ ReLU and tanh apply theirs to Wx + b + Rh + d; the others have gates, in the order of their matrices:
+ LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
+ */
+typedef int cudnnRNNMode_t;
+
+typedef int cudnnRNNBiasMode_t;
+
+typedef int cudnnDirectionMode_t;
+
+/*
+ What the first layer does to its input: multiplies it by a matrix, or takes it as it is.
+ */
+typedef int cudnnRNNInputMode_t;
+
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+
+/*
+ Whether LSTM's cell state is clipped.
+ */
+typedef int cudnnRNNClipMode_t;
 
 /*
  Pointwise operations.
@@ -1053,6 +1112,54 @@ typedef int cudnnBackendTensorReordering_t;
 
 #define CUDNN_TENSOR_REORDERING_F8_128x4 3
 
+#define CUDNN_RNN_ALGO_STANDARD 0
+
+#define CUDNN_RNN_ALGO_PERSIST_STATIC 1
+
+#define CUDNN_RNN_ALGO_PERSIST_DYNAMIC 2
+
+#define CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H 3
+
+#define CUDNN_RNN_ALGO_COUNT 4
+
+#define CUDNN_FWD_MODE_INFERENCE 0
+
+#define CUDNN_FWD_MODE_TRAINING 1
+
+#define CUDNN_RNN_RELU 0
+
+#define CUDNN_RNN_TANH 1
+
+#define CUDNN_LSTM 2
+
+#define CUDNN_GRU 3
+
+#define CUDNN_RNN_NO_BIAS 0
+
+#define CUDNN_RNN_SINGLE_INP_BIAS 1
+
+#define CUDNN_RNN_DOUBLE_BIAS 2
+
+#define CUDNN_RNN_SINGLE_REC_BIAS 3
+
+#define CUDNN_UNIDIRECTIONAL 0
+
+#define CUDNN_BIDIRECTIONAL 1
+
+#define CUDNN_LINEAR_INPUT 0
+
+#define CUDNN_SKIP_INPUT 1
+
+#define CUDNN_RNN_CLIP_NONE 0
+
+#define CUDNN_RNN_CLIP_MINMAX 1
+
+#define CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED 0
+
+#define CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED 1
+
+#define CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1613,6 +1720,193 @@ cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
                                          cudnnOpTensorOp_t *opTensorOp,
                                          cudnnDataType_t *opTensorCompType,
                                          cudnnNanPropagation_t *opTensorNanOpt);
+
+/*
+ Bytes for sequences as long and as many as `xDesc` says; results that are null are left out. Inference needs no reserve.
+ */
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnForwardMode_t fwdMode,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        size_t *workSpaceSize,
+                                        size_t *reserveSpaceSize);
+
+/*
+ Lengths are the descriptors': `devSeqLengths` is not looked at. A sequence of length 0 ends in the state that it began
+ with. Training computes as inference does, writes a reserve, and drops out between layers if the RNN's dropout
+ descriptor says so, with the states that it had when the RNN descriptor was set.
+ */
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnForwardMode_t fwdMode,
+                              const int32_t *devSeqLengths,
+                              cudnnRNNDataDescriptor_t xDesc,
+                              const void *x,
+                              cudnnRNNDataDescriptor_t yDesc,
+                              void *y,
+                              cudnnTensorDescriptor_t hDesc,
+                              const void *hx,
+                              void *hy,
+                              cudnnTensorDescriptor_t cDesc,
+                              const void *cx,
+                              void *cy,
+                              size_t weightSpaceSize,
+                              const void *weightSpace,
+                              size_t workSpaceSize,
+                              void *workSpace,
+                              size_t reserveSpaceSize,
+                              void *reserveSpace);
+
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
+
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
+
+/*
+ `paddingFill` points to an element of the type; null is 0.
+ */
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t dataType,
+                                        cudnnRNNDataLayout_t layout,
+                                        int maxSeqLength,
+                                        int batchSize,
+                                        int vectorSize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/*
+ Writes the first `arrayLengthRequested` lengths, or as many as there are, and the padding fill, an element.
+ */
+cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        cudnnRNNDataLayout_t *layout,
+                                        int *maxSeqLength,
+                                        int *batchSize,
+                                        int *vectorSize,
+                                        int arrayLengthRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
+
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
+
+/*
+ What the dropout descriptor says is copied: later changes to it, and its end, do not matter.
+ */
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNBiasMode_t biasMode,
+                                       cudnnDirectionMode_t dirMode,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDataType_t dataType,
+                                       cudnnDataType_t mathPrec,
+                                       cudnnMathType_t mathType,
+                                       int32_t inputSize,
+                                       int32_t hiddenSize,
+                                       int32_t projSize,
+                                       int32_t numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       uint32_t auxFlags);
+
+cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNBiasMode_t *biasMode,
+                                       cudnnDirectionMode_t *dirMode,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDataType_t *dataType,
+                                       cudnnDataType_t *mathPrec,
+                                       cudnnMathType_t *mathType,
+                                       int32_t *inputSize,
+                                       int32_t *hiddenSize,
+                                       int32_t *projSize,
+                                       int32_t *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       uint32_t *auxFlags);
+
+cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 cudnnNanPropagation_t clipNanOpt,
+                                 double lclip,
+                                 double rclip);
+
+cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 double lclip,
+                                 double rclip);
+
+/*
+ Results that are null are left out.
+ */
+cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 cudnnNanPropagation_t *clipNanOpt,
+                                 double *lclip,
+                                 double *rclip);
+
+/*
+ Results that are null are left out.
+ */
+cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 double *lclip,
+                                 double *rclip);
+
+cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
+
+cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc);
+
+cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
+
+/*
+ Fills the states from the seed; without states, keeps those there are as they are.
+ */
+cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                        cudnnHandle_t handle,
+                                        float dropout,
+                                        void *states,
+                                        size_t stateSizeInBytes,
+                                        unsigned long long seed);
+
+/*
+ Goes on with states that were filled before.
+ */
+cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                            cudnnHandle_t handle,
+                                            float dropout,
+                                            void *states,
+                                            size_t stateSizeInBytes,
+                                            unsigned long long seed);
+
+cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                        cudnnHandle_t handle,
+                                        float *dropout,
+                                        void **states,
+                                        unsigned long long *seed);
+
+/*
+ Bytes of the weight space; 0 of a descriptor that is not set, as in cuDNN.
+ */
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         size_t *weightSpaceSize);
+
+/*
+ Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. What is
+ not there has a null address and a descriptor without dimensions. As in cuDNN `weightSpaceSize` need only reach to the
+ end of what is asked for; where it does not, the address is written all the same.
+ */
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int32_t pseudoLayer,
+                                      size_t weightSpaceSize,
+                                      const void *weightSpace,
+                                      int32_t linLayerID,
+                                      cudnnTensorDescriptor_t mDesc,
+                                      void **mAddr,
+                                      cudnnTensorDescriptor_t bDesc,
+                                      void **bAddr);
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
 

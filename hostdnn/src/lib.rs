@@ -2,8 +2,9 @@
 //! when it returns.
 //!
 //! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
-//! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution` and
-//! `elementwise` do the arithmetic; `graph` is the graph API on top of these; `device` offers the CPU as several devices; `fault` makes calls fail on demand.
+//! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution`,
+//! `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device` offers the CPU as several
+//! devices; `fault` makes calls fail on demand.
 
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
@@ -16,6 +17,7 @@ mod error;
 mod fault;
 mod graph;
 mod kernel;
+pub mod rnn;
 mod select;
 
 pub use error::{Error, Result};

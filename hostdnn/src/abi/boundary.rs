@@ -101,6 +101,9 @@ opaque! {
     ConvolutionDescriptor: cudnnConvolutionStruct = b"hcnv",
     ActivationDescriptor: cudnnActivationStruct = b"hact",
     OpTensorDescriptor: cudnnOpTensorStruct = b"hopt",
+    DropoutDescriptor: cudnnDropoutStruct = b"hdrp",
+    RnnDescriptor: cudnnRNNStruct = b"hrnn",
+    RnnDataDescriptor: cudnnRNNDataStruct = b"hrnd",
 }
 
 #[repr(C)]

@@ -8,7 +8,7 @@
 mod algorithm;
 mod columns;
 mod correlation;
-mod element;
+pub(crate) mod element;
 mod fft;
 mod filter_gradient;
 mod gather;
@@ -76,7 +76,7 @@ pub struct Problem {
     pub filter: [usize; 3],
     /// Extents of `y`.
     pub output: [usize; 3],
-    /// Zeros in front of `x` (as many behind).
+    /// Zeros in front of `x`. There are as many behind as `output` takes.
     pub pad: [usize; 3],
     /// Step in `x` from one output position to the next.
     pub stride: [usize; 3],

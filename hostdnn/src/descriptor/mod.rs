@@ -4,13 +4,19 @@
 //! libraries against each other. Dimensions and strides are in elements, outermost first: n, c, then d, h, w.
 
 mod convolution;
+mod dropout;
 mod filter;
 mod pointwise;
+mod rnn;
+mod rnn_data;
 mod tensor;
 
 pub use convolution::{ConvolutionDescriptor, SPATIAL_MAX};
+pub use dropout::DropoutDescriptor;
 pub use filter::FilterDescriptor;
 pub use pointwise::{ActivationDescriptor, OpTensorDescriptor};
+pub use rnn::{Clipping, RnnDescriptor, RnnSettings};
+pub use rnn_data::RnnDataDescriptor;
 pub use tensor::TensorDescriptor;
 
 use crate::error::{Result, require, support};

@@ -1,0 +1,108 @@
+//! Dropout descriptors, whose states RNNs draw from. Dropout of a tensor by itself is not here.
+
+use super::boundary::{context, create, destroy, refer, refer_mut, write};
+use crate::descriptor::DropoutDescriptor;
+use crate::error::{Error, Result};
+use crate::rnn::{STATES_BYTES, seed};
+use cudnn_abi::*;
+use std::ffi::{c_float, c_ulonglong, c_void};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(dropoutDesc: *mut cudnnDropoutDescriptor_t) -> cudnnStatus_t {
+    // SAFETY: null or valid by cuDNN's contract, here and below.
+    export!(cudnnCreateDropoutDescriptor, { unsafe { create::<DropoutDescriptor>(dropoutDesc) } })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
+    // SAFETY: as above.
+    export!(cudnnDestroyDropoutDescriptor, { unsafe { destroy::<DropoutDescriptor>(dropoutDesc) } })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: cudnnHandle_t, sizeInBytes: *mut usize) -> cudnnStatus_t {
+    export!(cudnnDropoutGetStatesSize, {
+        // SAFETY: as above.
+        unsafe {
+            context(handle)?;
+            write(sizeInBytes, STATES_BYTES)
+        }
+    })
+}
+
+/// Fills the states from the seed; without states, keeps those there are as they are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    handle: cudnnHandle_t,
+    dropout: c_float,
+    states: *mut c_void,
+    stateSizeInBytes: usize,
+    seed: c_ulonglong,
+) -> cudnnStatus_t {
+    export!(cudnnSetDropoutDescriptor, {
+        // SAFETY: as above; states are null or as long as the size says.
+        unsafe {
+            context(handle)?;
+            let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
+            check_size(states, stateSizeInBytes)?;
+            let states = if states.is_null() {
+                descriptor.states
+            } else {
+                states.cast::<[u8; STATES_BYTES]>().write(self::seed(seed));
+                states as usize
+            };
+            *descriptor = DropoutDescriptor { probability: dropout, states, seed };
+        }
+        Ok(())
+    })
+}
+
+/// Goes on with states that were filled before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    handle: cudnnHandle_t,
+    dropout: c_float,
+    states: *mut c_void,
+    stateSizeInBytes: usize,
+    seed: c_ulonglong,
+) -> cudnnStatus_t {
+    export!(cudnnRestoreDropoutDescriptor, {
+        // SAFETY: as above.
+        unsafe {
+            context(handle)?;
+            let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
+            check_size(states, stateSizeInBytes)?;
+            *descriptor = DropoutDescriptor { probability: dropout, states: states as usize, seed };
+        }
+        Ok(())
+    })
+}
+
+fn check_size(states: *const c_void, size: usize) -> Result {
+    if states.is_null() || size >= STATES_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(CUDNN_STATUS_INVALID_VALUE, format!("states take {STATES_BYTES} bytes and not {size}")))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    handle: cudnnHandle_t,
+    dropout: *mut c_float,
+    states: *mut *mut c_void,
+    seed: *mut c_ulonglong,
+) -> cudnnStatus_t {
+    export!(cudnnGetDropoutDescriptor, {
+        // SAFETY: as above.
+        unsafe {
+            context(handle)?;
+            let descriptor = refer::<DropoutDescriptor>(dropoutDesc)?;
+            write(dropout, descriptor.probability)?;
+            write(states, descriptor.states as *mut c_void)?;
+            write(seed, descriptor.seed)
+        }
+    })
+}

@@ -1,0 +1,102 @@
+//! The weight space and what lies where in it.
+
+use super::boundary::{context, refer, refer_mut, write};
+use crate::descriptor::{RnnDataDescriptor, RnnDescriptor, TensorDescriptor};
+use crate::error::{Error, Result, require};
+use crate::rnn::{Network, Region};
+use cudnn_abi::*;
+use std::ffi::c_void;
+
+/// Bytes of the weight space; 0 of a descriptor that is not set, as in cuDNN.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    weightSpaceSize: *mut usize,
+) -> cudnnStatus_t {
+    export!(cudnnGetRNNWeightSpaceSize, {
+        // SAFETY: null or valid by cuDNN's contract, here and below.
+        unsafe {
+            context(handle)?;
+            let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
+            let size = match descriptor.network() {
+                Some(network) => weight_bytes(descriptor, &network)?,
+                None => 0,
+            };
+            write(weightSpaceSize, size)
+        }
+    })
+}
+
+/// Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. What is
+/// not there has a null address and a descriptor without dimensions. As in cuDNN `weightSpaceSize` need only reach to the
+/// end of what is asked for; where it does not, the address is written all the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNWeightParams(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    pseudoLayer: i32,
+    weightSpaceSize: usize,
+    weightSpace: *const c_void,
+    linLayerID: i32,
+    mDesc: cudnnTensorDescriptor_t,
+    mAddr: *mut *mut c_void,
+    bDesc: cudnnTensorDescriptor_t,
+    bAddr: *mut *mut c_void,
+) -> cudnnStatus_t {
+    export!(cudnnGetRNNWeightParams, {
+        // SAFETY: as above.
+        unsafe {
+            context(handle)?;
+            let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
+            require(!mAddr.is_null() && !bAddr.is_null(), "pointers to results are not null")?;
+            refer::<TensorDescriptor>(mDesc)?;
+            refer::<TensorDescriptor>(bDesc)?;
+            let network = descriptor.network();
+            let layer = usize::try_from(pseudoLayer).ok();
+            let layer = layer.filter(|&layer| network.is_some_and(|network| layer < network.pseudo_layers()));
+            let (Some(network), Some(layer)) = (network, layer) else {
+                return require(false, "pseudoLayer is one of the network's");
+            };
+            let id = usize::try_from(linLayerID).ok().filter(|&id| id <= 2 * network.cell.gates());
+            let Some(id) = id else { return require(false, "linLayerID is one of the cell's") };
+            weight_bytes(descriptor, &network)?;
+            let data_type = descriptor.settings()?.data_type;
+            let element = RnnDataDescriptor::element_size(data_type).unwrap_or(1);
+            require(weightSpace.addr() % element == 0, "the weight space is aligned to its type")?;
+            let space = (weightSpace, weightSpaceSize, data_type, element);
+            write_region(network.matrix(layer, id), space, mDesc, mAddr)?;
+            write_region(network.bias(layer, id), space, bDesc, bAddr)
+        }
+    })
+}
+
+/// # Safety
+/// The descriptor is live, and the address valid for a write.
+unsafe fn write_region(
+    region: Option<Region>,
+    (space, size, data_type, element): (*const c_void, usize, cudnnDataType_t, usize),
+    descriptor: cudnnTensorDescriptor_t,
+    address: *mut *mut c_void,
+) -> Result {
+    // SAFETY: the caller's promise; the address may lie outside the space and is not followed.
+    unsafe {
+        let descriptor = refer_mut::<TensorDescriptor>(descriptor)?;
+        let Some(region) = region else {
+            *descriptor = TensorDescriptor::default();
+            return write(address, std::ptr::null_mut());
+        };
+        write(address, space.wrapping_byte_add(region.offset * element).cast_mut())?;
+        require(region.end() * element <= size, "the weight space reaches to what is asked for")?;
+        let dims = [1, region.rows as i32, region.columns as i32];
+        descriptor.set_packed(CUDNN_TENSOR_NCHW, data_type, &dims)
+    }
+}
+
+/// Bytes of the weight space of a descriptor that is set.
+pub(super) fn weight_bytes(descriptor: &RnnDescriptor, network: &Network) -> Result<usize> {
+    let element = RnnDataDescriptor::element_size(descriptor.settings()?.data_type).unwrap_or(1);
+    let count = network.weight_count();
+    let too_many = || Error::new(CUDNN_STATUS_NOT_SUPPORTED, "more weights than memory has addresses for");
+    count.map(|count| count * element).ok_or_else(too_many)
+}

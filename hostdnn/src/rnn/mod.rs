@@ -1,0 +1,116 @@
+//! Recurrent networks: cuDNN's four cells, in any number of layers, in one direction or both. Plain slices, no FFI.
+//!
+//! `weights` and `sequences` say where in memory matrices and rows lie; `oracle` computes by definition, in readable loops
+//! and double precision; `forward` is what the API runs, on `gemm`'s products, with `dropout` between layers in training.
+//! It may use `convolution`'s numbers and products, and nothing else of the crate but errors.
+//!
+//! In shapes T is the time steps, B the sequences, D the directions, G the cell's gates, H the hidden size and P the size
+//! of a projected hidden state (H without projection).
+
+mod cell;
+mod dropout;
+mod element;
+mod forward;
+pub mod oracle;
+mod sequences;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+pub use dropout::{Dropout, STATES_BYTES, seed};
+pub use element::{Number, Stored};
+pub use forward::{Operands, forward, reserve_len, workspace_len};
+pub use sequences::{Layout, Sequences};
+pub use weights::Region;
+
+/// What happens at a time step. x is the input, h and c the states of the step before; W and R are the weights of x and h,
+/// with their biases b and d; σ is the logistic function and ∘ the element-wise product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// h = max(0, Wx + b + Rh + d)
+    Relu,
+    /// h = tanh(Wx + b + Rh + d)
+    Tanh,
+    /// Gates i, f, g, o, all σ but g = tanh: c = f∘c + i∘g, clipped if asked, and h = o∘tanh(c), projected if asked.
+    Lstm,
+    /// Gates r, z, both σ, and n = tanh(Wx + b + r∘(Rh + d)): h = (1 - z)∘n + z∘h.
+    Gru,
+}
+
+impl Cell {
+    /// How many matrices W has, and R.
+    pub fn gates(self) -> usize {
+        match self {
+            Self::Relu | Self::Tanh => 1,
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+}
+
+/// The range that LSTM's cell state is clipped to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clip {
+    /// The least value.
+    pub least: f64,
+    /// The greatest value.
+    pub most: f64,
+    /// Whether NaN stays; it becomes the least value otherwise.
+    pub keep_nan: bool,
+}
+
+/// A recurrent network's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// The cell.
+    pub cell: Cell,
+    /// Whether there is a bias beside W.
+    pub input_bias: bool,
+    /// Whether there is a bias beside R.
+    pub recurrent_bias: bool,
+    /// D: 1, or 2 with the second from each sequence's end to its start.
+    pub directions: usize,
+    /// Layers. With the directions they make pseudo layers: the first layer's forward, its backward, the second's forward…
+    pub layers: usize,
+    /// Elements of an input vector.
+    pub input: usize,
+    /// H.
+    pub hidden: usize,
+    /// P.
+    pub projection: usize,
+    /// Whether the first layer's Wx is x itself, for each gate; its size is H then.
+    pub skip_input: bool,
+    /// How LSTM's cell state is clipped.
+    pub clip: Option<Clip>,
+}
+
+impl Network {
+    /// Layers times directions.
+    pub fn pseudo_layers(&self) -> usize {
+        self.layers * self.directions
+    }
+
+    /// Elements of an output vector: D·P.
+    pub fn output(&self) -> usize {
+        self.directions * self.projection
+    }
+
+    /// Whether there is a c beside h.
+    pub fn has_cell_state(&self) -> bool {
+        self.cell == Cell::Lstm
+    }
+
+    /// G·H: rows of all of a cell's W, or R.
+    fn gate_rows(&self) -> usize {
+        self.cell.gates() * self.hidden
+    }
+
+    /// Elements of what a layer is handed.
+    fn layer_input(&self, layer: usize) -> usize {
+        if layer == 0 { self.input } else { self.output() }
+    }
+
+    fn projects(&self) -> bool {
+        self.projection != self.hidden
+    }
+}
