@@ -3,7 +3,6 @@
 
 mod divided;
 
-use divided::hostdnn::seed;
 use divided::{LAYERS, Run, Stage};
 
 const TOTAL: &str = "UCUDNN_TOTAL_WORKSPACE_SIZE";
@@ -139,11 +138,7 @@ fn streams_never_share_a_segment() {
 #[test]
 fn any_network_keeps_to_any_total() {
     let stage = Stage::plain();
-    let mut state = seed();
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    };
+    let mut random = divided::random();
     let mut segments = 0;
     for _ in 0..8 {
         let network = format!("random={}", random(1 << 31));

@@ -3,10 +3,8 @@
 
 mod divided;
 
-use std::collections::HashSet;
-
 use divided::hostdnn::programs::library;
-use divided::{LAYERS, Stage};
+use divided::{LAYERS, SLOWLY, Stage};
 
 const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "400000");
 
@@ -52,16 +50,10 @@ fn where_there_is_no_memory_all_run_without() {
         ("open=16 lazily=get train=40", &without),
     ] {
         let run = stage.run(steps, variables);
-        assert!(run.told().iter().all(|told| *told == 0), "{}", run.steps);
-        assert!(run.divisions().iter().all(|division| division.arena == 0), "{}", run.steps);
-        let mut spoken_of = HashSet::new();
-        for message in run.outcome.stderr.lines() {
-            let (kernel, why) = message.split_once(" gets no workspace: ").expect(message);
-            assert!(spoken_of.insert(kernel) && why.ends_with(" bytes cannot be allocated"), "{message}");
-        }
+        let spoken_of = run.got_no_workspace();
         // The lazy program may end before its layers are planned for.
         let expected = if steps.contains("ask") { DIFFERENT..=DIFFERENT } else { 0..=DIFFERENT };
-        assert!(expected.contains(&spoken_of.len()), "{}:\n{}", run.steps, run.outcome.stderr);
+        assert!(expected.contains(&spoken_of), "{}:\n{}", run.steps, run.outcome.stderr);
     }
 }
 
@@ -96,28 +88,15 @@ fn without_the_solver_it_is_workspace_reuse() {
     assert!(run.told().iter().all(|told| *told <= 60_000), "{}", run.outcome.stdout);
 }
 
-/// A process that ends while a thread of ours plans ends well, and does not wait for the plan.
 #[test]
 fn a_process_may_end_while_its_layers_are_planned_for() {
-    let stage = Stage::plain();
-    let variables = [TOTAL, ("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
-    let mut under_way = 0;
-    for round in 0..20 {
-        let leaving = if round % 2 == 0 { " leave" } else { "" };
-        let run = stage.run(&format!("open=16 lazily=get train={}{leaving}", 2 + round / 4), &variables);
-        let begun = run.outcome.stderr.contains("Workspace Division: kernel 1 of");
-        let ended = run.events("divided").any(|line| line["layers"].as_array().unwrap().len() == LAYERS);
-        under_way += usize::from(begun && !ended);
-        assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
-    }
-    assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
+    divided::may_end_while_planned_for("open=16 lazily=get", 2, TOTAL);
 }
 
 /// Threads are not forked: the child of a process whose layers are planned for ends well all the same.
 #[test]
 fn a_process_may_be_forked_while_its_layers_are_planned_for() {
-    let stage = Stage::plain();
-    let variables = [TOTAL, ("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
-    let run = stage.run("open=16 lazily=get train=4 fork leave", &variables);
+    let steps = "open=16 lazily=get train=4 fork leave";
+    let run = Stage::plain().run(steps, &[&SLOWLY, [TOTAL].as_slice()].concat());
     assert!(run.outcome.stderr.contains("Workspace Division: kernel 1 of"), "{}", run.outcome.stderr);
 }

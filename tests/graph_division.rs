@@ -3,10 +3,7 @@
 
 mod divided;
 
-use std::collections::HashSet;
-
-use divided::hostdnn::seed;
-use divided::{LAYERS, Run, Stage};
+use divided::{LAYERS, Run, SLOWLY, Stage};
 
 const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "200000");
 const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
@@ -14,13 +11,7 @@ const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
 /// `UCUDNN_CHECK=1`: every call that ran in our memory kept to its part of it, and was right. How many there were before
 /// the last division, and since.
 fn kept(run: &Run) -> (usize, usize) {
-    for kept in run.events("kept") {
-        assert!(kept["overwritten"].is_null() && kept["known"] == true, "{}: {kept}", run.steps);
-    }
-    for checked in run.events("checked") {
-        let error = checked["error"].as_f64().unwrap_or_else(|| panic!("{}: {checked}", run.steps));
-        assert!(error <= checked["tolerance"].as_f64().unwrap(), "{}: {checked}", run.steps);
-    }
+    run.is_clean();
     assert!(run.count("kept") <= run.count("checked"), "{}", run.steps);
     let last = run.lines.iter().rposition(|line| line["event"] == "divided").unwrap_or(run.lines.len());
     let count = |lines: &[serde_json::Value]| lines.iter().filter(|line| line["event"] == "kept").count();
@@ -123,11 +114,7 @@ fn threads_and_streams_never_share_a_segment() {
 #[test]
 fn any_network_keeps_to_any_total() {
     let stage = Stage::plain();
-    let mut state = seed();
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    };
+    let mut random = divided::random();
     let mut segments = 0;
     // Whether a short run is divided before it ends is the clock's matter: of many some are.
     for _ in 0..12 {
@@ -205,13 +192,7 @@ fn where_there_is_no_memory_all_run_without() {
     let stage = Stage::plain();
     let variables = [TOTAL, ("UCUDNN_FAULT", "allocation"), ("UCUDNN_DATABASE", "off")];
     let run = stage.run("graph open=16 ask=get train=60", &variables);
-    assert!(run.told().iter().all(|told| *told == 0), "{}", run.steps);
-    assert!(run.divisions().iter().all(|division| division.arena == 0), "{}", run.steps);
-    let mut spoken_of = HashSet::new();
-    for message in run.outcome.stderr.lines() {
-        let (kernel, why) = message.split_once(" gets no workspace: ").expect(message);
-        assert!(spoken_of.insert(kernel) && why.ends_with(" bytes cannot be allocated"), "{message}");
-    }
+    run.got_no_workspace();
 }
 
 /// A panic of ours, wherever it strikes but in what is ready, is not the program's.
@@ -231,21 +212,14 @@ fn panics_stay_inside() {
     }
 }
 
-/// A process that ends, or forks, while a thread of ours plans ends well, and does not wait for the plan.
 #[test]
 fn a_process_may_end_while_its_layers_are_planned_for() {
-    let stage = Stage::plain();
-    let variables = [TOTAL, ("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
-    let mut under_way = 0;
-    for round in 0..20 {
-        let leaving = if round % 2 == 0 { " leave" } else { "" };
-        let run = stage.run(&format!("graph open=16 ask=get train={}{leaving}", 3 + round / 4), &variables);
-        let begun = run.outcome.stderr.contains("Workspace Division: kernel 1 of");
-        let ended = run.events("divided").any(|line| line["layers"].as_array().unwrap().len() == LAYERS);
-        under_way += usize::from(begun && !ended);
-        assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
-    }
-    assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
-    let forked = stage.run("graph open=16 ask=get train=4 fork leave", &variables);
-    assert!(!forked.outcome.stderr.contains("ERROR"), "{}", forked.outcome.stderr);
+    divided::may_end_while_planned_for("graph open=16 ask=get", 3, TOTAL);
+}
+
+#[test]
+fn a_process_may_be_forked_while_its_layers_are_planned_for() {
+    let steps = "graph open=16 ask=get train=4 fork leave";
+    let run = Stage::plain().run(steps, &[&SLOWLY, [TOTAL].as_slice()].concat());
+    assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
 }

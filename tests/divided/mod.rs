@@ -4,6 +4,7 @@
 #[path = "../hostdnn/mod.rs"]
 pub mod hostdnn;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -26,6 +27,36 @@ const SOURCES: [&str; 8] = [
     "kernel_calls.c",
     "graph.c",
 ];
+
+/// Planning that takes long, and says how far it is.
+pub const SLOWLY: [(&str, &str); 3] =
+    [("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
+
+/// Processes that end, in either way, while a thread of ours plans for their layers end well, and do not wait for the plan:
+/// of a network, trained `iterations` times, then more and more often.
+pub fn may_end_while_planned_for(network: &str, iterations: usize, total: (&str, &str)) {
+    let stage = Stage::plain();
+    let mut under_way = 0;
+    for round in 0..20 {
+        let leaving = if round % 2 == 0 { " leave" } else { "" };
+        let steps = format!("{network} train={}{leaving}", iterations + round / 4);
+        let run = stage.run(&steps, &[&SLOWLY, [total].as_slice()].concat());
+        let begun = run.outcome.stderr.contains("Workspace Division: kernel 1 of");
+        let ended = run.events("divided").any(|line| line["layers"].as_array().unwrap().len() == LAYERS);
+        under_way += usize::from(begun && !ended);
+        assert!(!run.outcome.stderr.contains("ERROR"), "{}", run.outcome.stderr);
+    }
+    assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
+}
+
+/// Random numbers below what they are asked for, from the tests' seed.
+pub fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = hostdnn::seed();
+    move |below| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    }
+}
 
 /// The program, and a database of what its network's kernels took.
 pub struct Stage {
@@ -129,8 +160,20 @@ impl Run {
         self
     }
 
-    /// `UCUDNN_CHECK=1`: `calls` calls ran in segments and kept to them, and each was compared.
-    pub fn kept(&self, calls: usize) -> &Self {
+    /// Nothing got any workspace, and each kernel is spoken of once; how many were.
+    pub fn got_no_workspace(&self) -> usize {
+        assert!(self.told().iter().all(|told| *told == 0), "{}", self.steps);
+        assert!(self.divisions().iter().all(|division| division.arena == 0), "{}", self.steps);
+        let mut spoken_of = HashSet::new();
+        for message in self.outcome.stderr.lines() {
+            let (kernel, why) = message.split_once(" gets no workspace: ").expect(message);
+            assert!(spoken_of.insert(kernel) && why.ends_with(" bytes cannot be allocated"), "{message}");
+        }
+        spoken_of.len()
+    }
+
+    /// `UCUDNN_CHECK=1`: what ran in our memory kept to its part of it, and what was compared was right.
+    pub fn is_clean(&self) -> &Self {
         for kept in self.events("kept") {
             let clean = kept["overwritten"].is_null() && kept["known"] == true;
             assert!(clean, "{}: {kept}", self.steps);
@@ -139,8 +182,13 @@ impl Run {
             let error = checked["error"].as_f64().unwrap_or_else(|| panic!("{}: {checked}", self.steps));
             assert!(error <= checked["tolerance"].as_f64().unwrap(), "{}: {checked}", self.steps);
         }
-        assert_eq!((self.count("kept"), self.count("checked")), (calls, calls), "{}", self.steps);
         self
+    }
+
+    /// `UCUDNN_CHECK=1`: `calls` calls ran in segments and kept to them, and each was compared.
+    pub fn kept(&self, calls: usize) -> &Self {
+        assert_eq!((self.count("kept"), self.count("checked")), (calls, calls), "{}", self.steps);
+        self.is_clean()
     }
 
     /// The most bytes that lived at once as device memory.
