@@ -125,26 +125,28 @@ pub fn renewed(descriptor: cudnnBackendDescriptor_t) {
     }
 }
 
-/// cuDNN has filled in descriptors of the program's with what it read of another one: whatever they held is gone.
+/// cuDNN has filled in descriptors of the program's with what it read of another one. Which of several it passed over is
+/// not told: what was complete before may still be what it was.
 pub fn were_filled(
     from: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
     filled: &[cudnnBackendDescriptor_t],
 ) {
-    const ENGINES: [cudnnBackendAttributeName_t; 3] =
-        [CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG];
-    let from = of(from).filter(|from| ENGINES.contains(&name) && !from.is_special());
-    let graph = from.and_then(|from| from.operation_graph());
-    for &descriptor in filled {
-        if let Some(before) = of(descriptor) {
-            let content = Content {
-                attributes: Vec::new(),
-                is_opaque: graph.is_none(),
-                is_finalized: true, // by cuDNN
-                derived_from: graph.clone(),
-            };
-            follow(before.kind, descriptor, content);
+    let kind = match name {
+        CUDNN_ATTR_ENGINEHEUR_RESULTS | CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => {
+            Some(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         }
+        CUDNN_ATTR_ENGINECFG_ENGINE => Some(CUDNN_BACKEND_ENGINE_DESCRIPTOR),
+        _ => None,
+    };
+    let from = of(from).filter(|from| kind.is_some() && !from.is_special());
+    let graph = from.and_then(|from| from.operation_graph());
+    let can_hold = |before: &Arc<Shadow>| kind.is_none_or(|kind| kind == before.kind);
+    for &descriptor in filled {
+        let Some(before) = of(descriptor).filter(can_hold) else { continue };
+        let derived_from = graph.clone().filter(|_| !before.content().is_finalized);
+        let (is_opaque, is_finalized) = (derived_from.is_none(), true);
+        follow(before.kind, descriptor, Content { is_opaque, is_finalized, derived_from, ..Content::default() });
     }
 }
 
