@@ -4,7 +4,7 @@ use cudnn_abi::*;
 
 use super::kernel::{Convolution, Factor, Kernel, Operation, Tensor};
 use crate::cudnn::convolution::Direction;
-use crate::cudnn::kernel::element_size;
+use crate::cudnn::kernel::{disjoint, element_size};
 
 /// What a workspace's address is a multiple of, in bytes.
 pub const WORKSPACE_ALIGNMENT: usize = 256;
@@ -38,16 +38,9 @@ impl Tensor {
         self.is_disjoint() && self.bytes() == Some(self.values() * self.element())
     }
 
-    /// Whether no two values share an address, so that images can be written one after another.
+    /// Whether no two values share an address.
     fn is_disjoint(&self) -> bool {
-        let mut axes: Vec<_> = self.strides.iter().zip(&self.dims).filter(|(_, dim)| **dim > 1).collect();
-        axes.sort_unstable();
-        let mut extent = 1;
-        axes.iter().all(|&(stride, dim)| {
-            let is_free = *stride >= extent;
-            extent += stride * (dim - 1);
-            is_free
-        })
+        disjoint(self.strides.iter().copied().zip(self.dims.iter().copied()))
     }
 }
 

@@ -122,19 +122,9 @@ impl Tensor {
         (last + 1) * self.element()
     }
 
-    /// Whether no two elements share an address, so that images can be written one after another.
+    /// Whether no two elements share an address.
     fn disjoint(&self) -> bool {
-        let mut axes: Vec<_> = (self.dims.iter().zip(&self.strides))
-            .filter(|(dim, _)| **dim > 1)
-            .map(|(dim, stride)| (*stride as i64, *dim as i64))
-            .collect();
-        axes.sort_unstable();
-        let mut extent = 1;
-        axes.iter().all(|&(stride, dim)| {
-            let free = stride >= extent;
-            extent += stride * (dim - 1);
-            free
-        })
+        disjoint(self.strides.iter().zip(&self.dims).map(|(stride, dim)| (i64::from(*stride), i64::from(*dim))))
     }
 
     fn element(&self) -> usize {
@@ -146,6 +136,19 @@ impl Tensor {
         self.dims[0] = batch as c_int;
         self
     }
+}
+
+/// Whether no two elements of a tensor of these strides and dimensions share an address, so that images can be written one
+/// after another.
+pub fn disjoint(axes: impl Iterator<Item = (i64, i64)>) -> bool {
+    let mut axes: Vec<_> = axes.filter(|(_, dim)| *dim > 1).collect();
+    axes.sort_unstable();
+    let mut extent = 1;
+    axes.iter().all(|&(stride, dim)| {
+        let is_free = stride >= extent;
+        extent += stride * (dim - 1);
+        is_free
+    })
 }
 
 /// The first `rank` values, the others 0 so that equal kernels compare and hash equal.
