@@ -1,4 +1,4 @@
-//! Running a plan: the micro-batch loop, the float sums of half filter gradients, the check
+//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, the check
 //! against the undivided convolution, and the arena that Workspace Division cuts into segments. Uses
 //! `cudnn`, `device` and what `plan` says.
 
@@ -8,6 +8,7 @@ mod operands;
 mod plan;
 mod run;
 mod sums;
+mod transposes;
 
 pub use arena::{Arena, segment_bytes};
 pub use check::{Check, tolerance};
@@ -15,3 +16,4 @@ pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, divides, run};
 pub use sums::{SummedFilter, Sums};
+pub use transposes::Transposes;

@@ -72,15 +72,20 @@ impl Sums {
         workspace.wrapping_byte_add(self.partial)
     }
 
+    /// Where in `workspace` the sum is: floats, in the filter's order.
+    pub fn sum(&self, workspace: *mut c_void) -> *mut c_void {
+        workspace.wrapping_byte_add(self.sum)
+    }
+
     /// Adds the partial result to the sum, or begins the sum with it.
     ///
     /// # Safety
     /// The workspace is as long as was said; the handle is the caller's.
     pub unsafe fn add(&self, handle: cudnnHandle_t, workspace: *mut c_void, is_first: bool) -> cudnnStatus_t {
         let beta = Scaling::Float.constant(if is_first { Constant::Zero } else { Constant::One });
-        let sum = workspace.wrapping_byte_add(self.sum);
+        let (partial, sum) = (self.partial(workspace), self.sum(workspace));
         // SAFETY: rows of as many values as the buffers hold.
-        unsafe { self.blend(handle, (&self.row, self.partial(workspace)), beta, (&self.float_row, sum)) }
+        unsafe { self.blend(handle, (&self.row, partial), beta, (&self.float_row, sum)) }
     }
 
     /// filter = sum + beta · filter, rounded once; beta is a float.
@@ -94,9 +99,8 @@ impl Sums {
         beta: *const c_void,
         filter: *mut c_void,
     ) -> cudnnStatus_t {
-        let sum = workspace.wrapping_byte_add(self.sum);
         // SAFETY: rows of as many values as the buffers hold.
-        unsafe { self.blend(handle, (&self.float_row, sum), beta, (&self.row, filter)) }
+        unsafe { self.blend(handle, (&self.float_row, self.sum(workspace)), beta, (&self.row, filter)) }
     }
 
     /// to = from + beta · to. cuDNN's element-wise sum takes two summands: it gets `from` twice, half each, which is

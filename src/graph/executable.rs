@@ -7,12 +7,13 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::gathering::ASKED_EVERY;
+use super::micro_plan::MicroBatch;
 use super::offers::{self, Asking, Offers};
 use super::operands::Operands;
 use super::plan::Plan;
 use super::reading::MOST_TENSORS;
 use crate::cudnn::convolution::Workspace;
-use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, OperationGraph, Target, Tensor};
+use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Target, Tensor};
 use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration};
 use crate::settings;
 use crate::tune::executable::Executable;
@@ -60,11 +61,11 @@ impl Executable for Kernel {
     ) -> Result<(Class, Vec<Candidate<EngineConfiguration>>), String> {
         let refused = |status: cudnnStatus_t| format!("cuDNN gives no engine for it: status {status}");
         let target = Target::of_device(handle).map_err(refused)?;
-        let offered = |size, mode| OperationGraph::new(&self.with_batch(size), &target)?.heuristics(mode);
+        let offered = |size, mode, channels_last| MicroBatch::new(self, size, &target).heuristics(mode, channels_last);
         let class = match class {
             Some(class) => class,
             None => {
-                let first = offered(self.batch(), CUDNN_HEUR_MODE_A).map_err(refused)?;
+                let first = offered(self.batch(), CUDNN_HEUR_MODE_A, false).map_err(refused)?;
                 Class::of(first.first().ok_or("cuDNN has no engine for it")?, settings::get().numerics)
             }
         };
@@ -75,9 +76,11 @@ impl Executable for Kernel {
         for size in offers::sizes(self, sizes) {
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
-                for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
+                for (mode, channels_last) in
+                    [(CUDNN_HEUR_MODE_A, true), (CUDNN_HEUR_MODE_A, false), (CUDNN_HEUR_MODE_FALLBACK, false)]
+                {
                     // That none is offered is an answer too.
-                    for engine in offered(size, mode).unwrap_or_default() {
+                    for engine in offered(size, mode, channels_last).unwrap_or_default() {
                         if !engines.contains(&engine) {
                             engines.push(engine);
                         }

@@ -19,6 +19,8 @@ use crate::tune::search::{Candidate, Goal, Next};
 
 /// How many engines of each list are tried at a micro-batch size.
 const ENOUGH: usize = 4;
+/// How many of those that run on copies of the tensors: they differ little.
+const ENOUGH_CONVERTED: usize = 2;
 /// Between sizes at which heuristics are asked lie factors of this.
 pub const ASKED_EVERY: usize = 4;
 
@@ -108,7 +110,7 @@ fn gather(job: &Job) {
 }
 
 /// What cuDNN offers at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the
-/// next larger size at which they are asked, and what is best for the whole mini-batch.
+/// next larger size at which they are asked, also for copies of the tensors, and what is best for the whole mini-batch.
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
     let asking = page.asking();
     let batch = page.key.kernel.batch();
@@ -117,6 +119,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let fallback = offers::heuristics(&asking, batch, CUDNN_HEUR_MODE_FALLBACK);
     offers.finalize_first(&asking, batch, &fallback, 1);
     let (mut asked, mut proposed) = (batch, whole.clone());
+    let mut converted = offers::channels_last(&asking, batch);
     for &size in sizes {
         if background::stopped() {
             return;
@@ -124,8 +127,10 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
         if size <= asked / ASKED_EVERY {
             asked = size;
             proposed = offers::heuristics(&asking, size, CUDNN_HEUR_MODE_A);
+            converted = offers::channels_last(&asking, size);
         }
         offers.finalize_first(&asking, size, &[*own], 1);
+        offers.finalize_first(&asking, size, &converted, ENOUGH_CONVERTED);
         offers.finalize_first(&asking, size, &proposed, ENOUGH);
         offers.finalize_first(&asking, size, &whole, ENOUGH / 2);
     }

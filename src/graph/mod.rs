@@ -18,6 +18,8 @@
 //! | [`gathering`] | collects that in the background |
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration ready to run |
+//! | [`micro_plan`] | its parts: finalized plans of one size on one engine |
+//! | [`conversion`] | copies of tensors for those that want channels last |
 //! | [`execute`] | what an execution runs |
 //! | [`check`] | holds what runs against the program's own plan |
 //! | [`division`] | the same under Workspace Division |
@@ -26,11 +28,13 @@
 //! | [`targets`] | what micro-plans are finalized for |
 
 mod check;
+mod conversion;
 mod cuda_graph;
 mod division;
 mod executable;
 pub mod execute;
 mod gathering;
+mod micro_plan;
 pub mod offered;
 mod offers;
 mod operands;

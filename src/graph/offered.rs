@@ -3,9 +3,9 @@
 
 use cudnn_abi::*;
 
+use super::micro_plan::{MicroBatch, MicroPlan};
 use super::offers;
-use super::plan::MicroPlan;
-use crate::cudnn::graph::{EngineConfiguration, Kernel, OperationGraph, Target};
+use crate::cudnn::graph::{EngineConfiguration, Kernel, Target};
 use crate::plan::BatchSizePolicy;
 
 /// An engine's configuration that runs micro-batches of a size.
@@ -26,16 +26,16 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 /// All that heuristics propose for micro-batches of `size` and that finalizes, in their order: first those of mode A,
 /// then of mode FALLBACK. `Err` where cuDNN refuses the operation graph itself.
 pub fn offers(kernel: &Kernel, target: &Target, size: usize) -> Result<Vec<Offer>, cudnnStatus_t> {
-    let part = kernel.with_batch(size);
-    let graph = OperationGraph::new(&part, target)?;
+    let mut part = MicroBatch::new(kernel, size, target);
+    part.check()?;
     let mut offers = Vec::<Offer>::new();
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
         // That none is proposed is an answer too.
-        for engine in graph.heuristics(mode).unwrap_or_default() {
+        for engine in part.heuristics(mode, false).unwrap_or_default() {
             if offers.iter().any(|known| known.engine == engine) {
                 continue;
             }
-            if let Ok(plan) = MicroPlan::on(&graph, kernel, &part, &engine) {
+            if let Ok(plan) = MicroPlan::new(&mut part, &engine) {
                 offers.push(Offer { batch: size, engine, workspace: plan.workspace(kernel, size) });
             }
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::plan::MicroPlan;
-use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, OperationGraph, Target};
+use super::micro_plan::{MicroBatch, MicroPlan};
+use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Target};
 use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration, Room};
 use crate::tune::search::Candidate;
 
@@ -26,6 +26,11 @@ impl Asking<'_> {
     /// What a micro-batch may use of workspace.
     pub fn room(&self) -> Room {
         Room { limit: self.limit, per_image: self.kernel.unwritten_per_image() }
+    }
+
+    /// What plans of so many images are made of.
+    pub fn micro_batch(&self, images: usize) -> MicroBatch<'_> {
+        MicroBatch::new(self.kernel, images, self.target)
     }
 
     /// Whether an engine may be used.
@@ -58,19 +63,19 @@ impl Offers {
     /// Finalizes what the class admits of `engines` for micro-batches of `size`, in their order, until `enough` of them
     /// have room.
     pub fn finalize_first(&mut self, asking: &Asking, size: usize, engines: &[EngineConfiguration], enough: usize) {
-        let mut graph = None;
+        let mut part = asking.micro_batch(size);
         let mut found = 0;
         for engine in engines.iter().filter(|engine| asking.admits(engine)) {
             if found >= enough {
                 return;
             }
-            found += usize::from(self.finalize(asking, size, engine, &mut graph));
+            found += usize::from(self.finalize(asking, size, engine, &mut part));
         }
     }
 
     /// Bytes of workspace that micro-batches of `size` take by `engine`; `None` if cuDNN does not run that.
     pub fn workspace(&mut self, asking: &Asking, size: usize, engine: &EngineConfiguration) -> Option<usize> {
-        self.finalize(asking, size, engine, &mut None);
+        self.finalize(asking, size, engine, &mut asking.micro_batch(size));
         self.known(size, engine).map(|known| known.workspace)
     }
 
@@ -78,16 +83,10 @@ impl Offers {
         self.candidates.iter().find(|known| known.batch == size && known.algorithm == *engine)
     }
 
-    /// Whether there is room for it. The operation graph is made where it is needed first.
-    fn finalize(
-        &mut self,
-        asking: &Asking,
-        batch: usize,
-        engine: &EngineConfiguration,
-        graph: &mut Option<(Kernel, OperationGraph)>,
-    ) -> bool {
+    /// Whether there is room for it.
+    fn finalize(&mut self, asking: &Asking, batch: usize, engine: &EngineConfiguration, part: &mut MicroBatch) -> bool {
         if self.known(batch, engine).is_none() && !self.refused.contains(&(batch, *engine)) {
-            match finalized(asking, batch, engine, graph) {
+            match MicroPlan::new(part, engine) {
                 Ok(plan) => {
                     let workspace = plan.workspace(asking.kernel, batch);
                     self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
@@ -151,23 +150,21 @@ impl Offers {
 
 /// What the heuristics propose for micro-batches of `size`, in their order; none is an answer too.
 pub fn heuristics(asking: &Asking, size: usize, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
-    let graph = OperationGraph::new(&asking.kernel.with_batch(size), asking.target);
-    let mut offered = graph.and_then(|graph| graph.heuristics(mode)).unwrap_or_default();
-    offered.retain(|engine| asking.admits(engine));
-    offered
+    proposed(asking, size, mode, false)
 }
 
-fn finalized(
+/// The same for copies of the tensors that have their channels last.
+pub fn channels_last(asking: &Asking, size: usize) -> Vec<EngineConfiguration> {
+    proposed(asking, size, CUDNN_HEUR_MODE_A, true)
+}
+
+fn proposed(
     asking: &Asking,
-    batch: usize,
-    engine: &EngineConfiguration,
-    graph: &mut Option<(Kernel, OperationGraph)>,
-) -> Result<MicroPlan, cudnnStatus_t> {
-    if graph.is_none() {
-        let part = asking.kernel.with_batch(batch);
-        let made = OperationGraph::new(&part, asking.target)?;
-        *graph = Some((part, made));
-    }
-    let Some((part, graph)) = graph else { return Err(CUDNN_STATUS_INTERNAL_ERROR) };
-    MicroPlan::on(graph, asking.kernel, part, engine)
+    size: usize,
+    mode: cudnnBackendHeurMode_t,
+    channels_last: bool,
+) -> Vec<EngineConfiguration> {
+    let mut offered = asking.micro_batch(size).heuristics(mode, channels_last).unwrap_or_default();
+    offered.retain(|engine| asking.admits(engine));
+    offered
 }

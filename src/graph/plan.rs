@@ -7,80 +7,19 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use parking_lot::Mutex;
 
-use crate::cudnn::graph::{
-    EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target, VariantPack, WORKSPACE_ALIGNMENT,
-};
-use crate::exec::{Failure, SummedFilter, Sums};
+use crate::cudnn::calls;
+use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Kernel, Target, VariantPack, WORKSPACE_ALIGNMENT};
+use crate::device::Stream;
+use crate::exec::{Failure, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
+use super::conversion::{Conversion, Destination, Moves};
+use super::micro_plan::{MicroBatch, MicroPlan, summed_filter};
 use super::operands::Operands;
 
 /// How many sets of operands a plan keeps variant packs for: programs that allocate anew each time come back to the
 /// same few addresses.
 const KEPT_PACKS: usize = 4;
-
-/// Execution plans of one micro-batch size on one engine.
-pub struct MicroPlan {
-    /// As the program's own graph.
-    first: ExecutionPlan,
-    /// Where micro-batches add up in the result: what adds to it.
-    adding: Option<ExecutionPlan>,
-}
-
-impl MicroPlan {
-    /// Of `kernel`'s mini-batch cut to `batch` images. `Err` where the engine cannot compute that.
-    pub fn new(
-        kernel: &Kernel,
-        batch: usize,
-        engine: &EngineConfiguration,
-        target: &Target,
-    ) -> Result<Self, cudnnStatus_t> {
-        let part = kernel.with_batch(batch);
-        Self::on(&OperationGraph::new(&part, target)?, kernel, &part, engine)
-    }
-
-    /// The same on a graph that has been made of the `part`.
-    pub fn on(
-        graph: &OperationGraph,
-        kernel: &Kernel,
-        part: &Kernel,
-        engine: &EngineConfiguration,
-    ) -> Result<Self, cudnnStatus_t> {
-        let beta = kernel.convolution().beta;
-        let plan = |wanted: Factor| match wanted == beta {
-            true => ExecutionPlan::new(graph, engine),
-            false => {
-                let graph = OperationGraph::new(&part.with_beta(wanted), graph.target())?;
-                ExecutionPlan::new(&graph, engine)
-            }
-        };
-        let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
-        if adds_up && summed_filter(kernel).is_some() {
-            // What the filter held is added once, to the sum.
-            return Ok(Self { first: plan(Factor::ZERO)?, adding: None });
-        }
-        let adding = (adds_up && beta != Factor::ONE).then(|| plan(Factor::ONE)).transpose()?;
-        Ok(Self { first: plan(beta)?, adding })
-    }
-
-    /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
-    pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
-        let own = self.first.workspace().max(self.adding.as_ref().map_or(0, ExecutionPlan::workspace));
-        if batch < kernel.batch() { divided_workspace(kernel, own) } else { own }
-    }
-}
-
-/// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its engine needs `workspace` bytes.
-fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
-    summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
-}
-
-/// The filter, if partial sums in its type are too small.
-fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
-    let filter = &kernel.tensors[kernel.convolution().w];
-    let summed = SummedFilter { data_type: filter.data_type, values: filter.values() };
-    kernel.sums_in_reduced_precision().then_some(summed)
-}
 
 /// What a part of a plan runs.
 pub type Part = (usize, MicroConfiguration<EngineConfiguration>);
@@ -109,14 +48,20 @@ struct Ready {
     packs: Vec<Packs>,
 }
 
-/// The variant packs of a plan's micro-batches for one set of operands.
+/// A plan's micro-batches over one set of operands.
 struct Packs {
     operands: Operands,
-    packs: Vec<VariantPack>,
+    packs: Vec<Pack>,
 }
 
-/// A micro-batch, its execution plan and its variant pack.
-type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, &'a ExecutionPlan, &'a VariantPack);
+/// What a micro-batch works on, and what is to be converted for that.
+struct Pack {
+    variant: VariantPack,
+    moves: Option<Moves>,
+}
+
+/// A micro-batch, its execution plan and what that works on.
+type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, &'a ExecutionPlan, &'a Pack);
 
 impl Plan {
     /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here. A
@@ -155,7 +100,7 @@ impl Plan {
         crate::settings::fault_point("plan");
         let mut plan = |(_, micro): &Part| match finalized(micro.batch, &micro.algorithm) {
             Some(plan) => Ok(plan),
-            None => MicroPlan::new(kernel, micro.batch, &micro.algorithm, target).map(Arc::new),
+            None => MicroPlan::new(&mut MicroBatch::new(kernel, micro.batch, target), &micro.algorithm).map(Arc::new),
         };
         let finalized = parts.into_iter().map(|part| plan(&part).map(|plan| (part, plan)));
         let mut finalized = finalized.collect::<Result<Vec<_>, _>>()?;
@@ -222,20 +167,25 @@ impl Plan {
 
     /// Calls with the execution plan and the variant pack of each micro-batch, in the order in which they are to run,
     /// until one call fails. For graphs: nothing is called where more belongs to a plan that has no form in a graph, the
-    /// sums of half filters.
+    /// sums of half filters and conversions.
     pub fn for_each_micro_batch(
         &self,
         operands: &Operands,
         mut visit: impl FnMut(&ExecutionPlan, &VariantPack) -> Result<(), cudnnStatus_t>,
     ) -> Result<(), cudnnStatus_t> {
-        if self.sums.is_some() {
+        if self.sums.is_some() || self.converts() {
             return Err(CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);
         }
         let mut ready = self.take()?;
         let in_order = self.in_order(&mut ready, operands);
-        let visited = in_order.and_then(|mut all| all.try_for_each(|(_, plan, pack)| visit(plan, pack)));
+        let visited = in_order.and_then(|mut all| all.try_for_each(|(_, plan, pack)| visit(plan, &pack.variant)));
         self.idle.lock().push(ready);
         visited
+    }
+
+    /// Whether any part runs on converted tensors.
+    fn converts(&self) -> bool {
+        self.parts.iter().any(|(_, micro)| micro.algorithm.channels_last)
     }
 
     /// Finalized plans that no other thread uses.
@@ -247,7 +197,7 @@ impl Plan {
     /// Finalized plans for one thread more.
     fn another(&self) -> Result<Ready, cudnnStatus_t> {
         let plan = |((_, micro), needed): (&Part, &usize)| {
-            let plan = MicroPlan::new(&self.kernel, micro.batch, &micro.algorithm, &self.target)?;
+            let plan = MicroPlan::new(&mut MicroBatch::new(&self.kernel, micro.batch, &self.target), &micro.algorithm)?;
             // The workspace has been told, and laid out.
             let fits = plan.workspace(&self.kernel, micro.batch) <= *needed;
             if fits { Ok(Arc::new(plan)) } else { Err(CUDNN_STATUS_INTERNAL_ERROR) }
@@ -266,12 +216,18 @@ impl Plan {
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let workspace = operands.workspace;
+        let stream = match self.converts() {
+            // SAFETY: the caller's handle.
+            true => unsafe { calls::stream_of(handle) }.ok_or(CUDNN_STATUS_EXECUTION_FAILED)?,
+            false => std::ptr::null_mut(),
+        };
         let mut is_begun = false;
         for (micro, plan, pack) in self.in_order(ready, operands)? {
             crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
-            let mut status = unsafe { plan.execute(handle, pack) };
-            if let Some(sums) = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS) {
+            let mut status = unsafe { pack.run(plan, handle, stream) };
+            let sums = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS && pack.moves.is_none());
+            if let Some(sums) = sums {
                 // SAFETY: the two buffers lie behind the engine's own workspace.
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
@@ -299,21 +255,23 @@ impl Plan {
         operands: &Operands,
     ) -> Result<impl Iterator<Item = InOrder<'a>>, cudnnStatus_t> {
         let Ready { plans, packs } = ready;
-        let packs = self.packs(packs, operands)?;
+        let packs = self.packs(plans, packs, operands)?;
         let parts = self.parts.iter().zip(&*plans);
         let each = parts.flat_map(|((count, micro), plan)| std::iter::repeat_n((micro, plan), *count));
-        Ok(each.zip(packs).enumerate().map(|(index, ((micro, plan), pack))| {
-            let adding = plan.adding.as_ref().filter(|_| index > 0);
-            (micro, adding.unwrap_or(&plan.first), pack)
-        }))
+        Ok(each.zip(packs).enumerate().map(|(index, ((micro, plan), pack))| (micro, plan.number(index), pack)))
     }
 
-    /// The variant packs for these operands: those from before, or new ones in place of the oldest.
-    fn packs<'a>(&self, kept: &'a mut Vec<Packs>, operands: &Operands) -> Result<&'a [VariantPack], cudnnStatus_t> {
+    /// The packs for these operands: those from before, or new ones in place of the oldest.
+    fn packs<'a>(
+        &self,
+        plans: &[Arc<MicroPlan>],
+        kept: &'a mut Vec<Packs>,
+        operands: &Operands,
+    ) -> Result<&'a [Pack], cudnnStatus_t> {
         match kept.iter().position(|packs| packs.operands == *operands) {
             Some(known) => kept[known..].rotate_left(1),
             None => {
-                let packs = Packs { operands: *operands, packs: self.make_packs(operands)? };
+                let packs = Packs { operands: *operands, packs: self.make_packs(plans, operands)? };
                 if kept.len() == KEPT_PACKS {
                     kept.remove(0);
                 }
@@ -323,33 +281,72 @@ impl Plan {
         Ok(kept.last().map_or(&[], |packs| &packs.packs))
     }
 
-    fn make_packs(&self, operands: &Operands) -> Result<Vec<VariantPack>, cudnnStatus_t> {
+    fn make_packs(&self, plans: &[Arc<MicroPlan>], operands: &Operands) -> Result<Vec<Pack>, cudnnStatus_t> {
         let tensors = &self.kernel.tensors;
         let in_memory: Vec<usize> = (0..tensors.len()).filter(|&place| !tensors[place].is_virtual).collect();
         let ids: Vec<i64> = in_memory.iter().map(|&place| place as i64 + 1).collect();
-        let partial = self.sums.as_ref().map(|sums| (self.kernel.convolution().w, sums.partial(operands.workspace)));
-        let result = self.kernel.convolution().result();
-        let mut first = 0;
-        let pack = |(needed, micro): (usize, &MicroConfiguration<EngineConfiguration>)| {
+        let convolution = self.kernel.convolution();
+        let (filter, result) = (convolution.w, convolution.result());
+        let partial = self.sums.as_ref().map(|sums| sums.partial(operands.workspace));
+        let sum = match &self.sums {
+            Some(sums) => sums.sum(operands.workspace),
+            None => operands.pointers[filter],
+        };
+        let (mut first, mut kept_filter) = (0, None);
+        let pack = |(needed, micro, plan): (usize, &MicroConfiguration<EngineConfiguration>, &MicroPlan)| {
             let at = |place: usize, image: usize| {
                 operands.pointers[place].wrapping_byte_add(image * tensors[place].image_stride())
             };
-            let pointer = |&place: &usize| match partial {
-                Some((filter, partial)) if place == filter => partial,
-                _ => at(place, first),
-            };
-            let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
-            first += micro.batch;
+            let (here, rest) = (first, first + micro.batch);
+            first = rest;
             let workspace = if needed <= self.workspace {
                 operands.workspace
             } else {
-                let unwritten = at(result, first);
+                let unwritten = at(result, rest);
                 unwritten.wrapping_byte_add(unwritten.addr().wrapping_neg() % WORKSPACE_ALIGNMENT)
             };
-            VariantPack::new(&ids, &pointers, workspace)
+            let is_part = micro.batch < self.kernel.batch();
+            let conversion = plan.conversion();
+            let moves = conversion.map(|conversion| {
+                let destination = match is_part && self.kernel.adds_up() {
+                    true => Destination::Sum(sum, here == 0),
+                    false => Destination::Tensor(at(result, here)),
+                };
+                conversion.moves(|place| at(place, here), workspace, kept_filter, &destination)
+            });
+            kept_filter = conversion.and_then(|conversion| conversion.kept_filter(workspace));
+            let pointer = |&place: &usize| match (conversion, partial) {
+                (Some(conversion), _) => conversion.copy(place, workspace).unwrap_or(at(place, here)),
+                (None, Some(partial)) if place == filter => partial,
+                _ => at(place, here),
+            };
+            let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
+            let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
+            Ok(Pack { variant: VariantPack::new(&ids, &pointers, engines_own)?, moves })
         };
-        let parts = self.parts.iter().zip(&self.needs);
-        let micro_batches = parts.flat_map(|((count, micro), needed)| std::iter::repeat_n((*needed, micro), *count));
+        let parts = self.parts.iter().zip(&self.needs).zip(plans);
+        let micro_batches =
+            parts.flat_map(|(((count, micro), needed), plan)| std::iter::repeat_n((*needed, micro, &**plan), *count));
         micro_batches.map(pack).collect()
+    }
+}
+
+impl Pack {
+    /// Runs a micro-batch, its conversions included.
+    ///
+    /// # Safety
+    /// The memory is there; the stream is the handle's.
+    unsafe fn run(&self, plan: &ExecutionPlan, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe {
+            let Some(moves) = &self.moves else { return plan.execute(handle, &self.variant) };
+            if !moves.before(stream) {
+                return CUDNN_STATUS_EXECUTION_FAILED;
+            }
+            match plan.execute(handle, &self.variant) {
+                CUDNN_STATUS_SUCCESS if !moves.after(stream) => CUDNN_STATUS_EXECUTION_FAILED,
+                status => status,
+            }
+        }
     }
 }

@@ -55,8 +55,8 @@ impl FromIterator<i32> for Notes {
     }
 }
 
-/// An engine, its knobs, and what is noted of it. Only of use with the graph that it was offered for, or with one that
-/// differs in the batch alone.
+/// An engine, its knobs, what is noted of it, and how the tensors are stored that it runs on. Only of use with the graph
+/// that it was offered for, or with one that differs in the batch alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfiguration {
     /// The engine's index among all of the graph's (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`).
@@ -67,6 +67,8 @@ pub struct EngineConfiguration {
     pub numerics: Notes,
     /// What else it does.
     pub behavior: Notes,
+    /// It runs on copies of the tensors that have their channels last.
+    pub channels_last: bool,
 }
 
 /// The one copy of these knobs. There are as many as cuDNN's heuristics ever name, and they are never freed.
@@ -82,10 +84,10 @@ fn interned(knobs: &[Knob]) -> &'static [Knob] {
 }
 
 impl EngineConfiguration {
-    /// An engine with some of its knobs set, in any order.
+    /// An engine with some of its knobs set, in any order, on the tensors as they are.
     pub fn new(engine: i64, mut knobs: Vec<Knob>, numerics: Notes, behavior: Notes) -> Self {
         knobs.sort_unstable();
-        Self { engine, knobs: interned(&knobs), numerics, behavior }
+        Self { engine, knobs: interned(&knobs), numerics, behavior, channels_last: false }
     }
 
     /// Reads a configuration back.
@@ -130,7 +132,7 @@ impl EngineConfiguration {
 
     /// Whether plans on it can be put into CUDA graphs without a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
-        self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
+        !self.channels_last && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
     }
 
     /// What it does to numbers, in words.
@@ -150,11 +152,15 @@ fn joined(values: impl Iterator<Item = impl ToString>) -> String {
     texts.join(",")
 }
 
-/// As in log lines: `ENGINE_11[k2=4,k14=0]`.
+/// In front of an engine that runs on copies with their channels last.
+const CHANNELS_LAST: &str = "NHWC_";
+
+/// As in log lines: `ENGINE_11[k2=4,k14=0]`, or `NHWC_ENGINE_11[k2=4,k14=0]` on copies with their channels last.
 impl fmt::Display for EngineConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let knobs = self.knobs.iter().map(|(knob, value)| format!("k{knob}={value}"));
-        f.pad(&format!("ENGINE_{}[{}]", self.engine, joined(knobs)))
+        let layout = if self.channels_last { CHANNELS_LAST } else { "" };
+        f.pad(&format!("{layout}ENGINE_{}[{}]", self.engine, joined(knobs)))
     }
 }
 
@@ -171,7 +177,8 @@ impl FromStr for EngineConfiguration {
 }
 
 fn parse(text: &str) -> Option<EngineConfiguration> {
-    let (engine, rest) = text.strip_prefix("ENGINE_")?.split_once('[')?;
+    let channels_last = text.strip_prefix(CHANNELS_LAST);
+    let (engine, rest) = channels_last.unwrap_or(text).strip_prefix("ENGINE_")?.split_once('[')?;
     let (knobs, notes) = rest.split_once("]:n")?;
     let (numerics, behavior) = notes.split_once(":b")?;
     let parts = |list: &'_ str| list.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
@@ -180,12 +187,9 @@ fn parse(text: &str) -> Option<EngineConfiguration> {
         Some((knob.parse().ok()?, value.parse().ok()?))
     };
     let notes = |list: &str| parts(list).iter().map(|note| note.parse::<i32>().ok()).collect::<Option<Notes>>();
-    Some(EngineConfiguration::new(
-        engine.parse().ok()?,
-        parts(knobs).iter().map(knob).collect::<Option<_>>()?,
-        notes(numerics)?,
-        notes(behavior)?,
-    ))
+    let knobs = parts(knobs).iter().map(knob).collect::<Option<_>>()?;
+    let engine = EngineConfiguration::new(engine.parse().ok()?, knobs, notes(numerics)?, notes(behavior)?);
+    Some(EngineConfiguration { channels_last: channels_last.is_some(), ..engine })
 }
 
 #[cfg(test)]
@@ -197,8 +201,12 @@ mod tests {
 
     fn configurations() -> impl Strategy<Value = EngineConfiguration> {
         let notes = || vec(0..32, 0..6).prop_map(|notes| notes.into_iter().collect::<Notes>());
-        (any::<i64>(), vec((any::<i32>(), any::<i64>()), 0..6), notes(), notes())
-            .prop_map(|(engine, knobs, numerics, behavior)| EngineConfiguration::new(engine, knobs, numerics, behavior))
+        (any::<i64>(), vec((any::<i32>(), any::<i64>()), 0..6), notes(), notes(), any::<bool>()).prop_map(
+            |(engine, knobs, numerics, behavior, channels_last)| EngineConfiguration {
+                channels_last,
+                ..EngineConfiguration::new(engine, knobs, numerics, behavior)
+            },
+        )
     }
 
     proptest! {
@@ -224,6 +232,8 @@ mod tests {
         let configuration = EngineConfiguration::new(11, vec![(14, 0), (2, 4)], notes(&[4, 0]), notes(&[3]));
         assert_eq!(configuration.to_string(), "ENGINE_11[k2=4,k14=0]");
         assert_eq!(configuration.text(), "ENGINE_11[k2=4,k14=0]:n0,4:b3");
+        let converted = EngineConfiguration { channels_last: true, ..configuration };
+        assert_eq!(converted.text(), "NHWC_ENGINE_11[k2=4,k14=0]:n0,4:b3");
         assert_eq!("ENGINE_0[]:n:b".parse(), Ok(EngineConfiguration::new(0, vec![], notes(&[]), notes(&[]))));
         for wrong in ["", "ENGINE_0[]", "ENGINE_0[k14=0,k2=4]:n:b", "ENGINE_0[]:n4,0:b", "ENGINE_00[]:n:b"] {
             assert!(wrong.parse::<EngineConfiguration>().is_err(), "{wrong}");

@@ -15,6 +15,7 @@
 //! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
 
 mod batch;
+mod channels_last;
 mod class;
 pub mod descriptor;
 mod engine;
@@ -29,6 +30,7 @@ mod text;
 mod variant_pack;
 
 pub use batch::WORKSPACE_ALIGNMENT;
+pub use channels_last::Matrices;
 pub use class::Class;
 pub use descriptor::Owned;
 pub use engine::{EngineConfiguration, Knob, Notes};

@@ -1,0 +1,165 @@
+//! An operation graph with its tensors' channels last in memory, where they come first: the layout that tensor cores
+//! want. cuDNN's engines for the other one convert to it in their workspace.
+
+use cudnn_abi::*;
+
+use super::kernel::{Factor, Kernel, Tensor};
+
+/// What accesses of 16 bytes need of addresses.
+const ALIGNMENT: i64 = 16;
+
+/// A tensor as matrices that lie side by side: rows of channels and columns of the places that each has, or the other
+/// way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// How many: images, or outputs of a filter.
+    pub images: usize,
+    /// Of each matrix.
+    pub rows: usize,
+    /// Of each matrix.
+    pub columns: usize,
+}
+
+impl Matrices {
+    /// With rows for columns.
+    pub fn transposed(self) -> Self {
+        Self { rows: self.columns, columns: self.rows, ..self }
+    }
+
+    /// Elements in all of them.
+    pub fn elements(self) -> usize {
+        self.images * self.rows * self.columns
+    }
+
+    /// Whether what is transposed differs in memory.
+    pub fn differ(self) -> bool {
+        self.rows > 1 && self.columns > 1
+    }
+}
+
+impl Tensor {
+    /// The strides of the same dimensions packed in `order`, the innermost first.
+    fn strides_in(&self, order: impl Iterator<Item = usize>) -> Vec<i64> {
+        let mut strides = vec![0; self.dims.len()];
+        let mut next = 1_i64;
+        for axis in order {
+            strides[axis] = next;
+            next = next.saturating_mul(self.dims[axis]);
+        }
+        strides
+    }
+
+    fn channels_last_strides(&self) -> Vec<i64> {
+        self.strides_in(std::iter::once(1).chain((2..self.dims.len()).rev()).chain([0]))
+    }
+
+    /// Whether it is stored so, strides of dimensions of one element aside.
+    fn has_strides(&self, strides: &[i64]) -> bool {
+        let mut axes = self.dims.iter().zip(self.strides.iter().zip(strides));
+        axes.all(|(dim, (own, wanted))| own == wanted || *dim == 1)
+    }
+
+    /// With channels as rows, if it is packed and its channels come first.
+    pub fn channels_first(&self) -> Option<Matrices> {
+        let is_first = self.dims.len() > 2 && self.has_strides(&self.strides_in((0..self.dims.len()).rev()));
+        let [images, rows, ref places @ ..] = self.dims[..] else { return None };
+        let columns = places.iter().product::<i64>();
+        let matrices = Matrices { images: images as usize, rows: rows as usize, columns: columns as usize };
+        is_first.then_some(matrices)
+    }
+
+    /// The same with channels last, if it is packed with these first or last.
+    fn with_channels_last(&self) -> Option<Self> {
+        let strides = self.channels_last_strides();
+        match self.channels_first() {
+            Some(matrices) if matrices.differ() => {
+                Some(Self { strides, alignment: ALIGNMENT, ..self.clone() }).filter(|_| self.alignment % ALIGNMENT == 0)
+            }
+            Some(_) => Some(Self { strides, ..self.clone() }),
+            None => self.has_strides(&strides).then(|| self.clone()),
+        }
+    }
+}
+
+impl Kernel {
+    /// The same convolution on tensors that are packed with their channels last. `None` where images are stored so
+    /// already, or something else than a convolution that overwrites its result is computed, or tensors are not packed,
+    /// or are of another type than half, bfloat16 and float.
+    pub fn channels_last(&self) -> Option<Self> {
+        const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT];
+        let convolution = self.convolution();
+        if self.operations.len() != 1 || convolution.beta != Factor::ZERO {
+            return None;
+        }
+        let first = self.tensors.first()?;
+        let convertible = |tensor: &Tensor| {
+            let is_countable =
+                |it: Matrices| it.rows.checked_mul(it.columns).max(Some(it.images)) <= Some(i32::MAX as usize);
+            tensor.data_type == first.data_type
+                && TYPES.contains(&tensor.data_type)
+                && !tensor.is_virtual
+                && !tensor.is_by_value
+                && tensor.channels_first().is_none_or(is_countable)
+        };
+        if !self.tensors.iter().all(convertible) {
+            return None;
+        }
+        if self.adds_up() && self.tensors[convolution.w].channels_first().is_none() {
+            return None;
+        }
+        let tensors = self.tensors.iter().map(Tensor::with_channels_last).collect::<Option<Vec<_>>>()?;
+        let is_moved = |place: usize| self.tensors[place].channels_first().is_some_and(Matrices::differ);
+        (is_moved(convolution.x) || is_moved(convolution.y))
+            .then(|| Self { tensors, operations: self.operations.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(spec: &str) -> Kernel {
+        Kernel::from_spec(spec).unwrap()
+    }
+
+    const FIRST: &str = "graph half:8x16x9x9@1296x81x9x1/16/batched half:4x16x3x3@144x9x3x1/16 \
+                         half:8x4x7x7@196x49x7x1/16/batched | F x=0 w=1 y=2 compute=float mode=correlation pre=0x0 \
+                         post=0x0 stride=1x1 dilation=1x1 alpha=1.0 beta=0.0";
+    const LAST: &str = "graph half:8x16x9x9@1296x1x144x16/16/batched half:4x16x3x3@144x1x48x16/16 \
+                        half:8x4x7x7@196x1x28x4/16/batched | F x=0 w=1 y=2 compute=float mode=correlation pre=0x0 \
+                        post=0x0 stride=1x1 dilation=1x1 alpha=1.0 beta=0.0";
+
+    #[test]
+    fn channels_go_last_once() {
+        let first = kernel(FIRST);
+        assert_eq!(first.channels_last(), Some(kernel(LAST)));
+        assert_eq!(kernel(LAST).channels_last(), None);
+        assert_eq!(first.tensors[0].channels_first(), Some(Matrices { images: 8, rows: 16, columns: 81 }));
+        assert_eq!(first.tensors[1].channels_first(), Some(Matrices { images: 4, rows: 16, columns: 9 }));
+    }
+
+    #[test]
+    fn what_is_not_packed_or_added_to_or_of_another_type_is_left_alone() {
+        for (from, to) in [
+            ("beta=0.0", "beta=1.0"),
+            ("@1296x81x9x1", "@2592x81x9x1"),
+            ("@144x9x3x1", "@144x9x1x3"),
+            ("half:8x16x9x9@1296x81x9x1/16", "half:8x16x9x9@1296x81x9x1/2"),
+            ("half", "double"),
+            ("half:4x16", "float:4x16"),
+        ] {
+            let other = FIRST.replace(from, to);
+            assert_ne!(other, FIRST);
+            assert_eq!(kernel(&other).channels_last(), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_filter_of_one_place_stays_where_it_is() {
+        let text = FIRST.replace("4x16x3x3@144x9x3x1/16", "4x16x1x1@16x1x1x1/2");
+        let text = text.replace("8x4x7x7@196x49x7x1", "8x4x9x9@324x81x9x1");
+        let last = kernel(&text).channels_last().unwrap();
+        assert_eq!(last.tensors[1].alignment, 2);
+        assert!(!kernel(&text).tensors[1].channels_first().unwrap().differ());
+    }
+}
