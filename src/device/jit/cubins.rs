@@ -16,7 +16,7 @@ use once_cell::sync::OnceCell;
 use sha2::{Digest, Sha256};
 
 use super::Source;
-use super::nvrtc::Architecture;
+use super::nvrtc::{self, Architecture};
 use crate::settings;
 
 /// The most bytes that the folder holds; what was used least recently goes.
@@ -51,7 +51,6 @@ impl Key {
             hash.update(field);
         };
         add(&format!("NVRTC {}.{}", compiler.0, compiler.1));
-        add(&architecture.name);
         add(source.name);
         add(source.text);
         add(&source.headers.len().to_string());
@@ -59,7 +58,7 @@ impl Key {
             add(name);
             add(header);
         }
-        source.options.iter().for_each(|option| add(option));
+        nvrtc::options(source, architecture).iter().for_each(|option| add(option));
         Self(hash.finalize().into())
     }
 
@@ -68,7 +67,7 @@ impl Key {
         Sha256::new().chain_update(self.0).chain_update(image).finalize().into()
     }
 
-    fn file_name(&self) -> String {
+    pub fn file_name(&self) -> String {
         let hexadecimal = self.0.iter().map(|byte| format!("{byte:02x}"));
         hexadecimal.chain([SUFFIX.to_owned()]).collect()
     }

@@ -29,6 +29,8 @@ mod cubins;
 mod module;
 mod nvrtc;
 mod places;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
 //! NVRTC, NVIDIA's compiler of CUDA C++ in a library: found and loaded once, at the first use, never unloaded.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::ptr::{null, null_mut};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use once_cell::sync::OnceCell;
@@ -11,44 +10,14 @@ use super::places::{self, Place};
 use super::{Error, Source};
 use crate::cudnn::library::home;
 
-type Result = c_int;
-type Program = *mut std::ffi::c_void;
-type GetSize = unsafe extern "C" fn(Program, *mut usize) -> Result;
-type GetBytes = unsafe extern "C" fn(Program, *mut c_char) -> Result;
-type CreateProgram = unsafe extern "C" fn(
-    *mut Program,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const *const c_char,
-    *const *const c_char,
-) -> Result;
-
-const SUCCESS: Result = 0;
-
-/// Options of every source. Device code needs no `__device__` at each function.
-const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"-default-device"];
-
-/// The library's functions.
+/// The library.
 pub struct Nvrtc {
     path: PathBuf,
-    /// Major and minor.
     version: (u32, u32),
     /// The compute capabilities that it compiles for, such as 90 for 9.0; rising.
     known: Vec<u32>,
-    create: CreateProgram,
-    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Result,
-    log: Output,
-    cubin: Output,
-    ptx: Output,
-    destroy: unsafe extern "C" fn(*mut Program) -> Result,
-    error: unsafe extern "C" fn(Result) -> *const c_char,
-    _library: Library,
+    functions: Functions,
 }
-
-/// One of a program's texts: its size, ending zero counted, and itself.
-#[derive(Clone, Copy)]
-struct Output(GetSize, GetBytes);
 
 /// What code is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +31,7 @@ pub struct Architecture {
 impl Architecture {
     /// The best for a compute capability among those that a compiler knows: machine code for exactly that, with its
     /// own instructions where there are such (`a`, from 9.0 on); else PTX of the nearest below.
-    fn of(capability: u32, known: &[u32]) -> Option<Self> {
+    pub fn of(capability: u32, known: &[u32]) -> Option<Self> {
         if known.contains(&capability) {
             let own = if capability >= 90 { "a" } else { "" };
             return Some(Self { name: format!("sm_{capability}{own}"), is_virtual: false });
@@ -72,11 +41,18 @@ impl Architecture {
     }
 }
 
+/// All options that a source is compiled with. Device code needs no `__device__` at each function.
+pub fn options(source: &Source, architecture: &Architecture) -> Vec<String> {
+    let architecture = format!("--gpu-architecture={}", architecture.name);
+    let ours = ["--std=c++17".into(), "-default-device".into(), architecture];
+    ours.into_iter().chain(source.options.iter().cloned()).collect()
+}
+
 impl Nvrtc {
     /// The process's, looked for once. `driver` is its version as `cuDriverGetVersion` tells it, whose major
     /// NVRTC's must not exceed: an older driver refuses what a newer compiler makes. 0 where there is no driver.
-    pub fn of_process(driver: i32) -> std::result::Result<&'static Self, Error> {
-        static NVRTC: OnceCell<std::result::Result<Nvrtc, String>> = OnceCell::new();
+    pub fn of_process(driver: i32) -> Result<&'static Self, Error> {
+        static NVRTC: OnceCell<Result<Nvrtc, String>> = OnceCell::new();
         let find = || {
             let newest = if driver == 0 { u32::MAX } else { driver.unsigned_abs() / 1000 };
             let found = Self::find(places::all(), newest);
@@ -90,7 +66,7 @@ impl Nvrtc {
     }
 
     /// The first that loads and whose major version is `newest` or less. `Err` says what was tried.
-    pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> std::result::Result<Self, String> {
+    pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> Result<Self, String> {
         let mut tried = String::new();
         for place in places {
             match Self::load(&place, newest) {
@@ -101,7 +77,7 @@ impl Nvrtc {
         Err(format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}"))
     }
 
-    fn load(place: &Place, newest: u32) -> std::result::Result<Self, String> {
+    fn load(place: &Place, newest: u32) -> Result<Self, String> {
         if place.major > newest {
             return Err(format!("the driver runs code of CUDA {newest} at most"));
         }
@@ -113,38 +89,19 @@ impl Nvrtc {
                 (libloading::Error::DlOpen { source }, _) => source.to_string(),
                 (error, _) => error.to_string(),
             })?;
-        // SAFETY: NVRTC declares them so, in every version that is looked for.
-        unsafe {
-            let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Result = function(&library, c"nvrtcVersion")?;
-            let count: unsafe extern "C" fn(*mut c_int) -> Result = function(&library, c"nvrtcGetNumSupportedArchs")?;
-            let list: unsafe extern "C" fn(*mut c_int) -> Result = function(&library, c"nvrtcGetSupportedArchs")?;
-            let ((mut major, mut minor), mut architectures) = ((0, 0), 0);
-            if version(&mut major, &mut minor) != SUCCESS || count(&mut architectures) != SUCCESS {
-                return Err("it does not tell its version and what it compiles for".into());
-            }
-            let mut known = vec![0; usize::try_from(architectures).unwrap_or(0)];
-            if list(known.as_mut_ptr()) != SUCCESS {
-                return Err("it does not list what it compiles for".into());
-            }
-            let mut known: Vec<_> = known.into_iter().filter_map(|one| u32::try_from(one).ok()).collect();
-            known.sort_unstable();
-            let path = home(version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
-            let version = (major.unsigned_abs(), minor.unsigned_abs());
-            open_builtins(&path, version);
-            Ok(Self {
-                path,
-                version,
-                known,
-                create: function(&library, c"nvrtcCreateProgram")?,
-                compile: function(&library, c"nvrtcCompileProgram")?,
-                log: Output(function(&library, c"nvrtcGetProgramLogSize")?, function(&library, c"nvrtcGetProgramLog")?),
-                cubin: Output(function(&library, c"nvrtcGetCUBINSize")?, function(&library, c"nvrtcGetCUBIN")?),
-                ptx: Output(function(&library, c"nvrtcGetPTXSize")?, function(&library, c"nvrtcGetPTX")?),
-                destroy: function(&library, c"nvrtcDestroyProgram")?,
-                error: function(&library, c"nvrtcGetErrorString")?,
-                _library: library,
-            })
-        }
+        // SAFETY: a library of NVRTC's name has its functions.
+        let functions = unsafe { Functions::of(&library) }?;
+        let version = functions.version()?;
+        let known = functions.known()?;
+        let path = home(functions.version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
+        open_builtins(&path, version);
+        std::mem::forget(library);
+        Ok(Self { path, version, known, functions })
+    }
+
+    /// The library's file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Major and minor.
@@ -153,98 +110,26 @@ impl Nvrtc {
     }
 
     /// What to compile for, on a device of this compute capability: 90 for 9.0.
-    pub fn architecture(&self, capability: u32) -> std::result::Result<Architecture, Error> {
+    pub fn architecture(&self, capability: u32) -> Result<Architecture, Error> {
         Architecture::of(capability, &self.known).ok_or_else(|| {
-            let ((major, minor), path, oldest) = (self.version, self.path.display(), self.known.first());
-            let oldest = oldest.map_or_else(String::new, |oldest| format!(", the oldest being {oldest}"));
-            let why = format!("NVRTC {major}.{minor} ({path}) does not compile for sm_{capability}{oldest}");
+            let ((major, minor), path, known) = (self.version, self.path.display(), &self.known);
+            let why =
+                format!("NVRTC {major}.{minor} ({path}) does not compile for sm_{capability}, only for {known:?}");
             Error::NoCompiler(why)
         })
     }
 
     /// A cubin, or PTX with a zero behind it. Any number of threads may compile at once.
-    pub fn compile(&self, source: &Source, architecture: &Architecture) -> std::result::Result<Vec<u8>, Error> {
+    pub fn compile(&self, source: &Source, architecture: &Architecture) -> Result<Vec<u8>, Error> {
         let failed = |log: String| Error::Compilation { name: source.name, log };
-        let text = |text: &str| CString::new(text).map_err(|_| failed("a text or an option holds a zero byte".into()));
-        let headers = source.headers.iter().map(|(name, header)| Ok((text(name)?, text(header)?)));
-        let (names, headers): (Vec<_>, Vec<_>) =
-            headers.collect::<std::result::Result<Vec<_>, Error>>()?.into_iter().unzip();
-        let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
-        let (code, name) = (text(source.text)?, text(source.name)?);
-        let mut options: Vec<_> = OPTIONS.map(CStr::to_owned).into();
-        options.push(text(&format!("--gpu-architecture={}", architecture.name))?);
-        for option in &source.options {
-            options.push(text(option)?);
-        }
-        let mut program = Compiled { nvrtc: self, program: null_mut() };
-        let (count, headers, names) = (names.len() as c_int, pointers(&headers), pointers(&names));
-        let (headers, names) = if count == 0 { (null(), null()) } else { (headers.as_ptr(), names.as_ptr()) };
-        // SAFETY: C strings that outlive the call, as many as said; NVRTC keeps copies.
-        let made = unsafe { (self.create)(&mut program.program, code.as_ptr(), name.as_ptr(), count, headers, names) };
-        if made != SUCCESS {
-            return Err(failed(self.explain(made)));
-        }
-        let options = pointers(&options);
-        // SAFETY: a live program, and options that outlive the call.
-        let result = unsafe { (self.compile)(program.program, options.len() as c_int, options.as_ptr()) };
-        let mut log = program.read(self.log).unwrap_or_default();
-        while log.pop_if(|byte| *byte == 0 || byte.is_ascii_whitespace()).is_some() {}
-        let log = String::from_utf8_lossy(&log);
-        if result != SUCCESS {
-            return Err(failed(format!("{}\n{log}", self.explain(result))));
-        }
+        let mut program = Program::new(&self.functions, source).map_err(failed)?;
+        let log = program.compile(&options(source, architecture)).map_err(failed)?;
         if !log.is_empty() {
             log::debug!("NVRTC says of {}:\n{log}", source.name);
         }
-        let image = program.read(if architecture.is_virtual { self.ptx } else { self.cubin });
-        image.map_err(|result| failed(self.explain(result)))
+        let functions = &self.functions;
+        program.read(if architecture.is_virtual { &functions.ptx } else { &functions.cubin }).map_err(failed)
     }
-
-    fn explain(&self, result: Result) -> String {
-        // SAFETY: answers a constant C string to any number.
-        let text = unsafe { (self.error)(result) };
-        if text.is_null() {
-            return format!("error {result}");
-        }
-        // SAFETY: as above.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
-}
-
-/// A program of NVRTC's, destroyed with its owner.
-struct Compiled<'a> {
-    nvrtc: &'a Nvrtc,
-    program: Program,
-}
-
-impl Compiled<'_> {
-    fn read(&self, Output(size, bytes): Output) -> std::result::Result<Vec<u8>, Result> {
-        let check = |result| if result == SUCCESS { Ok(()) } else { Err(result) };
-        let mut length = 0;
-        // SAFETY: a live program; writes one number.
-        check(unsafe { size(self.program, &mut length) })?;
-        let mut read = vec![0; length];
-        // SAFETY: as long as was asked for.
-        check(unsafe { bytes(self.program, read.as_mut_ptr().cast()) })?;
-        Ok(read)
-    }
-}
-
-impl Drop for Compiled<'_> {
-    fn drop(&mut self) {
-        if !self.program.is_null() {
-            // SAFETY: a live program, destroyed once.
-            unsafe { (self.nvrtc.destroy)(&mut self.program) };
-        }
-    }
-}
-
-/// # Safety
-/// `F` is the function's type.
-unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> std::result::Result<F, String> {
-    // SAFETY: as ours.
-    let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
-    found.map(|function| *function).map_err(|_| format!("it has no {}", name.to_string_lossy()))
 }
 
 /// NVRTC opens a second library by its bare name when it compiles, and knows no folder for it. One that is loaded
@@ -256,4 +141,187 @@ fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32)) {
     if let Ok(builtins) = unsafe { Library::open(Some(&file), RTLD_LAZY | RTLD_LOCAL) } {
         std::mem::forget(builtins);
     }
+}
+
+/// NVRTC's own name for a program, opaque.
+type Handle = *mut c_void;
+
+/// What its functions answer: 0 for success.
+type Status = c_int;
+
+/// The library's functions, as every version that is looked for has them.
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    count_known: unsafe extern "C" fn(*mut c_int) -> Status,
+    list_known: unsafe extern "C" fn(*mut c_int) -> Status,
+    create: Create,
+    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
+    log: Output,
+    cubin: Output,
+    ptx: Output,
+    destroy: unsafe extern "C" fn(*mut Handle) -> Status,
+    explain: unsafe extern "C" fn(Status) -> *const c_char,
+}
+
+/// A place for the program, its text and name, and how many headers, their texts and names.
+type Create = unsafe extern "C" fn(
+    *mut Handle,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> Status;
+
+/// What reads one of a program's texts: its size, an ending zero counted, and itself.
+struct Output {
+    size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    bytes: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+}
+
+impl Functions {
+    /// # Safety
+    /// The library's functions of these names are NVRTC's.
+    unsafe fn of(library: &Library) -> Result<Self, String> {
+        // SAFETY: the types are those that NVRTC declares.
+        unsafe {
+            Ok(Self {
+                version: function(library, c"nvrtcVersion")?,
+                count_known: function(library, c"nvrtcGetNumSupportedArchs")?,
+                list_known: function(library, c"nvrtcGetSupportedArchs")?,
+                create: function(library, c"nvrtcCreateProgram")?,
+                compile: function(library, c"nvrtcCompileProgram")?,
+                log: Output::of(library, c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
+                cubin: Output::of(library, c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN")?,
+                ptx: Output::of(library, c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
+                destroy: function(library, c"nvrtcDestroyProgram")?,
+                explain: function(library, c"nvrtcGetErrorString")?,
+            })
+        }
+    }
+
+    fn version(&self) -> Result<(u32, u32), String> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two numbers.
+        self.check(unsafe { (self.version)(&mut major, &mut minor) })?;
+        Ok((major.unsigned_abs(), minor.unsigned_abs()))
+    }
+
+    fn known(&self) -> Result<Vec<u32>, String> {
+        let mut count = 0;
+        // SAFETY: writes one number.
+        self.check(unsafe { (self.count_known)(&mut count) })?;
+        let mut known = vec![0; count.max(0) as usize];
+        // SAFETY: as long as was asked for.
+        self.check(unsafe { (self.list_known)(known.as_mut_ptr()) })?;
+        let mut known: Vec<_> = known.into_iter().map(c_int::unsigned_abs).collect();
+        known.sort_unstable();
+        Ok(known)
+    }
+
+    fn check(&self, status: Status) -> Result<(), String> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: answers any number with a constant C string.
+        let text = unsafe { (self.explain)(status) };
+        if text.is_null() {
+            return Err(format!("NVRTC answered {status}"));
+        }
+        // SAFETY: as above.
+        Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+}
+
+impl Output {
+    /// # Safety
+    /// As `Functions::of`.
+    unsafe fn of(library: &Library, size: &CStr, bytes: &CStr) -> Result<Self, String> {
+        // SAFETY: as ours.
+        unsafe { Ok(Self { size: function(library, size)?, bytes: function(library, bytes)? }) }
+    }
+}
+
+/// # Safety
+/// `F` is the function's type.
+unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> Result<F, String> {
+    // SAFETY: as ours.
+    let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
+    found.map(|function| *function).map_err(|_| format!("it has no {}", name.to_string_lossy()))
+}
+
+/// A program of NVRTC's, destroyed with its owner.
+struct Program<'a> {
+    functions: &'a Functions,
+    handle: Handle,
+}
+
+impl<'a> Program<'a> {
+    fn new(functions: &'a Functions, source: &Source) -> Result<Self, String> {
+        let (text, name) = (c_string(source.text)?, c_string(source.name)?);
+        let (names, headers): (Vec<_>, Vec<_>) = source.headers.iter().copied().unzip();
+        let (headers, names) = (Strings::of(&headers)?, Strings::of(&names)?);
+        let mut program = Self { functions, handle: std::ptr::null_mut() };
+        // SAFETY: C strings that outlive the call, as many as said; NVRTC keeps copies.
+        functions.check(unsafe {
+            let (headers, names, count) = (headers.as_ptr(), names.as_ptr(), headers.count());
+            (functions.create)(&mut program.handle, text.as_ptr(), name.as_ptr(), count, headers, names)
+        })?;
+        Ok(program)
+    }
+
+    /// What the compiler has to say; where it fails, behind why it does.
+    fn compile(&mut self, options: &[String]) -> Result<String, String> {
+        let options = Strings::of(options)?;
+        // SAFETY: a live program, and options that outlive the call.
+        let status = unsafe { (self.functions.compile)(self.handle, options.count(), options.as_ptr()) };
+        let log = self.read(&self.functions.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
+        self.functions.check(status).map(|()| log.clone()).map_err(|why| format!("{why}\n{log}"))
+    }
+
+    fn read(&self, output: &Output) -> Result<Vec<u8>, String> {
+        let mut length = 0;
+        // SAFETY: a live program; writes one number.
+        self.functions.check(unsafe { (output.size)(self.handle, &mut length) })?;
+        let mut read = vec![0; length];
+        // SAFETY: as long as was asked for.
+        self.functions.check(unsafe { (output.bytes)(self.handle, read.as_mut_ptr().cast()) })?;
+        Ok(read)
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: a live program, destroyed once.
+            unsafe { (self.functions.destroy)(&mut self.handle) };
+        }
+    }
+}
+
+/// An array of C strings.
+struct Strings {
+    pointers: Vec<*const c_char>,
+    _strings: Vec<CString>,
+}
+
+impl Strings {
+    fn of(texts: &[impl AsRef<str>]) -> Result<Self, String> {
+        let strings = texts.iter().map(|text| c_string(text.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { pointers: strings.iter().map(|string| string.as_ptr()).collect(), _strings: strings })
+    }
+
+    /// Valid as long as `self`.
+    fn as_ptr(&self) -> *const *const c_char {
+        self.pointers.as_ptr()
+    }
+
+    fn count(&self) -> c_int {
+        self.pointers.len() as c_int
+    }
+}
+
+fn c_string(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|error| format!("a zero byte stands at {} of {text:.40?}", error.nul_position()))
 }

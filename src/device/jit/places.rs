@@ -60,7 +60,7 @@ fn by_name(origin: &'static str, loaded: bool) -> Vec<Place> {
 }
 
 /// The files that are there, the newest major of all folders first.
-fn in_folders(origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
+pub fn in_folders(origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
     let mut seen = HashSet::new();
     let files =
         MAJORS.into_iter().flat_map(|major| folders.iter().map(move |folder| (major, folder.join(name(major)))));

@@ -1,0 +1,79 @@
+//! What needs no GPU runs wherever NVRTC is: where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, the
+//! loader's search path leads to NVRTC too. What is left out for want of either is said.
+
+mod cubins;
+mod gpu;
+mod nvrtc;
+mod places;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Source;
+
+/// x[i] = 2 · x[i] + BIAS.
+const TWICE: Source = Source {
+    name: "twice.cu",
+    text: r#"
+        #include "bias.h"
+        float twice(float x) { return 2 * x + BIAS; }
+        extern "C" __global__ void twice_all(float *x, int n) {
+            const int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) x[i] = twice(x[i]);
+        }"#,
+    headers: &[("bias.h", "#ifndef BIAS\n#define BIAS 1\n#endif")],
+    options: Vec::new(),
+};
+
+/// A folder that is removed with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("ucudnn-jit-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Says that a test was left out, which the test harness would keep to itself.
+fn skip(why: &str) {
+    use std::io::Write;
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
+/// The folder of the real cuDNN.
+fn real_cudnn() -> Option<PathBuf> {
+    let folder = std::env::var_os("UCUDNN_TEST_REAL_CUDNN").map(PathBuf::from);
+    if folder.is_none() {
+        skip("UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN, beside which NVRTC is");
+    }
+    folder
+}
+
+/// Set to the name of the one test that a process of these tests runs as a child.
+const CHILD: &str = "UCUDNN_TEST_CHILD";
+
+/// Runs one test again, in a process that knows these variables alone; there it takes its other branch.
+fn child(test: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", test]).env_clear().env(CHILD, test);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{test} in a process of its own:\n{text}");
+    output
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}

@@ -1,0 +1,62 @@
+//! Where NVRTC is looked for.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::nvrtc::Nvrtc;
+use super::super::places::{Place, beside, in_folders};
+use super::Folder;
+
+fn folders_near(file: &Path) -> Vec<PathBuf> {
+    beside(&[OsString::from("/usr/lib/libc.so.6"), file.into()])
+}
+
+/// The layouts of cuDNN's and CUDA's packages of both majors, of PyTorch's, and one folder for all.
+#[test]
+fn found_from_each_package() {
+    let layouts = [
+        ("nvidia/cudnn/lib/libcudnn.so.9", "nvidia/cu13/lib/libnvrtc.so.13"),
+        ("nvidia/cudnn/lib/libcudnn.so.9", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"),
+        ("nvidia/cuda_runtime/lib/libcudart.so.12", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"),
+        ("torch/lib/libtorch_cuda.so", "nvidia/cu13/lib/libnvrtc.so.13"),
+        ("torch/lib/libtorch_cuda.so", "torch/lib/libnvrtc.so.12"),
+        ("lib/libcudnn_graph.so.9.19.0", "lib/libnvrtc.so.13"),
+    ];
+    for (loaded, nvrtc) in layouts {
+        let root = Folder::new();
+        let nvrtc = root.0.join(nvrtc);
+        fs::create_dir_all(nvrtc.parent().unwrap()).unwrap();
+        fs::write(&nvrtc, "").unwrap();
+        let found = in_folders("", folders_near(&root.0.join(loaded)));
+        let files: Vec<_> = found.into_iter().map(|place| PathBuf::from(place.file)).collect();
+        assert_eq!(files, [nvrtc], "from {loaded}");
+    }
+    assert_eq!(beside(&["/opt/lib/libm.so.6".into()]), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn the_newest_major_first() {
+    let (one, two) = (Folder::new(), Folder::new());
+    for (folder, name) in [(&one, "libnvrtc.so.12"), (&two, "libnvrtc.so.13"), (&two, "libnvrtc.so.11.2")] {
+        fs::write(folder.0.join(name), "").unwrap();
+    }
+    let found = in_folders("", vec![one.0.clone(), two.0.clone(), one.0.clone()]);
+    let majors: Vec<_> = found.iter().map(|place| place.major).collect();
+    assert_eq!(majors, [13, 12]);
+}
+
+#[test]
+fn what_was_tried_is_told() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("libnvrtc.so.12"), "no library").unwrap();
+    fs::write(folder.0.join("libnvrtc.so.13"), "no library").unwrap();
+    let mut places = in_folders("a test", vec![folder.0.clone()]);
+    // A library, and not NVRTC.
+    places.push(Place { origin: "the C library", file: "libc.so.6".into(), major: 12, loaded: true });
+    let Err(why) = Nvrtc::find(places.into_iter(), 12) else { panic!("found NVRTC") };
+    let lines: Vec<_> = why.lines().collect();
+    assert!(lines[1].contains("libnvrtc.so.13 (a test): the driver runs code of CUDA 12 at most"), "{why}");
+    assert!(lines[2].contains("libnvrtc.so.12 (a test): ") && lines[2].contains("file too short"), "{why}");
+    assert!(lines[3].contains("libc.so.6 (the C library): it has no nvrtcVersion"), "{why}");
+}
