@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
             let x = refer::<RnnDataDescriptor>(xDesc)?;
             let training = is_training(fwdMode)?;
             let network = network(descriptor)?;
-            require(x.extents() != [0; 3], "xDesc is set")?;
+            check_input(descriptor, x)?;
             let [workspace, reserve] = temp_bytes(descriptor, &network, x, training)?;
             for (to, size) in [(workSpaceSize, workspace), (reserveSpaceSize, reserve)] {
                 if !to.is_null() {
@@ -136,13 +136,19 @@ fn temp_bytes(d: &RnnDescriptor, network: &Network, x: &RnnDataDescriptor, train
     }
 }
 
+fn check_input(descriptor: &RnnDescriptor, x: &RnnDataDescriptor) -> Result {
+    let settings = descriptor.settings()?;
+    require(x.data_type() == settings.data_type, "data are of the RNN's type")?;
+    require(x.extents()[2] == settings.sizes[0], "x has vectors of inputSize")
+}
+
 fn check_data(descriptor: &RnnDescriptor, network: &Network, x: &RnnDataDescriptor, y: &RnnDataDescriptor) -> Result {
     let settings = descriptor.settings()?;
-    let ([steps, batch, input], [y_steps, y_batch, output]) = (x.extents(), y.extents());
-    require(x.data_type() == settings.data_type && y.data_type() == settings.data_type, "data are of the RNN's type")?;
+    check_input(descriptor, x)?;
+    let ([steps, batch, _], [y_steps, y_batch, output]) = (x.extents(), y.extents());
+    require(x.data_type() == y.data_type(), "x and y have one type")?;
     require(x.layout() == y.layout(), "x and y have one layout")?;
     require((steps, batch) == (y_steps, y_batch) && x.lengths() == y.lengths(), "x and y have the same lengths")?;
-    require(input as usize == network.input, "x has vectors of inputSize")?;
     require(output as usize == network.output(), "y has vectors of projSize for each direction")?;
     require(!network.skip_input || network.input == network.hidden, "a skipped input has hiddenSize")?;
     let full = x.lengths().iter().all(|&length| length == steps);
@@ -161,8 +167,10 @@ fn check_state(tensor: &TensorDescriptor, shape: [usize; 3]) -> Result {
     let dims = tensor.dims();
     let equal = dims.len() >= 3 && dims[..3].iter().zip(shape).all(|(&dim, extent)| dim as usize == extent);
     require(equal && dims[3..].iter().all(|&dim| dim == 1), "a state is [layers · directions, batch, size]")?;
-    let packed = tensor.strides()[..3] == [dims[1] * dims[2], dims[2], 1];
-    require(packed, "a state is packed")
+    // The stride of a single element does not matter.
+    let packed = [dims[1] * dims[2], dims[2], 1];
+    let alike = |i: usize| dims[i] == 1 || tensor.strides()[i] == packed[i];
+    require((0..3).all(alike), "a state is packed")
 }
 
 /// The probability and the states' address, if something is dropped out.

@@ -112,7 +112,7 @@ impl RnnDescriptor {
 impl RnnSettings {
     fn check(&self) -> Result {
         let Self { algo, cell, bias, direction, input_mode, data_type, math_precision, math_type, .. } = *self;
-        let [_, hidden, projection, _] = self.sizes;
+        let [input, hidden, projection, layers] = self.sizes;
         require((CUDNN_RNN_ALGO_STANDARD..CUDNN_RNN_ALGO_COUNT).contains(&algo), "algo is a cudnnRNNAlgo_t")?;
         require((CUDNN_RNN_RELU..=CUDNN_GRU).contains(&cell), "cellMode is a cudnnRNNMode_t")?;
         let biases = CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS;
@@ -122,7 +122,11 @@ impl RnnSettings {
         let inputs = CUDNN_LINEAR_INPUT..=CUDNN_SKIP_INPUT;
         require(inputs.contains(&input_mode), "inputMode is a cudnnRNNInputMode_t")?;
         require((CUDNN_DEFAULT_MATH..=CUDNN_FMA_MATH).contains(&math_type), "mathType is a cudnnMathType_t")?;
-        require(self.sizes.iter().all(|&size| size > 0), "sizes and layers are positive")?;
+        require([input, hidden, layers].iter().all(|&size| size > 0), "sizes and layers are positive")?;
+        // The order of checks is cuDNN's, by which kind of error wins.
+        let persistent = algo != CUDNN_RNN_ALGO_STANDARD;
+        support(!persistent || bias == CUDNN_RNN_DOUBLE_BIAS, "persistent algorithms take both biases")?;
+        require(projection > 0, "projSize is positive")?;
         require(self.flags & !CUDNN_RNN_PADDED_IO_ENABLED == 0, "auxFlags has CUDNN_RNN_PADDED_IO_ENABLED alone")?;
         let types = (data_type, math_precision);
         let both_half = types == (CUDNN_DATA_HALF, CUDNN_DATA_HALF);
@@ -134,9 +138,8 @@ impl RnnSettings {
         support(taken || both_half, "dataType and mathPrec are a pair that cuDNN computes in")?;
         support(projection <= hidden, "a projection does not widen the hidden state")?;
         support(projection == hidden || cell == CUDNN_LSTM, "only LSTM has a projection")?;
-        if algo != CUDNN_RNN_ALGO_STANDARD {
+        if persistent {
             support(projection == hidden, "a projection goes with CUDNN_RNN_ALGO_STANDARD")?;
-            support(bias == CUDNN_RNN_DOUBLE_BIAS, "persistent algorithms take both biases")?;
             support(!both_half, "persistent algorithms do not compute in half")?;
             let double = data_type == CUDNN_DATA_DOUBLE;
             support(!double || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC, "the algorithm computes in double")?;
