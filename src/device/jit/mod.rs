@@ -107,13 +107,9 @@ impl Device {
 /// What to load on a device of this compute capability (90 for 9.0): a cubin, or PTX where the compiler does not
 /// know the device yet.
 fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error> {
-    match settings::get().fault {
-        Some(Fault::Compiler) => return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into())),
-        Some(Fault::Compilation) => {
-            let log = "UCUDNN_FAULT asked for a failure".into();
-            return Err(Error::Compilation { name: source.name, log });
-        }
-        _ => {}
+    let fault = &settings::get().fault;
+    if *fault == Some(Fault::Compiler) {
+        return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into()));
     }
     let compiler = nvrtc::Nvrtc::of_process(driver)?;
     let architecture = compiler.architecture(capability)?;
@@ -121,6 +117,9 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     let key = cubins::Key::new(source, compiler.version(), &architecture);
     if let Some(image) = cubins.and_then(|cubins| cubins.find(&key)) {
         return Ok(image);
+    }
+    if *fault == Some(Fault::Compilation) {
+        return Err(Error::Compilation { name: source.name, log: "UCUDNN_FAULT asked for a failure".into() });
     }
     let image = compiler.compile(source, &architecture)?;
     if let Some(cubins) = cubins {

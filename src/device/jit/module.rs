@@ -189,7 +189,7 @@ impl Function {
         Ok(blocks.max(0) as u32)
     }
 
-    /// How many of a launch's clusters the calling thread's device holds at once.
+    /// How many of a launch's clusters the calling thread's device holds at once. 0 for one without clusters.
     pub fn resident_clusters(&self, launch: &Launch) -> Result<u32, Error> {
         let mut clusters = 0;
         let mut attributes = Attributes::of(launch);

@@ -20,6 +20,9 @@ const PACKAGES: [&str; 3] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "nvidia
 /// Folders that hold CUDA by custom.
 const SYSTEM: [&str; 3] = ["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/lib/cuda/lib64"];
 
+/// The origin of what lies near a loaded library.
+pub const BESIDE: &str = "beside what is loaded";
+
 /// A candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
@@ -44,7 +47,7 @@ pub fn all() -> impl Iterator<Item = Place> {
     let groups: [fn() -> Vec<Place>; 5] = [
         || by_name("already loaded", true),
         || by_name("the loader's search path", false),
-        || in_folders("beside what is loaded", beside(&loaded_files())),
+        || in_folders(BESIDE, beside(&loaded_files())),
         || in_folders("the process's Python packages", packages(&package_folders())),
         || in_folders("a system folder", SYSTEM.map(PathBuf::from).into()),
     ];

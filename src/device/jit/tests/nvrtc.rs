@@ -6,6 +6,7 @@ use object::read::elf::{ElfFile64, FileHeader};
 use object::{Endianness, Object, ObjectSymbol};
 
 use super::super::nvrtc::{Architecture, Nvrtc};
+use super::super::places::{self, BESIDE};
 use super::super::{Error, Source, image};
 use super::{TWICE, child, is_child, real_cudnn, skip};
 use crate::device::{Device, cuda};
@@ -31,6 +32,8 @@ fn cubins_of_many_architectures() {
         let cubin = nvrtc.compile(&TWICE, &architecture).unwrap();
         let file = ElfFile64::<Endianness>::parse(&*cubin).unwrap();
         assert_eq!(file.elf_header().e_machine(Endianness::Little), object::elf::EM_CUDA);
+        // CUDA 13's cubins have the capability there.
+        assert_eq!(file.elf_header().e_flags(Endianness::Little).0 >> 8 & 0xff, capability);
         let names: Vec<_> = file.symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
         assert!(names.iter().any(|name| name == "twice_all"), "{names:?}");
         seen.push(cubin);
@@ -114,7 +117,7 @@ fn threads_compile_at_once() {
     });
 }
 
-/// Nothing but the loaded cuDNN leads there, and NVRTC's second library lies on no search path.
+/// The loaded cuDNN leads there, and NVRTC's second library lies on no search path of this process.
 #[test]
 fn found_beside_the_loaded_cudnn() {
     let test = "device::jit::tests::nvrtc::found_beside_the_loaded_cudnn";
@@ -123,13 +126,14 @@ fn found_beside_the_loaded_cudnn() {
         child(test, &[("UCUDNN_TEST_REAL_CUDNN", folder.to_str().unwrap())]);
         return;
     }
-    let Err(Error::NoCompiler(why)) = Nvrtc::find(super::super::places::all(), 0).map_err(Error::NoCompiler) else {
+    let Err(Error::NoCompiler(why)) = Nvrtc::find(places::all(), 0).map_err(Error::NoCompiler) else {
         panic!("a driver of CUDA 0 runs nothing");
     };
     assert!(why.contains("libnvrtc.so.13") && why.contains("at most"), "{why}");
     // SAFETY: the real cuDNN's constructors.
     let cudnn = unsafe { libloading::os::unix::Library::new(folder.join("libcudnn.so.9")) }.unwrap();
-    let nvrtc = Nvrtc::of_process(0).unwrap();
+    let places = places::all().filter(|place| place.origin == BESIDE);
+    let nvrtc = Nvrtc::find(places, u32::MAX).unwrap();
     let packages = folder.parent().and_then(Path::parent).unwrap().canonicalize().unwrap();
     assert!(nvrtc.path().canonicalize().unwrap().starts_with(packages), "{}", nvrtc.path().display());
     assert!(nvrtc.compile(&TWICE, &nvrtc.architecture(90).unwrap()).is_ok());
@@ -139,16 +143,18 @@ fn found_beside_the_loaded_cudnn() {
 #[test]
 fn faults_on_purpose() {
     let test = "device::jit::tests::nvrtc::faults_on_purpose";
-    if !is_child() {
-        for fault in ["compiler", "compilation"] {
-            child(test, &[("UCUDNN_FAULT", fault)]);
+    if is_child() {
+        match (std::env::var("UCUDNN_FAULT").unwrap().as_str(), image(&TWICE, 90, 0)) {
+            ("compiler", Err(Error::NoCompiler(why))) => assert!(why.contains("UCUDNN_FAULT")),
+            ("compilation", Err(Error::Compilation { name: "twice.cu", log })) => assert!(log.contains("UCUDNN_FAULT")),
+            (fault, other) => panic!("{fault}: {other:?}"),
         }
         return;
     }
-    match (std::env::var("UCUDNN_FAULT").unwrap().as_str(), image(&TWICE, 90, 0)) {
-        ("compiler", Err(Error::NoCompiler(why))) => assert!(why.contains("UCUDNN_FAULT")),
-        ("compilation", Err(Error::Compilation { name: "twice.cu", log })) => assert!(log.contains("UCUDNN_FAULT")),
-        (fault, other) => panic!("{fault}: {other:?}"),
+    child(test, &[("UCUDNN_FAULT", "compiler")]);
+    if real_cudnn().is_some() {
+        let search = std::env::var("LD_LIBRARY_PATH").expect("the loader's search path leads to NVRTC");
+        child(test, &[("UCUDNN_FAULT", "compilation"), ("LD_LIBRARY_PATH", &search)]);
     }
 }
 
