@@ -78,14 +78,6 @@ fn graphs_that_are_not_computed_here() {
     assert_not_computed(&graph(&[&conv(&all[0], &all[1], &all[2])]), "bfloat16");
     let repeating = unfinished_tensor(3, CUDNN_DATA_FLOAT, &float.y.dims, &[288, 36, 6, 0]).finalized();
     assert_not_computed(&graph(&[&conv(&x, &w, &repeating)]), "an output that repeats itself");
-    let uneven = Backend::new(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-        .with_integers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[2])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &[2, 1])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &[0, 1])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &[1, 1])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_DILATIONS, &[1, 1])
-        .finalized();
-    assert_not_computed(&graph(&[&convolve(&FORWARD, [&x, &w, &y], &uneven, 1.0, 0.0)]), "uneven padding");
     let product = virtual_tensor(10, CUDNN_DATA_FLOAT, &float.y);
     let tanh = pointwise(CUDNN_POINTWISE_TANH_FWD, &product, None, &y, [1.0; 2], CUDNN_DATA_FLOAT);
     assert_not_computed(&graph(&[&conv(&x, &w, &product), &tanh]), "another function");
@@ -246,6 +238,8 @@ fn null_and_garbage_descriptors() {
         let plan = Backend::new(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         let status = plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &[tensor.0]);
         assert_eq!(status, CUDNN_STATUS_BAD_PARAM, "a descriptor is no handle");
+        let status = plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, element, &[tensor.0]);
+        assert_eq!(status, CUDNN_STATUS_BAD_PARAM, "a tensor is no device's properties");
         assert_eq!(plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &[handle.0]), CUDNN_STATUS_SUCCESS);
     }
 }

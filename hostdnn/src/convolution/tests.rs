@@ -57,12 +57,18 @@ fn y_extents(p: &Problem) -> [usize; 5] {
     [p.batch, p.out_channels, p.output[0], p.output[1], p.output[2]]
 }
 
-/// Fills in output extents and strides.
-fn shaped(mut p: Problem, layouts: [Layout; 3]) -> Problem {
+/// Fills in output extents and strides, with as many zeros behind as in front.
+fn shaped(p: Problem, layouts: [Layout; 3]) -> Problem {
+    shaped_between(p, p.pad, layouts)
+}
+
+/// The same with so many zeros behind.
+fn shaped_between(mut p: Problem, behind: [usize; 3], layouts: [Layout; 3]) -> Problem {
     for d in 0..3 {
         let window = 1 + (p.filter[d] - 1) * p.dilation[d];
-        p.input[d] = p.input[d].max(window.saturating_sub(2 * p.pad[d]));
-        p.output[d] = 1 + (p.input[d] + 2 * p.pad[d] - window) / p.stride[d];
+        let padding = p.pad[d] + behind[d];
+        p.input[d] = p.input[d].max(window.saturating_sub(padding));
+        p.output[d] = 1 + (p.input[d] + padding - window) / p.stride[d];
     }
     p.x_strides = layouts[0].strides(x_extents(&p));
     p.w_strides = layouts[1].strides(w_extents(&p));
@@ -111,18 +117,19 @@ fn layouts() -> impl Strategy<Value = [Layout; 3]> {
     [one(), one(), one()]
 }
 
-/// Any problem at all: 2-D and 3-D, strides, dilations, groups, wide pads.
+/// Any problem at all: 2-D and 3-D, strides, dilations, groups, wide pads, other ones behind.
 fn any_problem() -> impl Strategy<Value = Problem> {
     let spatial = |values: std::ops::Range<usize>| [values.clone(), values.clone(), values];
     let channels = (1usize..4, 1usize..6, 1usize..6);
-    let window = (spatial(1..10), spatial(1..5), spatial(0..4), spatial(1..4), spatial(1..3));
+    let pads = (spatial(0..4), spatial(0..4), any::<bool>());
+    let window = (spatial(1..10), spatial(1..5), pads, spatial(1..4), spatial(1..3));
     (directions(), elements(), 1usize..5, channels, window, any::<bool>(), 0u8..3, layouts()).prop_map(
         |(
             direction,
             element,
             batch,
             (groups, channels, maps),
-            (input, filter, pad, stride, dilation),
+            (input, filter, (pad, behind, is_even), stride, dilation),
             flip,
             depth,
             layouts,
@@ -134,7 +141,8 @@ fn any_problem() -> impl Strategy<Value = Problem> {
                 (p.input[d], p.filter[d], p.pad[d]) = (input[d], filter[d], pad[d]);
                 (p.stride[d], p.dilation[d]) = (stride[d], dilation[d]);
             }
-            shaped(p, layouts)
+            let behind = if is_even { p.pad } else { [if depth > 0 { 0 } else { behind[0] }, behind[1], behind[2]] };
+            shaped_between(p, behind, layouts)
         },
     )
 }
@@ -151,18 +159,22 @@ fn plain_problem() -> impl Strategy<Value = Problem> {
         filter,
         [1usize..24, 1usize..24],
         [0usize..5, 0usize..5],
+        [0usize..5, 0usize..5, 0usize..2],
         any::<bool>(),
         layouts(),
     )
-        .prop_map(|(direction, element, batch, (groups, channels, maps), filter, input, pad, flip, layouts)| {
-            let mut p = blank(direction, element);
-            (p.batch, p.groups, p.flip) = (batch, groups, flip);
-            (p.in_channels, p.out_channels) = (groups * channels, groups * maps);
-            p.input = [1, input[0], input[1]];
-            p.filter = [1, filter[0], filter[1]];
-            p.pad = [0, pad[0] % filter[0], pad[1] % filter[1]];
-            shaped(p, layouts)
-        })
+        .prop_map(
+            |(direction, element, batch, (groups, channels, maps), filter, input, pad, behind, flip, layouts)| {
+                let mut p = blank(direction, element);
+                (p.batch, p.groups, p.flip) = (batch, groups, flip);
+                (p.in_channels, p.out_channels) = (groups * channels, groups * maps);
+                p.input = [1, input[0], input[1]];
+                p.filter = [1, filter[0], filter[1]];
+                p.pad = [0, pad[0] % filter[0], pad[1] % filter[1]];
+                let is_even = behind[2] == 0;
+                shaped_between(p, if is_even { p.pad } else { [0, behind[0], behind[1]] }, layouts)
+            },
+        )
 }
 
 fn cases(problems: impl Strategy<Value = Problem>) -> impl Strategy<Value = Case> {

@@ -170,11 +170,9 @@ impl Convolve {
         supported(element.is_some(), CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, rule)?;
         let spatial = geometry.spatial;
         supported(matches!(spatial, 2 | 3), CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "two or three spatial dimensions")?;
-        let symmetric = geometry.pre_padding == geometry.post_padding;
-        supported(symmetric, CUDNN_STATUS_NOT_SUPPORTED_PADDING, "as many zeros before as behind")?;
         let most = i64::from(i32::MAX);
         let small = (0..spatial).all(|i| {
-            geometry.pre_padding[i] <= most / 4
+            geometry.pre_padding[i].max(geometry.post_padding[i]) <= most / 4
                 && (w.dims[i + 2] - 1).checked_mul(geometry.dilation[i]).is_some_and(|reach| reach < most)
                 && geometry.stride[i] <= most
         });

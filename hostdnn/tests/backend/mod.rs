@@ -123,15 +123,26 @@ pub fn virtual_tensor(uid: i64, data_type: cudnnDataType_t, like: &Operand) -> B
 
 /// Padding before and behind, strides and dilation.
 pub fn convolution(pad: &[i32], stride: &[i32], dilation: &[i32], flip: bool, data_type: cudnnDataType_t) -> Backend {
+    convolution_between([pad, pad], stride, dilation, flip, data_type)
+}
+
+/// The same with other padding before than behind.
+pub fn convolution_between(
+    [before, behind]: [&[i32]; 2],
+    stride: &[i32],
+    dilation: &[i32],
+    flip: bool,
+    data_type: cudnnDataType_t,
+) -> Backend {
     let wide = |values: &[i32]| values.iter().map(|&value| value.into()).collect::<Vec<i64>>();
     let compute = if data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT };
     let mode = if flip { CUDNN_CONVOLUTION } else { CUDNN_CROSS_CORRELATION };
     Backend::new(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
         .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &[compute])
         .with(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, &[mode])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[pad.len() as i64])
-        .with_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &wide(pad))
-        .with_integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &wide(pad))
+        .with_integers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[before.len() as i64])
+        .with_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &wide(before))
+        .with_integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &wide(behind))
         .with_integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &wide(stride))
         .with_integers(CUDNN_ATTR_CONVOLUTION_DILATIONS, &wide(dilation))
         .finalized()
