@@ -106,7 +106,7 @@ impl Cubins {
         let path = self.folder.join(key.file_name());
         let mut bytes = fs::read(&path).ok()?;
         let checksum = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<CHECKSUM>());
-        if !checksum.is_some_and(|(checksum, image)| *checksum == key.checksum(image)) {
+        if checksum.is_none_or(|(checksum, image)| *checksum != key.checksum(image)) {
             log::info!("{} is damaged: it is compiled anew", path.display());
             return None;
         }

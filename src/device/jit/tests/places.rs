@@ -32,7 +32,7 @@ fn found_from_each_package() {
         let files: Vec<_> = found.into_iter().map(|place| PathBuf::from(place.file)).collect();
         assert_eq!(files, [nvrtc], "from {loaded}");
     }
-    assert_eq!(beside(&["/opt/lib/libm.so.6".into()]), [PathBuf::new(); 0]);
+    assert!(beside(&["/opt/lib/libm.so.6".into()]).is_empty());
 }
 
 #[test]
