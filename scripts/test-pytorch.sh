@@ -27,6 +27,9 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
     grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
     { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
 
+# hostdnn's RNNs against PyTorch's on the CPU.
+UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${CARGO:-cargo}" test --locked -p hostdnn --test rnn pytorch -- --nocapture
+
 # The table of training steps: what it computes by, and one cell of it on the CPU, cut short and gone on with.
 python=$(realpath build/pytorch)/bin/python
 (cd examples/pytorch && "$python" -B -m unittest)

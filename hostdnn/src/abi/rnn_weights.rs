@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
             weight_bytes(descriptor, &network)?;
             let data_type = descriptor.settings()?.data_type;
             let element = RnnDataDescriptor::element_size(data_type).unwrap_or(1);
-            require(weightSpace.addr() % element == 0, "the weight space is aligned to its type")?;
+            require(weightSpace.addr().is_multiple_of(element), "the weight space is aligned to its type")?;
             let space = (weightSpace, weightSpaceSize, data_type, element);
             write_region(network.matrix(layer, id), space, mDesc, mAddr)?;
             write_region(network.bias(layer, id), space, bDesc, bAddr)

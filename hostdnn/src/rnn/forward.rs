@@ -207,7 +207,7 @@ impl<N: Number> Scratch<'_, N> {
                 gates.chunks_exact_mut(network.hidden).for_each(|gate| gate.copy_from_slice(input));
             }
         } else {
-            let rows = input.len() / columns;
+            let rows = gates.len() / gate_rows;
             product(gates, input, &self.matrices[..gate_rows * columns], [rows, gate_rows, columns]);
         }
         gates.chunks_exact_mut(gate_rows).for_each(|row| add(row, self.biases[0]));

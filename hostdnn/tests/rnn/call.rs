@@ -1,0 +1,149 @@
+//! A network's descriptors and memory, and one call of `cudnnRNNForward` on them.
+
+use cudnn_abi::*;
+use hostdnn::abi::*;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+
+/// What `cudnnSetRNNDescriptor_v8` takes, less what tests here leave alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub cell: cudnnRNNMode_t,
+    pub bias: cudnnRNNBiasMode_t,
+    pub direction: cudnnDirectionMode_t,
+    pub data_type: cudnnDataType_t,
+    /// Input, hidden and projected size, and layers.
+    pub sizes: [i32; 4],
+    pub layout: cudnnRNNDataLayout_t,
+    pub steps: i32,
+}
+
+/// The arguments of `cudnnRNNForward`, in its order.
+#[derive(Clone, Copy)]
+pub struct Call {
+    pub handle: cudnnHandle_t,
+    pub rnn: cudnnRNNDescriptor_t,
+    pub mode: cudnnForwardMode_t,
+    pub x_data: cudnnRNNDataDescriptor_t,
+    pub x: *const c_void,
+    pub y_data: cudnnRNNDataDescriptor_t,
+    pub y: *mut c_void,
+    pub h: cudnnTensorDescriptor_t,
+    pub hx: *const c_void,
+    pub hy: *mut c_void,
+    pub c: cudnnTensorDescriptor_t,
+    pub cx: *const c_void,
+    pub cy: *mut c_void,
+    pub weight_bytes: usize,
+    pub weights: *const c_void,
+    pub workspace_bytes: usize,
+    pub workspace: *mut c_void,
+    pub reserve_bytes: usize,
+    pub reserve: *mut c_void,
+}
+
+// SAFETY of all unsafe blocks below: descriptors are live, and pointers null or to what they stand for.
+impl Call {
+    pub fn run(&self) -> cudnnStatus_t {
+        let c = *self;
+        // SAFETY: see above.
+        unsafe {
+            cudnnRNNForward(
+                c.handle,
+                c.rnn,
+                c.mode,
+                null(),
+                c.x_data,
+                c.x,
+                c.y_data,
+                c.y,
+                c.h,
+                c.hx,
+                c.hy,
+                c.c,
+                c.cx,
+                c.cy,
+                c.weight_bytes,
+                c.weights,
+                c.workspace_bytes,
+                c.workspace,
+                c.reserve_bytes,
+                c.reserve,
+            )
+        }
+    }
+}
+
+pub fn sound(status: cudnnStatus_t) {
+    assert_eq!(status, CUDNN_STATUS_SUCCESS);
+}
+
+pub fn made<T>(create: unsafe extern "C" fn(*mut *mut T) -> cudnnStatus_t) -> *mut T {
+    let mut made = null_mut();
+    // SAFETY: see above.
+    sound(unsafe { create(&mut made) });
+    made
+}
+
+/// A call on descriptors alone: all memory is null, and sizes are what the library says. Nothing is given back: a test's
+/// process is short.
+pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padding_fill: &mut f64) -> Call {
+    let Shape { cell, bias, direction, data_type, sizes: [input, hidden, projection, layers], layout, steps } = *shape;
+    let (directions, batch) = (direction + 1, lengths.len() as c_int);
+    let precision = if data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT };
+    let (handle, rnn) = (made(cudnnCreate), made(cudnnCreateRNNDescriptor));
+    let [x_data, y_data] = [0; 2].map(|_| made(cudnnCreateRNNDataDescriptor));
+    let [h, c] = [0; 2].map(|_| made(cudnnCreateTensorDescriptor));
+    let (mut weight_bytes, mut workspace_bytes, mut reserve_bytes) = (0, 0, 0);
+    let fill = std::ptr::from_mut(padding_fill).cast();
+    // SAFETY: see above.
+    unsafe {
+        sound(cudnnSetRNNDescriptor_v8(
+            rnn,
+            0,
+            cell,
+            bias,
+            direction,
+            0,
+            data_type,
+            precision,
+            0,
+            input,
+            hidden,
+            projection,
+            layers,
+            null_mut(),
+            1,
+        ));
+        for (data, vector) in [(x_data, input), (y_data, directions * projection)] {
+            sound(cudnnSetRNNDataDescriptor(data, data_type, layout, steps, batch, vector, lengths.as_ptr(), fill));
+        }
+        for (tensor, size) in [(h, projection), (c, hidden)] {
+            let dims = [layers * directions, batch, size];
+            sound(cudnnSetTensorNdDescriptorEx(tensor, CUDNN_TENSOR_NCHW, data_type, 3, dims.as_ptr()));
+        }
+        sound(cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weight_bytes));
+        sound(cudnnGetRNNTempSpaceSizes(handle, rnn, mode, x_data, &mut workspace_bytes, &mut reserve_bytes));
+    }
+    Call {
+        handle,
+        rnn,
+        mode,
+        x_data,
+        x: null(),
+        y_data,
+        y: null_mut(),
+        h,
+        hx: null(),
+        hy: null_mut(),
+        c,
+        cx: null(),
+        cy: null_mut(),
+        weight_bytes,
+        weights: null(),
+        workspace_bytes,
+        workspace: null_mut(),
+        reserve_bytes,
+        reserve: null_mut(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Calls against the oracle: what is null is left out, states may be changed in place, and temporary spaces are as large as
+//! the library said and begin anywhere.
+
+use crate::call::{Shape, describe};
+use cudnn_abi::*;
+use hostdnn::rnn::{Cell, Layout, Network, Sequences, oracle};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// What temporary spaces hold at their ends, before and after.
+const CANARY: u8 = 0x5A;
+
+fn network(shape: &Shape) -> Network {
+    let [input, hidden, projection, layers] = shape.sizes.map(|size| size as usize);
+    Network {
+        cell: [Cell::Relu, Cell::Tanh, Cell::Lstm, Cell::Gru][shape.cell as usize],
+        input_bias: matches!(shape.bias, CUDNN_RNN_SINGLE_INP_BIAS | CUDNN_RNN_DOUBLE_BIAS),
+        recurrent_bias: matches!(shape.bias, CUDNN_RNN_SINGLE_REC_BIAS | CUDNN_RNN_DOUBLE_BIAS),
+        directions: shape.direction as usize + 1,
+        layers,
+        input,
+        hidden,
+        projection,
+        skip_input: false,
+        clip: None,
+    }
+}
+
+/// A random call, and what comes of it.
+fn check(seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (cell, hidden) = (rng.random_range(0..4), rng.random_range(1..20));
+    let projection = if cell == CUDNN_LSTM && rng.random_bool(0.3) { rng.random_range(1..=hidden) } else { hidden };
+    let layout = rng.random_range(0..3);
+    let packed = layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+    let mut lengths: Vec<i32> = (0..rng.random_range(1..6)).map(|_| rng.random_range(i32::from(packed)..7)).collect();
+    if packed {
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    let shape = Shape {
+        cell,
+        bias: rng.random_range(0..4),
+        direction: rng.random_range(0..2),
+        data_type: CUDNN_DATA_DOUBLE,
+        sizes: [rng.random_range(1..12), hidden, projection, rng.random_range(1..4)],
+        layout,
+        steps: if packed { lengths[0] } else { 7 },
+    };
+    let mode = rng.random_range(0..2);
+    let mut fill = 0.25;
+    let mut call = describe(&shape, &lengths, mode, &mut fill);
+    let network = network(&shape);
+    let layouts = [Layout::SequenceMajor, Layout::Packed, Layout::BatchMajor];
+    let in_order = lengths.iter().map(|&length| length as usize).collect();
+    let sequences = Sequences::new(layouts[layout as usize], shape.steps as usize, in_order);
+
+    let mut random = |count: usize| -> Vec<f64> { (0..count).map(|_| rng.random_range(-0.5..0.5)).collect() };
+    let (weights, x) = (random(call.weight_bytes / 8), random(sequences.memory_rows() * network.input));
+    let states = network.pseudo_layers() * lengths.len();
+    let cells = if cell == CUDNN_LSTM { states * network.hidden } else { 0 };
+    let initial = [random(states * network.projection), random(cells)];
+    // Of each state: at first there or null; at last there, in the same place, or null.
+    let [given, wanted, in_place] = [(); 3].map(|()| [(); 2].map(|()| rng.random_bool(0.6)));
+    let mut last = initial.each_ref().map(|state| vec![f64::NAN; state.len()]);
+    let mut first = initial.clone();
+    for i in 0..2 {
+        if in_place[i] && given[i] {
+            last[i].clone_from(&first[i]);
+        }
+    }
+    let place = |i: usize, first: &mut [Vec<f64>; 2], last: &mut [Vec<f64>; 2]| {
+        let to = if wanted[i] { last[i].as_mut_ptr() } else { std::ptr::null_mut() };
+        let from = match (given[i], in_place[i] && wanted[i]) {
+            (false, _) => std::ptr::null_mut(),
+            (true, true) => to,
+            (true, false) => first[i].as_mut_ptr(),
+        };
+        (from.cast_const().cast(), to.cast())
+    };
+    (call.hx, call.hy) = place(0, &mut first, &mut last);
+    if cell == CUDNN_LSTM {
+        (call.cx, call.cy) = place(1, &mut first, &mut last);
+    }
+    let mut y = vec![f64::NAN; sequences.memory_rows() * network.output()];
+    (call.x, call.y, call.weights) = (x.as_ptr().cast(), y.as_mut_ptr().cast(), weights.as_ptr().cast());
+    let odd = [rng.random_range(0..16), rng.random_range(0..16)];
+    let mut spaces = [call.workspace_bytes, call.reserve_bytes].map(|bytes| vec![CANARY; bytes + 32]);
+    let [workspace, reserve] = &mut spaces;
+    (call.workspace, call.reserve) = (workspace[odd[0]..].as_mut_ptr().cast(), reserve[odd[1]..].as_mut_ptr().cast());
+
+    assert_eq!(call.run(), CUDNN_STATUS_SUCCESS, "seed {seed}: {shape:?}");
+    let at_first = |i: usize| given[i].then_some(&*initial[i]);
+    let want = oracle::forward(&network, &sequences, &x, &weights, at_first(0), at_first(1), fill);
+    for (name, got, want, there) in
+        [("y", &y, &want.y, true), ("hy", &last[0], &want.hy, wanted[0]), ("cy", &last[1], &want.cy, wanted[1])]
+    {
+        assert_eq!(got.len(), want.len());
+        let close = got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-12);
+        assert!(close || !there, "seed {seed}: {name} of {shape:?}, lengths {lengths:?}");
+    }
+    for ((space, odd), bytes) in spaces.iter().zip(odd).zip([call.workspace_bytes, call.reserve_bytes]) {
+        let (before, after) = (&space[..odd], &space[odd + bytes..]);
+        assert!(before.iter().chain(after).all(|&byte| byte == CANARY), "seed {seed}: outside of a temporary space");
+    }
+    assert_eq!(call.reserve_bytes == 0, mode == CUDNN_FWD_MODE_INFERENCE);
+}
+
+#[test]
+fn calls_agree_with_the_oracle() {
+    (0..400).for_each(check);
+}
