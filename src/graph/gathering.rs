@@ -98,7 +98,9 @@ fn gather(job: &Job) {
     let mut offers = std::mem::take(&mut page.state.lock().offers);
     collect(page, own, &sizes, &mut offers);
     let mut candidates = offers.best_first();
-    candidates.sort_by_key(|candidate| candidate.algorithm != *own || candidate.batch != kernel.batch());
+    let is_own =
+        |candidate: &Candidate<EngineConfiguration>| candidate.algorithm == *own && candidate.batch == kernel.batch();
+    candidates.sort_by_key(|candidate| (!is_own(candidate), !candidate.algorithm.channels_last));
     let room = page.asking().room();
     let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(kernel.batch() - candidate.batch);
     candidates.retain(|candidate| *own_fits || has_room(candidate));

@@ -19,6 +19,9 @@ pub const SAMPLES: usize = 3;
 const MOST_EXECUTIONS: usize = 200;
 /// What exploring may cost in all, in executions of the program's own choice.
 const MOST_EXTRA: f64 = 20.0;
+/// What it may cost in any case, in milliseconds: the first run of an algorithm loads its code, which takes as long as
+/// tens of runs of a small kernel.
+const LEAST_EXTRA: f64 = 50.0;
 
 /// A search that the program's own executions carry on.
 pub struct Exploration<K: Subject = Kernel> {
@@ -121,7 +124,8 @@ impl<K: Subject> Exploration<K> {
             return Step::Wait;
         }
         let own = self.own_time();
-        let spent = own.is_some_and(|own| self.extra > MOST_EXTRA * own) || self.executions >= MOST_EXECUTIONS;
+        let spent = own.is_some_and(|own| self.extra > (MOST_EXTRA * own).max(LEAST_EXTRA))
+            || self.executions >= MOST_EXECUTIONS;
         match self.search.wants() {
             next @ (Next::Time(_) | Next::Try(_)) if !spent => {
                 self.in_flight = true;

@@ -60,7 +60,8 @@ fn on_a_gpu_as_on_the_host() {
         eprintln!("skipped: there is no GPU");
         return;
     }
-    let stream = device.stream().unwrap();
+    let _entered = device.enter(0).expect("a context");
+    let stream = device.stream().expect("a stream");
     let mut random = SmallRng::seed_from_u64(7);
     for (data_type, name) in [(CUDNN_DATA_HALF, "half"), (CUDNN_DATA_BFLOAT16, "bfloat16"), (CUDNN_DATA_FLOAT, "float")]
     {
