@@ -1,0 +1,113 @@
+// What kernels are written in: CUDA C++ of which some words are macros and functions of ours, so that one source runs on
+// a GPU (compiled by NVRTC, with none of its headers) and on the CPU (compiled by any C++17 compiler, under the emulator
+// in `emulator/`, where EMULATED is defined). A source includes this file first.
+//
+// | word | what it is |
+// | --- | --- |
+// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have |
+// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 16 bytes. Every use in a kernel is the same memory: parts of it are offsets |
+// | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
+// | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
+// | `LANE`, `WARP` | the thread's place in its warp, and its warp's in the block; of blocks with one dimension |
+// | `barrier()` | of the block: all of its threads that have not ended |
+// | `warp_barrier()` | of the warp, and its memory is seen by all of it |
+// | `warp_shuffle(x, lane)` | x of the lane that each names |
+// | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
+// | `warp_sum(x)`, `warp_sum(x, lanes)`, `warp_max(…)` | over the warp, or over each group of `lanes` (a power of two) neighbours; every lane gets it. In pairs `lanes/2` apart, then half of that, and so on: the same bits in both twins |
+// | `warp_any(p)`, `warp_all(p)` | whether p holds in any lane, in all |
+// | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries is a failure; the emulator lets others run, and fails when none of them goes on either |
+// | `fail("why")` | ends the kernel and the host's launch with an error |
+// | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
+//
+// Whole-warp operations are called by all 32 threads of a warp together, on values of 4 bytes. Beside these, what both
+// twins have of CUDA: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*` of 2 and 4 ints,
+// unsigneds and floats, C's mathematics in float (`fmaf` where an FMA is meant: nothing is contracted on the CPU), and the
+// functions that `emulator/intrinsics.h` lists. Inline PTX stands behind `#ifndef EMULATED`, its twin beside it.
+#pragma once
+
+#ifdef EMULATED
+
+#include "emulator/device.h"
+
+#else
+
+#define KERNEL(name, Parameters)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ Parameters parameters)
+
+extern __shared__ uint4 dynamic_shared_memory[];
+#define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(dynamic_shared_memory)
+#define STATIC_SHARED(Type, name, ...) __shared__ Type name __VA_ARGS__
+
+#define LANE (threadIdx.x % 32)
+#define WARP (threadIdx.x / 32)
+#define WHOLE_WARP 0xffffffffu
+
+__device__ __forceinline__ void barrier() { __syncthreads(); }
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+
+template <typename T> __device__ __forceinline__ T warp_shuffle(T x, int lane) {
+    return __shfl_sync(WHOLE_WARP, x, lane);
+}
+
+template <typename T> __device__ __forceinline__ T warp_broadcast(T x, int lane) { return warp_shuffle(x, lane); }
+
+template <typename T> __device__ __forceinline__ T warp_sum(T x, int lanes = 32) {
+#pragma unroll
+    for (int apart = lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(WHOLE_WARP, x, apart);
+    return x;
+}
+
+template <typename T> __device__ __forceinline__ T warp_max(T x, int lanes = 32) {
+#pragma unroll
+    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+        const T other = __shfl_xor_sync(WHOLE_WARP, x, apart);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+__device__ __forceinline__ bool warp_any(bool p) { return __any_sync(WHOLE_WARP, p); }
+__device__ __forceinline__ bool warp_all(bool p) { return __all_sync(WHOLE_WARP, p); }
+
+__device__ __forceinline__ void fail(const char *why) {
+    printf("block (%u, %u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, why);
+    __trap();
+}
+
+class Spin {
+#ifdef DEBUG_WAIT
+    unsigned tries = 0;
+
+  public:
+    __device__ __forceinline__ void again() {
+        if (++tries >= DEBUG_WAIT) fail("what it waits for does not arrive");
+    }
+#else
+  public:
+    __device__ __forceinline__ void again() {}
+#endif
+};
+
+__device__ __forceinline__ float half_to_float(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+__device__ __forceinline__ unsigned short float_to_half(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float bfloat16_to_float(unsigned short bits) {
+    return __uint_as_float(unsigned(bits) << 16);
+}
+
+__device__ __forceinline__ unsigned short float_to_bfloat16(float value) {
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+#endif
