@@ -1,0 +1,115 @@
+#include "fiber.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// A fiber that does not run is what its stack pointer points to: the registers that a function must keep, and where it
+// goes on. Rounding modes are nobody's own.
+#if defined(__x86_64__)
+
+#define REGISTERS 6
+#define RETURN 6
+asm(R"(
+    .text
+    .globl emulator_switch
+    .hidden emulator_switch
+    .type emulator_switch, @function
+    .balign 16
+emulator_switch:
+    endbr64
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size emulator_switch, . - emulator_switch
+)");
+// The return address, and the one that a function which was called finds above its frame.
+#define FRAME (REGISTERS + 2)
+
+#elif defined(__aarch64__)
+
+#define RETURN 11
+asm(R"(
+    .text
+    .globl emulator_switch
+    .hidden emulator_switch
+    .type emulator_switch, %function
+    .balign 16
+emulator_switch:
+    hint #34
+    sub sp, sp, #160
+    stp x19, x20, [sp, #0]
+    stp x21, x22, [sp, #16]
+    stp x23, x24, [sp, #32]
+    stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]
+    stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp, #0]
+    ldp x21, x22, [sp, #16]
+    ldp x23, x24, [sp, #32]
+    ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]
+    ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+    .size emulator_switch, . - emulator_switch
+)");
+#define FRAME 20
+
+#else
+#error "fibers are written for x86-64 and AArch64"
+#endif
+
+namespace emulator {
+
+Stacks::Stacks() : page(sysconf(_SC_PAGESIZE)) {}
+
+Stacks::~Stacks() {
+    if (memory) munmap(memory, bytes);
+}
+
+bool Stacks::allocate(size_t count) {
+    stride = page + (usable + page - 1) / page * page;
+    bytes = count * stride;
+    void *all = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) return false;
+    memory = static_cast<unsigned char *>(all);
+    for (size_t i = 0; i < count; i++)
+        if (mprotect(memory + i * stride, page, PROT_NONE)) return false;
+    return true;
+}
+
+void *Stacks::begin(size_t number, void (*entry)()) {
+    unsigned char *const top = memory + (number + 1) * stride;
+    memset(top - poisoned, 0xff, poisoned);
+    void **const frame = reinterpret_cast<void **>(top) - FRAME;
+    memset(frame, 0, FRAME * sizeof *frame);
+    frame[RETURN] = reinterpret_cast<void *>(entry);
+    return frame;
+}
+
+} // namespace emulator

@@ -1,0 +1,350 @@
+#include "schedule.h"
+
+#include <algorithm>
+#include <memory>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vector>
+
+#include "fiber.h"
+
+namespace emulator {
+
+namespace {
+
+// The most threads that are alive at once; blocks beyond them begin when others have ended, as on a GPU.
+constexpr size_t most_threads = 8192;
+// So many rounds in which threads have only looked again for what they wait for are a deadlock. Under every seed each
+// thread has 30 turns among them, as good as surely.
+constexpr unsigned most_idle_rounds = 1000;
+// So many in which no thread has come to a barrier or its end, whatever else it did, too.
+constexpr unsigned most_rounds_apart = 100 * most_idle_rounds;
+// Bytes behind a block's shared memory that stay as they are, or something has written beyond it.
+constexpr size_t guard = 256;
+constexpr unsigned char poison = 0xff;
+
+struct alignas(16) Unit {
+    unsigned char bytes[16];
+};
+
+// Poisoned memory, and its guard.
+class Memory {
+    std::unique_ptr<Unit[]> units;
+    size_t bytes;
+
+  public:
+    explicit Memory(size_t bytes) : units(new Unit[(bytes + guard) / sizeof(Unit) + 1]), bytes(bytes) {
+        memset(units.get(), poison, bytes + guard);
+    }
+    unsigned char *data() const { return units[0].bytes; }
+    bool is_whole() const {
+        for (size_t i = bytes; i < bytes + guard; i++)
+            if (data()[i] != poison) return false;
+        return true;
+    }
+};
+
+struct Variable {
+    const void *key;
+    Memory memory;
+};
+
+struct Warp {
+    unsigned arrived = 0, generation = 0;
+    Combine combine = nullptr;
+    Slot slots[32];
+};
+
+// A seed's random numbers (SplitMix64: Steele, Lea, Flood 2014).
+class Random {
+    uint64_t state;
+
+  public:
+    explicit Random(uint64_t seed) : state(seed) {}
+    uint64_t next() {
+        uint64_t z = state += 0x9e3779b97f4a7c15;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        return z ^ z >> 31;
+    }
+    size_t below(size_t count) { return next() % count; }
+    bool chance(unsigned percent) { return below(100) < percent; }
+};
+
+} // namespace
+
+struct Block {
+    uint3 index;
+    unsigned arrived = 0, alive = 0, generation = 0;
+    // How often, in percent, one of its threads, and all of them, lose their turn.
+    unsigned skips_thread = 0, skips_all = 0;
+    std::vector<Thread> threads;
+    std::vector<Warp> warps;
+    std::vector<Variable> variables;
+    std::unique_ptr<Memory> shared;
+
+    void ended() {
+        if (--alive > 0 && arrived == alive) open();
+    }
+    // All go on behind the barrier.
+    void open() {
+        arrived = 0;
+        generation++;
+    }
+};
+
+namespace {
+
+class Schedule;
+__thread Schedule *running;
+
+class Schedule {
+  public:
+    const Kernel &kernel;
+    const Launch &launch;
+    const dim3 grid, block;
+
+    Schedule(const Kernel &kernel, const Launch &launch)
+        : kernel(kernel), launch(launch), grid{launch.grid[0], launch.grid[1], launch.grid[2]},
+          block{launch.block[0], launch.block[1], launch.block[2]}, random(launch.seed) {}
+
+    // Runs all to its end, or answers what was wrong.
+    const char *run();
+    // To the scheduler, from a thread.
+    void leave() { emulator_switch(&current->stack, scheduler); }
+    // A thread waits for something new.
+    void go_on() { idle_rounds = 0; }
+    // A thread is where others wait for it, or at its end.
+    void arrive() { idle_rounds = rounds_apart = 0; }
+    // Nobody runs any more.
+    [[noreturn]] void stop(const char *format, const char *why);
+
+  private:
+    void *scheduler = nullptr;
+    Random random;
+    Stacks stacks;
+    std::vector<std::unique_ptr<Block>> resident;
+    std::vector<uint64_t> waiting_blocks;
+    unsigned idle_rounds = 0, rounds_apart = 0;
+    bool failed = false;
+    char message[2048];
+
+    // Whether the seed has a turn be skipped.
+    bool skips(unsigned percent) { return launch.is_adversarial && random.chance(percent); }
+    void begin(size_t place, uint64_t number);
+    bool give_turns(Block &block);
+    const char *explain(const char *why);
+    const char *deadlock();
+    static void enter();
+};
+
+const char *Schedule::run() {
+    const size_t threads = size_t(block.x) * block.y * block.z, blocks = size_t(grid.x) * grid.y * grid.z;
+    if (threads == 0 || blocks == 0) return explain("a launch has blocks, and blocks have threads");
+    if (threads > kernel.most_threads) return explain("its blocks have more threads than its THREADS");
+    const size_t places = std::min(blocks, most_threads / threads);
+    if (places == 0 || !stacks.allocate(places * threads)) return explain("there is no memory for its threads' stacks");
+    resident.resize(places);
+    // In the order in which they begin, the last one first.
+    for (size_t i = blocks; i-- > 0;) waiting_blocks.push_back(i);
+    if (launch.is_adversarial)
+        for (size_t i = blocks; i > 1; i--) std::swap(waiting_blocks[i - 1], waiting_blocks[random.below(i)]);
+    for (size_t unfinished = blocks; unfinished > 0;) {
+        bool any = false;
+        idle_rounds++;
+        rounds_apart++;
+        for (size_t place = 0; place < places; place++) {
+            std::unique_ptr<Block> &here = resident[place];
+            if (!here) {
+                if (waiting_blocks.empty()) continue;
+                any = true;
+                if (skips(50)) continue;
+                begin(place, waiting_blocks.back());
+                waiting_blocks.pop_back();
+            }
+            any |= give_turns(*here);
+            if (failed) return message;
+            if (here->alive > 0) continue;
+            if (!here->shared->is_whole()) return explain("a block has written beyond its dynamic shared memory");
+            for (const Variable &variable : here->variables)
+                if (!variable.memory.is_whole()) return explain("a block has written beyond its static shared memory");
+            here.reset();
+            unfinished--;
+            arrive();
+            any = true;
+        }
+        if (!any || idle_rounds > most_idle_rounds || rounds_apart > most_rounds_apart) return deadlock();
+    }
+    return nullptr;
+}
+
+void Schedule::begin(size_t place, uint64_t number) {
+    const unsigned threads = block.x * block.y * block.z;
+    auto made = std::make_unique<Block>();
+    made->index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    made->alive = threads;
+    made->shared = std::make_unique<Memory>(launch.shared_bytes);
+    made->warps.resize((threads + 31) / 32);
+    made->threads.resize(threads);
+    made->skips_thread = random.below(70);
+    // Some blocks are much slower than others.
+    made->skips_all = random.chance(25) ? 90 : random.below(50);
+    for (unsigned i = 0; i < threads; i++) {
+        const uint3 index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+        made->threads[i] = {index, i, made.get(), stacks.begin(place * threads + i, enter), nullptr, 0, {}};
+    }
+    resident[place] = std::move(made);
+    arrive();
+}
+
+// Whether any of its threads may go on.
+bool Schedule::give_turns(Block &block) {
+    bool any = false;
+    const bool all_skipped = skips(block.skips_all);
+    for (Thread &thread : block.threads) {
+        if (!thread.stack || (thread.generation && *thread.generation == thread.seen)) continue;
+        any = true;
+        if (all_skipped || skips(block.skips_thread)) continue;
+        thread.generation = nullptr;
+        current = &thread;
+        emulator_switch(&scheduler, thread.stack);
+        current = nullptr;
+        if (failed) break;
+    }
+    return any;
+}
+
+void Schedule::enter() {
+    running->kernel.run(running->launch.parameters);
+    running->arrive();
+    current->block->ended();
+    void *nowhere;
+    void *const scheduler = running->scheduler;
+    current->stack = nullptr;
+    emulator_switch(&nowhere, scheduler);
+    __builtin_unreachable();
+}
+
+const char *Schedule::explain(const char *why) {
+    snprintf(message, sizeof message, "%s: %s", kernel.name, why);
+    return message;
+}
+
+void Schedule::stop(const char *format, const char *why) {
+    failed = true;
+    const uint3 &block = current->block->index;
+    const int length = snprintf(message, sizeof message, "%s, block (%u, %u, %u), thread %u: ", kernel.name, block.x,
+                                block.y, block.z, current->number);
+    snprintf(message + length, sizeof message - length, format, why);
+    leave();
+    __builtin_unreachable();
+}
+
+const char *Schedule::deadlock() {
+    size_t used = snprintf(message, sizeof message, "%s: a deadlock: no thread goes on", kernel.name);
+    if (launch.is_adversarial)
+        used += snprintf(message + used, sizeof message - used, " (the schedule's seed is %llu)", launch.seed);
+    if (!waiting_blocks.empty())
+        used += snprintf(message + used, sizeof message - used, ", and %zu blocks have no room to begin",
+                         waiting_blocks.size());
+    for (const auto &block : resident) {
+        if (!block) continue;
+        const Thread *first = nullptr;
+        unsigned alike = 0;
+        const auto line = [&] {
+            if (!first || used + 200 > sizeof message) return;
+            used += snprintf(message + used, sizeof message - used,
+                             "\n  block (%u, %u, %u): %u threads from thread %u on wait in %s, %.80s:%d", block->index.x,
+                             block->index.y, block->index.z, alike, first->number, first->where.what, first->where.file,
+                             first->where.line);
+        };
+        for (const Thread &thread : block->threads) {
+            if (!thread.stack) continue;
+            const bool same = first && first->where.what == thread.where.what && first->where.line == thread.where.line;
+            if (!same) {
+                line();
+                first = &thread;
+                alike = 0;
+            }
+            alike++;
+        }
+        line();
+    }
+    return message;
+}
+
+// A thread waits until `generation` has changed.
+void wait(const unsigned &generation) {
+    current->generation = &generation;
+    current->seen = generation;
+    running->leave();
+}
+
+} // namespace
+
+__thread Thread *current;
+
+const uint3 &block_index() { return current->block->index; }
+const dim3 &block_size() { return running->block; }
+const dim3 &grid_size() { return running->grid; }
+void *shared() { return current->block->shared->data(); }
+
+void *static_shared(const void *key, size_t bytes) {
+    std::vector<Variable> &variables = current->block->variables;
+    for (const Variable &variable : variables)
+        if (variable.key == key) return variable.memory.data();
+    variables.push_back({key, Memory(bytes)});
+    return variables.back().memory.data();
+}
+
+void meet_block(const Where &where) {
+    Block &block = *current->block;
+    current->where = where;
+    running->arrive();
+    if (++block.arrived == block.alive) block.open();
+    else wait(block.generation);
+}
+
+unsigned meet_warp(const Where &where, Slot mine, Combine combine) {
+    Block &block = *current->block;
+    Warp &warp = block.warps[current->number / 32];
+    Slot &slot = warp.slots[current->number % 32];
+    current->where = where;
+    running->arrive();
+    if (warp.arrived == 0) warp.combine = combine;
+    else if (warp.combine != combine) running->stop("%s, where other lanes of its warp call something else", where.what);
+    slot = mine;
+    if (++warp.arrived < 32) {
+        wait(warp.generation);
+    } else {
+        warp.arrived = 0;
+        warp.generation++;
+        if (const char *wrong = combine(warp.slots)) running->stop("%s", wrong);
+    }
+    return slot.bits;
+}
+
+void give_way(const Where &where, bool went_on) {
+    current->where = where;
+    if (went_on) running->go_on();
+    running->leave();
+}
+
+void stop(const char *why) { running->stop("%s", why); }
+
+} // namespace emulator
+
+// Runs a kernel to its end. 0, or `message`, of so many bytes, says what was wrong.
+extern "C" __attribute__((visibility("default"))) int emulator_launch(const emulator::Kernel *kernel,
+                                                                      const emulator::Launch *launch, char *message,
+                                                                      size_t message_bytes) {
+    using namespace emulator;
+    auto schedule = std::make_unique<Schedule>(*kernel, *launch);
+    running = schedule.get();
+    const char *wrong = schedule->run();
+    running = nullptr;
+    if (wrong) snprintf(message, message_bytes, "%s", wrong);
+    return wrong != nullptr;
+}

@@ -1,0 +1,72 @@
+// What runs: the threads of a launch's blocks, as fibers of the thread that launches, and where they wait for each other.
+#pragma once
+
+#include <stddef.h>
+
+#include "vectors.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+namespace emulator {
+
+// Where in a source something is waited for.
+struct Where {
+    const char *what, *file;
+    int line;
+};
+
+// A kernel, as its object exports it under its name.
+struct Kernel {
+    unsigned most_threads;
+    void (*run)(const void *parameters);
+    const char *name;
+};
+
+// What a launch asks for; mirrored by hostdnn.
+struct Launch {
+    unsigned grid[3], block[3];
+    size_t shared_bytes;
+    const void *parameters;
+    // Threads take turns, in order; or as this seed has it.
+    int is_adversarial;
+    unsigned long long seed;
+};
+
+// What the lanes of a warp put in, and get, where they meet.
+struct Slot {
+    unsigned bits;
+    int argument;
+};
+// Turns what 32 lanes put in into what they get. Answers what was wrong, or null.
+typedef const char *(*Combine)(Slot (&slots)[32]);
+
+struct Block;
+
+struct Thread {
+    uint3 index;
+    unsigned number;
+    Block *block;
+    // Where it goes on; null once it has ended.
+    void *stack;
+    // It waits until this is no longer what it saw; null where it may go on.
+    const unsigned *generation;
+    unsigned seen;
+    Where where;
+};
+
+// The thread that runs, of the launch of this thread of the system.
+extern HIDDEN __thread Thread *current;
+
+HIDDEN const uint3 &block_index();
+HIDDEN const dim3 &block_size();
+HIDDEN const dim3 &grid_size();
+HIDDEN void *shared();
+// The block's variable that belongs to a key, which is some address.
+HIDDEN void *static_shared(const void *key, size_t bytes);
+HIDDEN void meet_block(const Where &where);
+HIDDEN unsigned meet_warp(const Where &where, Slot mine, Combine combine);
+// Lets others run. Whether anything has come of the thread's turn, or it has only looked again.
+HIDDEN void give_way(const Where &where, bool went_on);
+[[noreturn]] HIDDEN void stop(const char *why);
+
+} // namespace emulator
