@@ -1,0 +1,28 @@
+// recurrence_block: a block computes all units, of BATCH_TILE rows of the batch; no block waits for another. UNITS is H.
+//
+// grid: ceil(batch / BATCH_TILE). Dynamic shared memory: float h[2][BATCH_TILE][PADDED_HIDDEN], of this step and of the
+// next, so that one barrier a step is enough; and Quad[SHARED_QUADS][THREADS].
+#include "rnn/states.cuh"
+
+KERNEL(recurrence_block, Recurrence) {
+    SHARED(float, h);
+    const int first_row = blockIdx.x * BATCH_TILE;
+    const Weights weights(parameters.weights, 0, h + 2 * TILE_FLOATS);
+    States states(parameters, own_pairs(), 0, first_row);
+    read_h0(parameters, first_row, h);
+    for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) h[TILE_FLOATS + i] = 0; // what is behind H remains so
+    barrier();
+#pragma unroll 1
+    for (int step = 0; step < parameters.steps; step++) {
+        states.prefetch(step);
+        Sums sums;
+        multiply(weights, h + step % 2 * TILE_FLOATS, sums);
+        add_up(sums);
+        states.update(step, sums);
+        float *const next = h + (step + 1) % 2 * TILE_FLOATS;
+        states.hand_over(0, first_row, [&](int unit, int row, float h) { next[row * PADDED_HIDDEN + unit] = h; });
+        barrier();
+        states.advance(step);
+    }
+    states.write_last();
+}

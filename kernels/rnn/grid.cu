@@ -1,0 +1,94 @@
+// recurrence_grid: ceil(H / UNITS) blocks compute a tile of the batch together, and hand each other their units' h at the
+// end of each step.
+//
+// grid: ceil(H / UNITS) × groups of blocks, all of them resident. The groups share out the tiles; a group computes its own
+// one after the other. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; Element[PACKETS_A_BLOCK][values of a
+// packet], the block's own; and Quad[SHARED_QUADS][THREADS], each aligned to 16 bytes. Memory at `exchange`: of each
+// group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
+#include "exchange.cuh"
+#include "rnn/states.cuh"
+
+typedef Packet<Element> UnitPacket;
+
+constexpr int BLOCKS = divided_up(HIDDEN, UNITS);
+constexpr int PAIRS = UNITS * BATCH_TILE; // of a block: pair p is unit p % UNITS and row p / UNITS
+constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
+constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;
+constexpr int OWN_BYTES = divided_up(PACKETS_A_BLOCK * UnitPacket::values * sizeof(Element), 16) * 16;
+constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * PACKETS * sizeof(UnitPacket), 128) * 128;
+
+// The most packets that a thread asks for at once.
+constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, THREADS) : 4;
+
+__device__ __forceinline__ void publish_own(const Element *own, UnitPacket *buffer, unsigned epoch) {
+    for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS) {
+        UnitPacket packet;
+#pragma unroll
+        for (int k = 0; k < UnitPacket::values; k++) packet.value[k] = own[i * UnitPacket::values + k];
+        packet.epoch = epoch;
+        publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], packet);
+    }
+}
+
+__device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned epoch, float *h) {
+#pragma unroll 1
+    for (int first = threadIdx.x; first < PACKETS; first += AT_ONCE * THREADS) {
+        UnitPacket packets[AT_ONCE];
+        collect(packets, buffer, first, THREADS, PACKETS, epoch);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int at = first + i * THREADS;
+            if (at >= PACKETS) break;
+            const int first_unit = at / PACKETS_A_BLOCK * UNITS, first_pair = at % PACKETS_A_BLOCK * UnitPacket::values;
+#pragma unroll
+            for (int k = 0; k < UnitPacket::values; k++) {
+                const int pair = first_pair + k, unit = first_unit + pair % UNITS;
+                if (pair < PAIRS && unit < HIDDEN) h[pair / UNITS * PADDED_HIDDEN + unit] = to_float(packets[i].value[k]);
+            }
+        }
+    }
+}
+
+KERNEL(recurrence_grid, Recurrence) {
+    SHARED(float, h);
+    Element *const own = reinterpret_cast<Element *>(h + TILE_FLOATS);
+    const int first_unit = blockIdx.x * UNITS;
+    const Weights weights(parameters.weights, first_unit, reinterpret_cast<char *>(own) + OWN_BYTES);
+    Exchange &exchange =
+        *reinterpret_cast<Exchange *>(static_cast<char *>(parameters.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
+    unsigned epoch = exchange.epoch;
+    const Own pairs = own_pairs();
+    for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
+
+#pragma unroll 1
+    for (int first_row = blockIdx.y * BATCH_TILE; first_row < parameters.batch; first_row += gridDim.y * BATCH_TILE) {
+        States states(parameters, pairs, first_unit, first_row);
+        barrier(); // the last tile's h is not read any more
+        read_h0(parameters, first_row, h);
+        barrier();
+#pragma unroll 1
+        for (int step = 0; step < parameters.steps; step++) {
+            states.prefetch(step);
+            Sums sums;
+            multiply(weights, h, sums);
+            add_up(sums);
+            states.update(step, sums);
+            if (step + 1 == parameters.steps) {
+                states.advance(step);
+                break;
+            }
+            epoch++;
+            UnitPacket *const buffer = exchange.buffer<Element>(epoch, PACKETS);
+            states.hand_over(first_unit, first_row,
+                             [&](int unit, int row, float h) { own[row * UNITS + unit] = to_element(h); });
+            barrier(); // all own h are there, and the old h is not read any more
+            publish_own(own, buffer, epoch);
+            states.advance(step);
+            collect_all(buffer, epoch, h);
+            barrier(); // the new h is there, and own packets are sent
+        }
+        states.write_last();
+    }
+    // All blocks of the group have read the epoch, since all have published: without an exchange it does not change.
+    if (blockIdx.x == 0 && threadIdx.x == 0) exchange.epoch = epoch;
+}

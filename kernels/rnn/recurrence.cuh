@@ -1,0 +1,59 @@
+// One layer and direction of an RNN: all of its time steps, given the input's part of all of them. What the kernels take,
+// and what they are compiled for.
+//
+// | option | what it says |
+// | --- | --- |
+// | -DELEMENT_FLOAT, -DELEMENT_HALF, -DELEMENT_BFLOAT16 | what weights, states and outputs are stored as |
+// | -DCELL_LSTM, -DCELL_GRU, -DCELL_TANH, -DCELL_RELU | the cell |
+// | -DHIDDEN= | H, the layer's hidden units |
+// | -DUNITS= | hidden units that a block computes |
+// | -DBATCH_TILE= | rows of the batch that a block computes at once, with each weight that it reads |
+// | -DTHREADS= | of a block |
+// | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
+// | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
+//
+// A cell is a struct `Cell` of
+//   gates: matrix products with h that a unit needs, in the order of cuDNN's weight space
+//   has_cell_state, has_reset_bias: whether `c` and `reset_bias` mean anything
+//   step(input, recurrent, reset_bias, h, c): the new h from the two parts of each gate and the old states; changes c
+#pragma once
+
+#include "device.cuh"
+
+#if defined ELEMENT_FLOAT
+#include "ops_float.cuh"
+#elif defined ELEMENT_HALF
+#include "ops_half.cuh"
+#elif defined ELEMENT_BFLOAT16
+#include "ops_bfloat16.cuh"
+#endif
+
+#if defined CELL_LSTM
+#include "rnn/cells/lstm.cuh"
+#elif defined CELL_GRU
+#include "rnn/cells/gru.cuh"
+#elif defined CELL_TANH
+#include "rnn/cells/tanh.cuh"
+#elif defined CELL_RELU
+#include "rnn/cells/relu.cuh"
+#endif
+
+constexpr int GATES = Cell::gates;
+
+struct Recurrence {
+    const float *input;          // [rows][GATES * H]: W x and all biases that no reset gate multiplies; rows as of `x`
+    const Element *weights;      // R: GATES matrices [H][H], row-major, one after another
+    const Element *reset_bias;   // [H], GRU's b_Rn; null: zeros
+    const Element *h0, *c0;      // [batch][H]; null: zeros
+    Element *y;                  // unit j of row r is y[r * y_stride + j]
+    Element *hy, *cy;            // [batch][H]; null: not wanted. Not h0 or c0 themselves
+    const int *lengths;          // [batch]: the steps of each row of the batch; null: all have `steps`
+    const int *starts;           // [steps], of packed rows: step t of batch row b is row starts[t] + b; null: it is row
+    long long y_stride;          //
+    long long time_stride;       //   t * time_stride + b * batch_stride
+    long long batch_stride;      //
+    Element fill;                // what y gets behind a row's end, where rows are not packed
+    int steps, batch;            // both 1 at least
+    int reverse;                 // each batch row begins at its own end
+    void *exchange;              // recurrence_grid: memory of its own, all zero before the first launch; one launch at a time
+};

@@ -1,0 +1,198 @@
+// A block's share of each time step: the gates of some hidden units, for some rows of the batch.
+//
+// Groups of LANES neighbouring threads have units of their own. A lane multiplies its part of h with its part of the
+// weights of all of its group's units, the lanes' sums are added up so that each pair of a unit and a row ends on one lane,
+// and that lane keeps the pair's states and does what is done per element: no other thread is needed for it.
+#pragma once
+
+#include "rnn/recurrence.cuh"
+
+constexpr int at_least_one(int n) { return n > 0 ? n : 1; }
+constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
+constexpr int halved_up(int n, int by) { return by > 1 ? halved_up(divided_up(n, 2), by / 2) : n; }
+
+constexpr int GROUP_UNITS = divided_up(UNITS, THREADS / LANES);
+constexpr int GROUP_PAIRS = GROUP_UNITS * BATCH_TILE;
+constexpr int LANE_PAIRS = halved_up(GROUP_PAIRS, LANES);
+
+// Lane l has elements 4 (l + LANES c) … + 3 of h, for each chunk c. Behind H there are zeros.
+constexpr int CHUNKS = divided_up(HIDDEN, 4 * LANES);
+constexpr int PADDED_HIDDEN = CHUNKS * 4 * LANES;
+constexpr int TILE_FLOATS = BATCH_TILE * PADDED_HIDDEN;
+
+// A thread's weights, in fours: those of each gate of each of the group's units, for each chunk.
+constexpr int QUADS = CHUNKS * GROUP_UNITS * GATES;
+constexpr int REGISTER_QUADS = REGISTER_WEIGHTS / 4 < QUADS ? REGISTER_WEIGHTS / 4 : QUADS;
+constexpr int SHARED_QUADS = QUADS - REGISTER_QUADS;
+
+struct alignas(4 * sizeof(Element)) Quad {
+    Element element[4];
+};
+
+__device__ __forceinline__ int lane_of_group() { return threadIdx.x % LANES; }
+__device__ __forceinline__ int group() { return threadIdx.x / LANES; }
+__device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LANES + lane_of_group()); }
+
+// Those of a thread, from memory once and for all steps.
+class Weights {
+    float4 kept[at_least_one(REGISTER_QUADS)];
+    Quad *shared; // [SHARED_QUADS][THREADS]
+
+  public:
+    // The block's units begin with first_unit.
+    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
+        : shared(static_cast<Quad *>(memory) + threadIdx.x) {
+        // In one access each, where they lie so.
+        if (HIDDEN % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
+            load<true>(weights, first_unit);
+        else
+            load<false>(weights, first_unit);
+    }
+
+    __device__ __forceinline__ float4 operator[](int quad) const {
+        return quad < REGISTER_QUADS ? kept[quad] : in_float(shared[(quad - REGISTER_QUADS) * THREADS]);
+    }
+
+  private:
+    template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
+#pragma unroll
+        for (int quad = 0; quad < QUADS; quad++) {
+            const int output = quad % (GROUP_UNITS * GATES), chunk = quad / (GROUP_UNITS * GATES);
+            const int gate = output % GATES, unit = group() * GROUP_UNITS + output / GATES;
+            const int end = unit < UNITS && first_unit + unit < HIDDEN ? HIDDEN : 0, column = first_element(chunk);
+            const Element *source = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN + column];
+            Quad loaded;
+            if (Aligned && column < end) loaded = *reinterpret_cast<const Quad *>(source);
+            if (!Aligned || column >= end)
+#pragma unroll
+                for (int i = 0; i < 4; i++) loaded.element[i] = column + i < end ? source[i] : to_element(0);
+            if (quad < REGISTER_QUADS)
+                kept[quad] = in_float(loaded);
+            else
+                shared[(quad - REGISTER_QUADS) * THREADS] = loaded;
+        }
+    }
+
+    __device__ static __forceinline__ float4 in_float(const Quad &quad) {
+        return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                           to_float(quad.element[3]));
+    }
+};
+
+// R h of each gate, of pairs: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
+typedef float Sums[GROUP_PAIRS][GATES];
+
+// The lane's part of them, from h as [BATCH_TILE][PADDED_HIDDEN].
+__device__ __forceinline__ void multiply(const Weights &weights, const float *h, Sums &sums) {
+#pragma unroll
+    for (int pair = 0; pair < GROUP_PAIRS; pair++)
+#pragma unroll
+        for (int gate = 0; gate < GATES; gate++) sums[pair][gate] = 0;
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        float4 part[BATCH_TILE];
+#pragma unroll
+        for (int row = 0; row < BATCH_TILE; row++)
+            part[row] = *reinterpret_cast<const float4 *>(&h[row * PADDED_HIDDEN + first_element(chunk)]);
+#pragma unroll
+        for (int output = 0; output < GROUP_UNITS * GATES; output++) {
+            const float4 weight = weights[chunk * GROUP_UNITS * GATES + output];
+#pragma unroll
+            for (int row = 0; row < BATCH_TILE; row++) {
+                float &sum = sums[output / GATES * BATCH_TILE + row][output % GATES];
+                sum = fmaf(weight.x, part[row].x, sum);
+                sum = fmaf(weight.y, part[row].y, sum);
+                sum = fmaf(weight.z, part[row].z, sum);
+                sum = fmaf(weight.w, part[row].w, sum);
+            }
+        }
+    }
+}
+
+// A lane gives one of two numbers to its partner `apart` lanes away, which gives it the one of the same kind that it keeps.
+__device__ __forceinline__ float add_kept(float low, float high, int apart) {
+    const bool upper = LANE & apart;
+    return (upper ? high : low) + warp_shuffle(upper ? low : high, LANE ^ apart);
+}
+
+// Where scatter_gates() leaves each gate: in which of its lanes, and in which element there.
+struct GatePlaces {
+    int lane[GATES], element[GATES];
+};
+constexpr GatePlaces gate_places(int lanes) {
+    GatePlaces places = {};
+    for (int gate = 0; gate < GATES; gate++) {
+        places.element[gate] = gate;
+        int gates = GATES;
+        for (int apart = lanes / 2; apart > 0 && gates > 1; apart /= 2) {
+            const int half = divided_up(gates, 2);
+            if (places.element[gate] >= half) {
+                places.element[gate] -= half;
+                places.lane[gate] += apart;
+            }
+            gates = half;
+        }
+    }
+    return places;
+}
+
+// Adds up one pair over so many lanes, each of which has some of its gates in the end.
+template <int Gates, int Lanes> __device__ __forceinline__ void scatter_gates(float (&sums)[GATES]) {
+    if constexpr (Lanes > 1 && Gates > 1) {
+        constexpr int half = divided_up(Gates, 2);
+#pragma unroll
+        for (int gate = 0; gate < half; gate++)
+            sums[gate] = add_kept(sums[gate], half + gate < Gates ? sums[half + gate] : 0, Lanes / 2);
+        scatter_gates<half, Lanes / 2>(sums);
+    } else if constexpr (Lanes > 1) {
+        sums[0] = warp_sum(sums[0], Lanes);
+    }
+}
+
+// Adds up one pair over so many lanes, and gives all of its gates to all of them.
+template <int Lanes> __device__ __forceinline__ void add_up_one(float (&sums)[GATES]) {
+    scatter_gates<GATES, Lanes>(sums);
+    if constexpr (Lanes > 1 && GATES > 1) {
+        constexpr GatePlaces places = gate_places(Lanes);
+        float all[GATES];
+#pragma unroll
+        for (int gate = 0; gate < GATES; gate++)
+            all[gate] = warp_shuffle(sums[places.element[gate]], (LANE & ~(Lanes - 1)) + places.lane[gate]);
+#pragma unroll
+        for (int gate = 0; gate < GATES; gate++) sums[gate] = all[gate];
+    }
+}
+
+// Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front.
+template <int Pairs = GROUP_PAIRS, int Lanes = LANES> __device__ __forceinline__ void add_up(Sums &sums) {
+    if constexpr (Lanes > 1 && Pairs > 1) {
+        constexpr int half = divided_up(Pairs, 2);
+#pragma unroll
+        for (int pair = 0; pair < half; pair++)
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++)
+                sums[pair][gate] =
+                    add_kept(sums[pair][gate], half + pair < Pairs ? sums[half + pair][gate] : 0, Lanes / 2);
+        add_up<half, Lanes / 2>(sums);
+    } else if constexpr (Lanes > 1) {
+        add_up_one<Lanes>(sums[0]);
+    }
+}
+
+// Pairs that a lane owns, as add_up() leaves them.
+struct Own {
+    int first, count;
+};
+__device__ __forceinline__ Own own_pairs() {
+    int first = 0, count = GROUP_PAIRS, pairs = GROUP_PAIRS;
+#pragma unroll
+    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+        // Several lanes have one pair: the first of them owns it.
+        const int half = divided_up(pairs, 2);
+        const bool upper = LANE & apart;
+        first += upper ? half : 0;
+        count = upper ? (count > half && pairs > 1 ? count - half : 0) : (count < half ? count : half);
+        pairs = half;
+    }
+    return {first, count};
+}

@@ -1,0 +1,120 @@
+// The pairs of a unit and a row that a lane owns: their states over time, and what is done per element.
+#pragma once
+
+#include "rnn/share.cuh"
+
+class States {
+    struct Pair {
+        int unit, row;         // of the layer, of the batch; row < 0: there is no such pair
+        int length;            // the row's steps
+        int place, next_place; // the row of x and y that this step reads and writes, and the next; < 0: none
+        float h, c, reset_bias;
+        float input[GATES], next_input[GATES];
+    };
+    Pair pairs[LANE_PAIRS];
+    const Recurrence &p;
+
+  public:
+    // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
+    __device__ __forceinline__ States(const Recurrence &parameters, const Own &own, int first_unit, int first_row)
+        : p(parameters) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            const int unit = group() * GROUP_UNITS + (own.first + i) / BATCH_TILE;
+            pair.unit = first_unit + unit;
+            pair.row = first_row + (own.first + i) % BATCH_TILE;
+            pair.h = pair.c = pair.reset_bias = 0;
+            pair.length = 0;
+            pair.place = pair.next_place = -1;
+            if (i >= own.count || unit >= UNITS || pair.unit >= HIDDEN || pair.row >= p.batch) {
+                pair.row = -1;
+                continue;
+            }
+            const long long state = (long long)pair.row * HIDDEN + pair.unit;
+            if (p.h0) pair.h = to_float(p.h0[state]);
+            if (Cell::has_cell_state && p.c0) pair.c = to_float(p.c0[state]);
+            if (Cell::has_reset_bias && p.reset_bias) pair.reset_bias = to_float(p.reset_bias[pair.unit]);
+            pair.length = p.lengths ? p.lengths[pair.row] : p.steps;
+            pair.place = place(pair, 0);
+            read_input(pair, 0, pair.place, pair.input);
+            pair.next_place = place(pair, 1);
+        }
+    }
+
+    // Asks for the next step's input. It is there when this step is done.
+    __device__ __forceinline__ void prefetch(int step) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) read_input(pairs[i], step + 1, pairs[i].next_place, pairs[i].next_input);
+    }
+
+    // New states, given R h. Rows that have ended keep theirs.
+    __device__ __forceinline__ void update(int step, const Sums &sums) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            float c = pair.c;
+            const float h = Cell::step(pair.input, sums[i], pair.reset_bias, pair.h, c);
+            if (step >= pair.length) continue;
+            // What goes into the next step is what y gets.
+            pair.h = to_float(to_element(h));
+            pair.c = c;
+        }
+    }
+
+    // Calls write(unit of the block, row of the tile, h) for each pair.
+    template <typename Write> __device__ __forceinline__ void hand_over(int first_unit, int first_row, Write write) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++)
+            if (pairs[i].row >= 0) write(pairs[i].unit - first_unit, pairs[i].row - first_row, pairs[i].h);
+    }
+
+    // Writes y, and goes on to the next step.
+    __device__ __forceinline__ void advance(int step) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            if (pair.place >= 0)
+                p.y[pair.place * p.y_stride + pair.unit] = step < pair.length ? to_element(pair.h) : p.fill;
+            pair.place = pair.next_place;
+            pair.next_place = place(pair, step + 2);
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++) pair.input[gate] = pair.next_input[gate];
+        }
+    }
+
+    __device__ __forceinline__ void write_last() {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            const Pair &pair = pairs[i];
+            if (pair.row < 0) continue;
+            const long long state = (long long)pair.row * HIDDEN + pair.unit;
+            if (p.hy) p.hy[state] = to_element(pair.h);
+            if (Cell::has_cell_state && p.cy) p.cy[state] = to_element(pair.c);
+        }
+    }
+
+  private:
+    // The row of x and y that belongs to a step. Behind its row's end it is one that y has to fill, if there is any.
+    __device__ __forceinline__ int place(const Pair &pair, int step) const {
+        if (pair.row < 0 || step >= p.steps || (p.starts && step >= pair.length)) return -1;
+        const int time = p.reverse && step < pair.length ? pair.length - 1 - step : step;
+        return p.starts ? p.starts[time] + pair.row : int(time * p.time_stride + pair.row * p.batch_stride);
+    }
+
+    __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {
+        const bool is_wanted = step < pair.length && place >= 0;
+        const float *source = &p.input[(long long)place * (GATES * HIDDEN) + pair.unit];
+#pragma unroll
+        for (int gate = 0; gate < GATES; gate++) input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
+    }
+};
+
+// h0 of a tile, as [BATCH_TILE][PADDED_HIDDEN], with zeros for what there is not.
+__device__ __forceinline__ void read_h0(const Recurrence &p, int first_row, float *h) {
+    for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) {
+        const int row = first_row + i / PADDED_HIDDEN, unit = i % PADDED_HIDDEN;
+        const bool is_there = p.h0 && row < p.batch && unit < HIDDEN;
+        h[i] = is_there ? to_float(p.h0[(long long)row * HIDDEN + unit]) : 0;
+    }
+}
