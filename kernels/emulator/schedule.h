@@ -5,7 +5,7 @@
 
 #include "vectors.h"
 
-#define HIDDEN __attribute__((visibility("hidden")))
+#define INTERNAL __attribute__((visibility("hidden")))
 
 namespace emulator {
 
@@ -55,18 +55,18 @@ struct Thread {
 };
 
 // The thread that runs, of the launch of this thread of the system.
-extern HIDDEN __thread Thread *current;
+extern INTERNAL __thread Thread *current;
 
-HIDDEN const uint3 &block_index();
-HIDDEN const dim3 &block_size();
-HIDDEN const dim3 &grid_size();
-HIDDEN void *shared();
+INTERNAL const uint3 &block_index();
+INTERNAL const dim3 &block_size();
+INTERNAL const dim3 &grid_size();
+INTERNAL void *shared();
 // The block's variable that belongs to a key, which is some address.
-HIDDEN void *static_shared(const void *key, size_t bytes);
-HIDDEN void meet_block(const Where &where);
-HIDDEN unsigned meet_warp(const Where &where, Slot mine, Combine combine);
+INTERNAL void *static_shared(const void *key, size_t bytes);
+INTERNAL void meet_block(const Where &where);
+INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
 // Lets others run. Whether anything has come of the thread's turn, or it has only looked again.
-HIDDEN void give_way(const Where &where, bool went_on);
-[[noreturn]] HIDDEN void stop(const char *why);
+INTERNAL void give_way(const Where &where, bool went_on);
+[[noreturn]] INTERNAL void stop(const char *why);
 
 } // namespace emulator
