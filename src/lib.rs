@@ -10,6 +10,7 @@
 //! | [`abi`] | what the dynamic linker sees: exported functions only |
 //! | `legacy` | what the legacy convolution API is answered, and what its calls run |
 //! | `graph` | what execution plans of the graph API are told to need, and what runs in their place |
+//! | `rnn` | inference of recurrent networks on persistent kernels of our own |
 //! | `division` | Workspace Division at run time: a network's layers of both APIs, and the arena that they share |
 //! | [`tune`] | measuring micro-configurations, while the program waits and while it runs; the database of results |
 //! | `exec` | running a plan |
@@ -22,7 +23,7 @@
 //! | `background` | threads that plan while the program runs |
 //! | `signals` | which signals our threads take |
 //!
-//! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `plan` stands alone, and `division`
+//! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `abi → rnn → device`, `plan` stands alone, and `division`
 //! is between the first two and `tune`: it knows their kernels and plans. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
 
@@ -37,6 +38,7 @@ mod legacy;
 pub mod plan;
 mod policies;
 mod report;
+mod rnn;
 pub mod settings;
 mod signals;
 pub mod tune;

@@ -56,6 +56,17 @@ pub enum Numerics {
     Deterministic,
 }
 
+/// What runs recurrent networks' inference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rnn {
+    /// Our kernels where they were timed to be faster than cuDNN's.
+    Auto,
+    /// cuDNN.
+    Off,
+    /// Our kernels wherever they can.
+    Force,
+}
+
 /// One row of the table: what README documents, and a test holds against it.
 pub struct Variable {
     /// The variable's name.
@@ -78,6 +89,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: BENCHMARK_DEVICES, values: "current, `0,1,2`, `all`" },
     Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
     Variable { name: CHECK, values: "`0`, `1`" },
+    Variable { name: RNN, values: "`auto`, `off`, `force`" },
+    Variable { name: RNN_TOP_K, values: "`5`, a number" },
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
@@ -99,6 +112,8 @@ const SEED_DATABASE: &str = "UCUDNN_SEED_DATABASE";
 const BENCHMARK_DEVICES: &str = "UCUDNN_BENCHMARK_DEVICES";
 const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
+const RNN: &str = "UCUDNN_RNN";
+const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 /// Where the real cuDNN is; read by [`crate::cudnn::library`], which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 const LOG: &str = "UCUDNN_LOG";
@@ -132,6 +147,10 @@ pub struct Settings {
     pub numerics: Numerics,
     /// Run the undivided convolution too and compare.
     pub check: bool,
+    /// What runs recurrent networks' inference.
+    pub rnn: Rnn,
+    /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
+    pub rnn_top_k: usize,
     /// What is logged, as an env_logger filter.
     pub log: String,
     /// Where decisions are written, one JSON object a line.
@@ -168,6 +187,8 @@ impl Default for Settings {
             benchmark_devices: BenchmarkDevices::Current,
             numerics: Numerics::Match,
             check: false,
+            rnn: Rnn::Auto,
+            rnn_top_k: 5,
             log: "warn".into(),
             report: None,
             fault: None,
@@ -209,6 +230,10 @@ impl Settings {
                 "0" => Some(false),
                 "1" => Some(true),
                 _ => None,
+            }),
+            rnn: reader.parse(RNN, default.rnn, "auto, off or force", parse_rnn),
+            rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
+                text.parse().ok().filter(|&k| k > 0)
             }),
             log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
                 env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
@@ -277,6 +302,15 @@ fn parse_numerics(text: &str) -> Option<Numerics> {
         "match" => Some(Numerics::Match),
         "any" => Some(Numerics::Any),
         "deterministic" => Some(Numerics::Deterministic),
+        _ => None,
+    }
+}
+
+fn parse_rnn(text: &str) -> Option<Rnn> {
+    match text {
+        "auto" => Some(Rnn::Auto),
+        "off" => Some(Rnn::Off),
+        "force" => Some(Rnn::Force),
         _ => None,
     }
 }

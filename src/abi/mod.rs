@@ -4,5 +4,6 @@ mod boundary;
 mod convolution;
 mod forward;
 mod graph;
+mod rnn;
 pub mod symbols;
 pub mod ucudnn;

@@ -176,7 +176,7 @@ macro_rules! for_each_symbol {
         cudnnGetRNNDataDescriptor: status, 9.0, forwarded;
         cudnnGetRNNDescriptor_v8: status, 9.0, forwarded;
         cudnnGetRNNDropoutLocationsInternal: status, 9.0, forwarded;
-        cudnnGetRNNTempSpaceSizes: status, 9.0, forwarded;
+        cudnnGetRNNTempSpaceSizes: status, 9.0, overridden;
         cudnnGetRNNWeightParams: status, 9.0, forwarded;
         cudnnGetRNNWeightSpaceSize: status, 9.0, forwarded;
         cudnnGetReduceTensorDescriptor: status, 9.0, forwarded;
@@ -208,7 +208,7 @@ macro_rules! for_each_symbol {
         cudnnQueryRuntimeError: status, 9.0, forwarded;
         cudnnRNNBackwardData_v8: status, 9.0, forwarded;
         cudnnRNNBackwardWeights_v8: status, 9.0, forwarded;
-        cudnnRNNForward: status, 9.0, forwarded;
+        cudnnRNNForward: status, 9.0, overridden;
         cudnnRNNGetClip_v8: status, 9.0, forwarded;
         cudnnRNNGetClip_v9: status, 9.0, forwarded;
         cudnnRNNSetClip_v8: status, 9.0, forwarded;

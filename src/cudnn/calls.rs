@@ -172,6 +172,50 @@ pub mod backend {
     }
 }
 
+/// The RNN API.
+pub mod rnn {
+    use super::*;
+
+    calls! {
+        fn cudnnGetRNNDescriptor_v8(
+            descriptor: cudnnRNNDescriptor_t, algo: *mut cudnnRNNAlgo_t, cell: *mut cudnnRNNMode_t,
+            bias: *mut cudnnRNNBiasMode_t, direction: *mut cudnnDirectionMode_t,
+            input_mode: *mut cudnnRNNInputMode_t, data_type: *mut cudnnDataType_t,
+            math_precision: *mut cudnnDataType_t, math_type: *mut cudnnMathType_t, input: *mut i32,
+            hidden: *mut i32, projection: *mut i32, layers: *mut i32,
+            dropout: *mut cudnnDropoutDescriptor_t, flags: *mut u32,
+        );
+        fn cudnnRNNGetClip_v9(
+            descriptor: cudnnRNNDescriptor_t, mode: *mut cudnnRNNClipMode_t, least: *mut f64, greatest: *mut f64,
+        );
+        fn cudnnGetRNNDataDescriptor(
+            descriptor: cudnnRNNDataDescriptor_t, data_type: *mut cudnnDataType_t,
+            layout: *mut cudnnRNNDataLayout_t, steps: *mut c_int, batch: *mut c_int, vector: *mut c_int,
+            requested: c_int, lengths: *mut c_int, padding_fill: *mut c_void,
+        );
+        fn cudnnGetRNNWeightSpaceSize(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, size: *mut usize,
+        );
+        fn cudnnGetRNNWeightParams(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, pseudo_layer: i32, size: usize,
+            space: *const c_void, id: i32, matrix: cudnnTensorDescriptor_t, matrix_data: *mut *mut c_void,
+            bias: cudnnTensorDescriptor_t, bias_data: *mut *mut c_void,
+        );
+        fn cudnnGetRNNTempSpaceSizes(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
+            x: cudnnRNNDataDescriptor_t, workspace_size: *mut usize, reserve_size: *mut usize,
+        );
+        fn cudnnRNNForward(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
+            lengths: *const i32, x: cudnnRNNDataDescriptor_t, x_data: *const c_void,
+            y: cudnnRNNDataDescriptor_t, y_data: *mut c_void, h: cudnnTensorDescriptor_t,
+            hx: *const c_void, hy: *mut c_void, c: cudnnTensorDescriptor_t, cx: *const c_void, cy: *mut c_void,
+            weight_space_size: usize, weight_space: *const c_void, workspace_size: usize,
+            workspace: *mut c_void, reserve_size: usize, reserve: *mut c_void,
+        );
+    }
+}
+
 /// The three directions' queries are alike but for the order and the types of the descriptors;
 /// here they take them as (first, second, third) in the function's own order.
 pub mod query {

@@ -8,6 +8,7 @@ pub mod graph;
 pub(crate) mod kernel;
 pub mod library;
 pub(crate) mod owned;
+pub(crate) mod rnn;
 
 pub use algorithm::Algorithm;
 pub use convolution::Direction;

@@ -105,6 +105,11 @@ fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
 }
 
 impl OwnedTensor {
+    /// One that cuDNN is to write to.
+    pub fn unset() -> Result<Self, cudnnStatus_t> {
+        Self::create()
+    }
+
     /// A tensor of the first `rank` dimensions and strides of `tensor`.
     pub fn new(rank: usize, tensor: &Tensor) -> Result<Self, cudnnStatus_t> {
         let owned = Self::create()?;

@@ -13,6 +13,8 @@ fn values_are_read() {
         (TUNE_BYTES, "123"),
         (NUMERICS, "deterministic"),
         (CHECK, "1"),
+        (RNN, "force"),
+        (RNN_TOP_K, "2"),
         (FAULT, "panic:run"),
     ]);
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -22,16 +24,18 @@ fn values_are_read() {
     assert_eq!(settings.tune_bytes, 123);
     assert_eq!(settings.numerics, Numerics::Deterministic);
     assert!(settings.check);
+    assert_eq!((settings.rnn, settings.rnn_top_k), (Rnn::Force, 2));
     assert_eq!(settings.fault, Some(Fault::Panic("run".into())));
 }
 
 #[test]
 fn a_bad_value_is_one_warning_and_the_default() {
-    let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c")]);
+    let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
     assert_eq!(settings.workspace_limit, None);
     assert_eq!(settings.tune_seconds, 10.0);
     assert_eq!(settings.log, "warn");
-    assert_eq!(warnings.len(), 3);
+    assert_eq!(settings.rnn_top_k, 5);
+    assert_eq!(warnings.len(), 4);
     assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
 }
 

@@ -38,6 +38,12 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
              ones of that class [default: match]",
         ),
         "UCUDNN_CHECK" => ("0|1", "Run each convolution undivided too, and compare"),
+        "UCUDNN_RNN" => (
+            "auto|off|force",
+            "Run recurrent networks' inference on our kernels where they are faster (auto), never, or wherever they can \
+             [default: auto]",
+        ),
+        "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
         "UCUDNN_CUDNN_LIBRARY" => ("FILE", "The real cuDNN, where it is not found by itself"),
         "UCUDNN_LOG" => ("FILTER", "What is logged: warn, info, debug or any env_logger filter [default: warn]"),
         "UCUDNN_REPORT" => ("FILE", "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`"),

@@ -1,0 +1,200 @@
+//! The launches of a call: input products and recurrence, layer by layer and direction by direction.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::eligible::Case;
+use super::forward::Call;
+use super::input::{Biases, Products};
+use super::kernels::{Engine, Recurrence};
+use super::temporary::Temporary;
+use crate::cudnn::rnn::Weights;
+use crate::device::jit::Error;
+use crate::device::{Device, Stream};
+
+/// A call that our kernels run.
+pub struct Work<'a> {
+    pub call: &'a Call,
+    pub case: &'a Case,
+    /// Of each pseudo layer.
+    pub weights: &'a [Weights],
+    pub temporary: &'a Temporary,
+    pub engine: &'a Engine,
+    pub stream: Stream,
+}
+
+impl Work<'_> {
+    /// Launches all of it, in the stream's order; nothing waits or allocates. After an error results are not to be used,
+    /// and whatever was read is as it was.
+    ///
+    /// # Safety
+    /// The call's memory is as its descriptors say, the workspace has the bytes that `temporary` tells, and the stream
+    /// is the handle's.
+    pub unsafe fn launch(&self) -> Result<(), String> {
+        let Temporary { exchange, exchange_bytes, .. } = *self.temporary;
+        // SAFETY: a part of the workspace.
+        if exchange_bytes > 0 && !unsafe { Device::current().zero(self.part(exchange), exchange_bytes, self.stream) } {
+            return Err("memory could not be zeroed".into());
+        }
+        // SAFETY: as ours.
+        let launched = unsafe { self.prepare().and_then(|rows| self.layers(&rows)) };
+        launched.map_err(|error| error.to_string())
+    }
+
+    /// Lengths, starts and biases.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn prepare(&self) -> Result<Rows, Error> {
+        let (case, engine, stream) = (self.case, self.engine, self.stream);
+        let (network, data) = (&case.network, &case.data);
+        let mut rows = Rows { lengths: ptr::null(), starts: ptr::null() };
+        if !data.is_full() {
+            let lengths = self.part(self.temporary.lengths).cast();
+            // SAFETY: room for B lengths.
+            unsafe { engine.input.write(stream, lengths, &data.lengths) }?;
+            rows.lengths = lengths;
+            if data.is_packed() {
+                let starts = self.part(self.temporary.starts).cast();
+                // SAFETY: room for T starts.
+                unsafe { engine.input.find_starts(stream, (lengths, data.batch()), (starts, data.steps)) }?;
+                rows.starts = starts;
+            }
+        }
+        let bias = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
+        let first = &self.weights[0];
+        if first.input_bias.is_some() || first.recurrent_bias.is_some() {
+            let columns = network.gates() * network.hidden;
+            let biases = Biases {
+                input: bias(first.input_bias),
+                recurrent: bias(first.recurrent_bias),
+                stride: (bias_stride(self.weights).unwrap_or(0) / network.element()) as i64,
+                sums: self.part(self.temporary.biases).cast(),
+                layers: network.pseudo_layers() as i32,
+                columns: columns as i32,
+                // The last of GRU's gates has its bias inside of the reset gate.
+                inside: if network.cell == CUDNN_GRU { 2 * network.hidden } else { columns } as i32,
+            };
+            // SAFETY: the weight space has them, and the workspace room for their sums.
+            unsafe { engine.input.sum(stream, &biases) }?;
+        }
+        Ok(rows)
+    }
+
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn layers(&self, rows: &Rows) -> Result<(), Error> {
+        let (call, case, engine) = (self.call, self.case, self.engine);
+        let (network, data) = (&case.network, &case.data);
+        let (element, hidden) = (network.element(), network.hidden);
+        let columns = network.gates() * hidden;
+        let state_bytes = data.batch() * hidden * element;
+        let [time_stride, batch_stride] = match data.layout {
+            CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED => [1, data.steps],
+            _ => [data.batch(), 1],
+        };
+        let mut x = call.x;
+        for layer in 0..network.layers {
+            let y = self.output(layer);
+            for direction in 0..network.directions() {
+                let pseudo_layer = layer * network.directions() + direction;
+                let weights = &self.weights[pseudo_layer];
+                let has_bias = weights.input_bias.is_some() || weights.recurrent_bias.is_some();
+                let biases: *const f32 = self.part(self.temporary.biases).cast();
+                let products = Products {
+                    x,
+                    weights: self.weight(weights.input),
+                    biases: if has_bias { biases.wrapping_add(pseudo_layer * columns) } else { ptr::null() },
+                    products: self.part(self.temporary.products).cast(),
+                    rows: data.rows() as i32,
+                    columns: columns as i32,
+                    depth: network.layer_input(layer) as i32,
+                };
+                // SAFETY: rows of the layer's input, its weights, and room for the products.
+                unsafe { engine.input.multiply(self.stream, &products) }?;
+                let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
+                let state = |base: *const c_void, there: bool| match there && !base.is_null() {
+                    true => base.wrapping_byte_add(pseudo_layer * state_bytes),
+                    false => ptr::null(),
+                };
+                let has_c = network.cell == CUDNN_LSTM;
+                let recurrence = Recurrence {
+                    input: products.products,
+                    weights: self.weight(weights.recurrent),
+                    reset_bias: inside.map_or(ptr::null(), |place| self.weight(place + 2 * hidden * element)),
+                    h0: state(call.hx, true),
+                    c0: state(call.cx, has_c),
+                    y: y.wrapping_byte_add(direction * hidden * element),
+                    hy: state(call.hy, true).cast_mut(),
+                    cy: state(call.cy, has_c).cast_mut(),
+                    lengths: rows.lengths,
+                    starts: rows.starts,
+                    y_stride: network.layer_input(1) as i64,
+                    time_stride: time_stride as i64,
+                    batch_stride: batch_stride as i64,
+                    fill: case.padding_fill[..4].try_into().unwrap_or_default(),
+                    steps: data.steps as i32,
+                    batch: data.batch() as i32,
+                    reverse: direction as i32,
+                    exchange: self.part(self.temporary.exchange).cast(),
+                };
+                // SAFETY: all of it is the call's, or a part of its workspace.
+                unsafe { engine.launch(self.stream, &recurrence) }?;
+            }
+            x = y;
+        }
+        Ok(())
+    }
+
+    /// Where a layer's output goes: the last one's to y; in one direction all others' too, each when the one before it
+    /// has become products. In two directions they go to y and between in turns.
+    fn output(&self, layer: usize) -> *mut c_void {
+        let network = &self.case.network;
+        let is_between = network.directions() > 1 && (network.layers - 1 - layer) % 2 == 1;
+        if is_between { self.part(self.temporary.between) } else { self.call.y }
+    }
+
+    fn part(&self, place: usize) -> *mut c_void {
+        Temporary::first(self.call.workspace.cast()).wrapping_add(place).cast()
+    }
+
+    fn weight(&self, place: usize) -> *const c_void {
+        self.call.weight_space.wrapping_byte_add(place)
+    }
+}
+
+/// Where sequences' rows are; null where all are equally long.
+struct Rows {
+    lengths: *const i32,
+    starts: *const i32,
+}
+
+/// Bytes from one pseudo layer's biases to the next's; `None` if that is not the same for all.
+pub fn bias_stride(weights: &[Weights]) -> Option<usize> {
+    let places = |weights: &Weights| [weights.input_bias, weights.recurrent_bias];
+    let between = |[a, b]: [&Weights; 2]| {
+        let strides = places(a).into_iter().zip(places(b)).filter_map(|(a, b)| a.zip(b));
+        strides.map(|(a, b)| b.checked_sub(a)).collect::<Vec<_>>()
+    };
+    let mut strides = weights.windows(2).flat_map(|pair| between([&pair[0], &pair[1]]));
+    let first = strides.next().unwrap_or(Some(0))?;
+    strides.all(|stride| stride == Some(first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn biases_have_one_stride_or_none() {
+        let weights = |input_bias, recurrent_bias| Weights { input: 0, recurrent: 0, input_bias, recurrent_bias };
+        let even = [weights(Some(0), Some(8)), weights(Some(16), Some(24)), weights(Some(32), Some(40))];
+        assert_eq!(bias_stride(&even), Some(16));
+        assert_eq!(bias_stride(&even[..1]), Some(0));
+        assert_eq!(bias_stride(&[weights(None, None), weights(None, None)]), Some(0));
+        assert_eq!(bias_stride(&[weights(Some(0), Some(8)), weights(Some(16), Some(32))]), None);
+        assert_eq!(bias_stride(&[weights(Some(16), None), weights(Some(0), None)]), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! Timing candidates in the program's own executions, each of which has the right result. Times are read when they are
+//! there, never waited for.
+
+use crate::device::{Device, Elapsed, Mark, Stream};
+
+/// Executions of each candidate that count; one before them warms it up.
+const SAMPLES: usize = 5;
+/// A candidate that takes so many times the best one's time is not run again.
+const HOPELESS: f64 = 2.0;
+
+/// Executions are dealt to candidates in turns.
+pub struct Trial {
+    /// Of each candidate; the first may be preferred.
+    candidates: Vec<Times>,
+    /// Whose turn it is.
+    turn: usize,
+    pending: Option<Pending>,
+    in_flight: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Times {
+    executions: usize,
+    /// The least so far, in milliseconds a time step.
+    least: Option<f64>,
+    has_failed: bool,
+}
+
+/// An execution that has been launched.
+struct Pending {
+    candidate: usize,
+    steps: usize,
+    start: Mark,
+    end: Mark,
+}
+
+/// What the next execution is to run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// This candidate, between marks.
+    Run(usize),
+    /// Anything; times are still to come.
+    Wait,
+    /// All are timed.
+    Over,
+}
+
+/// Marks around an execution.
+pub struct Timing {
+    start: Mark,
+}
+
+impl Timing {
+    /// Begins with a mark; `None` if the device makes none.
+    pub fn start(device: Device, stream: Stream) -> Option<Self> {
+        device.mark(stream).map(|start| Self { start })
+    }
+}
+
+impl Trial {
+    /// Of so many candidates.
+    pub fn new(candidates: usize) -> Self {
+        Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
+    }
+
+    /// What the next execution is to run. What is to run is in flight until it is [`Self::ran`] or has
+    /// [`Self::failed`]; others wait.
+    pub fn step(&mut self) -> Step {
+        if self.in_flight || !self.read_pending() {
+            return Step::Wait;
+        }
+        let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
+        let wants = |times: &Times| {
+            let hopeless = times.least.zip(best).is_some_and(|(least, best)| least > HOPELESS * best);
+            !times.has_failed && !hopeless && times.executions <= SAMPLES
+        };
+        let count = self.candidates.len();
+        let next = (0..count).map(|i| (self.turn + i) % count).find(|&i| wants(&self.candidates[i]));
+        let Some(next) = next else { return Step::Over };
+        self.turn = (next + 1) % count;
+        self.in_flight = true;
+        Step::Run(next)
+    }
+
+    /// A candidate's execution of so many time steps has been launched.
+    pub fn ran(&mut self, candidate: usize, steps: usize, timing: Option<Timing>, device: Device, stream: Stream) {
+        self.in_flight = false;
+        self.candidates[candidate].executions += 1;
+        let end = device.mark(stream);
+        match (timing, end) {
+            (Some(Timing { start }), Some(end)) => self.pending = Some(Pending { candidate, steps, start, end }),
+            _ => self.candidates[candidate].has_failed = true,
+        }
+    }
+
+    /// A candidate could not be launched.
+    pub fn failed(&mut self, candidate: usize) {
+        self.in_flight = false;
+        self.candidates[candidate].has_failed = true;
+    }
+
+    /// The least times, in milliseconds a time step.
+    pub fn times(&self) -> Vec<Option<f64>> {
+        self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
+    }
+
+    /// Whether no time is outstanding any more.
+    fn read_pending(&mut self) -> bool {
+        let Some(Pending { candidate, steps, start, end }) = &self.pending else { return true };
+        let times = &mut self.candidates[*candidate];
+        match end.since(start) {
+            Elapsed::Pending => return false,
+            Elapsed::Lost => times.has_failed = true,
+            Elapsed::Ready(time) if times.executions > 1 => {
+                let time = time / *steps as f64;
+                times.least = Some(times.least.map_or(time, |least| least.min(time)));
+            }
+            Elapsed::Ready(_) => {}
+        }
+        self.pending = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Runs a trial of candidates that sleep for so many milliseconds; how often each ran.
+    fn run(trial: &mut Trial, milliseconds: &[u64]) -> Vec<usize> {
+        let (device, stream) = (Device::Host, std::ptr::null_mut());
+        let mut ran = vec![0; milliseconds.len()];
+        loop {
+            match trial.step() {
+                Step::Over => return ran,
+                Step::Wait => panic!("nothing is in flight"),
+                Step::Run(candidate) => {
+                    assert_eq!(trial.step(), Step::Wait);
+                    let timing = Timing::start(device, stream);
+                    std::thread::sleep(Duration::from_millis(milliseconds[candidate]));
+                    ran[candidate] += 1;
+                    trial.ran(candidate, 10, timing, device, stream);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_take_turns_and_the_hopeless_leave() {
+        let mut trial = Trial::new(3);
+        let ran = run(&mut trial, &[2, 40, 2]);
+        assert_eq!(ran, [SAMPLES + 1, 2, SAMPLES + 1]);
+        let times = trial.times();
+        assert!(times[0].unwrap() >= 0.2 && times[1].unwrap() >= 4.0, "{times:?}");
+    }
+
+    #[test]
+    fn what_fails_is_not_tried_again() {
+        let mut trial = Trial::new(2);
+        assert_eq!(trial.step(), Step::Run(0));
+        trial.failed(0);
+        assert_eq!(run(&mut trial, &[0, 1]), [0, SAMPLES + 1]);
+        assert!(trial.times()[0].is_none() && trial.times()[1].is_some());
+    }
+}
