@@ -4,9 +4,11 @@
 
 mod arena;
 mod check;
+mod for_each_device;
 mod operands;
 mod plan;
 mod run;
+mod samples;
 mod sums;
 mod transposes;
 
@@ -15,5 +17,6 @@ pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, divides, run};
+pub use samples::Samples;
 pub use sums::{SummedFilter, Sums};
 pub use transposes::Transposes;

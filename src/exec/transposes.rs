@@ -8,8 +8,8 @@ use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use cudnn_abi::*;
-use parking_lot::RwLock;
 
+use super::for_each_device::ForEachDevice;
 use crate::cudnn::graph::Matrices;
 use crate::cudnn::kernel::element_size;
 use crate::device::jit::{Function, Launch, Source};
@@ -98,31 +98,13 @@ enum On {
     Cuda { ways: Vec<(Way, Function)>, add: Function },
 }
 
-/// What was made, or why not: by device and type.
-type Known = ((i32, cudnnDataType_t), Result<Arc<Transposes>, String>);
-
-static KNOWN: RwLock<Vec<Known>> = RwLock::new(Vec::new());
+static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::new();
 
 impl Transposes {
     /// For elements of a type (half, bfloat16 or float) on the calling thread's device. Compiles at the first call, which
     /// may take a second; not to be called under capture. `Err` says why there are none.
     pub fn of(device: Device, data_type: cudnnDataType_t) -> Result<Arc<Self>, String> {
-        let key = (device.ordinal(), data_type);
-        let known = |known: &[Known]| known.iter().find(|(known, _)| *known == key).map(|(_, made)| made.clone());
-        if let Some(made) = known(&KNOWN.read()) {
-            return made;
-        }
-        let made = Self::new(device, data_type).map(Arc::new);
-        if let Err(why) = &made {
-            log::info!("tensors are left with their channels first: {why}");
-        }
-        let mut all = KNOWN.write();
-        // Another thread may have been faster.
-        let known = known(&all);
-        known.unwrap_or_else(|| {
-            all.push((key, made.clone()));
-            made
-        })
+        KNOWN.get(device, data_type, || Self::new(device, data_type))
     }
 
     fn new(device: Device, data_type: cudnnDataType_t) -> Result<Self, String> {

@@ -6,39 +6,48 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use crate::cudnn::graph::{Kernel, Matrices, WORKSPACE_ALIGNMENT};
+use crate::cudnn::graph::{Kernel, Matrices, Sampling, WORKSPACE_ALIGNMENT};
 use crate::device::{Device, Stream};
-use crate::exec::Transposes;
+use crate::exec::{Samples, Transposes};
 
 /// Where the copies of a part's tensors lie, and what makes them.
 pub struct Conversion {
     transposes: Arc<Transposes>,
-    /// Of the tensors that are not stored so already, by place: with channels as rows.
+    /// Of the tensors that are not stored so already, by place.
     copies: Vec<(usize, Copied)>,
     filter: usize,
     result: usize,
     bytes: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Copied {
-    matrices: Matrices,
+    /// From the tensor to its copy.
+    how: How,
     /// In the workspace, in bytes.
     offset: usize,
 }
 
-/// Matrices to be transposed from one place to another.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
+enum How {
+    /// All of it, with channels as rows.
+    Transposed(Matrices),
+    /// What is sampled of it.
+    Sampled(Arc<Samples>, Sampling),
+}
+
+/// What is copied from one place to another.
 struct Move {
-    matrices: Matrices,
+    how: How,
     from: *const c_void,
     to: *mut c_void,
 }
 
-/// What one execution transposes.
+/// What one execution copies.
 pub struct Moves {
     transposes: Arc<Transposes>,
     before: Vec<Move>,
+    /// From the copy to the tensor.
     after: Option<Move>,
     /// What is behind is added up in float; the first of a sum begins it.
     adds: Option<bool>,
@@ -62,17 +71,25 @@ impl Conversion {
         let (filter, result) = (convolution.w, convolution.result());
         let data_type = part.tensors[filter].data_type;
         let transposes = Transposes::of(Device::current(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+        let sampling = part.sampling();
         let mut bytes = 0;
         let mut copies = Vec::new();
         // The filter first: there it is the same for micro-batches of all sizes.
         for place in [filter, convolution.x, convolution.y] {
             let tensor = &part.tensors[place];
-            // A filter's gradient is always copied: parts of it are added up.
-            let is_copied = |matrices: &Matrices| matrices.differ() || (place == filter && place == result);
-            if let Some(matrices) = tensor.channels_first().filter(is_copied) {
-                copies.push((place, Copied { matrices, offset: bytes }));
-                bytes += (matrices.elements() * tensor.element()).next_multiple_of(WORKSPACE_ALIGNMENT);
-            }
+            let (how, elements) = match (sampling, tensor.channels_first()) {
+                (Some(sampling), _) if place == convolution.x => {
+                    let samples = Samples::of(Device::current(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+                    (How::Sampled(samples, sampling), sampling.images * sampling.channels * sampling.sampled())
+                }
+                // A filter's gradient is always copied: parts of it are added up.
+                (_, Some(matrices)) if matrices.differ() || (place == filter && place == result) => {
+                    (How::Transposed(matrices), matrices.elements())
+                }
+                _ => continue,
+            };
+            copies.push((place, Copied { how, offset: bytes }));
+            bytes += (elements * tensor.element()).next_multiple_of(WORKSPACE_ALIGNMENT);
         }
         Ok(Self { transposes, copies, filter, result, bytes })
     }
@@ -107,8 +124,8 @@ impl Conversion {
     ) -> Moves {
         let is_new = |place: usize| place != self.filter || self.kept_filter(workspace) != kept;
         let inputs = self.copies.iter().filter(|(place, _)| *place != self.result && is_new(*place));
-        let before = inputs.map(|(place, Copied { matrices, offset })| Move {
-            matrices: *matrices,
+        let before = inputs.map(|(place, Copied { how, offset })| Move {
+            how: how.clone(),
             from: pointer(*place),
             to: workspace.wrapping_byte_add(*offset),
         });
@@ -116,8 +133,8 @@ impl Conversion {
             Destination::Tensor(to) => (to, None),
             Destination::Sum(to, begins) => (to, Some(begins)),
         };
-        let after = self.copied(self.result).map(|Copied { matrices, offset }| Move {
-            matrices: matrices.transposed(),
+        let after = self.copied(self.result).map(|Copied { how, offset }| Move {
+            how: how.clone(),
             from: workspace.wrapping_byte_add(*offset),
             to,
         });
@@ -131,8 +148,15 @@ impl Moves {
     /// # Safety
     /// The memory is there, and the stream is of its device.
     pub unsafe fn before(&self, stream: Stream) -> bool {
-        // SAFETY: as ours.
-        self.before.iter().all(|it| unsafe { self.transposes.run(stream, it.matrices, it.from, it.to) })
+        self.before.iter().all(|Move { how, from, to }| {
+            // SAFETY: as ours.
+            unsafe {
+                match how {
+                    How::Transposed(matrices) => self.transposes.run(stream, *matrices, *from, *to),
+                    How::Sampled(samples, sampling) => samples.gather(stream, *sampling, *from, *to),
+                }
+            }
+        })
     }
 
     /// Copies, or adds, what the engine wrote.
@@ -140,14 +164,16 @@ impl Moves {
     /// # Safety
     /// As for [`Self::before`].
     pub unsafe fn after(&self, stream: Stream) -> bool {
-        self.after.is_none_or(|Move { matrices, from, to }| {
-            // SAFETY: as ours.
-            unsafe {
-                match self.adds {
-                    None => self.transposes.run(stream, matrices, from, to),
-                    Some(begins) => self.transposes.add(stream, matrices, from, to, begins),
+        let Some(Move { how, from, to }) = &self.after else { return true };
+        // SAFETY: as ours.
+        unsafe {
+            match (how, self.adds) {
+                (How::Transposed(matrices), None) => self.transposes.run(stream, matrices.transposed(), *from, *to),
+                (How::Transposed(matrices), Some(begins)) => {
+                    self.transposes.add(stream, matrices.transposed(), *from, *to, begins)
                 }
+                (How::Sampled(samples, sampling), _) => samples.scatter(stream, *sampling, *from, *to),
             }
-        })
+        }
     }
 }

@@ -66,6 +66,10 @@ static Shape random_shape(Random *random) {
             if (s.operation == FUSED || s.groups > 1 || s.type == CUDNN_DATA_DOUBLE) continue;
             s.x[1] = s.w[1] = 2 + random_below(random, 15), s.w[0] = 2 + random_below(random, 15);
             s.beta = 0;
+            int samples = s.spatial == 2 && chance(random, 30); /* single places that are strided over */
+            for (int i = 1; samples && i < 3; i++) {
+                s.w[i + 2] = s.dilation[i] = 1, s.pad[i] = 0, s.stride[i] = 1 + random_below(random, 3);
+            }
         }
         int layout = !only_packed && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;

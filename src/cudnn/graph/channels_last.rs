@@ -3,7 +3,7 @@
 
 use cudnn_abi::*;
 
-use super::kernel::{Factor, Kernel, Tensor};
+use super::kernel::{Factor, Kernel, Operation, Tensor};
 
 /// What accesses of 16 bytes need of addresses.
 const ALIGNMENT: i64 = 16;
@@ -34,6 +34,30 @@ impl Matrices {
     /// Whether what is transposed differs in memory.
     pub fn differ(self) -> bool {
         self.rows > 1 && self.columns > 1
+    }
+}
+
+/// Images with their channels first of which every `down`-th row, and in it every `right`-th pixel, is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// How many.
+    pub images: usize,
+    /// Of each image.
+    pub channels: usize,
+    /// Of each channel, in pixels.
+    pub height: usize,
+    /// Of each row, in pixels.
+    pub width: usize,
+    /// From one row that is sampled to the next.
+    pub down: usize,
+    /// From one pixel that is sampled to the next.
+    pub right: usize,
+}
+
+impl Sampling {
+    /// How many pixels of an image are sampled.
+    pub fn sampled(self) -> usize {
+        self.height.div_ceil(self.down) * self.width.div_ceil(self.right)
     }
 }
 
@@ -82,7 +106,25 @@ impl Tensor {
 }
 
 impl Kernel {
-    /// The same convolution on tensors that are packed with their channels last. `None` where images are stored so
+    /// What of `x` takes part in it, where that is not all: 1×1 filters that stride over images without a padding.
+    pub fn sampling(&self) -> Option<Sampling> {
+        let convolution = self.convolution();
+        let (x, w) = (&self.tensors[convolution.x], &self.tensors[convolution.w]);
+        x.channels_first()?;
+        let (&[images, channels, height, width], &[down, right]) = (&x.dims[..], &convolution.stride[..]) else {
+            return None;
+        };
+        let paddings = [&convolution.pre_padding, &convolution.post_padding];
+        let is_sampled = (down > 1 || right > 1)
+            && w.dims[2..].iter().all(|&dim| dim == 1)
+            && paddings.into_iter().flatten().all(|&padding| padding == 0);
+        let [images, channels, height, width, down, right] =
+            [images, channels, height, width, down, right].map(|count| count as usize);
+        is_sampled.then_some(Sampling { images, channels, height, width, down, right })
+    }
+
+    /// The same convolution on tensors that are packed with their channels last; of what is [sampled](Self::sampling),
+    /// on the samples alone, which it does not stride over any more. `None` where images are stored so
     /// already, or something else than a convolution that overwrites its result is computed, or tensors are not packed,
     /// or are of another type than half, bfloat16 and float.
     pub fn channels_last(&self) -> Option<Self> {
@@ -108,9 +150,29 @@ impl Kernel {
             return None;
         }
         let tensors = self.tensors.iter().map(Tensor::with_channels_last).collect::<Option<Vec<_>>>()?;
+        let mut converted = Self { tensors, operations: self.operations.clone() };
+        if self.sampling().is_some() {
+            converted.keep_samples();
+            return Some(converted);
+        }
         let is_moved = |place: usize| self.tensors[place].channels_first().is_some_and(Matrices::differ);
-        (is_moved(convolution.x) || is_moved(convolution.y))
-            .then(|| Self { tensors, operations: self.operations.clone() })
+        (is_moved(convolution.x) || is_moved(convolution.y)).then_some(converted)
+    }
+
+    /// Cuts `x` to what is sampled: the pixels of `y`.
+    fn keep_samples(&mut self) {
+        let (x, y) = (self.convolution().x, self.convolution().y);
+        let pixels = self.tensors[y].dims[2..].to_vec();
+        let x = &mut self.tensors[x];
+        x.dims.truncate(2);
+        x.dims.extend(pixels);
+        x.strides = x.channels_last_strides();
+        x.alignment = ALIGNMENT;
+        for operation in &mut self.operations {
+            if let Operation::Convolution(convolution) = operation {
+                convolution.stride.fill(1);
+            }
+        }
     }
 }
 
@@ -152,6 +214,25 @@ mod tests {
             assert_ne!(other, FIRST);
             assert_eq!(kernel(&other).channels_last(), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_is_strided_over_without_being_read_is_left_out() {
+        let text = FIRST.replace("4x16x3x3@144x9x3x1/16", "4x16x1x1@16x1x1x1/16");
+        let text = text.replace("8x4x7x7@196x49x7x1", "8x4x5x3@60x15x3x1").replace("stride=1x1", "stride=2x3");
+        let strided = kernel(&text);
+        let sampling = Sampling { images: 8, channels: 16, height: 9, width: 9, down: 2, right: 3 };
+        assert_eq!(strided.sampling(), Some(sampling));
+        assert_eq!(sampling.sampled(), 15);
+        let last = strided.channels_last().unwrap();
+        assert_eq!(last.tensors[0].dims, [8, 16, 5, 3]);
+        assert_eq!(last.tensors[0].strides, [240, 1, 48, 16]);
+        assert_eq!(last.convolution().stride, [1, 1]);
+        for padded in ["pre=1x0", "post=0x1"] {
+            let name = padded.split('=').next().unwrap();
+            assert_eq!(kernel(&text.replace(&format!("{name}=0x0"), padded)).sampling(), None);
+        }
+        assert_eq!(kernel(FIRST).sampling(), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod text;
 mod variant_pack;
 
 pub use batch::WORKSPACE_ALIGNMENT;
-pub use channels_last::Matrices;
+pub use channels_last::{Matrices, Sampling};
 pub use class::Class;
 pub use descriptor::Owned;
 pub use engine::{EngineConfiguration, Knob, Notes};

@@ -1,0 +1,111 @@
+use cudnn_abi::{CUDNN_DATA_FLOAT, CUDNN_DATA_HALF};
+
+use super::*;
+
+/// Images, channels, height, width, down, right.
+const SHAPES: [[usize; 6]; 9] = [
+    [2, 3, 4, 6, 2, 2],
+    [3, 65, 7, 7, 2, 2],
+    [1, 5, 9, 10, 3, 1],
+    [2, 64, 5, 8, 1, 4],
+    [1, 1, 1, 1, 2, 3],
+    [70_000, 2, 2, 2, 2, 2],
+    [64, 256, 56, 56, 2, 2],
+    [64, 512, 28, 28, 2, 2],
+    [64, 1024, 14, 14, 2, 2],
+];
+
+fn sampling([images, channels, height, width, down, right]: [usize; 6]) -> Sampling {
+    Sampling { images, channels, height, width, down, right }
+}
+
+/// A value of an element of its own, in so many bytes.
+fn values(elements: usize, bytes: usize) -> Vec<u8> {
+    (0..elements).flat_map(|i| (i as u32 * 2_654_435_761 | 1).to_ne_bytes()[..bytes].to_vec()).collect()
+}
+
+#[test]
+fn samples_are_where_they_belong() {
+    for shape @ [images, channels, height, width, down, right] in SHAPES.into_iter().take(5) {
+        let (sampling, samples) = (sampling(shape), Samples::new(Device::Host, 4).unwrap());
+        let from: Vec<u32> = (1..).take(images * channels * height * width).collect();
+        let mut gathered = vec![u32::MAX; images * channels * sampling.sampled()];
+        let mut back = vec![u32::MAX; from.len()];
+        let stream = std::ptr::null_mut();
+        // SAFETY: as many elements as there are.
+        unsafe {
+            assert!(samples.gather(stream, sampling, from.as_ptr().cast(), gathered.as_mut_ptr().cast()));
+            assert!(samples.scatter(stream, sampling, gathered.as_ptr().cast(), back.as_mut_ptr().cast()));
+        }
+        for (i, (value, back)) in from.iter().zip(&back).enumerate() {
+            let (column, row) = (i % width, i / width % height);
+            let expected = if row % down == 0 && column % right == 0 { *value } else { 0 };
+            assert_eq!(*back, expected, "{shape:?} {i}");
+        }
+        // The second sample of the first channel is the next pixel that is sampled.
+        if width > right {
+            assert_eq!(gathered[channels], from[right], "{shape:?}");
+        }
+    }
+}
+
+/// Bytes between a buffer's data and its end, where nothing may be written.
+const GUARD: usize = 256;
+
+/// On the GPU as on the host, bit for bit; and how many bytes a second.
+#[test]
+fn on_a_gpu_as_on_the_host() {
+    let device = Device::Cuda;
+    if device.count() == 0 {
+        eprintln!("skipped: there is no GPU");
+        return;
+    }
+    let _entered = device.enter(0).expect("a context");
+    let stream = device.stream().expect("a stream");
+    for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_FLOAT] {
+        let samples = Samples::of(device, data_type).expect("compiled");
+        let host = Samples::new(Device::Host, samples.element).unwrap();
+        for shape in SHAPES {
+            let sampling = sampling(shape);
+            let [all, some] = [sampling.height * sampling.width, sampling.sampled()]
+                .map(|pixels| sampling.images * sampling.channels * pixels * samples.element);
+            for (from_bytes, to_bytes, is_back) in [(all, some, false), (some, all, true)] {
+                let given = values(from_bytes / samples.element, samples.element);
+                let poison = vec![0xff; to_bytes + GUARD];
+                let (from, to) = (device.allocate(from_bytes).unwrap(), device.allocate(to_bytes + GUARD).unwrap());
+                let (mut expected, mut found) = (poison.clone(), vec![0; to_bytes + GUARD]);
+                let run = |samples: &Samples, from: *const c_void, to: *mut c_void| {
+                    // SAFETY: buffers as long as the tensors.
+                    unsafe {
+                        match is_back {
+                            false => samples.gather(stream.raw(), sampling, from, to),
+                            true => samples.scatter(stream.raw(), sampling, from, to),
+                        }
+                    }
+                };
+                // SAFETY: buffers as long as what is copied.
+                unsafe {
+                    assert!(device.write(from.data(), &given, stream.raw()));
+                    assert!(device.write(to.data(), &poison, stream.raw()));
+                    assert!(run(&samples, from.data(), to.data()));
+                    assert!(device.read(&mut found, to.data(), stream.raw()));
+                }
+                run(&host, given.as_ptr().cast(), expected.as_mut_ptr().cast());
+                assert!(found == expected, "{sampling:?}, back: {is_back}");
+                let mut times: Vec<f64> = (0..9)
+                    .map(|_| {
+                        let begun = device.mark(stream.raw()).unwrap();
+                        run(&samples, from.data(), to.data());
+                        let ended = device.mark(stream.raw()).unwrap();
+                        device.synchronize(stream.raw());
+                        let crate::device::Elapsed::Ready(time) = ended.since(&begun) else { panic!("no time") };
+                        time
+                    })
+                    .collect();
+                times.sort_by(f64::total_cmp);
+                let what = if is_back { "scattered" } else { "gathered" };
+                println!("{} bytes {shape:?} {what}: {:.1} µs", samples.element, times[4] * 1e3);
+            }
+        }
+    }
+}
