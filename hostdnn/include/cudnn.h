@@ -1469,6 +1469,49 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
                                          size_t size,
                                          int *threads);
 
+/*
+ Compiles a source in the words of `kernels/device.cuh` by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or
+ finds what was compiled before (in `HOSTDNN_KERNEL_CACHE`, or among the temporary files). `headers` is how many names
+ and texts there are that `#include` finds, `options_count` how many options: those that define are taken, others are to
+ NVRTC. Where it fails, `log`, if not null, gets why, at most `log_bytes` with the final 0, the compiler's words among it:
+ CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is no compiler,
+ CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+ */
+cudnnStatus_t hostdnnLoadKernels(const char *name,
+                                 const char *text,
+                                 const char *const *header_names,
+                                 const char *const *header_texts,
+                                 size_t headers,
+                                 const char *const *options,
+                                 size_t options_count,
+                                 void **module,
+                                 char *log,
+                                 size_t log_bytes);
+
+/*
+ A kernel of a module, by its name; valid until the module is unloaded.
+ */
+cudnnStatus_t hostdnnGetKernel(void *module, const char *name, void **kernel);
+
+/*
+ Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
+ block. `cluster` is null or three ones: there are no clusters yet. A block has `shared_bytes` of dynamic shared memory.
+ `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says in which order threads take turns.
+ CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails: `cudnnGetLastErrorString` says
+ which threads wait where.
+ */
+cudnnStatus_t hostdnnLaunchKernel(void *kernel,
+                                  const unsigned int *grid,
+                                  const unsigned int *block,
+                                  const unsigned int *cluster,
+                                  size_t shared_bytes,
+                                  void **arguments);
+
+/*
+ Unloads a module. None of its kernels runs any more, or is launched again.
+ */
+cudnnStatus_t hostdnnUnloadKernels(void *module);
+
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
 
 cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);

@@ -4,7 +4,7 @@
 //! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
 //! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution`,
 //! `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device` offers the CPU as several
-//! devices; `fault` makes calls fail on demand.
+//! devices; `emulator` runs kernels in CUDA C++ on it; `fault` makes calls fail on demand.
 
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
@@ -13,6 +13,7 @@ pub mod convolution;
 pub mod descriptor;
 mod device;
 mod elementwise;
+pub mod emulator;
 mod error;
 mod fault;
 mod graph;

@@ -334,17 +334,13 @@ void give_way(const Where &where, bool went_on) {
 
 void stop(const char *why) { running->stop("%s", why); }
 
-} // namespace emulator
-
-// Runs a kernel to its end. 0, or `message`, of so many bytes, says what was wrong.
-extern "C" __attribute__((visibility("default"))) int emulator_launch(const emulator::Kernel *kernel,
-                                                                      const emulator::Launch *launch, char *message,
-                                                                      size_t message_bytes) {
-    using namespace emulator;
-    auto schedule = std::make_unique<Schedule>(*kernel, *launch);
+int launch(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes) {
+    auto schedule = std::make_unique<Schedule>(kernel, launch);
     running = schedule.get();
     const char *wrong = schedule->run();
     running = nullptr;
     if (wrong) snprintf(message, message_bytes, "%s", wrong);
     return wrong != nullptr;
 }
+
+} // namespace emulator

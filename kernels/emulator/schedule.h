@@ -15,12 +15,20 @@ struct Where {
     int line;
 };
 
-// A kernel, as its object exports it under its name.
+struct Launch;
+
+// A kernel, as its object exports it under its name; mirrored by hostdnn.
 struct Kernel {
-    unsigned most_threads;
-    void (*run)(const void *parameters);
+    // What an object of another kind does not begin with.
+    static constexpr unsigned kind_of_all = 0x72656b68;
+    unsigned kind, most_threads;
     const char *name;
+    void (*run)(const void *parameters);
+    int (*launch)(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
 };
+
+// Runs a kernel to its end. 0, or `message`, of so many bytes, says what was wrong.
+HIDDEN int launch(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
 
 // What a launch asks for; mirrored by hostdnn.
 struct Launch {

@@ -2,12 +2,13 @@
 
 use crate::descriptor::*;
 use crate::device;
+use crate::emulator::Module;
 use crate::error::{Error, Result, require};
 use crate::fault;
 use cudnn_abi::*;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The body of every exported function that returns a status: `export!(name, { … })`, where the block gives a [`Result`].
@@ -104,6 +105,7 @@ opaque! {
     DropoutDescriptor: cudnnDropoutStruct = b"hdrp",
     RnnDescriptor: cudnnRNNStruct = b"hrnn",
     RnnDataDescriptor: cudnnRNNDataStruct = b"hrnd",
+    Module: c_void = b"hmod",
 }
 
 #[repr(C)]
@@ -228,7 +230,7 @@ pub unsafe fn write_array<T: Copy>(array: *mut T, values: &[T]) -> Result {
 ///
 /// # Safety
 /// `pointer` is null or points to such a number.
-pub unsafe fn scale(pointer: *const std::ffi::c_void, data_type: cudnnDataType_t) -> Result<f64> {
+pub unsafe fn scale(pointer: *const c_void, data_type: cudnnDataType_t) -> Result<f64> {
     require(!pointer.is_null(), "scaling factors are not null")?;
     // SAFETY: the caller's promise.
     Ok(unsafe {

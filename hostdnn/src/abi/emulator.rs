@@ -1,0 +1,134 @@
+//! Kernels in CUDA C++, compiled for the CPU and run there. What CUDA's driver and NVRTC are on a GPU, and the real cuDNN
+//! has nothing of.
+
+use super::boundary::{create_of, destroy, read_array, refer, write};
+use crate::emulator::{Kernel, Launch, Module, Source, seed_of_process};
+use crate::error::{Error, Result, require};
+use cudnn_abi::*;
+use std::ffi::{CStr, c_char, c_uint, c_void};
+
+/// Compiles a source in the words of `kernels/device.cuh` by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or
+/// finds what was compiled before (in `HOSTDNN_KERNEL_CACHE`, or among the temporary files). `headers` is how many names
+/// and texts there are that `#include` finds, `options_count` how many options: those that define are taken, others are to
+/// NVRTC. Where it fails, `log`, if not null, gets why, at most `log_bytes` with the final 0, the compiler's words among it:
+/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is no compiler,
+/// CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnLoadKernels(
+    name: *const c_char,
+    text: *const c_char,
+    header_names: *const *const c_char,
+    header_texts: *const *const c_char,
+    headers: usize,
+    options: *const *const c_char,
+    options_count: usize,
+    module: *mut *mut c_void,
+    log: *mut c_char,
+    log_bytes: usize,
+) -> cudnnStatus_t {
+    export!(hostdnnLoadKernels, {
+        // SAFETY: null, or arrays of as many C strings, and places to write to, by this function's contract.
+        unsafe {
+            require(!module.is_null(), "pointers to results are not null")?;
+            let names = texts(header_names, headers)?;
+            let headers: Vec<_> = names.into_iter().zip(texts(header_texts, headers)?).collect();
+            let options = texts(options, options_count)?;
+            let source = Source { name: string(name)?, text: string(text)?, headers: &headers, options: &options };
+            let loaded = Module::load(&source).inspect_err(|error| say(&error.reason, log, log_bytes))?;
+            create_of(loaded, module)
+        }
+    })
+}
+
+/// A kernel of a module, by its name; valid until the module is unloaded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnGetKernel(
+    module: *mut c_void,
+    name: *const c_char,
+    kernel: *mut *mut c_void,
+) -> cudnnStatus_t {
+    export!(hostdnnGetKernel, {
+        // SAFETY: null, or a live module, a C string and a place to write to, by this function's contract.
+        unsafe {
+            require(!name.is_null(), "names are not null")?;
+            let found: *const Kernel = refer::<Module>(module)?.kernel(CStr::from_ptr(name))?;
+            write(kernel, found.cast_mut().cast())
+        }
+    })
+}
+
+/// Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
+/// block. `cluster` is null or three ones: there are no clusters yet. A block has `shared_bytes` of dynamic shared memory.
+/// `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says in which order threads take turns.
+/// CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails: `cudnnGetLastErrorString` says
+/// which threads wait where.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnLaunchKernel(
+    kernel: *mut c_void,
+    grid: *const c_uint,
+    block: *const c_uint,
+    cluster: *const c_uint,
+    shared_bytes: usize,
+    arguments: *mut *mut c_void,
+) -> cudnnStatus_t {
+    export!(hostdnnLaunchKernel, {
+        // SAFETY: null, or a kernel of a loaded module, three numbers each and its parameters, by this function's contract.
+        unsafe {
+            let kernel = Kernel::at(kernel.cast())?;
+            let single = cluster.is_null() || three(cluster)? == [1; 3];
+            require(single, "no clusters: blocks of a cluster are not emulated together")?;
+            let parameters = read_array(arguments, 1)?[0];
+            require(!parameters.is_null(), "a kernel's parameters are not null")?;
+            let launch = Launch { grid: three(grid)?, block: three(block)?, shared_bytes, seed: seed_of_process() };
+            kernel.launch(&launch, parameters)
+        }
+    })
+}
+
+/// Unloads a module. None of its kernels runs any more, or is launched again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnUnloadKernels(module: *mut c_void) -> cudnnStatus_t {
+    // SAFETY: null or a live module by this function's contract.
+    export!(hostdnnUnloadKernels, { unsafe { destroy::<Module>(module) } })
+}
+
+/// # Safety
+/// Null, or three numbers.
+unsafe fn three(numbers: *const c_uint) -> Result<[u32; 3]> {
+    // SAFETY: the caller's promise.
+    let numbers = unsafe { read_array(numbers, 3) }?;
+    Ok([numbers[0], numbers[1], numbers[2]])
+}
+
+/// # Safety
+/// Null, or a C string that lives as long as what is made of it.
+unsafe fn string<'a>(text: *const c_char) -> Result<&'a str> {
+    require(!text.is_null(), "texts are not null")?;
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Error::new(CUDNN_STATUS_BAD_PARAM, "violated: texts are UTF-8"))
+}
+
+/// # Safety
+/// Null where there are none, or as many C strings that live as long as what is made of them.
+unsafe fn texts<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<&'a str>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { read_array(texts, count)?.iter().map(|&text| string(text)).collect() }
+}
+
+/// # Safety
+/// Null, or room for so many bytes.
+unsafe fn say(text: &str, log: *mut c_char, log_bytes: usize) {
+    if log.is_null() || log_bytes == 0 {
+        return;
+    }
+    let length = text.len().min(log_bytes - 1);
+    // SAFETY: the caller's promise.
+    unsafe {
+        log.copy_from_nonoverlapping(text.as_ptr().cast(), length);
+        log.add(length).write(0);
+    }
+}

@@ -1,0 +1,140 @@
+//! The machine's C++ compiler.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use cudnn_abi::*;
+
+use super::Source;
+use crate::error::{Error, Result};
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../kernels/emulator/", $name)))),*]
+    };
+}
+
+/// The emulator: the headers that `device.cuh` includes, and the sources that every object holds.
+pub const EMULATOR: &[(&str, &str)] =
+    files!("device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "schedule.cpp" "schedule.h" "vectors.h");
+
+/// The folder that those files stand in, beside a source's headers.
+const FOLDER: &str = "emulator";
+
+/// How all is compiled. Arithmetic is what the source says: no product and sum become an FMA. Memory is read as the type
+/// at hand, whatever wrote it, as NVRTC does. All names but the kernels' are the object's own.
+const OPTIONS: [&str; 12] = [
+    "-std=c++17",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fvisibility=hidden",
+    "-w",
+    "-DEMULATED",
+    "-I.",
+];
+
+/// A compiler that runs.
+pub struct Compiler {
+    command: OsString,
+    /// What it calls itself.
+    version: String,
+}
+
+impl Compiler {
+    /// The process's, tried once.
+    pub fn of_process() -> Result<&'static Self> {
+        static COMPILER: LazyLock<Result<Compiler>> =
+            LazyLock::new(|| Compiler::find(std::env::var_os("HOSTDNN_CXX").unwrap_or("c++".into())));
+        COMPILER.as_ref().map_err(Clone::clone)
+    }
+
+    fn find(command: OsString) -> Result<Self> {
+        let version = Self::command_of(&command).arg("--version").output();
+        let why = match version {
+            Ok(output) if output.status.success() => {
+                return Ok(Self { command, version: String::from_utf8_lossy(&output.stdout).into_owned() });
+            }
+            Ok(output) => format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end()),
+            Err(error) => error.to_string(),
+        };
+        let reason = format!(
+            "kernels run on the CPU only where there is a C++ compiler, and {} does not run: {why}. \
+             HOSTDNN_CXX names another",
+            command.display()
+        );
+        Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING, reason))
+    }
+
+    /// The compiler, with what the process is preloaded with kept away from it.
+    fn command_of(command: &OsString) -> Command {
+        let mut command = Command::new(command);
+        command.env_remove("LD_PRELOAD").stdin(Stdio::null());
+        command
+    }
+
+    /// Beside the source, all that determines what is compiled.
+    pub fn identity(&self) -> impl Iterator<Item = &str> {
+        [self.version.as_str()].into_iter().chain(OPTIONS).chain(of_processor())
+    }
+
+    /// The object at `path`, compiled in an empty folder.
+    pub fn compile(&self, source: &Source, folder: &Path, path: &Path) -> Result {
+        write(folder, source.name, source.text)?;
+        for (name, text) in source.headers {
+            write(folder, name, text)?;
+        }
+        let mut command = Self::command_of(&self.command);
+        command.current_dir(folder).args(OPTIONS).args(of_processor()).args(definitions(source));
+        command.args(["-x", "c++", source.name]);
+        for (name, text) in EMULATOR {
+            let name = format!("{FOLDER}/{name}");
+            write(folder, &name, text)?;
+            if name.ends_with(".cpp") {
+                command.arg(name);
+            }
+        }
+        let failed = |why: &str| {
+            let reason = format!("the C++ compiler does not take {}: {why}", source.name);
+            Error::new(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, reason)
+        };
+        let output = command.arg("-o").arg(path).output().map_err(|error| failed(&error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(failed(&format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end())))
+    }
+}
+
+/// What a source's options define.
+pub fn definitions<'a>(source: &'a Source) -> impl Iterator<Item = &'a str> {
+    source.options.iter().copied().filter(|option| option.starts_with("-D"))
+}
+
+/// An FMA is one instruction where the processor has it, rather than a call.
+fn of_processor() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("fma") {
+        return Some("-mfma");
+    }
+    None
+}
+
+/// Writes a file of the source's within the folder.
+fn write(folder: &Path, name: &str, text: &str) -> Result {
+    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if name.is_empty() || name.starts_with('-') || !inside {
+        let reason = format!("sources and headers have names of files below a folder, and {name:?} is none");
+        return Err(Error::new(CUDNN_STATUS_BAD_PARAM, reason));
+    }
+    let path = folder.join(name);
+    let written = fs::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs::write(&path, text));
+    written.map_err(|error| Error::new(CUDNN_STATUS_INTERNAL_ERROR, format!("{}: {error}", path.display())))
+}
