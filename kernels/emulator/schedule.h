@@ -28,7 +28,7 @@ struct Kernel {
 };
 
 // Runs a kernel to its end. 0, or `message`, of so many bytes, says what was wrong.
-HIDDEN int launch(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
+INTERNAL int launch(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
 
 // What a launch asks for; mirrored by hostdnn.
 struct Launch {
