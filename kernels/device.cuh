@@ -4,7 +4,7 @@
 //
 // | word | what it is |
 // | --- | --- |
-// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have |
+// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have, and may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
 // | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 16 bytes. Every use in a kernel is the same memory: parts of it are offsets |
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
@@ -15,7 +15,7 @@
 // | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
 // | `warp_sum(x)`, `warp_sum(x, lanes)`, `warp_max(…)` | over the warp, or over each group of `lanes` (a power of two) neighbours; every lane gets it. In pairs `lanes/2` apart, then half of that, and so on: the same bits in both twins |
 // | `warp_any(p)`, `warp_all(p)` | whether p holds in any lane, in all |
-// | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries is a failure; the emulator lets others run, and fails when none of them goes on either |
+// | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
 //
@@ -31,8 +31,14 @@
 
 #else
 
+#ifdef MULTIPROCESSOR_BLOCKS
+#define LAUNCH_BOUNDS __launch_bounds__(THREADS, MULTIPROCESSOR_BLOCKS)
+#else
+#define LAUNCH_BOUNDS __launch_bounds__(THREADS)
+#endif
+
 #define KERNEL(name, Parameters)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ Parameters parameters)
+    extern "C" __global__ void LAUNCH_BOUNDS name(const __grid_constant__ Parameters parameters)
 
 extern __shared__ uint4 dynamic_shared_memory[];
 #define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(dynamic_shared_memory)

@@ -22,7 +22,7 @@ constexpr unsigned most_idle_rounds = 1000;
 // So many in which no thread has come to a barrier or its end, whatever else it did, too.
 constexpr unsigned most_rounds_apart = 100 * most_idle_rounds;
 // Bytes behind a block's shared memory that stay as they are, or something has written beyond it.
-constexpr size_t guard = 256;
+constexpr size_t guard = 1024;
 constexpr unsigned char poison = 0xff;
 
 struct alignas(16) Unit {

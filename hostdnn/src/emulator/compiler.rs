@@ -77,6 +77,10 @@ impl Compiler {
     fn command_of(command: &OsString) -> Command {
         let mut command = Command::new(command);
         command.env_remove("LD_PRELOAD").stdin(Stdio::null());
+        // It finds its own parts by way of it.
+        if std::env::var_os("PATH").is_none() {
+            command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        }
         command
     }
 

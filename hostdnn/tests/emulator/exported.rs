@@ -1,0 +1,177 @@
+//! The four functions of the finished library, by processes of their own.
+
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::ptr::{null, null_mut};
+
+use libloading::os::unix::Library;
+
+use super::{HEADERS, Parameters, TURN, built};
+
+type Texts = *const *const c_char;
+type Load = unsafe extern "C" fn(
+    *const c_char,
+    *const c_char,
+    Texts,
+    Texts,
+    usize,
+    Texts,
+    usize,
+    *mut *mut c_void,
+    *mut c_char,
+    usize,
+) -> i32;
+type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> i32;
+type Launch =
+    unsafe extern "C" fn(*mut c_void, *const c_uint, *const c_uint, *const c_uint, usize, *mut *mut c_void) -> i32;
+type Unload = unsafe extern "C" fn(*mut c_void) -> i32;
+
+/// What a child process does: one launch through the exported functions, of which it prints what came.
+#[test]
+#[ignore = "the tests below run it in processes of their own"]
+fn child() {
+    // SAFETY: our own library, whose functions have these types; arguments as they ask for, or refused.
+    unsafe {
+        let library = Library::new(built::library()).unwrap();
+        let load = library.get::<Load>(b"hostdnnLoadKernels\0").unwrap();
+        let get = library.get::<Get>(b"hostdnnGetKernel\0").unwrap();
+        let launch = library.get::<Launch>(b"hostdnnLaunchKernel\0").unwrap();
+        let unload = library.get::<Unload>(b"hostdnnUnloadKernels\0").unwrap();
+        let why = library.get::<unsafe extern "C" fn(*mut c_char, usize)>(b"cudnnGetLastErrorString\0").unwrap();
+        let (text, header) = (CString::new(TURN).unwrap(), CString::new(HEADERS[0].1).unwrap());
+        let (names, headers, options) =
+            ([c"device.cuh".as_ptr()], [header.as_ptr()], [c"--use_fast_math".as_ptr(), c"-DUNUSED=1".as_ptr()]);
+        let (mut module, mut kernel, mut log) = (null_mut(), null_mut(), [0; 400]);
+        let status = load(
+            c"turn.cu".as_ptr(),
+            text.as_ptr(),
+            names.as_ptr(),
+            headers.as_ptr(),
+            1,
+            options.as_ptr(),
+            2,
+            &mut module,
+            log.as_mut_ptr(),
+            log.len(),
+        );
+        println!("load {status} {}", CStr::from_ptr(log.as_ptr()).to_string_lossy());
+        if status != 0 {
+            return;
+        }
+        assert_ne!(get(module, c"no_kernel".as_ptr(), &mut kernel), 0);
+        assert_ne!(get(null_mut(), c"kernel".as_ptr(), &mut kernel), 0);
+        assert_ne!(get(module, null(), &mut kernel), 0);
+        assert_eq!(get(module, c"kernel".as_ptr(), &mut kernel), 0);
+        let mut data: Vec<i32> = (0..64).collect();
+        let mut parameters = Parameters { data: data.as_mut_ptr(), count: 1 };
+        let mut arguments = [(&raw mut parameters).cast::<c_void>()];
+        let (grid, block, pair) = ([1, 1, 1], [64, 1, 1], [2, 1, 1]);
+        let arguments = arguments.as_mut_ptr();
+        let refusals = [
+            launch(null_mut(), grid.as_ptr(), block.as_ptr(), null(), 256, arguments),
+            launch(kernel, null(), block.as_ptr(), null(), 256, arguments),
+            launch(kernel, grid.as_ptr(), null(), null(), 256, arguments),
+            launch(kernel, grid.as_ptr(), block.as_ptr(), pair.as_ptr(), 256, arguments),
+            launch(kernel, grid.as_ptr(), block.as_ptr(), null(), 256, null_mut()),
+        ];
+        assert!(refusals.iter().all(|&status| status == 2000), "{refusals:?}");
+        let status = launch(kernel, grid.as_ptr(), block.as_ptr(), grid.as_ptr(), 256, arguments);
+        assert_eq!((status, data[0], data[63]), (0, 64, 1));
+        let status = launch(kernel, grid.as_ptr(), [96, 1, 1].as_ptr(), null(), 256, arguments);
+        why(log.as_mut_ptr(), log.len());
+        println!("launch {status} {}", CStr::from_ptr(log.as_ptr()).to_string_lossy());
+        assert_eq!(unload(module), 0);
+    }
+}
+
+/// A child whose objects are kept in a folder.
+fn command(cache: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "exported::child", "--ignored", "--nocapture"]);
+    command.env_clear().env("HOSTDNN_KERNEL_CACHE", cache);
+    if let Some(compiler) = std::env::var_os("HOSTDNN_CXX") {
+        command.env("HOSTDNN_CXX", compiler);
+    }
+    command
+}
+
+fn output(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{text}");
+    text
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn there_is_a_compiler() -> bool {
+    super::load(TURN, &[]).is_some()
+}
+
+#[test]
+fn processes_compile_at_once_and_later_ones_not_at_all() {
+    if !there_is_a_compiler() {
+        return;
+    }
+    let cache = built::scratch("emulator_processes");
+    let children: Vec<_> =
+        (0..3).map(|_| command(&cache).stdout(std::process::Stdio::piped()).spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.contains("load 0") && text.contains("launch 5000 hostdnnLaunchKernel: kernel: its blocks"),
+            "{text}"
+        );
+    }
+    let kept = files(&cache);
+    assert!(kept.len() == 1 && kept[0].ends_with(".so"), "one object, and nothing unfinished: {kept:?}");
+    // What is damaged is compiled anew, and what is there is not.
+    let object = cache.join(&kept[0]);
+    let made = std::fs::metadata(&object).unwrap().len();
+    std::fs::remove_file(&object).unwrap();
+    std::fs::write(&object, "no object").unwrap();
+    output(&mut command(&cache));
+    assert_eq!(std::fs::metadata(&object).unwrap().len(), made);
+    use std::os::unix::fs::MetadataExt;
+    let before = std::fs::metadata(&object).unwrap().ino();
+    output(&mut command(&cache));
+    assert_eq!(std::fs::metadata(&object).unwrap().ino(), before);
+}
+
+#[test]
+fn without_a_compiler_it_says_so() {
+    let cache = built::scratch("emulator_no_compiler");
+    for compiler in ["/nowhere/c++", "/bin/false"] {
+        let text = output(command(&cache).env("HOSTDNN_CXX", compiler));
+        let said = ["load 3008", "only where there is a C++ compiler", compiler];
+        assert!(said.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+#[test]
+fn objects_are_not_taken_from_where_others_write() {
+    if !there_is_a_compiler() {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let cache = built::scratch("emulator_open_folder");
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let text = output(&mut command(&cache));
+    assert!(text.contains("nobody else writes to") && files(&cache).is_empty(), "{text}");
+}
+
+#[test]
+fn a_seed_that_is_none_is_told() {
+    if !there_is_a_compiler() {
+        return;
+    }
+    let cache = built::scratch("emulator_seed");
+    assert!(output(command(&cache).env("HOSTDNN_SCHEDULE_SEED", "many")).contains("it takes a number"));
+    assert!(!output(command(&cache).env("HOSTDNN_SCHEDULE_SEED", "17")).contains("it takes a number"));
+}

@@ -1,0 +1,140 @@
+//! What the words of `kernels/device.cuh` do, against Rust.
+
+use half::{bf16, f16};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::{Parameters, launch, load};
+
+#[test]
+fn warps_add_in_the_gpus_order() {
+    let text = r#"
+#define THREADS 64
+#include "device.cuh"
+struct Parameters { float *data; int count; };
+KERNEL(kernel, Parameters) {
+    float *const data = parameters.data + threadIdx.x;
+    const float x = *data;
+    for (int lanes = 1, i = 1; lanes <= 32; lanes *= 2, i++) {
+        data[i * THREADS] = warp_sum(x, lanes);
+        data[(6 + i) * THREADS] = warp_max(x, lanes);
+    }
+    data[13 * THREADS] = warp_shuffle(x, (LANE * 7 + 3) % 32);
+    data[14 * THREADS] = warp_broadcast(x, 17);
+    data[15 * THREADS] = warp_any(x > 0) + 2 * warp_all(x > 0) + 4 * warp_any(WARP == 0 && LANE == 9);
+}
+"#;
+    let Some(module) = load(text, &[]) else { return };
+    let mut random = SmallRng::seed_from_u64(3);
+    for seed in [None, Some(5), Some(6)] {
+        let mut data = vec![f32::NAN; 16 * 64];
+        data[..64].fill_with(|| random.random_range(-1.0..1.0));
+        launch(&module, [1, 64], seed, &Parameters { data: data.as_mut_ptr(), count: 0 }).unwrap();
+        for (warp, first) in [0, 32].into_iter().enumerate() {
+            let row = |i: usize| &data[i * 64 + first..i * 64 + first + 32];
+            for i in 0..6 {
+                let (mut sum, mut greatest) = (row(0).to_vec(), row(0).to_vec());
+                for apart in (0..i).rev().map(|i| 1 << i) {
+                    sum = (0..32).map(|lane| sum[lane] + sum[lane ^ apart]).collect();
+                    greatest = (0..32).map(|lane| greatest[lane].max(greatest[lane ^ apart])).collect();
+                }
+                assert_eq!(row(1 + i), sum, "{} lanes", 1 << i);
+                assert_eq!(row(7 + i), greatest, "{} lanes", 1 << i);
+            }
+            let shuffled: Vec<_> = (0..32).map(|lane| row(0)[(lane * 7 + 3) % 32]).collect();
+            assert_eq!(row(13), shuffled);
+            assert_eq!(row(14), [row(0)[17]; 32]);
+            assert_eq!(row(15), [if warp == 0 { 5.0 } else { 1.0 }; 32]);
+        }
+    }
+}
+
+#[test]
+fn types_of_two_bytes_are_converted_as_they_are_defined() {
+    let text = r#"
+#define THREADS 256
+#include "device.cuh"
+struct Parameters { unsigned *data; int count; };
+KERNEL(kernel, Parameters) {
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < parameters.count; i += THREADS * gridDim.x) {
+        unsigned *const data = parameters.data + 5 * i;
+        data[1] = float_to_half(__uint_as_float(data[0]));
+        data[2] = float_to_bfloat16(__uint_as_float(data[0]));
+        data[3] = __float_as_uint(half_to_float(data[0]));
+        data[4] = __float_as_uint(bfloat16_to_float(data[0]));
+    }
+}
+"#;
+    let Some(module) = load(text, &[]) else { return };
+    let mut random = SmallRng::seed_from_u64(4);
+    // Every half's and bfloat16's bits; where halves lie between each other; and any.
+    let any = std::iter::repeat_with(|| random.random::<u32>()).take(100_000);
+    let near = (0..0x8000_u16).flat_map(|bits| {
+        let (half, next) = (f16::from_bits(bits).to_f32(), f16::from_bits(bits + 1).to_f32());
+        let middle = ((half + next) / 2.0).to_bits();
+        [middle - 1, middle, middle + 1, middle | 1 << 31]
+    });
+    let bits: Vec<u32> = (0..=0xffff).chain(near).chain(any.collect::<Vec<_>>()).collect();
+    let mut data: Vec<u32> = bits.iter().flat_map(|&bits| [bits, !0, !0, !0, !0]).collect();
+    launch(&module, [3, 256], None, &Parameters { data: data.as_mut_ptr(), count: bits.len() as i32 }).unwrap();
+    for row in data.chunks_exact(5) {
+        let value = f32::from_bits(row[0]);
+        if value.is_nan() {
+            assert_eq!(row[1..3], [0x7fff; 2]);
+        } else {
+            assert_eq!(row[1], f16::from_f32(value).to_bits().into(), "{value:e}");
+            assert_eq!(row[2], bf16::from_f32(value).to_bits().into(), "{value:e}");
+        }
+        let same = |found: u32, expected: f32| {
+            f32::from_bits(found).is_nan() && expected.is_nan() || found == expected.to_bits()
+        };
+        assert!(same(row[3], f16::from_bits(row[0] as u16).to_f32()), "{row:x?}");
+        assert!(same(row[4], bf16::from_bits(row[0] as u16).to_f32()), "{row:x?}");
+    }
+}
+
+#[test]
+fn memory_of_a_block_is_its_own_and_poisoned() {
+    let text = r#"
+#define THREADS 32
+#include "device.cuh"
+struct Parameters { unsigned *data; int count; };
+template <int N> __device__ unsigned first_of() {
+    STATIC_SHARED(unsigned, some, [2][N]);
+    const unsigned before = some[1][N - 1];
+    barrier();
+    some[1][N - 1] = N;
+    return before;
+}
+KERNEL(kernel, Parameters) {
+    SHARED(uint4, all);
+    STATIC_SHARED(unsigned, sum);
+    unsigned local[64];
+    unsigned *volatile array = local;
+    unsigned *const data = parameters.data + (blockIdx.y * gridDim.x + blockIdx.x) * 4;
+    const bool poisoned = all[63].w == ~0u && sum == ~0u && first_of<4>() == ~0u && first_of<5>() == ~0u && array[7] == ~0u;
+    barrier();
+    if (threadIdx.x == 0) sum = 0;
+    barrier();
+    atomicAdd(&sum, blockIdx.x + 10 * blockIdx.y);
+    barrier();
+    if (threadIdx.x == 31) {
+        data[0] = poisoned;
+        data[1] = sum;
+        data[2] = first_of<4>();
+        data[3] = blockDim.x * 1000 + gridDim.y;
+    } else first_of<4>();
+}
+"#;
+    let Some(module) = load(text, &[]) else { return };
+    for seed in [None, Some(8)] {
+        let mut data = [0_u32; 6 * 4];
+        let parameters = Parameters { data: data.as_mut_ptr(), count: 0 };
+        let launch = hostdnn::emulator::Launch { grid: [3, 2, 1], block: [32, 1, 1], shared_bytes: 1024, seed };
+        // SAFETY: room for four numbers of each block.
+        unsafe { module.kernel(c"kernel").unwrap().launch(&launch, (&raw const parameters).cast()) }.unwrap();
+        for (block, found) in (0..).zip(data.chunks_exact(4)) {
+            assert_eq!(found, [1, 32 * (block % 3 + 10 * (block / 3)), 4, 32_002], "block {block}");
+        }
+    }
+}
