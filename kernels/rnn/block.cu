@@ -10,6 +10,7 @@ KERNEL(recurrence_block, Recurrence) {
     const Weights weights(parameters.weights, 0, h + 2 * TILE_FLOATS);
     States states(parameters, own_pairs(), 0, first_row);
     read_h0(parameters, first_row, h);
+#pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) h[TILE_FLOATS + i] = 0; // what is behind H remains so
     barrier();
 #pragma unroll 1

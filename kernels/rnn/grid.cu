@@ -5,8 +5,9 @@
 // one after the other. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; Element[PACKETS_A_BLOCK][values of a
 // packet], the block's own; and Quad[SHARED_QUADS][THREADS], each aligned to 16 bytes. Memory at `exchange`: of each
 // group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
-#include "exchange.cuh"
 #include "rnn/states.cuh"
+
+#include "exchange.cuh"
 
 typedef Packet<Element> UnitPacket;
 
@@ -21,6 +22,7 @@ constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * PACKETS * sizeof(U
 constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, THREADS) : 4;
 
 __device__ __forceinline__ void publish_own(const Element *own, UnitPacket *buffer, unsigned epoch) {
+#pragma unroll 1
     for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS) {
         UnitPacket packet;
 #pragma unroll
@@ -58,6 +60,7 @@ KERNEL(recurrence_grid, Recurrence) {
         *reinterpret_cast<Exchange *>(static_cast<char *>(parameters.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
     unsigned epoch = exchange.epoch;
     const Own pairs = own_pairs();
+#pragma unroll 1
     for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
 
 #pragma unroll 1

@@ -18,6 +18,8 @@
 //   step(input, recurrent, reset_bias, h, c): the new h from the two parts of each gate and the old states; changes c
 #pragma once
 
+// All of a multiprocessor's registers are for one block's weights.
+#define MULTIPROCESSOR_BLOCKS 1
 #include "device.cuh"
 
 #if defined ELEMENT_FLOAT

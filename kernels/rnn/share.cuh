@@ -56,21 +56,42 @@ class Weights {
   private:
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
 #pragma unroll
-        for (int quad = 0; quad < QUADS; quad++) {
-            const int output = quad % (GROUP_UNITS * GATES), chunk = quad / (GROUP_UNITS * GATES);
+        for (int output = 0; output < GROUP_UNITS * GATES; output++) {
             const int gate = output % GATES, unit = group() * GROUP_UNITS + output / GATES;
-            const int end = unit < UNITS && first_unit + unit < HIDDEN ? HIDDEN : 0, column = first_element(chunk);
-            const Element *source = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN + column];
-            Quad loaded;
-            if (Aligned && column < end) loaded = *reinterpret_cast<const Quad *>(source);
-            if (!Aligned || column >= end)
+            const bool is_there = unit < UNITS && first_unit + unit < HIDDEN;
+            const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN + first_element(0)];
 #pragma unroll
-                for (int i = 0; i < 4; i++) loaded.element[i] = column + i < end ? source[i] : to_element(0);
-            if (quad < REGISTER_QUADS)
-                kept[quad] = in_float(loaded);
-            else
-                shared[(quad - REGISTER_QUADS) * THREADS] = loaded;
+            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                const Quad loaded = load<Aligned>(row, is_there, chunk);
+                const int quad = chunk * GROUP_UNITS * GATES + output;
+                if (quad < REGISTER_QUADS)
+                    kept[quad] = in_float(loaded);
+                else
+                    shared[(quad - REGISTER_QUADS) * THREADS] = loaded;
+            }
         }
+    }
+
+    // Of a row of a matrix, seen from the lane's first element.
+    template <bool Aligned>
+    __device__ static __forceinline__ Quad load(const Element *row, bool is_there, int chunk) {
+        // Only the last chunk goes on behind H.
+        const int left = (chunk + 1) * 4 * LANES <= HIDDEN ? 4 : HIDDEN - first_element(chunk);
+        Quad loaded;
+        if (Aligned) {
+            if (is_there && left > 0) return reinterpret_cast<const Quad *>(row)[chunk * LANES];
+            left_out(loaded);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                loaded.element[i] = is_there && i < left ? row[chunk * 4 * LANES + i] : to_element(0);
+        }
+        return loaded;
+    }
+
+    __device__ static __forceinline__ void left_out(Quad &quad) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) quad.element[i] = to_element(0);
     }
 
     __device__ static __forceinline__ float4 in_float(const Quad &quad) {

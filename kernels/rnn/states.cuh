@@ -112,6 +112,7 @@ class States {
 
 // h0 of a tile, as [BATCH_TILE][PADDED_HIDDEN], with zeros for what there is not.
 __device__ __forceinline__ void read_h0(const Recurrence &p, int first_row, float *h) {
+#pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) {
         const int row = first_row + i / PADDED_HIDDEN, unit = i % PADDED_HIDDEN;
         const bool is_there = p.h0 && row < p.batch && unit < HIDDEN;

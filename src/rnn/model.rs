@@ -1,0 +1,163 @@
+//! How long a time step takes, predicted; which configurations are worth compiling.
+//!
+//! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor. What
+//! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
+//! way while others compute.
+
+use super::configuration::{Configuration, Problem, Regime};
+
+/// What the model knows of a device: an H200's until it has been measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// Of the peak of fused multiply-adds, what the products' loop reaches.
+    pub efficiency: f64,
+    /// Clocks of one round of the reduction over lanes.
+    pub shuffle: f64,
+    /// Clocks of the gates' functions for one pair of a unit and a row, and for each gate of 16 more pairs of a block.
+    pub elementwise: f64,
+    pub more_pairs: f64,
+    /// Clocks between the last h and the first product in R1: a barrier and shared memory.
+    pub block_exchange: f64,
+    /// Likewise in R3: two barriers, and a packet's way through the L2 cache.
+    pub grid_exchange: f64,
+    /// Bytes that a multiprocessor reads from the L2 cache in a clock.
+    pub l2_bytes: f64,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            efficiency: 0.8,
+            shuffle: 25.0,
+            elementwise: 180.0,
+            more_pairs: 2.5,
+            block_exchange: 67.0,
+            grid_exchange: 424.0,
+            l2_bytes: 34.6,
+        }
+    }
+}
+
+/// Fused multiply-adds of a quarter of a multiprocessor in a clock, which one warp alone gets at most; bytes that a
+/// multiprocessor reads from its shared memory, and values that it shuffles between lanes.
+const FMAS: f64 = 32.0;
+const SHARED_BYTES: f64 = 128.0;
+const SHUFFLES: f64 = 32.0;
+/// Rounds of shuffles that a pair's gates take to come together on one lane.
+const GATHERING: f64 = 1.0;
+/// The least bytes that a warp's read of 16 bytes a lane takes from shared memory, however many lanes read the same.
+const LEAST_READ: usize = 256;
+
+impl Model {
+    /// Clocks of one time step of a tile.
+    pub fn step(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let (gates, tile) = (problem.cell.gates(), configuration.batch_tile);
+        let (threads, lanes) = (configuration.threads, configuration.lanes);
+        // What is multiplied in vain takes its time too.
+        let weights = threads * configuration.weights(problem);
+        let math = (weights * tile) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency);
+        let warp_reads = (threads / 32) * tile * configuration.padded(problem) / (4 * lanes);
+        let h_bytes = warp_reads * LEAST_READ.max(16 * lanes);
+        let weight_bytes = threads * configuration.shared_weights(problem) * problem.element.bytes();
+        let shared = (h_bytes + weight_bytes) as f64 / SHARED_BYTES;
+        let pairs = configuration.group_units() * tile;
+        let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
+        let values = threads * gates * (pairs - pairs.div_ceil(lanes)).max(1);
+        let reduction = if lanes > 1 { (self.shuffle * rounds).max(values as f64 / SHUFFLES) } else { 0.0 };
+        let elementwise = self.elementwise + self.more_pairs * (gates * configuration.units * tile) as f64 / 16.0;
+        let exchange = match configuration.regime {
+            Regime::Block => self.block_exchange,
+            Regime::Grid => self.grid_exchange + (16 * configuration.packets(problem)) as f64 / self.l2_bytes,
+        };
+        math.max(shared) + reduction + elementwise + exchange
+    }
+
+    /// Clocks of one time step of the whole batch: tiles that wait for others' end count as more steps.
+    pub fn clocks(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let tiles = configuration.tiles(problem);
+        let at_once = match configuration.regime {
+            Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
+            Regime::Grid => configuration.groups(problem),
+        };
+        let rounds = tiles.div_ceil(at_once.max(1));
+        // Blocks of one multiprocessor take turns.
+        let sharing = match configuration.regime {
+            Regime::Block => tiles.min(at_once).div_ceil(problem.multiprocessors) as f64,
+            Regime::Grid => 1.0,
+        };
+        self.step(problem, configuration) * rounds as f64 * sharing
+    }
+
+    fn blocks_a_multiprocessor(&self, problem: &Problem, configuration: &Configuration) -> usize {
+        (problem.shared_bytes / configuration.shared_bytes(problem).max(1)).min(512 / configuration.threads).max(1)
+    }
+
+    /// The best, so many of them; the first is the model's choice. Empty where nothing fits.
+    pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
+        let mut space = Configuration::space(problem);
+        space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
+        space.truncate(count);
+        space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::configuration::{Cell, Element};
+    use super::*;
+
+    fn lstm(hidden: usize, batch: usize) -> Problem {
+        let (cell, element) = (Cell::Lstm, Element::Float);
+        Problem { cell, element, hidden, batch, multiprocessors: 132, shared_bytes: 227 << 10 }
+    }
+
+    fn first(problem: &Problem) -> Configuration {
+        Model::default().ranked(problem, 1)[0]
+    }
+
+    /// The regimes that the kernels were designed for.
+    #[test]
+    fn small_layers_stay_in_a_block() {
+        for batch in [1, 10, 20] {
+            assert_eq!(first(&lstm(64, batch)).regime, Regime::Block);
+            assert_eq!(first(&lstm(512, batch)).regime, Regime::Grid);
+        }
+        assert_eq!(first(&lstm(1024, 1)).grid(&lstm(1024, 1)), [128, 1, 1]);
+    }
+
+    #[test]
+    fn best_first_and_as_many_as_asked_for() {
+        let (problem, model) = (lstm(256, 10), Model::default());
+        let all = model.ranked(&problem, usize::MAX);
+        assert_eq!(all.len(), Configuration::space(&problem).len());
+        assert!(all.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
+        assert_eq!(model.ranked(&problem, 5), all[..5]);
+        assert!(model.ranked(&lstm(4096, 1), 5).is_empty());
+    }
+
+    /// Rows that are computed one after the other take their time.
+    #[test]
+    fn more_rows_take_no_less() {
+        let model = Model::default();
+        for hidden in [64, 256, 1024] {
+            let best = |batch| model.clocks(&lstm(hidden, batch), &first(&lstm(hidden, batch)));
+            let times: Vec<_> = [1, 4, 20, 64, 200].map(best).into();
+            assert!(times.is_sorted(), "{hidden}: {times:?}");
+        }
+    }
+
+    /// Each part of the formula shows where it is the one that differs.
+    #[test]
+    fn parts_of_a_step() {
+        let (model, problem) = (Model::default(), lstm(1024, 8));
+        let step = |text: &str| model.step(&problem, &text.parse().unwrap());
+        // Weights in registers or in shared memory, which 8 warps read 512 bytes of at a time.
+        let in_registers = step("grid u8 b1 t256 l32 r128");
+        let in_shared = step("grid u8 b1 t256 l32 r0");
+        let (h, weights) = (8 * 8 * 512 / 128, 128 * 256 * 4 / 128);
+        let math = 128.0 * 256.0 / (128.0 * 0.8);
+        assert!((in_shared - in_registers - (f64::from(h + weights) - math)).abs() < 1e-6);
+        let expected = math + 25.0 * 6.0 + 180.0 + 2.5 * 2.0 + 424.0 + 16.0 * 128.0 * 3.0 / 34.6;
+        assert!((in_registers - expected).abs() < 1e-6, "{in_registers} {expected}");
+    }
+}
