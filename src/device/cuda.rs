@@ -70,18 +70,25 @@ pub fn properties(ordinal: i32) -> Option<(String, i32)> {
     known.then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(), multiprocessors))
 }
 
+fn attribute(ordinal: i32, attribute: sys::CUdevice_attribute) -> Option<i32> {
+    let device = device(ordinal)?;
+    let mut value = 0;
+    // SAFETY: writes one number.
+    ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) }).then_some(value)
+}
+
 /// A device's compute capability: 10 · major + minor.
 pub fn compute_capability(ordinal: i32) -> Option<u32> {
     use sys::CUdevice_attribute::{
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
     };
-    let device = device(ordinal)?;
-    let get = |attribute| {
-        let mut value = 0;
-        // SAFETY: writes one number.
-        ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) }).then_some(value)
-    };
-    u32::try_from(10 * get(MAJOR)? + get(MINOR)?).ok()
+    u32::try_from(10 * attribute(ordinal, MAJOR)? + attribute(ordinal, MINOR)?).ok()
+}
+
+/// Bytes of shared memory that a block may opt in to.
+pub fn shared_bytes(ordinal: i32) -> Option<usize> {
+    use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as BYTES;
+    usize::try_from(attribute(ordinal, BYTES)?).ok()
 }
 
 /// The driver's version: 1000 · major + 10 · minor; 0 where there is none.

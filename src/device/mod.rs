@@ -125,6 +125,14 @@ impl Device {
         Some(Identity { name, multiprocessors, driver })
     }
 
+    /// Bytes of shared memory that a block of the device of this number may have; none on the host.
+    pub fn shared_bytes(self, ordinal: i32) -> Option<usize> {
+        match self {
+            Self::Host => None,
+            Self::Cuda => cuda::shared_bytes(ordinal),
+        }
+    }
+
     /// Makes a device the calling thread's until the guard is dropped. `None` if there is none of this
     /// number.
     pub fn enter(self, ordinal: i32) -> Option<Entered> {

@@ -66,7 +66,8 @@ pub unsafe fn workspace_size(
     let read = unsafe { Network::read(descriptor).zip(Data::read(x)) };
     let Some((network, data)) = read.filter(|(network, data)| takes(network, data).is_ok()) else { return 0 };
     let exchange_bytes = page::page(&network, &data).most_exchange_bytes();
-    Temporary::of(&network, &data, exchange_bytes).map_or(0, |temporary| temporary.bytes)
+    let temporary = exchange_bytes.and_then(|exchange_bytes| Temporary::of(&network, &data, exchange_bytes));
+    temporary.map_or(0, |temporary| temporary.bytes)
 }
 
 impl Call {

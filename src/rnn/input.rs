@@ -3,9 +3,8 @@
 
 use std::ffi::{CStr, c_void};
 
-use cudnn_abi::*;
-
-use super::kernels::{HEADERS, element_option};
+use super::configuration::Element;
+use super::kernels::HEADERS;
 use crate::device::jit::{Error, Function, Launch, Source};
 use crate::device::{Device, Stream};
 
@@ -74,12 +73,17 @@ pub struct Input {
 
 impl Input {
     /// Compiles and loads.
-    pub fn load(device: Device, data_type: cudnnDataType_t) -> Result<Self, Error> {
+    pub fn load(device: Device, element: Element) -> Result<Self, Error> {
+        let option = match element {
+            Element::Float => "-DELEMENT_FLOAT",
+            Element::Half => "-DELEMENT_HALF",
+            Element::Bfloat16 => "-DELEMENT_BFLOAT16",
+        };
         let source = Source {
             name: "rnn/input.cu",
             text: include_str!("../../kernels/rnn/input.cu"),
             headers: HEADERS,
-            options: vec![element_option(data_type).into()],
+            options: vec![option.into()],
         };
         let module = device.load(&source)?;
         let function = |name: &CStr| module.function(name);

@@ -12,14 +12,18 @@
 //! | `report` | telling what was decided |
 //! | `run` | the launches of a call |
 //! | `input` | what comes before the recurrence: input products, biases, sequence lengths |
+//! | `configuration` | what the recurrence can be compiled for |
+//! | `model` | how long that takes, predicted |
 //! | `kernels` | the recurrence: its parameters, compiling, launching |
 //!
 //! Uses `device` to compile and launch, and `cudnn` to read descriptors and to run cuDNN itself.
 
+mod configuration;
 mod eligible;
 pub mod forward;
 mod input;
 mod kernels;
+mod model;
 mod page;
 mod report;
 mod run;

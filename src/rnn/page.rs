@@ -8,8 +8,10 @@ use cudnn_abi::*;
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::{Mutex, RwLock};
 
+use super::configuration::{Configuration, Problem};
 use super::forward::Call;
-use super::kernels::{Engine, Problem};
+use super::kernels::{Engine, problem};
+use super::model::Model;
 use super::report::{self, Decision};
 use super::run::bias_stride;
 use super::trial::{Step, Trial};
@@ -39,11 +41,14 @@ pub struct Key {
     pub is_full: bool,
 }
 
+/// Why none of ours runs where the model has none to offer.
+const NOTHING_FITS: &str = "nothing fits on the device";
+
 /// What is known of a key.
 pub struct Page {
     pub key: Key,
     weights: OnceCell<Option<Vec<Weights>>>,
-    most_exchange_bytes: OnceCell<usize>,
+    ranked: OnceCell<Option<Ranked>>,
     course: Mutex<Course>,
     /// Ours has failed once: cuDNN runs it from then on.
     is_broken: AtomicBool,
@@ -73,6 +78,19 @@ pub enum Run {
     Load,
 }
 
+/// What the recurrences are made for, and by which configurations, the model's first choice first.
+struct Ranked {
+    problem: Problem,
+    configurations: Vec<Configuration>,
+    most_exchange_bytes: usize,
+}
+
+impl Ranked {
+    fn pairs(&self) -> impl Iterator<Item = (&Problem, Configuration)> {
+        self.configurations.iter().map(|&configuration| (&self.problem, configuration))
+    }
+}
+
 static PAGES: Lazy<RwLock<HashMap<Key, Arc<Page>, foldhash::fast::RandomState>>> = Lazy::new(RwLock::default);
 
 /// The page of a network on such data on the calling thread's device.
@@ -96,7 +114,7 @@ pub fn page(network: &Network, data: &Data) -> Arc<Page> {
     let new = || Page {
         key: key.clone(),
         weights: OnceCell::new(),
-        most_exchange_bytes: OnceCell::new(),
+        ranked: OnceCell::new(),
         course: Mutex::new(Course::Untouched(0)),
         is_broken: AtomicBool::new(false),
     };
@@ -121,14 +139,20 @@ impl Page {
         self.weights.get_or_init(find).as_deref()
     }
 
-    /// Bytes that the exchange takes at most, by whichever configuration may run.
-    pub fn most_exchange_bytes(&self) -> usize {
-        let most = || {
-            let problem = self.problem();
-            let ranked = problem.ranked(settings::get().rnn_top_k);
-            ranked.iter().map(|configuration| configuration.exchange_bytes(&problem)).max().unwrap_or(0)
+    /// The configurations that may run; `None` if there is none.
+    fn ranked(&self) -> Option<&Ranked> {
+        let rank = || {
+            let problem = problem(&self.key.network, self.key.batch)?;
+            let configurations = Model::default().ranked(&problem, settings::get().rnn_top_k);
+            let most_exchange_bytes = problem.most_exchange_bytes();
+            (!configurations.is_empty()).then_some(Ranked { problem, configurations, most_exchange_bytes })
         };
-        *self.most_exchange_bytes.get_or_init(most)
+        self.ranked.get_or_init(rank).as_ref()
+    }
+
+    /// Bytes that the exchange takes at most; `None` if none of ours may run.
+    pub fn most_exchange_bytes(&self) -> Option<usize> {
+        self.ranked().map(|ranked| ranked.most_exchange_bytes)
     }
 
     /// What the next execution is to run. Under capture nothing is compiled or timed.
@@ -169,11 +193,11 @@ impl Page {
 
     /// Compiles the best by the model, for a caller that waits, and begins to compile others behind.
     pub fn load(self: &Arc<Self>) -> Option<Arc<Engine>> {
-        let ranked = self.problem().ranked(1);
-        let mut why = "no configuration fits".to_owned();
-        let first = ranked.into_iter().find_map(|configuration| {
-            Engine::load(&self.problem(), configuration).inspect_err(|error| why = error.clone()).ok()
-        });
+        let mut why = NOTHING_FITS.to_owned();
+        let mut load = |(problem, configuration): (&Problem, Configuration)| {
+            Engine::load(problem, configuration).inspect_err(|error| why = error.clone()).ok()
+        };
+        let first = self.ranked().and_then(|ranked| ranked.pairs().find_map(&mut load));
         let mut course = self.course.lock();
         match (&*course, first) {
             (Course::Untouched(_), Some(first)) => {
@@ -202,18 +226,16 @@ impl Page {
         let (known, otherwise) = (first.clone(), "RNNs run as they did");
         let load = move || {
             settings::fault_point("rnn-load");
-            let problem = page.problem();
-            let ranked = problem.ranked(settings::get().rnn_top_k);
-            let mut why = "no configuration fits".to_owned();
+            let mut why = NOTHING_FITS.to_owned();
             let mut engines: Vec<_> = known.iter().cloned().collect();
-            for configuration in ranked {
+            for (problem, configuration) in page.ranked().into_iter().flat_map(Ranked::pairs) {
                 if background::stopped() {
                     return;
                 }
                 if engines.iter().any(|engine| *engine.configuration() == configuration) {
                     continue;
                 }
-                match Engine::load(&problem, configuration) {
+                match Engine::load(problem, configuration) {
                     Ok(engine) => engines.push(engine),
                     Err(error) => why = error,
                 }
@@ -271,11 +293,6 @@ impl Page {
             log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key);
             report::decided(&Decision { key: &self.key, chosen: None, why, times: &[] });
         }
-    }
-
-    /// What the recurrences' kernels are made for.
-    fn problem(&self) -> Problem {
-        Problem::new(Device::current(), &self.key.network, self.key.batch)
     }
 }
 
