@@ -1,0 +1,53 @@
+/* Recurrent networks for test programs that know only cudnn.h: their descriptors, their data between canaries, and what
+ * double precision makes of them: cuDNN's own answer for the same network in double, which nothing of ours computes. */
+#ifndef RNN_H_
+#define RNN_H_
+
+#include "kernel.h"
+
+enum { MOST_BATCH = 70 };
+
+/* A network, its data, and which of a call's arguments are there. */
+typedef struct {
+    cudnnRNNMode_t cell;
+    cudnnRNNBiasMode_t bias;
+    cudnnDirectionMode_t direction;
+    cudnnRNNInputMode_t input_mode;
+    cudnnDataType_t type;
+    cudnnMathType_t math;
+    int input, hidden, projection, layers;
+    cudnnRNNDataLayout_t layout;
+    int steps, batch, lengths[MOST_BATCH];
+    int has_hx, has_hy, has_cx, has_cy, has_device_lengths;
+    double fill;    /* of y's padding */
+    double dropout; /* its probability */
+    double clip;    /* of LSTM's cell state; 0 for none */
+    cudnnForwardMode_t mode;
+} Network;
+
+typedef struct {
+    Network network;
+    cudnnRNNDescriptor_t descriptor;
+    cudnnDropoutDescriptor_t dropout;
+    cudnnRNNDataDescriptor_t x_descriptor, y_descriptor;
+    cudnnTensorDescriptor_t h_descriptor, c_descriptor;
+    Guarded x, y, hx, hy, cx, cy, weights, workspace, reserve, states;
+    size_t x_count, y_count, h_count, c_count, weight_count;
+    double *expected[3]; /* y, hy, cy */
+} Rnn;
+
+/* A plain one: LSTM, one layer, both biases, equal lengths, all states. */
+Network network_plain(cudnnDataType_t type, int hidden, int steps, int batch);
+void network_print(const Network *network, char *text, size_t size);
+
+/* Makes descriptors and random data, with a workspace of the size that is asked for. */
+void rnn_open(cudnnHandle_t handle, Rnn *rnn, const Network *network, Random *random);
+void rnn_close(Rnn *rnn);
+/* Poisons the results and runs. */
+cudnnStatus_t rnn_run(cudnnHandle_t handle, Rnn *rnn);
+/* Ends the program if anything was written that is no result. */
+void rnn_check(const Rnn *rnn);
+/* ||result - expected|| / ||expected|| of y, hy and cy; 0 of what is not wanted. NaN where poison is left. */
+void rnn_errors(const Rnn *rnn, double errors[3]);
+
+#endif

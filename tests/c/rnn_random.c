@@ -1,0 +1,65 @@
+/* Random recurrent networks, each run three times. A line a network: what it is, and how far y, hy and cy are from double
+ * precision.
+ *
+ * rnn_random SEED NETWORKS [RUNS] */
+#include <math.h>
+#include <string.h>
+
+#include "rnn.h"
+
+static Network random_network(Random *random) {
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
+    static const int sizes[] = {5, 16, 33, 48};
+    int steps = 1 + random_below(random, 5), batch = 1 + random_below(random, 7);
+    Network n = network_plain(types[random_below(random, 3)], sizes[random_below(random, 4)], steps, batch);
+    n.cell = random_below(random, 4), n.bias = random_below(random, 4), n.direction = random_below(random, 2);
+    n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
+    int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+    if (random_below(random, 2))
+        for (int i = 0; i < batch; i++) n.lengths[i] = packed ? 1 + random_below(random, steps) : random_below(random, steps + 1);
+    if (packed) {
+        n.lengths[0] = steps;
+        for (int i = 1; i < batch; i++)
+            if (n.lengths[i] > n.lengths[i - 1]) n.lengths[i] = n.lengths[i - 1];
+    }
+    n.has_hx = random_below(random, 3) > 0, n.has_hy = random_below(random, 3) > 0;
+    n.has_cx = random_below(random, 3) > 0, n.has_cy = random_below(random, 3) > 0;
+    n.has_device_lengths = random_below(random, 2);
+    n.fill = random_below(random, 3) - 1;
+    n.math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    /* Inference drops nothing, whatever the probability. */
+    n.dropout = random_below(random, 2) * 0.5;
+    return n;
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count == 3 || count == 4, "rnn_random SEED NETWORKS [RUNS]");
+    Random random = {strtoull(arguments[1], NULL, 10)};
+    int runs = count == 4 ? atoi(arguments[3]) : 3;
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    for (int i = 0; i < atoi(arguments[2]); i++) {
+        Network network = random_network(&random);
+        char text[512];
+        Rnn rnn;
+        network_print(&network, text, sizeof text);
+        rnn_open(handle, &rnn, &network, &random);
+        double worst[3] = {0, 0, 0};
+        for (int run = 0; run < runs; run++) {
+            double errors[3];
+            CALL(rnn_run(handle, &rnn));
+            rnn_check(&rnn);
+            rnn_errors(&rnn, errors);
+            for (int k = 0; k < 3; k++) {
+                REQUIRE(isfinite(errors[k]), "%s: result %d has poison", text, k);
+                worst[k] = errors[k] > worst[k] ? errors[k] : worst[k];
+            }
+        }
+        printf("%s|%.3e|%.3e|%.3e\n", text, worst[0], worst[1], worst[2]);
+        fflush(stdout);
+        rnn_close(&rnn);
+    }
+    CALL(cudnnDestroy(handle));
+    puts("ended");
+    return 0;
+}

@@ -1,0 +1,38 @@
+//! The RNN API, by C programs that know only `cudnn.h`: plain on hostdnn, and with `libucudnn.so` preloaded, where the
+//! kernels run emulated on the CPU. What they check themselves is said at the top of each, in `tests/c/rnn*.c`.
+
+#[path = "../hostdnn/mod.rs"]
+mod hostdnn;
+
+mod numerics;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use self::hostdnn::{Build, Program, programs, report};
+
+/// Ours wherever they can, by the model's first choice.
+const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", "1")];
+
+/// Compiles `tests/c/{name}.c` with what programs of the RNN API share.
+fn program(name: &str) -> Program {
+    let main = format!("{name}.c");
+    let sources = [main.as_str(), "rnn.c", "kernel.c"];
+    Program::build(name, Build { sources: &sources, options: &["-pthread"], ..Build::default() })
+}
+
+/// Whether the kernels can be compiled for the CPU here; says aloud if not.
+fn has_emulator() -> bool {
+    let compiler = std::process::Command::new("c++").arg("--version").output();
+    let found = compiler.is_ok_and(|output| output.status.success());
+    if !found {
+        programs::skip("there is no C++ compiler, so that our kernels do not run on the CPU: all is cuDNN's");
+    }
+    found
+}
+
+/// The report's lines on RNNs.
+fn decisions(path: &Path) -> Vec<Value> {
+    report(path).into_iter().filter(|line| line["event"] == "rnn").collect()
+}
