@@ -98,7 +98,7 @@ bool Stacks::allocate(size_t count) {
     void *all = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return false;
     memory = static_cast<unsigned char *>(all);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && i < guarded; i++)
         if (mprotect(memory + i * stride, page, PROT_NONE)) return false;
     return true;
 }

@@ -5,13 +5,15 @@
 
 namespace emulator {
 
-// Stacks for fibers. Below each is a page that nobody may touch: an overflow ends the program where it happens.
+// Stacks for fibers. Below each of the first is a page that nobody may touch: an overflow ends the program where it
+// happens. The system has a limit on how many pieces memory falls into.
 class Stacks {
     unsigned char *memory = nullptr;
     size_t page, stride = 0, bytes = 0;
 
   public:
     static constexpr size_t usable = 64 << 10;
+    static constexpr size_t guarded = 8192;
     // As much of a stack, from its top, is poisoned before a fiber begins: where a kernel's arrays lie.
     static constexpr size_t poisoned = 8 << 10;
 

@@ -15,7 +15,7 @@ namespace emulator {
 namespace {
 
 // The most threads that are alive at once; blocks beyond them begin when others have ended, as on a GPU.
-constexpr size_t most_threads = 8192;
+constexpr size_t most_threads = 1 << 15;
 // So many rounds in which threads have only looked again for what they wait for are a deadlock. Under every seed each
 // thread has 30 turns among them, as good as surely.
 constexpr unsigned most_idle_rounds = 1000;

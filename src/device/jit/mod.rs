@@ -1,8 +1,11 @@
-//! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand.
+//! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand; on the host, for the CPU, if they are written
+//! in the words of `kernels/device.cuh`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `module` | loading compiled code, its functions, launching them: the driver |
+//! | `module` | loaded code, its functions, launching them, on either |
+//! | `driver` | on a GPU: CUDA's driver |
+//! | `emulated` | on the host: hostdnn, which has the machine's C++ compiler compile and runs what it made |
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
@@ -10,22 +13,27 @@
 //! ```ignore
 //! const SCALE: Source = Source {
 //!     name: "scale.cu",
-//!     text: r#"extern "C" __global__ void scale(float *x, int n, float by) {
-//!         const int i = blockIdx.x * blockDim.x + threadIdx.x;
-//!         if (i < n) x[i] *= by;
-//!     }"#,
-//!     headers: &[],
+//!     text: r#"
+//!         #define THREADS 256
+//!         #include "device.cuh"
+//!         struct Scale { float *x; int n; float by; };
+//!         KERNEL(scale, Scale) {
+//!             const int i = blockIdx.x * THREADS + threadIdx.x;
+//!             if (i < parameters.n) parameters.x[i] *= parameters.by;
+//!         }"#,
+//!     headers: &[("device.cuh", include_str!("../../../kernels/device.cuh"))],
 //!     options: vec![],
 //! };
-//! let scale = Device::Cuda.load(&SCALE)?.function(c"scale")?;
+//! let scale = Device::current().load(&SCALE)?.function(c"scale")?;
 //! let launch = Launch { grid: [n.div_ceil(256), 1, 1], block: [256, 1, 1], ..Launch::default() };
-//! let (mut x, mut n, mut by) = (buffer.data(), n as i32, 2.0_f32);
-//! let mut arguments = [(&raw mut x).cast(), (&raw mut n).cast(), (&raw mut by).cast()];
+//! let mut parameters = Scale { x: buffer.data(), n: n as i32, by: 2.0 }; // of the same #[repr(C)]
 //! // SAFETY: the kernel's own parameters, and a buffer of n floats.
-//! unsafe { scale.launch(stream, &launch, &mut arguments) }?;
+//! unsafe { scale.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }?;
 //! ```
 
 mod cubins;
+mod driver;
+mod emulated;
 mod module;
 mod nvrtc;
 mod places;
@@ -38,6 +46,8 @@ use cudarc::driver::sys::CUresult;
 
 use super::Device;
 use crate::settings::{self, Fault};
+pub use emulated::MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST;
+use module::OnDevice;
 pub use module::{Function, Launch, Module, Resources};
 
 /// CUDA C++ to compile.
@@ -56,17 +66,22 @@ pub struct Source {
 /// Why code was not compiled, loaded or launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The device is the host.
-    Host,
+    /// hostdnn refused, or the kernel failed on the CPU.
+    Host {
+        /// hostdnn's function.
+        call: &'static str,
+        /// Its own words.
+        why: String,
+    },
     /// No driver, one too old, or nothing that it knows of the calling thread's device.
     NoDriver(String),
-    /// No NVRTC that the driver's version allows, or none that knows the device.
+    /// No NVRTC that the driver's version allows, or none that knows the device; on the host, no C++ compiler.
     NoCompiler(String),
-    /// NVRTC did not compile it.
+    /// The compiler did not take it.
     Compilation {
         /// The source's.
         name: &'static str,
-        /// NVRTC's own words.
+        /// The compiler's own words.
         log: String,
     },
     /// The driver refused.
@@ -81,9 +96,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::Host => write!(formatter, "kernels are not compiled for the host"),
+            Self::Host { call, why } => write!(formatter, "{call} failed: {why}"),
             Self::NoDriver(why) | Self::NoCompiler(why) => write!(formatter, "{why}"),
-            Self::Compilation { name, log } => write!(formatter, "NVRTC does not compile {name}: {}", log.trim_end()),
+            Self::Compilation { name, log } => write!(formatter, "{name} does not compile: {}", log.trim_end()),
             Self::Driver { call, result } => write!(formatter, "{call} answered {result:?}"),
         }
     }
@@ -97,9 +112,8 @@ impl Device {
     /// other threads' captures go on.
     pub fn load(self, source: &Source) -> Result<Module, Error> {
         match self {
-            // An emulator that runs the sources on the CPU would answer here.
-            Self::Host => Err(Error::Host),
-            Self::Cuda => module::load(source),
+            Self::Host => emulated::load(source).map(|module| Module(OnDevice::Host(module))),
+            Self::Cuda => driver::load(source).map(|module| Module(OnDevice::Cuda(module))),
         }
     }
 }

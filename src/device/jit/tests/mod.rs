@@ -2,6 +2,7 @@
 //! loader's search path leads to NVRTC too. What is left out for want of either is said.
 
 mod cubins;
+mod emulated;
 mod gpu;
 mod nvrtc;
 mod places;
@@ -50,6 +51,13 @@ fn skip(why: &str) {
     use std::io::Write;
     let thread = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
+/// hostdnn's library, which cargo built beside these tests.
+fn hostdnn() -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
+    assert!(library.exists(), "{} is not there", library.display());
+    library
 }
 
 /// The folder of the real cuDNN.

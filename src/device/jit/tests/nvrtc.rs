@@ -160,9 +160,6 @@ fn faults_on_purpose() {
 
 #[test]
 fn nothing_is_loaded_where_there_is_no_gpu() {
-    let host = Device::Host.load(&TWICE).err();
-    assert_eq!(host, Some(Error::Host));
-    assert_eq!(host.unwrap().to_string(), "kernels are not compiled for the host");
     if cuda::driver_version() != 0 {
         return skip("there is a CUDA driver");
     }
