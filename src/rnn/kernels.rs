@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::configuration::{Cell, Configuration, Element, Problem, Regime};
 use super::input::Input;
 use crate::cudnn::rnn::Network;
-use crate::device::jit::{Error, Function, Launch, Source};
+use crate::device::jit::{Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
 use crate::device::{Device, Stream};
 
 /// What the sources include.
@@ -73,8 +73,8 @@ pub fn problem(network: &Network, batch: usize) -> Option<Problem> {
     };
     let device = Device::current();
     let (multiprocessors, shared_bytes) = match device {
-        // Emulated: any number of blocks at once, each with as much as it asks for.
-        Device::Host => (16, 128 << 10),
+        // Emulated; a block has as much memory as it asks for.
+        Device::Host => (MULTIPROCESSORS_OF_HOST as usize, 128 << 10),
         Device::Cuda => {
             let ordinal = device.ordinal();
             (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?)

@@ -4,6 +4,9 @@
 #[path = "../hostdnn/mod.rs"]
 mod hostdnn;
 
+mod choice;
+mod faults;
+mod hostile;
 mod numerics;
 
 use std::path::Path;

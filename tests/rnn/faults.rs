@@ -1,0 +1,50 @@
+//! Whatever fails inside us, or in what we need of cuDNN: every call succeeds, and has the right result.
+
+use super::hostdnn::fault_points;
+use super::numerics::assert_exact;
+use super::{FORCE, decisions, has_emulator, program};
+
+const ARGUMENTS: [&str; 3] = ["11", "4", "4"];
+
+#[test]
+fn panics_stay_inside() {
+    let program = program("rnn_random");
+    let plain = program.plain(&ARGUMENTS, &[]).stdout;
+    let places = fault_points("src/rnn", "");
+    assert!(places.len() >= 4, "{places:?}");
+    for place in places {
+        let fault = format!("panic:{place}");
+        for top_k in ["1", "3"] {
+            let variables = [FORCE[0], ("UCUDNN_RNN_TOP_K", top_k), ("UCUDNN_FAULT", &fault)];
+            let ours = program.preloaded(&ARGUMENTS, &variables);
+            assert_exact(&plain, &ours.stdout);
+            let strikes = ours.stderr.contains(&format!("a panic at {place}"));
+            // One choice needs no thread that compiles others, and without a compiler nothing is launched.
+            let is_needed = (place != "rnn-load" || top_k != "1") && (place != "rnn-launch" || has_emulator());
+            assert_eq!(strikes, is_needed, "{fault}, the best {top_k}:\n{}", ours.stderr);
+        }
+    }
+}
+
+/// Compiling, and what we need of cuDNN that the program does not.
+#[test]
+fn what_cannot_be_had_is_done_without() {
+    let program = program("rnn_random");
+    let plain = program.plain(&ARGUMENTS, &[]).stdout;
+    let report = program.file("report.jsonl");
+    let functions =
+        ["cudnnGetRNNWeightParams", "cudnnGetRNNDescriptor_v8", "cudnnGetRNNDataDescriptor", "cudnnGetStream"];
+    let faults =
+        functions.iter().flat_map(|name| ["1+", "2", "9"].map(|count| ("HOSTDNN_FAIL", format!("{name}:{count}"))));
+    let ours = ["compiler", "compilation", "allocation"].map(|fault| ("UCUDNN_FAULT", fault.to_owned()));
+    for (variable, fault) in faults.chain(ours) {
+        let _ = std::fs::remove_file(&report);
+        let variables = [FORCE[0], FORCE[1], (variable, &fault), ("UCUDNN_REPORT", report.to_str().unwrap())];
+        let ours = program.preloaded(&ARGUMENTS, &variables);
+        assert_exact(&plain, &ours.stdout);
+        if fault.starts_with("compil") {
+            let decisions = decisions(&report);
+            assert!(!decisions.is_empty() && decisions.iter().all(|line| line["chosen"] == "cuDNN"), "{decisions:?}");
+        }
+    }
+}

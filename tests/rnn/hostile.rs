@@ -1,0 +1,30 @@
+//! Null, garbage, mismatched and aliased arguments: the plain library's statuses. What is cuDNN's has its bits.
+
+use super::{FORCE, program};
+
+#[test]
+fn statuses_and_bits_are_those_without_us() {
+    let program = program("rnn_hostile");
+    let plain = program.plain(&[], &[]).stdout;
+    let refused = plain.lines().filter(|line| line.split('|').nth(1).is_some_and(|status| status != "0")).count();
+    assert!(refused > 200 && plain.lines().count() > 500, "{refused} of {}", plain.lines().count());
+    for variables in [&FORCE[..], &[], &[("UCUDNN_RNN", "off")], &[("UCUDNN_RNN", "force"), ("UCUDNN_POLICY", "off")]] {
+        let ours = program.preloaded(&[], variables);
+        for (plain, ours) in plain.lines().zip(ours.stdout.lines()) {
+            assert_eq!(plain, ours, "{variables:?}");
+        }
+        assert_eq!(plain.lines().count(), ours.stdout.lines().count(), "{}", ours.stderr);
+        assert_eq!(ours.stderr, "");
+    }
+}
+
+/// Off means cuDNN's own bits everywhere.
+#[test]
+fn off_is_cudnn() {
+    let program = program("rnn_random");
+    let arguments = ["3", "12"];
+    let plain = program.plain(&arguments, &[]).stdout;
+    for variables in [[("UCUDNN_RNN", "off")], [("UCUDNN_POLICY", "off")]] {
+        assert_eq!(plain, program.preloaded(&arguments, &variables).stdout, "{variables:?}");
+    }
+}
