@@ -94,8 +94,30 @@ pub struct Transposes {
 }
 
 enum On {
+    /// Loops of this file.
     Host,
-    Cuda { ways: Vec<(Way, Function)>, add: Function },
+    /// Its kernels.
+    Compiled { ways: Vec<(Way, Function)>, add: Function },
+}
+
+/// The kernels' parameters, as `kernels/transpose.cu` has them.
+#[repr(C)]
+struct Transposition {
+    from: *const c_void,
+    to: *mut c_void,
+    images: i32,
+    rows: i32,
+    columns: i32,
+}
+
+#[repr(C)]
+struct Addition {
+    from: *const c_void,
+    sum: *mut c_void,
+    images: i32,
+    rows: i32,
+    columns: i32,
+    begins: i32,
 }
 
 static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::new();
@@ -109,26 +131,29 @@ impl Transposes {
 
     fn new(device: Device, data_type: cudnnDataType_t) -> Result<Self, String> {
         let element = element_size(data_type).unwrap_or(1);
-        let on = match device {
-            Device::Host => On::Host,
-            Device::Cuda => {
-                let mut options = vec![
-                    format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
-                    format!("-DELEMENT_BYTES={element}"),
-                ];
-                if data_type == CUDNN_DATA_BFLOAT16 {
-                    options.push("-DBFLOAT16".into());
-                }
-                let text = include_str!("../../kernels/transpose.cu");
-                let source = Source { name: "transpose.cu", text, headers: &[], options };
-                let module = device.load(&source).map_err(|error| error.to_string())?;
-                let function = |name| module.function(name).map_err(|error| error.to_string());
-                let there =
-                    Way::ALL.iter().filter(|(way, _)| way.admits(Matrices { images: 0, rows: 0, columns: 0 }, element));
-                let ways = there.map(|&(way, name)| Ok((way, function(name)?)));
-                On::Cuda { ways: ways.collect::<Result<_, String>>()?, add: function(c"add_transposed")? }
-            }
-        };
+        match device {
+            Device::Host => Ok(Self { data_type, element, on: On::Host }),
+            Device::Cuda => Self::compiled(device, data_type, element),
+        }
+    }
+
+    fn compiled(device: Device, data_type: cudnnDataType_t, element: usize) -> Result<Self, String> {
+        let mut options = vec![
+            format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
+            format!("-DELEMENT_BYTES={element}"),
+        ];
+        if data_type == CUDNN_DATA_BFLOAT16 {
+            options.push("-DBFLOAT16".into());
+        }
+        let text = include_str!("../../kernels/transpose.cu");
+        let headers = &[("device.cuh", include_str!("../../kernels/device.cuh"))];
+        let source = Source { name: "transpose.cu", text, headers, options };
+        let module = device.load(&source).map_err(|error| error.to_string())?;
+        let function = |name| module.function(name).map_err(|error| error.to_string());
+        let nothing = Matrices { images: 0, rows: 0, columns: 0 };
+        let there = Way::ALL.iter().filter(|(way, _)| way.admits(nothing, element));
+        let ways = there.map(|&(way, name)| Ok((way, function(name)?))).collect::<Result<_, String>>()?;
+        let on = On::Compiled { ways, add: function(c"add_transposed")? };
         Ok(Self { data_type, element, on })
     }
 
@@ -149,21 +174,15 @@ impl Transposes {
                 }
                 true
             }
-            On::Cuda { ways, .. } => {
+            On::Compiled { ways, .. } => {
                 let Some((way, function)) = ways.iter().find(|(way, _)| way.admits(matrices, self.element)) else {
                     return false;
                 };
-                let (mut from, mut to) = (from, to);
-                let [mut images, mut rows, mut columns] =
+                let [images, rows, columns] =
                     [matrices.images, matrices.rows, matrices.columns].map(|count| count as i32);
-                let mut arguments: [*mut c_void; 5] = [
-                    (&raw mut from).cast(),
-                    (&raw mut to).cast(),
-                    (&raw mut images).cast(),
-                    (&raw mut rows).cast(),
-                    (&raw mut columns).cast(),
-                ];
-                // SAFETY: the kernel's arguments, and memory as ours.
+                let mut parameters = Transposition { from, to, images, rows, columns };
+                let mut arguments = [(&raw mut parameters).cast()];
+                // SAFETY: the kernel's parameters, and memory as ours.
                 unsafe { function.launch(stream, &way.launch(matrices, self.element), &mut arguments) }.is_ok()
             }
         }
@@ -187,20 +206,13 @@ impl Transposes {
                 unsafe { add(matrices, self.data_type, from, sum.cast(), begins) };
                 true
             }
-            On::Cuda { add, .. } => {
-                let (mut from, mut sum, mut begins) = (from, sum, i32::from(begins));
-                let [mut images, mut rows, mut columns] =
+            On::Compiled { add, .. } => {
+                let [images, rows, columns] =
                     [matrices.images, matrices.rows, matrices.columns].map(|count| count as i32);
-                let mut arguments: [*mut c_void; 6] = [
-                    (&raw mut from).cast(),
-                    (&raw mut sum).cast(),
-                    (&raw mut images).cast(),
-                    (&raw mut rows).cast(),
-                    (&raw mut columns).cast(),
-                    (&raw mut begins).cast(),
-                ];
+                let mut parameters = Addition { from, sum, images, rows, columns, begins: begins.into() };
                 let blocks = matrices.elements().div_ceil(THREADS).min(MOST_ADDING);
-                // SAFETY: the kernel's arguments, and memory as ours.
+                let mut arguments = [(&raw mut parameters).cast()];
+                // SAFETY: the kernel's parameters, and memory as ours.
                 unsafe { add.launch(stream, &launch([blocks, 1], 0), &mut arguments) }.is_ok()
             }
         }

@@ -112,8 +112,8 @@ fn what_nobody_publishes_is_a_deadlock_and_no_hang() {
 #[test]
 fn blocks_begin_when_there_is_room() {
     let Some(module) = load(CHAIN, &[]) else { return };
-    let mut flags = vec![0; 3000];
-    launch(&module, [3000, 32], None, &Parameters { data: flags.as_mut_ptr(), count: -1 }).expect("in order");
+    let mut flags = vec![0; 1200];
+    launch(&module, [1200, 32], None, &Parameters { data: flags.as_mut_ptr(), count: -1 }).expect("in order");
     assert!(flags.iter().all(|&flag| flag == 1));
 }
 

@@ -47,6 +47,90 @@ fn twice_transposed_is_the_same_and_sums_are_in_float() {
     assert!(sum.iter().zip(&from).all(|(sum, value)| *sum == 2.0 * value.to_f32()));
 }
 
+/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit. In a
+/// process of its own, whose cuDNN is hostdnn.
+#[test]
+fn emulated_as_in_loops() {
+    const CHILD: &str = "UCUDNN_TEST_CHILD";
+    if std::env::var_os(CHILD).is_none() {
+        let test = std::env::current_exe().unwrap();
+        for seed in [None, Some("1"), Some("2")] {
+            let mut command = std::process::Command::new(&test);
+            command.args(["--exact", "exec::transposes::tests::emulated_as_in_loops", "--nocapture"]).env_clear();
+            command.env(CHILD, "1").env("UCUDNN_CUDNN_LIBRARY", test.with_file_name("libhostdnn.so"));
+            command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed)));
+            command.envs(std::env::var_os("HOSTDNN_CXX").map(|compiler| ("HOSTDNN_CXX", compiler)));
+            let output = command.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && text.contains("1 passed"), "seed {seed:?}: {text}");
+            if let Some(line) = text.lines().find(|line| line.contains("SKIPPED")) {
+                use std::io::Write;
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        }
+        return;
+    }
+    assert_eq!(Device::current(), Device::Host, "the library is hostdnn");
+    let mut random = SmallRng::seed_from_u64(8);
+    for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT] {
+        let loops = Transposes::new(Device::Host, data_type).unwrap();
+        let kernels = match Transposes::compiled(Device::Host, data_type, loops.element) {
+            Err(why) if why.contains("only where there is a C++ compiler") => return println!("SKIPPED: {why}"),
+            kernels => kernels.unwrap(),
+        };
+        let mut ways = Vec::new();
+        for (images, rows, columns) in SMALL_SHAPES {
+            let matrices = Matrices { images, rows, columns };
+            let (way, _) = Way::ALL.iter().find(|(way, _)| way.admits(matrices, loops.element)).unwrap();
+            ways.push(*way);
+            let bytes = matrices.elements() * loops.element;
+            let aligned = || Device::Host.allocate(bytes + GUARD).unwrap();
+            let (from, found) = (aligned(), aligned());
+            let mut expected = vec![0xff_u8; bytes + GUARD];
+            let (mut sum, mut expected_sum) =
+                (vec![f32::NAN; matrices.elements()], vec![f32::NAN; matrices.elements()]);
+            let stream = std::ptr::null_mut();
+            // SAFETY: buffers of so many bytes, and as many sums as elements.
+            let found = unsafe {
+                let values = std::slice::from_raw_parts_mut(from.data().cast::<u8>(), bytes);
+                random.fill_bytes(values);
+                // No NaN, whose bits a sum may change.
+                values.iter_mut().skip(loops.element - 1).step_by(loops.element).for_each(|high| *high &= 0xbb);
+                found.data().write_bytes(0xff, bytes + GUARD);
+                assert!(kernels.run(stream, matrices, from.data(), found.data()), "{way:?} {matrices:?}");
+                assert!(loops.run(stream, matrices, from.data(), expected.as_mut_ptr().cast()));
+                for begins in [true, false] {
+                    assert!(kernels.add(stream, matrices, from.data(), sum.as_mut_ptr().cast(), begins));
+                    assert!(loops.add(stream, matrices, from.data(), expected_sum.as_mut_ptr().cast(), begins));
+                }
+                std::slice::from_raw_parts(found.data().cast::<u8>(), bytes + GUARD)
+            };
+            assert!(found == expected, "{way:?} {matrices:?}");
+            assert!(sum == expected_sum, "the sum of {way:?} {matrices:?}");
+        }
+        let all =
+            Way::ALL.iter().filter(|(way, _)| way.admits(Matrices { images: 0, rows: 0, columns: 0 }, loops.element));
+        for (way, _) in all {
+            assert!(ways.contains(way), "no shape for {way:?} of {} bytes", loops.element);
+        }
+    }
+}
+
+/// Shapes for each way.
+const SMALL_SHAPES: [(usize, usize, usize); 11] = [
+    (3, 16, 72),
+    (2, 72, 40),
+    (2, 24, 20),
+    (2, 20, 24),
+    (5, 12, 20),
+    (2, 64, 35),
+    (2, 35, 64),
+    (1, 128, 9),
+    (1, 9, 128),
+    (3, 33, 41),
+    (2, 1, 7),
+];
+
 /// Bytes between a buffer's data and its end, where nothing may be written.
 const GUARD: usize = 256;
 /// More elements than these are not summed: the host takes long.
