@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use cudnn_abi::cudnnDataType_t;
@@ -17,10 +17,14 @@ use crate::device::{Device, Stream};
 
 /// Of a block, as `kernels/sample.cu` has them.
 const THREADS: u32 = 256;
+/// Warps of a block.
+const WARPS: usize = THREADS as usize / 32;
 /// Samples of a block's tile.
 const PIXELS: usize = 32;
 /// Channels of a block's tile.
 const CHANNELS: usize = 64;
+/// Bytes of channels that a thread has in registers, and of pixels at most.
+const RUN: usize = 16;
 /// The most blocks along the second dimension of a grid.
 const MOST_IMAGES: usize = u16::MAX as usize;
 
@@ -32,7 +36,51 @@ pub struct Samples {
 
 enum On {
     Host,
-    Cuda { gather: Function, scatter: Function },
+    /// What gathers and what scatters, in each way.
+    Cuda(Vec<(Way, [Function; 2])>),
+}
+
+/// One of the kernels' ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// So many samples in a thread's registers, of every second pixel.
+    Pairs(usize),
+    /// Tiles in shared memory.
+    Any,
+}
+
+impl Way {
+    /// The best first.
+    const ALL: [(Self, [&'static CStr; 2]); 4] = [
+        (Self::Pairs(4), [c"gather_pairs_4", c"scatter_pairs_4"]),
+        (Self::Pairs(2), [c"gather_pairs_2", c"scatter_pairs_2"]),
+        (Self::Pairs(1), [c"gather_pairs_1", c"scatter_pairs_1"]),
+        (Self::Any, [c"gather", c"scatter"]),
+    ];
+
+    /// Whether there is such a kernel for elements of so many bytes.
+    fn is_for(self, element: usize) -> bool {
+        self == Self::Any || matches!(self, Self::Pairs(samples) if 2 * samples * element <= RUN)
+    }
+
+    fn admits(self, Sampling { channels, width, right, .. }: Sampling, element: usize) -> bool {
+        let Self::Pairs(samples) = self else { return true };
+        self.is_for(element)
+            && right == 2
+            && width.is_multiple_of(2 * samples)
+            && channels.is_multiple_of(RUN / element)
+    }
+
+    fn blocks(self, sampling: Sampling, element: usize) -> usize {
+        let Sampling { channels, .. } = sampling;
+        match self {
+            Self::Pairs(samples) => {
+                let across = (sampling.sampled() / samples).div_ceil(4);
+                (across * channels.div_ceil(8 * RUN / element)).div_ceil(WARPS)
+            }
+            Self::Any => sampling.sampled().div_ceil(PIXELS) * channels.div_ceil(CHANNELS),
+        }
+    }
 }
 
 /// The kernels' parameters.
@@ -66,11 +114,16 @@ impl Samples {
                     name: "sample.cu",
                     text: include_str!("../../kernels/sample.cu"),
                     headers: &[("device.cuh", include_str!("../../kernels/device.cuh"))],
-                    options: vec![format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" })],
+                    options: vec![
+                        format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
+                        format!("-DELEMENT_BYTES={element}"),
+                    ],
                 };
                 let module = device.load(&source).map_err(|error| error.to_string())?;
                 let function = |name| module.function(name).map_err(|error| error.to_string());
-                On::Cuda { gather: function(c"gather")?, scatter: function(c"scatter")? }
+                let there = Way::ALL.into_iter().filter(|(way, _)| way.is_for(element));
+                let ways = there.map(|(way, [gather, scatter])| Ok((way, [function(gather)?, function(scatter)?])));
+                On::Cuda(ways.collect::<Result<_, String>>()?)
             }
         };
         Ok(Self { element, on })
@@ -80,7 +133,8 @@ impl Samples {
     /// it was launched.
     ///
     /// # Safety
-    /// Both are memory of the device that the elements fill, apart from each other; the stream is of that device.
+    /// Both are memory of the device that the elements fill, apart from each other and aligned to 16 bytes; the stream is
+    /// of that device.
     pub unsafe fn gather(&self, stream: Stream, sampling: Sampling, from: *const c_void, to: *mut c_void) -> bool {
         match &self.on {
             On::Host => {
@@ -94,7 +148,7 @@ impl Samples {
                 true
             }
             // SAFETY: as ours.
-            On::Cuda { gather, .. } => unsafe { launch(gather, stream, sampling, from, to) },
+            On::Cuda(ways) => unsafe { self.launch(ways, 0, stream, sampling, from, to) },
         }
     }
 
@@ -115,29 +169,33 @@ impl Samples {
                 true
             }
             // SAFETY: as ours.
-            On::Cuda { scatter, .. } => unsafe { launch(scatter, stream, sampling, from, to) },
+            On::Cuda(ways) => unsafe { self.launch(ways, 1, stream, sampling, from, to) },
         }
     }
-}
 
-/// # Safety
-/// As for [`Samples::gather`].
-unsafe fn launch(
-    function: &Function,
-    stream: Stream,
-    sampling: Sampling,
-    from: *const c_void,
-    to: *mut c_void,
-) -> bool {
-    let Sampling { images, channels, height, width, down, right } = sampling;
-    let [height, width, down, right] = [height, width, down, right].map(|count| count as i32);
-    let (images_, channels_) = (images as i32, channels as i32);
-    let mut parameters = Parameters { from, to, images: images_, channels: channels_, height, width, down, right };
-    let blocks = sampling.sampled().div_ceil(PIXELS) * channels.div_ceil(CHANNELS);
-    let grid = [blocks as u32, images.min(MOST_IMAGES) as u32, 1];
-    let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
-    // SAFETY: the kernel's one parameter, and memory as ours.
-    unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    /// # Safety
+    /// As for [`Self::gather`].
+    unsafe fn launch(
+        &self,
+        ways: &[(Way, [Function; 2])],
+        which: usize,
+        stream: Stream,
+        sampling: Sampling,
+        from: *const c_void,
+        to: *mut c_void,
+    ) -> bool {
+        let Some((way, functions)) = ways.iter().find(|(way, _)| way.admits(sampling, self.element)) else {
+            return false;
+        };
+        let Sampling { images, channels, height, width, down, right } = sampling;
+        let grid = [way.blocks(sampling, self.element) as u32, images.min(MOST_IMAGES) as u32, 1];
+        let [images, channels, height, width, down, right] =
+            [images, channels, height, width, down, right].map(|count| count as i32);
+        let mut parameters = Parameters { from, to, images, channels, height, width, down, right };
+        let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
+        // SAFETY: the kernels' one parameter, and memory as ours.
+        unsafe { functions[which].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
 }
 
 /// # Safety

@@ -21,7 +21,7 @@ fn sampling([images, channels, height, width, down, right]: [usize; 6]) -> Sampl
 
 /// A value of an element of its own, in so many bytes.
 fn values(elements: usize, bytes: usize) -> Vec<u8> {
-    (0..elements).flat_map(|i| (i as u32 * 2_654_435_761 | 1).to_ne_bytes()[..bytes].to_vec()).collect()
+    (0..elements).flat_map(|i| ((i as u32).wrapping_mul(2_654_435_761) | 1).to_ne_bytes()[..bytes].to_vec()).collect()
 }
 
 #[test]
