@@ -55,6 +55,8 @@ struct Warp {
     unsigned arrived = 0, generation = 0;
     Combine combine = nullptr;
     Slot slots[32];
+    // How often, in percent, all of it loses its turn.
+    unsigned skips = 0;
 };
 
 // A seed's random numbers (SplitMix64: Steele, Lea, Flood 2014).
@@ -190,7 +192,10 @@ void Schedule::begin(size_t place, uint64_t number) {
     made->threads.resize(threads);
     made->skips_thread = random.below(70);
     // Some blocks are much slower than others.
-    made->skips_all = random.chance(25) ? 90 : random.below(50);
+    const bool is_slow = random.chance(25);
+    made->skips_all = is_slow ? 90 : random.below(50);
+    // And some warps of others.
+    for (Warp &warp : made->warps) warp.skips = !is_slow && random.chance(25) ? 80 : 0;
     for (unsigned i = 0; i < threads; i++) {
         const uint3 index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
         made->threads[i] = {index, i, made.get(), stacks.begin(place * threads + i, enter), nullptr, 0, {}};
@@ -203,10 +208,12 @@ void Schedule::begin(size_t place, uint64_t number) {
 bool Schedule::give_turns(Block &block) {
     bool any = false;
     const bool all_skipped = skips(block.skips_all);
+    bool warp_skipped = false;
     for (Thread &thread : block.threads) {
+        if (thread.number % 32 == 0) warp_skipped = skips(block.warps[thread.number / 32].skips);
         if (!thread.stack || (thread.generation && *thread.generation == thread.seen)) continue;
         any = true;
-        if (all_skipped || skips(block.skips_thread)) continue;
+        if (all_skipped || warp_skipped || skips(block.skips_thread)) continue;
         thread.generation = nullptr;
         current = &thread;
         emulator_switch(&scheduler, thread.stack);

@@ -1,0 +1,273 @@
+//! A recurrence on random data: its memory, and running it.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use hostdnn::Error;
+use hostdnn::emulator::{Launch, Module};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::configuration::{Cell, Configuration, Problem};
+use super::element::{Numbers, bits, unit_roundoff};
+use super::reference;
+
+/// How x's and y's rows lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// [steps][batch]
+    TimeMajor,
+    /// [batch][steps]
+    BatchMajor,
+    /// [steps][batch], of unequal lengths, some of them 0.
+    Padded,
+    /// As many rows a step as go on so long; longest first.
+    Packed,
+}
+
+/// What is computed.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub problem: Problem,
+    pub configuration: Configuration,
+    pub steps: usize,
+    pub reverse: bool,
+    pub layout: Layout,
+    /// h0, c0, a reset bias and hy, cy; else all of them are null.
+    pub has_states: bool,
+    /// Weights begin where a vector does; else one element further.
+    pub is_aligned: bool,
+}
+
+/// y's elements that nobody may touch, behind each row.
+const GAP: usize = 3;
+/// What y gets behind a row's end: exact in all types.
+const FILL: f64 = -7.0;
+
+/// The kernels' struct, in `kernels/rnn/recurrence.cuh`.
+#[repr(C)]
+struct Recurrence {
+    input: *const f32,
+    weights: *const u8,
+    reset_bias: *const u8,
+    h0: *const u8,
+    c0: *const u8,
+    y: *mut u8,
+    hy: *mut u8,
+    cy: *mut u8,
+    lengths: *const i32,
+    starts: *const i32,
+    y_stride: i64,
+    time_stride: i64,
+    batch_stride: i64,
+    fill: [u8; 4],
+    steps: i32,
+    batch: i32,
+    reverse: i32,
+    exchange: *mut c_void,
+}
+
+/// What is put in.
+pub struct Data {
+    /// The rows of x of each step, of each batch row.
+    pub rows: Vec<Vec<usize>>,
+    pub lengths: Vec<usize>,
+    pub input: Vec<f32>,
+    pub weights: Numbers,
+    pub reset_bias: Numbers,
+    pub h0: Numbers,
+    pub c0: Numbers,
+    starts: Vec<i32>,
+    row_count: usize,
+}
+
+/// What comes out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    y: Numbers,
+    hy: Numbers,
+    cy: Numbers,
+}
+
+/// The exchange's memory, as the kernels align it.
+#[repr(C, align(128))]
+#[derive(Clone)]
+struct Line([u8; 128]);
+
+/// Memory that the launches of one kernel hand to each other.
+pub struct Exchange(Vec<Line>);
+
+impl Case {
+    pub fn data(&self, seed: u64) -> Data {
+        let Problem { cell, element, hidden, batch, .. } = self.problem;
+        let mut random = StdRng::seed_from_u64(seed);
+        // Sums of uniform numbers: none is far out, all are everywhere.
+        let mut numbers = |count: usize, scale: f64| -> Vec<f64> {
+            (0..count).map(|_| scale * (0..4).map(|_| random.random_range(-1.0..1.0)).sum::<f64>()).collect()
+        };
+        let lengths: Vec<usize> = match self.layout {
+            Layout::TimeMajor | Layout::BatchMajor => vec![self.steps; batch],
+            // Neighbours differ, the first is the longest, others are 0.
+            Layout::Padded => (0..batch).map(|row| (self.steps + row * 3) % (self.steps + 1)).collect(),
+            Layout::Packed => (0..batch).map(|row| (self.steps - row * self.steps / batch).max(1)).collect(),
+        };
+        let going_on = |step: usize| lengths.iter().filter(|&&length| length > step).count();
+        let starts: Vec<_> = (0..self.steps).map(|step| (0..step).map(going_on).sum::<usize>()).collect();
+        let row = |step: usize, row: usize| match self.layout {
+            Layout::TimeMajor | Layout::Padded => step * batch + row,
+            Layout::BatchMajor => row * self.steps + step,
+            Layout::Packed => starts[step] + row,
+        };
+        let rows = (0..batch).map(|of| (0..self.steps).map(|step| row(step, of)).collect()).collect();
+        let row_count = if self.layout == Layout::Packed { lengths.iter().sum() } else { batch * self.steps };
+        let gates = cell.gates();
+        let input = numbers(row_count * gates * hidden, 0.7).into_iter().map(|value| value as f32).collect();
+        let skipped = usize::from(!self.is_aligned);
+        let weights = numbers(skipped + gates * hidden * hidden, 1.0 / (hidden as f64).sqrt());
+        let mut states = |count| Numbers::of(element, numbers(count, 0.4));
+        let (reset_bias, h0, c0) = (states(hidden), states(batch * hidden), states(batch * hidden));
+        let starts = starts.into_iter().map(|start| start as i32).collect();
+        let weights = Numbers::of(element, weights);
+        Data { rows, lengths, input, weights, reset_bias, h0, c0, starts, row_count }
+    }
+
+    /// The first weight in [`Data::weights`].
+    pub fn first_weight(&self) -> usize {
+        usize::from(!self.is_aligned)
+    }
+
+    pub fn exchange(&self) -> Exchange {
+        Exchange(vec![Line([0; 128]); self.configuration.exchange_bytes(&self.problem).div_ceil(128)])
+    }
+
+    /// Runs the kernel once, with threads in an order that the seed says.
+    pub fn run(
+        &self,
+        module: &Module,
+        data: &Data,
+        exchange: &mut Exchange,
+        seed: Option<u64>,
+    ) -> Result<Results, Error> {
+        let Problem { element, hidden, batch, .. } = self.problem;
+        let poison = |count| Numbers::poison(element, count);
+        let y_stride = hidden + GAP;
+        let mut results =
+            Results { y: poison(data.row_count * y_stride), hy: poison(batch * hidden), cy: poison(batch * hidden) };
+        let given = |numbers: &Numbers| if self.has_states { numbers.as_ptr() } else { ptr::null() };
+        let wanted = |numbers: &mut Numbers| if self.has_states { numbers.as_mut_ptr() } else { ptr::null_mut() };
+        let lengths: Vec<_> = data.lengths.iter().map(|&length| length as i32).collect();
+        let is_varied = matches!(self.layout, Layout::Padded | Layout::Packed);
+        let [time_stride, batch_stride] = match self.layout {
+            Layout::BatchMajor => [1, self.steps],
+            _ => [batch, 1],
+        };
+        let mut fill = bits(element, FILL);
+        fill.resize(4, 0);
+        let is_lstm = self.problem.cell == Cell::Lstm;
+        let recurrence = Recurrence {
+            input: data.input.as_ptr(),
+            weights: data.weights.as_ptr().wrapping_add(self.first_weight() * element.bytes()),
+            reset_bias: given(&data.reset_bias),
+            h0: given(&data.h0),
+            c0: if is_lstm { given(&data.c0) } else { ptr::null() },
+            y: results.y.as_mut_ptr(),
+            hy: wanted(&mut results.hy),
+            cy: if is_lstm { wanted(&mut results.cy) } else { ptr::null_mut() },
+            lengths: if is_varied { lengths.as_ptr() } else { ptr::null() },
+            starts: if self.layout == Layout::Packed { data.starts.as_ptr() } else { ptr::null() },
+            y_stride: y_stride as i64,
+            time_stride: time_stride as i64,
+            batch_stride: batch_stride as i64,
+            fill: fill.try_into().unwrap(),
+            steps: self.steps as i32,
+            batch: batch as i32,
+            reverse: self.reverse.into(),
+            exchange: exchange.0.as_mut_ptr().cast(),
+        };
+        let launch = Launch {
+            grid: self.configuration.grid(&self.problem),
+            block: [self.configuration.threads as u32, 1, 1],
+            shared_bytes: self.configuration.shared_bytes(&self.problem),
+            seed,
+        };
+        let kernel = module.kernel(self.configuration.kernel())?;
+        // SAFETY: the kernel's struct, and memory of the sizes that the configuration and the case have.
+        unsafe { kernel.launch(&launch, ptr::from_ref(&recurrence).cast()) }?;
+        Ok(results)
+    }
+
+    /// Whether results are what double precision makes of the data. `Err` says what is not.
+    pub fn check(&self, data: &Data, results: &Results) -> Result<(), String> {
+        let Problem { cell, element, hidden, batch, .. } = self.problem;
+        let expected = reference::compute(self, data);
+        let y_stride = hidden + GAP;
+        let mut untouched = vec![true; data.row_count * y_stride];
+        let mut y = Norms::default();
+        for (row, states) in expected.y.iter().enumerate() {
+            for (step, h) in states.iter().enumerate() {
+                for (unit, h) in h.iter().enumerate() {
+                    let place = data.rows[row][step] * y_stride + unit;
+                    untouched[place] = false;
+                    y.add(results.y.get(place), *h);
+                }
+            }
+            if self.layout != Layout::Packed {
+                for step in states.len()..self.steps {
+                    for place in (0..hidden).map(|unit| data.rows[row][step] * y_stride + unit) {
+                        untouched[place] = false;
+                        if results.y.get(place) != FILL {
+                            return Err(format!("y[{place}] is behind a row's end and was not filled"));
+                        }
+                    }
+                }
+            }
+        }
+        let written = |(place, untouched): (usize, &bool)| *untouched && !results.y.get(place).is_nan();
+        if let Some(place) = untouched.iter().enumerate().position(written) {
+            return Err(format!("y[{place}] is between rows and was written"));
+        }
+        let (mut h, mut c) = (Norms::default(), Norms::default());
+        for place in 0..batch * hidden {
+            let (row, unit) = (place / hidden, place % hidden);
+            if self.has_states {
+                h.add(results.hy.get(place), expected.h[row][unit]);
+                if cell == Cell::Lstm {
+                    c.add(results.cy.get(place), expected.c[row][unit]);
+                }
+            }
+            if !(self.has_states || results.hy.get(place).is_nan()) {
+                return Err("hy was written where none was wanted".into());
+            }
+        }
+        // What is stored is rounded once a step, and so are h's own errors before; float's sums are rounded too.
+        let most = unit_roundoff(element) * if element.bytes() == 4 { 4.0 } else { 1.5 };
+        for (name, error) in [("y", y), ("hy", h), ("cy", c)] {
+            let relative = error.relative();
+            if relative.is_nan() || relative > most {
+                return Err(format!("{name} is off by {relative:.3e}, more than {most:.3e}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The norm of errors beside that of what is right.
+#[derive(Default)]
+struct Norms {
+    error: f64,
+    norm: f64,
+    count: f64,
+}
+
+impl Norms {
+    fn add(&mut self, computed: f64, right: f64) {
+        self.error += (computed - right).powi(2);
+        self.norm += right.powi(2);
+        self.count += 1.0;
+    }
+
+    /// Where few and small numbers are right, what is next to nothing need not be exact.
+    fn relative(&self) -> f64 {
+        if self.count == 0.0 { 0.0 } else { (self.error / self.norm.max(0.04 * self.count)).sqrt() }
+    }
+}

@@ -1,0 +1,147 @@
+//! Results: of a sample in which any two choices occur together.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::case::{Case, Layout};
+use super::configuration::{Cell, Configuration, Element, Problem, Regime};
+use super::sources;
+
+const CELLS: [Cell; 4] = [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu];
+const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
+const LAYOUTS: [Layout; 4] = [Layout::TimeMajor, Layout::BatchMajor, Layout::Padded, Layout::Packed];
+const BATCHES: [usize; 6] = [1, 2, 3, 8, 17, 33];
+const HIDDEN: [usize; 6] = [1, 5, 32, 45, 64, 96];
+const STEPS: [usize; 3] = [1, 2, 4];
+/// Units of a block, as H divided by these, rounded up.
+const SHARES: [usize; 3] = [2, 3, 7];
+const TILES: [usize; 4] = [1, 2, 3, 8];
+const THREADS: [usize; 3] = [32, 64, 128];
+const LANES: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// Of a thread's weights, how many quarters are in registers.
+const REGISTERS: [usize; 3] = [0, 2, 4];
+
+/// How many values each choice has: those above in their order, and regime, direction, states, alignment.
+const CHOICES: [usize; 14] = [
+    2,
+    CELLS.len(),
+    ELEMENTS.len(),
+    2,
+    LAYOUTS.len(),
+    BATCHES.len(),
+    HIDDEN.len(),
+    STEPS.len(),
+    2,
+    2,
+    SHARES.len(),
+    TILES.len(),
+    THREADS.len(),
+    LANES.len() * REGISTERS.len(),
+];
+
+type Choice = [usize; CHOICES.len()];
+
+/// Choices of which any two occur together in some: each is the best of some random ones.
+fn pairwise() -> Vec<Choice> {
+    let mut random = StdRng::seed_from_u64(5);
+    let pairs = |choice: &Choice| {
+        let choice = *choice;
+        (0..choice.len()).flat_map(move |a| (0..a).map(move |b| (a, choice[a], b, choice[b]))).collect::<Vec<_>>()
+    };
+    let mut missing = std::collections::HashSet::new();
+    for a in 0..CHOICES.len() {
+        for b in 0..a {
+            missing.extend((0..CHOICES[a]).flat_map(|x| (0..CHOICES[b]).map(move |y| (a, x, b, y))));
+        }
+    }
+    let mut sample = Vec::new();
+    while let Some(&(a, x, b, y)) = missing.iter().min() {
+        let mut candidates = (0..60).map(|_| {
+            let mut choice = CHOICES.map(|values| random.random_range(0..values));
+            (choice[a], choice[b]) = (x, y);
+            choice
+        });
+        let first = candidates.next().expect("some");
+        let new = |choice: &Choice| pairs(choice).iter().filter(|pair| missing.contains(pair)).count();
+        let best = candidates.fold(first, |best, other| if new(&other) > new(&best) { other } else { best });
+        pairs(&best).iter().for_each(|pair| {
+            missing.remove(pair);
+        });
+        sample.push(best);
+    }
+    sample
+}
+
+fn case(choice: &Choice) -> Case {
+    let &[regime, cell, element, reverse, layout, batch, hidden, steps, states, alignment, share, tile, threads, split] =
+        choice;
+    let hidden = HIDDEN[hidden];
+    let problem = Problem {
+        cell: CELLS[cell],
+        element: ELEMENTS[element],
+        hidden,
+        batch: BATCHES[batch],
+        // Tiles are shared out among two groups of blocks.
+        multiprocessors: 2 * SHARES[share],
+        shared_bytes: usize::MAX,
+    };
+    let regime = [Regime::Block, Regime::Grid][regime];
+    let mut configuration = Configuration {
+        regime,
+        units: if regime == Regime::Block { hidden } else { hidden.div_ceil(SHARES[share]) },
+        batch_tile: TILES[tile],
+        threads: THREADS[threads],
+        lanes: LANES[split % LANES.len()],
+        register_weights: 0,
+    };
+    let quarters = REGISTERS[split / LANES.len()];
+    configuration.register_weights = configuration.weights(&problem) / 4 * quarters / 4 * 4;
+    Case {
+        problem,
+        configuration,
+        steps: STEPS[steps],
+        reverse: reverse == 1,
+        layout: LAYOUTS[layout],
+        has_states: states == 1,
+        is_aligned: alignment == 1,
+    }
+}
+
+#[test]
+fn a_pairwise_sample_is_right() {
+    let sample: Vec<_> = pairwise().iter().map(case).collect();
+    println!("{} cases", sample.len());
+    for (number, case) in sample.iter().enumerate() {
+        let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
+        let data = case.data(number as u64);
+        let results = case.run(&module, &data, &mut case.exchange(), None);
+        let results = results.unwrap_or_else(|error| panic!("{case:?}: {}", error.reason));
+        case.check(&data, &results).unwrap_or_else(|why| panic!("{case:?}: {why}"));
+    }
+}
+
+/// Configurations as the library chooses them, of sizes at the edges.
+#[test]
+fn offered_configurations_are_right() {
+    let mut random = StdRng::seed_from_u64(1);
+    for (cell, element, hidden, batch) in [(Cell::Lstm, Element::Float, 40, 5), (Cell::Gru, Element::Half, 96, 9)] {
+        let problem = Problem { cell, element, hidden, batch, multiprocessors: 12, shared_bytes: 227 << 10 };
+        let space = Configuration::space(&problem);
+        for configuration in space.choose_multiple(&mut random, 4) {
+            let case = Case {
+                problem,
+                configuration: *configuration,
+                steps: 3,
+                reverse: random.random(),
+                layout: Layout::Padded,
+                has_states: true,
+                is_aligned: true,
+            };
+            let Some(module) = sources::load(&problem, configuration, None) else { return };
+            let data = case.data(9);
+            let results = case.run(&module, &data, &mut case.exchange(), Some(3)).expect("runs");
+            case.check(&data, &results).unwrap_or_else(|why| panic!("{case:?}: {why}"));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The kernels' sources, as they are or with something taken away.
+
+use std::borrow::Cow;
+
+use cudnn_abi::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
+use hostdnn::emulator::{Module, Source};
+
+use super::built;
+use super::configuration::{Configuration, Problem, Regime};
+
+/// The file of each regime, and all that they include.
+pub const BLOCK: &str = "rnn/block.cu";
+pub const GRID: &str = "rnn/grid.cu";
+
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
+}
+
+const SOURCES: &[(&str, &str)] = sources![
+    "rnn/block.cu",
+    "rnn/grid.cu",
+    "device.cuh",
+    "exchange.cuh",
+    "ops_float.cuh",
+    "ops_half.cuh",
+    "ops_bfloat16.cuh",
+    "rnn/recurrence.cuh",
+    "rnn/share.cuh",
+    "rnn/states.cuh",
+    "rnn/cells/logistic.cuh",
+    "rnn/cells/lstm.cuh",
+    "rnn/cells/gru.cuh",
+    "rnn/cells/tanh.cuh",
+    "rnn/cells/relu.cuh",
+];
+
+/// A part of one file that becomes something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutation {
+    pub file: &'static str,
+    /// What it is; `occurrence` counts from 0.
+    pub from: &'static str,
+    pub occurrence: usize,
+    pub to: &'static str,
+}
+
+impl Mutation {
+    fn apply(&self, text: &str) -> String {
+        let (at, _) =
+            text.match_indices(self.from).nth(self.occurrence).unwrap_or_else(|| panic!("{self:?}: not there"));
+        [&text[..at], self.to, &text[at + self.from.len()..]].concat()
+    }
+}
+
+/// How often a file has a text.
+pub fn occurrences(file: &str, text: &str) -> usize {
+    SOURCES.iter().find(|(name, _)| *name == file).expect("a source").1.matches(text).count()
+}
+
+/// Compiles a configuration's kernel. `None`, aloud, where there is no C++ compiler.
+pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&Mutation>) -> Option<Module> {
+    let text = |(name, text): &(&'static str, &'static str)| match mutation {
+        Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),
+        _ => (*name, Cow::Borrowed(*text)),
+    };
+    let texts: Vec<_> = SOURCES.iter().map(text).collect();
+    let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
+    let name = if configuration.regime == Regime::Block { BLOCK } else { GRID };
+    let text = all.iter().find(|(file, _)| *file == name).expect("a source").1;
+    let options = configuration.options(problem);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    match Module::load(&Source { name, text, headers: &all, options: &options }) {
+        Ok(module) => Some(module),
+        Err(error) if error.status == CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => {
+            built::skip(&error.reason);
+            None
+        }
+        Err(error) => panic!("{configuration}: {}", error.reason),
+    }
+}
