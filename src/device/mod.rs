@@ -1,6 +1,7 @@
 //! Where work runs: memory, streams, timing, capture state, CUDA graphs and kernels compiled at run time, of a GPU or
 //! of this machine's CPU. Asks `cudnn` which of the two its library computes on, and where libraries are.
 
+pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
 mod host;

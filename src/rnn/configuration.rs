@@ -85,7 +85,7 @@ const MOST_REGISTERS: usize = 255;
 const BASE_REGISTERS: usize = 52;
 const ROUND_REGISTERS: usize = 3;
 /// Registers for weights that are under way from shared memory.
-const FETCHED: usize = 8;
+const FETCHED: usize = 12;
 const PAIR_REGISTERS: usize = 9;
 /// Packets have as many bytes, of which so many are data.
 const PACKET: usize = 16;

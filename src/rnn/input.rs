@@ -2,9 +2,11 @@
 //! lengths in the device's memory. Twins of the structs in `kernels/rnn/input.cu`.
 
 use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::configuration::Element;
 use super::kernels::HEADERS;
+use crate::device::cublaslt::{self, Compute, CublasLt, Product};
 use crate::device::jit::{Error, Function, Launch, Source};
 use crate::device::{Device, Stream};
 
@@ -65,6 +67,10 @@ struct Starts {
 
 /// Its kernels, for elements of one type, on one device.
 pub struct Input {
+    element: Element,
+    /// Where there is one: it multiplies on tensor cores too.
+    cublaslt: Option<CublasLt>,
+    cublaslt_failed: AtomicBool,
     products: Function,
     biases: Function,
     numbers: Function,
@@ -87,7 +93,19 @@ impl Input {
         };
         let module = device.load(&source)?;
         let function = |name: &CStr| module.function(name);
+        let cublaslt = match device {
+            Device::Host => None,
+            Device::Cuda => {
+                // Other threads' captures go on.
+                let _entered = device.enter(device.ordinal());
+                let made = CublasLt::new();
+                made.inspect_err(|why| log::warn!("RNNs' inputs are multiplied by a kernel of ours: {why}")).ok()
+            }
+        };
         Ok(Self {
+            element,
+            cublaslt,
+            cublaslt_failed: AtomicBool::new(false),
             products: function(c"input_products")?,
             biases: function(c"sum_biases")?,
             numbers: function(c"write_numbers")?,
@@ -95,12 +113,29 @@ impl Input {
         })
     }
 
-    /// Multiplies.
+    /// Multiplies; `tf32` says whether floats may be rounded to that.
     ///
     /// # Safety
     /// The memory is the stream's device's, and as [`Products`] says.
-    pub unsafe fn multiply(&self, stream: Stream, products: &Products) -> Result<(), Error> {
+    pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
         let (rows, columns) = (products.rows as usize, products.columns as usize);
+        if let Some(cublaslt) = &self.cublaslt {
+            let Products { x, weights, biases, products, depth, .. } = *products;
+            let product = Product { x, weights, biases, products, rows, columns, depth: depth as usize };
+            let (input, compute) = match self.element {
+                Element::Float => (cublaslt::Input::Float, if tf32 { Compute::Tf32 } else { Compute::Float }),
+                Element::Half => (cublaslt::Input::Half, Compute::Float),
+                Element::Bfloat16 => (cublaslt::Input::Bfloat16, Compute::Float),
+            };
+            // SAFETY: as ours.
+            match unsafe { cublaslt.multiply(stream, &product, input, compute) } {
+                Ok(()) => return Ok(()),
+                Err(why) if !self.cublaslt_failed.swap(true, Ordering::Relaxed) => {
+                    log::warn!("{why}; a kernel of ours multiplies (said once)");
+                }
+                Err(_) => {}
+            }
+        }
         // SAFETY: as ours.
         unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), products) }
     }

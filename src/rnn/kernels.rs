@@ -83,6 +83,15 @@ pub fn problem(network: &Network, batch: usize) -> Option<Problem> {
     Some(Problem { cell, element, hidden: network.hidden, batch, multiprocessors, shared_bytes })
 }
 
+/// What a configuration's kernel is compiled from.
+pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
+    let (name, text) = match configuration.regime {
+        Regime::Block => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
+        Regime::Grid => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
+    };
+    Source { name, text, headers: HEADERS, options: configuration.options(problem) }
+}
+
 /// A recurrence's kernel in one configuration, loaded on the device that was current then, and what comes before it.
 pub struct Engine {
     configuration: Configuration,
@@ -129,11 +138,7 @@ impl Engine {
         let device = Device::current();
         let text = |error: Error| error.to_string();
         let input = known_or_made(&INPUTS, problem.element, || Input::load(device, problem.element).map_err(text))?;
-        let (name, source) = match configuration.regime {
-            Regime::Block => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
-            Regime::Grid => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
-        };
-        let source = Source { name, text: source, headers: HEADERS, options: configuration.options(problem) };
+        let source = source(problem, &configuration);
         let recurrence =
             device.load(&source).and_then(|module| module.function(configuration.kernel())).map_err(text)?;
         let (shared, grid) = (configuration.shared_bytes(problem) as u32, configuration.grid(problem));

@@ -15,6 +15,7 @@
 //! | `configuration` | what the recurrence can be compiled for |
 //! | `model` | how long that takes, predicted |
 //! | `kernels` | the recurrence: its parameters, compiling, launching |
+//! | `resources` | tests of what its kernels take once compiled |
 //!
 //! Uses `device` to compile and launch, and `cudnn` to read descriptors and to run cuDNN itself.
 
@@ -26,6 +27,8 @@ mod kernels;
 mod model;
 mod page;
 mod report;
+#[cfg(test)]
+mod resources;
 mod run;
 mod temporary;
 mod trial;

@@ -113,7 +113,7 @@ impl Work<'_> {
                     depth: network.layer_input(layer) as i32,
                 };
                 // SAFETY: rows of the layer's input, its weights, and room for the products.
-                unsafe { engine.input.multiply(self.stream, &products) }?;
+                unsafe { engine.input.multiply(self.stream, &products, network.math_type != CUDNN_FMA_MATH) }?;
                 let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
                     true => base.wrapping_byte_add(pseudo_layer * state_bytes),

@@ -36,7 +36,7 @@ mod driver;
 mod emulated;
 mod module;
 mod nvrtc;
-mod places;
+pub(super) mod places;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +49,8 @@ use crate::settings::{self, Fault};
 pub use emulated::MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST;
 use module::OnDevice;
 pub use module::{Function, Launch, Module, Resources};
+#[cfg(test)]
+pub use nvrtc::Nvrtc;
 
 /// CUDA C++ to compile.
 #[derive(Clone, Debug)]

@@ -55,7 +55,7 @@ impl Nvrtc {
         static NVRTC: OnceCell<Result<Nvrtc, String>> = OnceCell::new();
         let find = || {
             let newest = if driver == 0 { u32::MAX } else { driver.unsigned_abs() / 1000 };
-            let found = Self::find(places::all(), newest);
+            let found = Self::find(places::all("libnvrtc"), newest);
             if let Ok(nvrtc) = &found {
                 let ((major, minor), path) = (nvrtc.version, nvrtc.path.display());
                 log::info!("NVRTC is {path}, version {major}.{minor}");

@@ -1,4 +1,4 @@
-//! Where an NVRTC may be, in the order in which the places are tried.
+//! Where one of CUDA's libraries may be, in the order in which the places are tried.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,11 +11,11 @@ use crate::cudnn::library::{loaded_files, package_folders};
 /// Those whose cubins drivers of today load, newest first.
 const MAJORS: [u32; 2] = [13, 12];
 
-/// Libraries that CUDA's packages hold beside NVRTC, or a folder away.
+/// Libraries that CUDA's packages hold beside the others, or a folder away.
 const NEIGHBOURS: [&str; 5] = ["libcudnn", "libcudart", "libcublas", "libtorch_cuda", "libcaffe2_nvrtc"];
 
-/// Where NVRTC lies in Python's packages, seen from the folder that holds `nvidia`.
-const PACKAGES: [&str; 3] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cu12/lib"];
+/// Where they lie in Python's packages, seen from the folder that holds `nvidia`.
+const PACKAGES: [&str; 4] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cublas/lib", "nvidia/cu12/lib"];
 
 /// Folders that hold CUDA by custom.
 const SYSTEM: [&str; 3] = ["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/lib/cuda/lib64"];
@@ -42,31 +42,32 @@ impl fmt::Display for Place {
     }
 }
 
-/// All places. Each group is listed only when those before it have failed.
-pub fn all() -> impl Iterator<Item = Place> {
-    let groups: [fn() -> Vec<Place>; 5] = [
-        || by_name("already loaded", true),
-        || by_name("the loader's search path", false),
-        || in_folders(BESIDE, beside(&loaded_files())),
-        || in_folders("the process's Python packages", packages(&package_folders())),
-        || in_folders("a system folder", SYSTEM.map(PathBuf::from).into()),
+/// All places of a library such as `libnvrtc`. Each group is listed only when those before it have failed.
+pub fn all(library: &'static str) -> impl Iterator<Item = Place> {
+    let groups: [fn(&str) -> Vec<Place>; 5] = [
+        |library| by_name(library, "already loaded", true),
+        |library| by_name(library, "the loader's search path", false),
+        |library| in_folders(library, BESIDE, beside(&loaded_files())),
+        |library| in_folders(library, "the process's Python packages", packages(&package_folders())),
+        |library| in_folders(library, "a system folder", SYSTEM.map(PathBuf::from).into()),
     ];
-    groups.into_iter().flat_map(|group| group())
+    groups.into_iter().flat_map(move |group| group(library))
 }
 
-fn name(major: u32) -> OsString {
-    format!("libnvrtc.so.{major}").into()
+fn name(library: &str, major: u32) -> OsString {
+    format!("{library}.so.{major}").into()
 }
 
-fn by_name(origin: &'static str, loaded: bool) -> Vec<Place> {
-    MAJORS.map(|major| Place { origin, file: name(major), major, loaded }).into()
+fn by_name(library: &str, origin: &'static str, loaded: bool) -> Vec<Place> {
+    MAJORS.map(|major| Place { origin, file: name(library, major), major, loaded }).into()
 }
 
 /// The files that are there, the newest major of all folders first.
-pub fn in_folders(origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
+pub fn in_folders(library: &str, origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
     let mut seen = HashSet::new();
-    let files =
-        MAJORS.into_iter().flat_map(|major| folders.iter().map(move |folder| (major, folder.join(name(major)))));
+    let files = MAJORS
+        .into_iter()
+        .flat_map(|major| folders.iter().map(move |folder| (major, folder.join(name(library, major)))));
     let files = files.filter(|(_, file)| file.is_file());
     let places = files.map(|(major, file)| Place { origin, file: file.into(), major, loaded: false });
     places.filter(|place| seen.insert(place.clone())).collect()

@@ -126,13 +126,13 @@ fn found_beside_the_loaded_cudnn() {
         child(test, &[("UCUDNN_TEST_REAL_CUDNN", folder.to_str().unwrap())]);
         return;
     }
-    let Err(Error::NoCompiler(why)) = Nvrtc::find(places::all(), 0).map_err(Error::NoCompiler) else {
+    let Err(Error::NoCompiler(why)) = Nvrtc::find(places::all("libnvrtc"), 0).map_err(Error::NoCompiler) else {
         panic!("a driver of CUDA 0 runs nothing");
     };
     assert!(why.contains("libnvrtc.so.13") && why.contains("at most"), "{why}");
     // SAFETY: the real cuDNN's constructors.
     let cudnn = unsafe { libloading::os::unix::Library::new(folder.join("libcudnn.so.9")) }.unwrap();
-    let places = places::all().filter(|place| place.origin == BESIDE);
+    let places = places::all("libnvrtc").filter(|place| place.origin == BESIDE);
     let nvrtc = Nvrtc::find(places, u32::MAX).unwrap();
     let packages = folder.parent().and_then(Path::parent).unwrap().canonicalize().unwrap();
     assert!(nvrtc.path().canonicalize().unwrap().starts_with(packages), "{}", nvrtc.path().display());

@@ -28,7 +28,7 @@ fn found_from_each_package() {
         let nvrtc = root.0.join(nvrtc);
         fs::create_dir_all(nvrtc.parent().unwrap()).unwrap();
         fs::write(&nvrtc, "").unwrap();
-        let found = in_folders("", folders_near(&root.0.join(loaded)));
+        let found = in_folders("libnvrtc", "", folders_near(&root.0.join(loaded)));
         let files: Vec<_> = found.into_iter().map(|place| PathBuf::from(place.file)).collect();
         assert_eq!(files, [nvrtc], "from {loaded}");
     }
@@ -41,7 +41,7 @@ fn the_newest_major_first() {
     for (folder, name) in [(&one, "libnvrtc.so.12"), (&two, "libnvrtc.so.13"), (&two, "libnvrtc.so.11.2")] {
         fs::write(folder.0.join(name), "").unwrap();
     }
-    let found = in_folders("", vec![one.0.clone(), two.0.clone(), one.0.clone()]);
+    let found = in_folders("libnvrtc", "", vec![one.0.clone(), two.0.clone(), one.0.clone()]);
     let majors: Vec<_> = found.iter().map(|place| place.major).collect();
     assert_eq!(majors, [13, 12]);
 }
@@ -51,7 +51,7 @@ fn what_was_tried_is_told() {
     let folder = Folder::new();
     fs::write(folder.0.join("libnvrtc.so.12"), "no library").unwrap();
     fs::write(folder.0.join("libnvrtc.so.13"), "no library").unwrap();
-    let mut places = in_folders("a test", vec![folder.0.clone()]);
+    let mut places = in_folders("libnvrtc", "a test", vec![folder.0.clone()]);
     // A library, and not NVRTC.
     places.push(Place { origin: "the C library", file: "libc.so.6".into(), major: 12, loaded: true });
     let Err(why) = Nvrtc::find(places.into_iter(), 12) else { panic!("found NVRTC") };

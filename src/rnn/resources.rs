@@ -1,0 +1,184 @@
+//! The recurrence's kernels as NVRTC compiles them, with no GPU: registers, nothing in local memory, no fence. Runs where
+//! `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection};
+
+use super::configuration::{Cell, Configuration, Element, Problem, Regime};
+use super::kernels::source;
+use super::model::Model;
+use crate::device::jit::{Nvrtc, Source};
+
+/// What a compiled kernel takes.
+struct Resources {
+    registers: usize,
+    /// Bytes of a thread's local memory, where registers spill to.
+    frame: usize,
+    /// Operations of each instruction.
+    operations: Vec<u16>,
+}
+
+/// The low bits of instructions of all architectures from 8.0 on: a fence; stores and loads of local memory.
+const MEMBAR: u16 = 0x992;
+const STL: u16 = 0x387;
+const LDL: u16 = 0x983;
+const INSTRUCTION: usize = 16;
+const OPERATION: u16 = 0xfff;
+
+/// A cubin's `.nv.info` is a list of these: a format, an attribute and, of this format, the bytes of the value, which for
+/// these attributes is a function's symbol and a number.
+const SIZED: u8 = 4;
+const REGISTERS: u8 = 0x2f;
+const FRAME: u8 = 0x11;
+
+impl Resources {
+    fn of(cubin: &[u8]) -> Self {
+        let file = ElfFile64::<Endianness>::parse(cubin).expect("a cubin is an ELF file");
+        let section = |name: &str| file.section_by_name(name).expect(name).data().expect(name);
+        let mut info = section(".nv.info");
+        let (mut registers, mut frame) = (None, None);
+        while let [format, attribute, low, high, rest @ ..] = info {
+            let size = if *format == SIZED { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+            let number = || u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
+            match *attribute {
+                REGISTERS => registers = Some(number()),
+                FRAME => frame = Some(number()),
+                _ => {}
+            }
+            info = &rest[size..];
+        }
+        let code = file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".text.")));
+        let code: Vec<u8> = code.flat_map(|section| section.data().unwrap().to_vec()).collect();
+        let operation = |instruction: &[u8]| u16::from_le_bytes([instruction[0], instruction[1]]) & OPERATION;
+        let operations = code.chunks_exact(INSTRUCTION).map(operation).collect();
+        Self { registers: registers.expect("registers"), frame: frame.expect("a frame"), operations }
+    }
+
+    fn has(&self, operation: u16) -> bool {
+        self.operations.contains(&operation)
+    }
+}
+
+fn nvrtc() -> Option<&'static Nvrtc> {
+    if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a test");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: UCUDNN_TEST_REAL_CUDNN names no folder of the real cuDNN");
+        return None;
+    }
+    Some(Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC"))
+}
+
+fn compile(nvrtc: &Nvrtc, source: &Source, capability: u32) -> Resources {
+    let architecture = nvrtc.architecture(capability).unwrap();
+    assert!(!architecture.is_virtual);
+    Resources::of(&nvrtc.compile(source, &architecture).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Does each on one of two threads.
+fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    each(one);
+                }
+            });
+        }
+    });
+}
+
+/// An H200's.
+fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
+    Problem { cell, element, hidden, batch, multiprocessors: 132, shared_bytes: 227 << 10 }
+}
+
+/// The model's best for sizes that programs have.
+fn offered(count: usize) -> Vec<(Problem, Configuration)> {
+    let mut all = Vec::new();
+    let kinds = [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)];
+    for (cell, element) in kinds {
+        for hidden in [64, 100, 128, 256, 512, 1024, 1536] {
+            for batch in [1, 10, 20] {
+                let problem = problem(cell, element, hidden, batch);
+                let best = Model::default().ranked(&problem, count);
+                all.extend(best.into_iter().map(|configuration| (problem, configuration)));
+            }
+        }
+    }
+    all.sort_by_key(|(problem, configuration)| format!("{:?} {configuration}", (problem.cell, problem.hidden)));
+    all.dedup_by_key(|(problem, configuration)| (problem.cell, problem.hidden, *configuration));
+    all
+}
+
+fn is_sound(configuration: &Configuration, resources: &Resources) -> Result<(), String> {
+    let most = configuration.most_registers();
+    let faults = [
+        (resources.registers > most, format!("{} registers, of {most}", resources.registers)),
+        (resources.frame > 0, format!("{} bytes of local memory", resources.frame)),
+        (resources.has(STL) || resources.has(LDL), "local memory is used".into()),
+        (resources.has(MEMBAR), "there is a fence".into()),
+    ];
+    faults.into_iter().find(|(there, _)| *there).map_or(Ok(()), |(_, fault)| Err(fault))
+}
+
+/// What this test looks for is found where it is.
+#[test]
+fn spills_and_fences_show() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let text = r#"
+        extern "C" __global__ void kernel(int *p) {
+            int kept[64];
+            for (int i = 0; i < 64; i++) kept[i] = p[i];
+            __threadfence();
+            for (int i = 0; i < 64; i++) p[kept[p[i] & 63] & 63] = kept[p[64 + i] & 63];
+        }"#;
+    let source = Source { name: "fence.cu", text, headers: &[], options: vec![] };
+    for capability in [80, 89, 90, 100] {
+        let resources = compile(nvrtc, &source, capability);
+        assert!(resources.has(MEMBAR) && resources.has(STL) && resources.has(LDL), "sm_{capability}");
+        assert!(resources.frame >= 256 && (8..=255).contains(&resources.registers), "sm_{capability}");
+    }
+}
+
+#[test]
+fn what_is_offered_has_no_spills_and_no_fences() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let all = offered(2);
+    let faults = Mutex::new(Vec::new());
+    for_all(&all, |(problem, configuration)| {
+        let resources = compile(nvrtc, &source(problem, configuration), 90);
+        if let Err(fault) = is_sound(configuration, &resources) {
+            faults.lock().unwrap().push(format!("{:?} {}: {configuration}: {fault}", problem.cell, problem.hidden));
+        }
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
+}
+
+/// Those that the model picks, on each architecture.
+#[test]
+fn all_architectures_take_them() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let mut all = Vec::new();
+    for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Relu, Element::Bfloat16)] {
+        for (hidden, batch) in [(64, 4), (256, 1), (1024, 10)] {
+            let problem = problem(cell, element, hidden, batch);
+            let best = Model::default().ranked(&problem, 1)[0];
+            all.extend([80, 89, 100].map(|capability| (problem, best, capability)));
+        }
+    }
+    assert!([Regime::Block, Regime::Grid].iter().all(|regime| all.iter().any(|(_, best, _)| best.regime == *regime)));
+    for_all(&all, |(problem, configuration, capability)| {
+        let resources = compile(nvrtc, &source(problem, configuration), *capability);
+        let sound = is_sound(configuration, &resources);
+        sound.unwrap_or_else(|fault| {
+            panic!("{:?} {}, sm_{capability}: {configuration}: {fault}", problem.cell, problem.hidden)
+        });
+    });
+}
