@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the library for AArch64 Linux and runs the tests of its trampolines, of how it finds the
-# real cuDNN, and of its symbols, on the C programs of tests/c under qemu. The tests themselves
-# run here. Needs rustup's target, a cross compiler and qemu-user; says what is missing.
+# real cuDNN, of its symbols, and of the kernels' emulator, on the C and C++ programs of the tests
+# under qemu. The tests themselves run here. Needs rustup's target, a cross compiler and qemu-user; says what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu
@@ -23,7 +23,7 @@ fi
 
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$cross-gcc \
     cargo build -p ucudnn --lib --target $target
+export UCUDNN_TEST_CC=$cross-gcc UCUDNN_TEST_CXX=$cross-g++ UCUDNN_TEST_RUNNER="$emulator -L /usr/$cross"
 UCUDNN_TEST_LIBRARY=$(realpath "${CARGO_TARGET_DIR:-target}/$target/debug/libucudnn.so") \
-UCUDNN_TEST_CC=$cross-gcc UCUDNN_TEST_CXX=$cross-g++ \
-UCUDNN_TEST_RUNNER="$emulator -L /usr/$cross" \
     cargo test -p ucudnn --no-fail-fast --test trampolines --test finding --test symbols
+cargo test -p hostdnn --test emulator alone

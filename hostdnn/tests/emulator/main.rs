@@ -1,5 +1,6 @@
 //! Kernels on the CPU: what compiles and what does not, what runs, and what the emulator finds.
 
+mod alone;
 #[path = "../built/mod.rs"]
 mod built;
 mod exported;
