@@ -80,18 +80,7 @@ pub struct Input {
 impl Input {
     /// Compiles and loads.
     pub fn load(device: Device, element: Element) -> Result<Self, Error> {
-        let option = match element {
-            Element::Float => "-DELEMENT_FLOAT",
-            Element::Half => "-DELEMENT_HALF",
-            Element::Bfloat16 => "-DELEMENT_BFLOAT16",
-        };
-        let source = Source {
-            name: "rnn/input.cu",
-            text: include_str!("../../kernels/rnn/input.cu"),
-            headers: HEADERS,
-            options: vec![option.into()],
-        };
-        let module = device.load(&source)?;
+        let module = device.load(&source(element))?;
         let function = |name: &CStr| module.function(name);
         let cublaslt = match device {
             Device::Host => None,
@@ -181,6 +170,16 @@ impl Input {
     }
 }
 
+fn source(element: Element) -> Source {
+    let option = match element {
+        Element::Float => "-DELEMENT_FLOAT",
+        Element::Half => "-DELEMENT_HALF",
+        Element::Bfloat16 => "-DELEMENT_BFLOAT16",
+    };
+    let text = include_str!("../../kernels/rnn/input.cu");
+    Source { name: "rnn/input.cu", text, headers: HEADERS, options: vec![option.into()] }
+}
+
 /// # Safety
 /// `parameters` are the kernel's, and so is the memory that they name.
 unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, parameters: &P) -> Result<(), Error> {
@@ -188,4 +187,26 @@ unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, paramete
     let mut arguments = [std::ptr::from_ref(parameters).cast_mut().cast()];
     // SAFETY: as ours.
     unsafe { function.launch(stream, &launch, &mut arguments) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::jit::Nvrtc;
+
+    /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+    #[test]
+    fn compiles_for_all_gpus() {
+        if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
+            eprintln!("SKIPPED: UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
+            return;
+        }
+        let nvrtc = Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC");
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for capability in [80, 89, 90, 100] {
+                let architecture = nvrtc.architecture(capability).unwrap();
+                nvrtc.compile(&source(element), &architecture).unwrap_or_else(|error| panic!("{element:?}: {error}"));
+            }
+        }
+    }
 }

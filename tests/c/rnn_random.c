@@ -11,7 +11,10 @@ static Network random_network(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int sizes[] = {5, 16, 33, 48, 160};
     int steps = 1 + random_below(random, 5), batch = 1 + random_below(random, 7);
-    Network n = network_plain(types[random_below(random, 3)], sizes[random_below(random, 5)], steps, batch);
+    int size = random_below(random, 5);
+    /* Now and then more rows than a block multiplies at once, and more sequences than are mostly there. */
+    if (random_below(random, 6) == 0) size = random_below(random, 2), batch = 33 + random_below(random, MOST_BATCH - 32);
+    Network n = network_plain(types[random_below(random, 3)], sizes[size], steps, batch);
     n.cell = random_below(random, 4), n.bias = random_below(random, 4), n.direction = random_below(random, 2);
     n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
     int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
