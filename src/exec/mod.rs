@@ -4,6 +4,8 @@
 
 mod arena;
 mod check;
+#[cfg(test)]
+mod emulated;
 mod for_each_device;
 mod operands;
 mod plan;

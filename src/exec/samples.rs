@@ -37,7 +37,7 @@ pub struct Samples {
 enum On {
     Host,
     /// What gathers and what scatters, in each way.
-    Cuda(Vec<(Way, [Function; 2])>),
+    Compiled(Vec<(Way, [Function; 2])>),
 }
 
 /// One of the kernels' ways.
@@ -107,26 +107,27 @@ impl Samples {
     }
 
     fn new(device: Device, element: usize) -> Result<Self, String> {
-        let on = match device {
-            Device::Host => On::Host,
-            Device::Cuda => {
-                let source = Source {
-                    name: "sample.cu",
-                    text: include_str!("../../kernels/sample.cu"),
-                    headers: &[("device.cuh", include_str!("../../kernels/device.cuh"))],
-                    options: vec![
-                        format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
-                        format!("-DELEMENT_BYTES={element}"),
-                    ],
-                };
-                let module = device.load(&source).map_err(|error| error.to_string())?;
-                let function = |name| module.function(name).map_err(|error| error.to_string());
-                let there = Way::ALL.into_iter().filter(|(way, _)| way.is_for(element));
-                let ways = there.map(|(way, [gather, scatter])| Ok((way, [function(gather)?, function(scatter)?])));
-                On::Cuda(ways.collect::<Result<_, String>>()?)
-            }
+        match device {
+            Device::Host => Ok(Self { element, on: On::Host }),
+            Device::Cuda => Self::compiled(device, element),
+        }
+    }
+
+    fn compiled(device: Device, element: usize) -> Result<Self, String> {
+        let source = Source {
+            name: "sample.cu",
+            text: include_str!("../../kernels/sample.cu"),
+            headers: &[("device.cuh", include_str!("../../kernels/device.cuh"))],
+            options: vec![
+                format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
+                format!("-DELEMENT_BYTES={element}"),
+            ],
         };
-        Ok(Self { element, on })
+        let module = device.load(&source).map_err(|error| error.to_string())?;
+        let function = |name| module.function(name).map_err(|error| error.to_string());
+        let there = Way::ALL.into_iter().filter(|(way, _)| way.is_for(element));
+        let ways = there.map(|(way, [gather, scatter])| Ok((way, [function(gather)?, function(scatter)?])));
+        Ok(Self { element, on: On::Compiled(ways.collect::<Result<_, String>>()?) })
     }
 
     /// Copies the sampled pixels of a tensor with its channels first into one of these alone that has them last. Whether
@@ -148,7 +149,7 @@ impl Samples {
                 true
             }
             // SAFETY: as ours.
-            On::Cuda(ways) => unsafe { self.launch(ways, 0, stream, sampling, from, to) },
+            On::Compiled(ways) => unsafe { self.launch(ways, 0, stream, sampling, from, to) },
         }
     }
 
@@ -169,7 +170,7 @@ impl Samples {
                 true
             }
             // SAFETY: as ours.
-            On::Cuda(ways) => unsafe { self.launch(ways, 1, stream, sampling, from, to) },
+            On::Compiled(ways) => unsafe { self.launch(ways, 1, stream, sampling, from, to) },
         }
     }
 

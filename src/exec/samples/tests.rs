@@ -1,6 +1,7 @@
 use cudnn_abi::{CUDNN_DATA_FLOAT, CUDNN_DATA_HALF};
 
 use super::*;
+use crate::exec::emulated;
 
 /// Images, channels, height, width, down, right.
 const SHAPES: [[usize; 6]; 9] = [
@@ -48,6 +49,57 @@ fn samples_are_where_they_belong() {
         }
     }
 }
+
+/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit.
+#[test]
+fn emulated_as_in_loops() {
+    if !emulated::is_child("exec::samples::tests::emulated_as_in_loops") {
+        return;
+    }
+    for element in [2, 4] {
+        let loops = Samples::new(Device::Host, element).unwrap();
+        let Some(kernels) = emulated::compiled(Samples::compiled(Device::Host, element)) else { return };
+        let mut ways = Vec::new();
+        for shape in SMALL_SHAPES {
+            let sampling = sampling(shape);
+            ways.push(Way::ALL.iter().find(|(way, _)| way.admits(sampling, element)).unwrap().0);
+            let [all, some] = [sampling.height * sampling.width, sampling.sampled()]
+                .map(|pixels| sampling.images * sampling.channels * pixels * element);
+            for (from_bytes, to_bytes, is_back) in [(all, some, false), (some, all, true)] {
+                let [from, to] = [from_bytes, to_bytes + GUARD].map(|bytes| Device::Host.allocate(bytes).unwrap());
+                let mut expected = vec![0xff_u8; to_bytes + GUARD];
+                let given = values(from_bytes / element, element);
+                // SAFETY: buffers of so many bytes.
+                let found = unsafe {
+                    from.data().copy_from(given.as_ptr().cast(), given.len());
+                    to.data().write_bytes(0xff, to_bytes + GUARD);
+                    let run = |samples: &Samples, to: *mut c_void| match is_back {
+                        false => samples.gather(std::ptr::null_mut(), sampling, from.data(), to),
+                        true => samples.scatter(std::ptr::null_mut(), sampling, from.data(), to),
+                    };
+                    assert!(run(&kernels, to.data()) && run(&loops, expected.as_mut_ptr().cast()));
+                    std::slice::from_raw_parts(to.data().cast::<u8>(), to_bytes + GUARD)
+                };
+                assert!(found == expected, "{sampling:?}, back: {is_back}");
+            }
+        }
+        for (way, _) in Way::ALL.iter().filter(|(way, _)| way.is_for(element)) {
+            assert!(ways.contains(way), "no shape for {way:?} of {element} bytes");
+        }
+    }
+}
+
+/// Shapes for each way.
+const SMALL_SHAPES: [[usize; 6]; 8] = [
+    [2, 72, 5, 8, 2, 2],
+    [2, 16, 4, 24, 3, 2],
+    [3, 8, 3, 12, 1, 2],
+    [2, 24, 7, 14, 2, 2],
+    [1, 64, 2, 2, 2, 2],
+    [2, 70, 7, 7, 2, 2],
+    [2, 5, 9, 10, 3, 1],
+    [1, 8, 6, 9, 2, 4],
+];
 
 /// Bytes between a buffer's data and its end, where nothing may be written.
 const GUARD: usize = 256;

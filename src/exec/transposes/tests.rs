@@ -2,6 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 
 use super::*;
+use crate::exec::emulated;
 
 #[test]
 fn what_a_gpu_would_run_covers_every_element() {
@@ -51,33 +52,14 @@ fn twice_transposed_is_the_same_and_sums_are_in_float() {
 /// process of its own, whose cuDNN is hostdnn.
 #[test]
 fn emulated_as_in_loops() {
-    const CHILD: &str = "UCUDNN_TEST_CHILD";
-    if std::env::var_os(CHILD).is_none() {
-        let test = std::env::current_exe().unwrap();
-        for seed in [None, Some("1"), Some("2")] {
-            let mut command = std::process::Command::new(&test);
-            command.args(["--exact", "exec::transposes::tests::emulated_as_in_loops", "--nocapture"]).env_clear();
-            command.env(CHILD, "1").env("UCUDNN_CUDNN_LIBRARY", test.with_file_name("libhostdnn.so"));
-            command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed)));
-            command.envs(std::env::var_os("HOSTDNN_CXX").map(|compiler| ("HOSTDNN_CXX", compiler)));
-            let output = command.output().unwrap();
-            let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && text.contains("1 passed"), "seed {seed:?}: {text}");
-            if let Some(line) = text.lines().find(|line| line.contains("SKIPPED")) {
-                use std::io::Write;
-                let _ = writeln!(std::io::stderr(), "{line}");
-            }
-        }
+    if !emulated::is_child("exec::transposes::tests::emulated_as_in_loops") {
         return;
     }
-    assert_eq!(Device::current(), Device::Host, "the library is hostdnn");
     let mut random = SmallRng::seed_from_u64(8);
     for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT] {
         let loops = Transposes::new(Device::Host, data_type).unwrap();
-        let kernels = match Transposes::compiled(Device::Host, data_type, loops.element) {
-            Err(why) if why.contains("only where there is a C++ compiler") => return println!("SKIPPED: {why}"),
-            kernels => kernels.unwrap(),
-        };
+        let compiled = Transposes::compiled(Device::Host, data_type, loops.element);
+        let Some(kernels) = emulated::compiled(compiled) else { return };
         let mut ways = Vec::new();
         for (images, rows, columns) in SMALL_SHAPES {
             let matrices = Matrices { images, rows, columns };
