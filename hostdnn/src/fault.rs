@@ -123,7 +123,7 @@ fn parse_all(spec: &str) -> (Vec<Fault>, Vec<String>) {
 fn parse(clause: &str) -> Option<Fault> {
     let name_end = clause.find(['@', ':', '=']).unwrap_or(clause.len());
     let (function, mut rest) = clause.split_at(name_end);
-    if !function.starts_with("cudnn") {
+    if !function.starts_with("cudnn") && !function.starts_with("hostdnn") {
         return None;
     }
     let mut fault = Fault {
@@ -178,6 +178,7 @@ mod tests {
         assert_eq!((fault.algo, fault.first, &fault.outcome), (Some(6), 1, &Outcome::Panic));
         let fault = parse("cudnnCreate").unwrap();
         assert_eq!(fault.outcome, Outcome::Status(CUDNN_STATUS_EXECUTION_FAILED));
+        assert_eq!(parse("hostdnnLaunchKernel:2").unwrap().first, 2);
         for bad in ["", "x", "cudnnCreate:0", "cudnnCreate:x", "cudnnCreate=0", "cudnnCreate@n=1", "cudnnCreate:1x"] {
             assert_eq!(parse(bad), None, "{bad}");
         }

@@ -85,6 +85,37 @@ fn child() {
     }
 }
 
+/// Null, and what is no module or kernel, is refused.
+#[test]
+fn arguments_that_are_none_are_refused() {
+    use hostdnn::abi::{hostdnnGetKernel, hostdnnLaunchKernel, hostdnnLoadKernels, hostdnnUnloadKernels};
+    let (name, mut module, mut kernel) = (c"none.cu".as_ptr(), null_mut(), null_mut());
+    let mut other = [0_u64; 16];
+    let other = other.as_mut_ptr().cast::<c_void>();
+    // SAFETY: null, C strings, and memory that is large enough for what is looked at.
+    unsafe {
+        let load = |name, text, headers: usize, options: usize, module| {
+            hostdnnLoadKernels(name, text, null(), null(), headers, null(), options, module, null_mut(), 0)
+        };
+        assert_eq!(load(null(), name, 0, 0, &mut module), 2000);
+        assert_eq!(load(name, null(), 0, 0, &mut module), 2000);
+        assert_eq!(load(name, name, 1, 0, &mut module), 2000);
+        assert_eq!(load(name, name, 0, 1, &mut module), 2000);
+        assert_eq!(load(name, name, 0, 0, null_mut()), 2000);
+        assert!(module.is_null());
+        for module in [null_mut(), other] {
+            assert_eq!(hostdnnGetKernel(module, name, &mut kernel), 2000);
+        }
+        let one = [1, 1, 1];
+        for kernel in [null_mut(), other] {
+            let status = hostdnnLaunchKernel(kernel, one.as_ptr(), one.as_ptr(), null(), 0, &mut module);
+            assert_eq!(status, 2000);
+        }
+        assert_eq!(hostdnnUnloadKernels(other), 2000);
+        assert_eq!(hostdnnUnloadKernels(null_mut()), 0);
+    }
+}
+
 /// A child whose objects are kept in a folder.
 fn command(cache: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());

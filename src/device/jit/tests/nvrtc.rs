@@ -43,6 +43,46 @@ fn cubins_of_many_architectures() {
     assert_eq!(seen.len(), 4, "the architectures' cubins are equal");
 }
 
+/// What `kernels/device.cuh` gives kernels, all of it.
+const WORDS: Source = Source {
+    name: "words.cu",
+    text: r#"
+        #define THREADS 64
+        #include "device.cuh"
+        struct Words { float *x; int n; };
+        KERNEL(words, Words) {
+            SHARED(float, all);
+            STATIC_SHARED(float, table, [2][3]);
+            STATIC_SHARED(int, number);
+            all[threadIdx.x] = parameters.x[blockIdx.x * blockDim.x + threadIdx.x];
+            if (LANE == 0) table[WARP][1] = number = gridDim.x;
+            barrier();
+            Spin spin;
+            while (all[0] > parameters.n) spin.again();
+            float x = warp_sum(all[LANE]) + warp_sum(all[LANE], 8) + warp_max(all[LANE], 4) + table[0][1] + number;
+            x += warp_shuffle(x, 31 - LANE) + warp_broadcast(number, 7) + warp_any(x > 0) + warp_all(x > 0);
+            x += half_to_float(float_to_half(x)) + bfloat16_to_float(float_to_bfloat16(x));
+            warp_barrier();
+            if (x < 0) fail("it is negative");
+            parameters.x[threadIdx.x] = x;
+        }"#,
+    headers: &[("device.cuh", include_str!("../../../../kernels/device.cuh"))],
+    options: Vec::new(),
+};
+
+#[test]
+fn the_words_of_kernels_are_cuda() {
+    let Some(nvrtc) = nvrtc() else { return };
+    for capability in [80, 89, 90, 100] {
+        let architecture = nvrtc.architecture(capability).unwrap();
+        for options in [vec![], vec!["-DDEBUG_WAIT=1000".to_owned()]] {
+            nvrtc
+                .compile(&Source { options, ..WORDS }, &architecture)
+                .unwrap_or_else(|why| panic!("{capability}: {why}"));
+        }
+    }
+}
+
 #[test]
 fn ptx_for_what_the_compiler_does_not_know() {
     let Some(nvrtc) = nvrtc() else { return };
