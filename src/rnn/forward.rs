@@ -1,6 +1,7 @@
 //! A call of `cudnnRNNForward`: ours or cuDNN's, and what happens when ours fails.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use cudnn_abi::*;
 
@@ -15,7 +16,6 @@ use crate::cudnn::rnn::{Data, Network, Weights};
 use crate::device::{Device, Stream};
 use crate::policies;
 use crate::settings::{self, Policy, Rnn};
-use std::sync::Arc;
 
 /// The arguments of `cudnnRNNForward`.
 #[derive(Clone, Copy)]
@@ -194,6 +194,9 @@ impl Running<'_> {
                 None => Ok(self.call.run_as_asked()),
             }
         };
+        if let Err(Refusal::Failed(why)) = &ran {
+            log::info!("{}: a candidate failed: {why}", self.page.key);
+        }
         self.page.with_trial(|trial| match ran {
             Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timing, device, stream),
             _ => trial.failed(index),

@@ -183,8 +183,11 @@ impl Page {
                 Step::Run(index) => Run::Timed(index, candidates[index].clone()),
                 Step::Wait => meanwhile(candidates),
                 Step::Over => {
-                    let chosen = self.choose(&trial.times(), candidates);
+                    let (chosen, times) = choose(&trial.times(), candidates);
                     *course = Course::Settled(chosen.clone());
+                    drop(course);
+                    let (key, why) = (&self.key, "timed in place");
+                    report::decided(&Decision { key, chosen: chosen.as_deref(), why, times: &times });
                     chosen.map_or(Run::Cudnn, Run::Ours)
                 }
             },
@@ -260,24 +263,9 @@ impl Page {
         *self.course.lock() = Course::Trying { trial: Trial::new(candidates.len()), candidates };
     }
 
-    fn settle(&self, chosen: Option<Arc<Engine>>, why: &str, times: &[(String, Option<f64>)]) {
+    fn settle(&self, chosen: Option<Arc<Engine>>, why: &str, times: &[Timed]) {
         report::decided(&Decision { key: &self.key, chosen: chosen.as_deref(), why, times });
         *self.course.lock() = Course::Settled(chosen);
-    }
-
-    /// The fastest; ours only if it is faster than cuDNN beyond doubt.
-    fn choose(&self, times: &[Option<f64>], candidates: &[Option<Arc<Engine>>]) -> Option<Arc<Engine>> {
-        let handicap = |index: usize| if candidates[index].is_none() { MARGIN } else { 1.0 };
-        let timed =
-            times.iter().enumerate().filter_map(|(index, time)| Some((index, time.as_ref()? * handicap(index))));
-        let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
-        let chosen = best.and_then(|best| candidates[best].clone());
-        let name = |engine: &Option<Arc<Engine>>| {
-            engine.as_ref().map_or("cuDNN".to_owned(), |engine| engine.configuration().to_string())
-        };
-        let times: Vec<_> = candidates.iter().map(name).zip(times.iter().copied()).collect();
-        report::decided(&Decision { key: &self.key, chosen: chosen.as_deref(), why: "timed in place", times: &times });
-        chosen
     }
 
     /// A timed candidate ran or did not; with the trial, if it is still that.
@@ -294,6 +282,21 @@ impl Page {
             report::decided(&Decision { key: &self.key, chosen: None, why, times: &[] });
         }
     }
+}
+
+/// A candidate's name, and its time in milliseconds a time step; none where it did not run.
+pub type Timed = (String, Option<f64>);
+
+/// The fastest, ours only if it is faster than cuDNN beyond doubt; and all by their names.
+fn choose(times: &[Option<f64>], candidates: &[Option<Arc<Engine>>]) -> (Option<Arc<Engine>>, Vec<Timed>) {
+    let handicap = |index: usize| if candidates[index].is_none() { MARGIN } else { 1.0 };
+    let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, time.as_ref()? * handicap(index))));
+    let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
+    let name = |engine: &Option<Arc<Engine>>| {
+        engine.as_ref().map_or("cuDNN".to_owned(), |engine| engine.configuration().to_string())
+    };
+    let named = candidates.iter().map(name).zip(times.iter().copied()).collect();
+    (best.and_then(|best| candidates[best].clone()), named)
 }
 
 /// What runs while times are still to come: cuDNN where that is a candidate, else the model's first choice.

@@ -6,7 +6,7 @@ use cudnn_abi::*;
 use serde_json::json;
 
 use super::kernels::Engine;
-use super::page::Key;
+use super::page::{Key, Timed};
 use crate::report;
 
 /// A decision.
@@ -15,8 +15,7 @@ pub struct Decision<'a> {
     /// cuDNN where there is none.
     pub chosen: Option<&'a Engine>,
     pub why: &'a str,
-    /// What was timed, in milliseconds a time step; none where it did not run.
-    pub times: &'a [(String, Option<f64>)],
+    pub times: &'a [Timed],
 }
 
 /// Reports a decision.
