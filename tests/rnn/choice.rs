@@ -5,11 +5,10 @@ use super::{FORCE, decisions, has_emulator, program};
 /// With nothing set both are timed in the program's own executions. On the CPU our kernels are emulated, and slower.
 #[test]
 fn the_faster_is_chosen() {
-    let program = program("rnn_random");
+    let program = program("rnn_until");
     let report = program.file("report.jsonl");
     let variables = [("UCUDNN_RNN_TOP_K", "2"), ("UCUDNN_REPORT", report.to_str().unwrap())];
-    // Compiling takes its time in the background, while the program goes on.
-    program.preloaded(&["11", "1", "30000"], &variables);
+    program.preloaded(&[report.to_str().unwrap()], &variables);
     let decisions = decisions(&report);
     let [decision] = &decisions[..] else { panic!("{decisions:?}") };
     assert_eq!(decision["chosen"], "cuDNN");
@@ -31,10 +30,10 @@ fn the_best_of_ours_is_found() {
     if !has_emulator() {
         return;
     }
-    let program = program("rnn_random");
+    let program = program("rnn_until");
     let report = program.file("report.jsonl");
     let variables = [FORCE[0], ("UCUDNN_RNN_TOP_K", "3"), ("UCUDNN_REPORT", report.to_str().unwrap())];
-    program.preloaded(&["11", "1", "500"], &variables);
+    program.preloaded(&[report.to_str().unwrap()], &variables);
     let decisions = decisions(&report);
     let [decision] = &decisions[..] else { panic!("{decisions:?}") };
     let times = decision["times"].as_array().unwrap();

@@ -1,0 +1,32 @@
+/* Runs an LSTM again and again until a file has something in it.
+ *
+ * rnn_until FILE */
+#include "rnn.h"
+
+static int is_written(const char *name) {
+    FILE *file = fopen(name, "r");
+    int written = file && fgetc(file) != EOF;
+    if (file) fclose(file);
+    return written;
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count == 2, "rnn_until FILE");
+    Random random = {1};
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    Network network = network_plain(CUDNN_DATA_FLOAT, 16, 4, 2);
+    Rnn rnn;
+    rnn_open(handle, &rnn, &network, &random);
+    while (!is_written(arguments[1])) {
+        double errors[3];
+        CALL(rnn_run(handle, &rnn));
+        rnn_check(&rnn);
+        rnn_errors(&rnn, errors);
+        for (int k = 0; k < 3; k++) REQUIRE(errors[k] < 1e-6, "result %d: off by %g", k, errors[k]);
+    }
+    rnn_close(&rnn);
+    CALL(cudnnDestroy(handle));
+    puts("ended");
+    return 0;
+}
