@@ -30,7 +30,8 @@ fn values_are_read() {
 
 #[test]
 fn a_bad_value_is_one_warning_and_the_default() {
-    let (settings, warnings) = read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
+    let (settings, warnings) =
+        read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
     assert_eq!(settings.workspace_limit, None);
     assert_eq!(settings.tune_seconds, 10.0);
     assert_eq!(settings.log, "warn");
