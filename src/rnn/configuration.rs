@@ -93,7 +93,7 @@ const PACKET_DATA: usize = 12;
 /// What an exchange begins with, and what its groups are multiples of.
 const EXCHANGE: usize = 128;
 /// More fused multiply-adds than these in a time step's code compile for too long, and run past the instruction cache.
-const MOST_CODE: usize = 2048;
+const MOST_CODE: usize = 1536;
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 16;
