@@ -50,9 +50,9 @@ fn pairwise() -> Vec<Choice> {
         (0..choice.len()).flat_map(move |a| (0..a).map(move |b| (a, choice[a], b, choice[b]))).collect::<Vec<_>>()
     };
     let mut missing = std::collections::HashSet::new();
-    for a in 0..CHOICES.len() {
-        for b in 0..a {
-            missing.extend((0..CHOICES[a]).flat_map(|x| (0..CHOICES[b]).map(move |y| (a, x, b, y))));
+    for (a, &values) in CHOICES.iter().enumerate() {
+        for (b, &others) in CHOICES[..a].iter().enumerate() {
+            missing.extend((0..values).flat_map(|x| (0..others).map(move |y| (a, x, b, y))));
         }
     }
     let mut sample = Vec::new();
