@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use parking_lot::Mutex;
 
 use crate::device::Device;
+use crate::process_end;
 use crate::signals;
 
 /// The process is about to end.
@@ -27,11 +28,9 @@ pub fn stopped() -> bool {
 /// end, `plan` is dropped, and the answer is false; `otherwise` says what that means, and what a panic does.
 pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> bool {
     static AT_EXIT: Once = Once::new();
-    // Handlers run in reverse order: before those of all that was loaded by now.
-    // SAFETY: the handler is a function of this library, which is never unloaded while it runs.
-    AT_EXIT.call_once(|| unsafe {
+    AT_EXIT.call_once(|| {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
-        libc::atexit(stop);
+        process_end::call(stop);
     });
     if stopped() || !has_threads() {
         return false;
@@ -65,7 +64,7 @@ fn has_threads() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
-extern "C" fn stop() {
+fn stop() {
     if !has_threads() {
         return;
     }

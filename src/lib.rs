@@ -21,6 +21,7 @@
 //! | [`settings`] | every environment variable |
 //! | `policies` | by which of the settings a handle's convolutions are planned |
 //! | `background` | threads that plan while the program runs |
+//! | `process_end` | what is over before the process takes its libraries down |
 //! | `signals` | which signals our threads take |
 //!
 //! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `abi → rnn → device`, `plan` stands alone, and `division`
@@ -37,6 +38,7 @@ mod graph;
 mod legacy;
 pub mod plan;
 mod policies;
+mod process_end;
 mod report;
 mod rnn;
 pub mod settings;

@@ -207,7 +207,8 @@ impl Data {
     }
 }
 
-/// Whether a state's descriptor is that of a packed [layers · D, B, H].
+/// Whether a state's descriptor is that of a packed [layers · D, B, H], with dimensions of 1 behind or none: PyTorch's have
+/// two.
 ///
 /// # Safety
 /// cuDNN's rules for the descriptor.
@@ -227,7 +228,8 @@ pub unsafe fn is_state(descriptor: cudnnTensorDescriptor_t, shape: [usize; 3]) -
     };
     let packed = [shape[1] * shape[2], shape[2], 1];
     let alike = |i: usize| dims[i] as usize == shape[i] && (shape[i] == 1 || strides[i] as usize == packed[i]);
-    status == CUDNN_STATUS_SUCCESS && rank == 3 && (0..3).all(alike)
+    let rank = usize::try_from(rank).unwrap_or(0).min(dims.len());
+    status == CUDNN_STATUS_SUCCESS && rank >= 3 && (0..3).all(alike) && dims[3..rank].iter().all(|&dim| dim == 1)
 }
 
 /// Where in a weight space a pseudo layer's weights begin, in bytes. The matrices of all gates follow each other, and so

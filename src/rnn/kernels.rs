@@ -143,6 +143,10 @@ impl Engine {
             device.load(&source).and_then(|module| module.function(configuration.kernel())).map_err(text)?;
         let (shared, grid) = (configuration.shared_bytes(problem) as u32, configuration.grid(problem));
         recurrence.allow_shared(shared).map_err(text)?;
+        let spilled = recurrence.resources().map_err(text)?.local_bytes;
+        if spilled > 0 {
+            return Err(format!("{configuration}: {spilled} bytes of a thread do not fit into registers"));
+        }
         let threads = configuration.threads as u32;
         let launch = Launch {
             grid,

@@ -9,6 +9,7 @@ use once_cell::sync::OnceCell;
 use super::places::{self, Place};
 use super::{Error, Source};
 use crate::cudnn::library::home;
+use crate::process_end;
 
 /// The library.
 pub struct Nvrtc {
@@ -96,6 +97,7 @@ impl Nvrtc {
         let path = home(functions.version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
         open_builtins(&path, version);
         std::mem::forget(library);
+        process_end::loaded();
         Ok(Self { path, version, known, functions })
     }
 
@@ -124,6 +126,8 @@ impl Nvrtc {
         let failed = |log: String| Error::Compilation { name: source.name, log };
         let mut program = Program::new(&self.functions, source).map_err(failed)?;
         let log = program.compile(&options(source, architecture)).map_err(failed)?;
+        // It makes parts of itself when they are needed first, and takes those down before the rest.
+        process_end::loaded();
         if !log.is_empty() {
             log::debug!("NVRTC says of {}:\n{log}", source.name);
         }
