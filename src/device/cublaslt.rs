@@ -154,6 +154,7 @@ impl Functions {
         // SAFETY: a library of that name.
         let functions = unsafe { Self::of(&library) }?;
         std::mem::forget(library);
+        crate::process_end::loaded();
         Ok(functions)
     }
 

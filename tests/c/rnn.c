@@ -124,12 +124,14 @@ static void open_descriptors(cudnnHandle_t handle, Rnn *rnn, const Network *n) {
     int output = directions_of(n) * n->projection;
     CALL(cudnnSetRNNDataDescriptor(rnn->x_descriptor, n->type, n->layout, n->steps, n->batch, n->input, n->lengths, fill));
     CALL(cudnnSetRNNDataDescriptor(rnn->y_descriptor, n->type, n->layout, n->steps, n->batch, output, n->lengths, fill));
-    int h_dims[3] = {n->layers * directions_of(n), n->batch, n->projection}, c_dims[3] = {h_dims[0], n->batch, n->hidden};
-    int h_strides[3] = {h_dims[1] * h_dims[2], h_dims[2], 1}, c_strides[3] = {c_dims[1] * c_dims[2], c_dims[2], 1};
+    int h_dims[5] = {n->layers * directions_of(n), n->batch, n->projection, 1, 1};
+    int c_dims[5] = {h_dims[0], n->batch, n->hidden, 1, 1};
+    int h_strides[5] = {h_dims[1] * h_dims[2], h_dims[2], 1, 1, 1}, c_strides[5] = {c_dims[1] * c_dims[2], c_dims[2], 1, 1, 1};
+    int rank = n->hidden % 2 ? 3 : 5; /* as PyTorch's */
     CALL(cudnnCreateTensorDescriptor(&rnn->h_descriptor));
     CALL(cudnnCreateTensorDescriptor(&rnn->c_descriptor));
-    CALL(cudnnSetTensorNdDescriptor(rnn->h_descriptor, n->type, 3, h_dims, h_strides));
-    CALL(cudnnSetTensorNdDescriptor(rnn->c_descriptor, n->type, 3, c_dims, c_strides));
+    CALL(cudnnSetTensorNdDescriptor(rnn->h_descriptor, n->type, rank, h_dims, h_strides));
+    CALL(cudnnSetTensorNdDescriptor(rnn->c_descriptor, n->type, rank, c_dims, c_strides));
     CALL(cudnnGetRNNWeightSpaceSize(handle, rnn->descriptor, &bytes));
     rnn->weights = guarded_new(bytes);
     rnn->weight_count = bytes / size_of(n->type);
