@@ -32,6 +32,7 @@ pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'
         PROCESS.store(std::process::id(), Ordering::Relaxed);
         process_end::call(stop);
     });
+    process_end::works_for_this_thread();
     if stopped() || !has_threads() {
         return false;
     }
