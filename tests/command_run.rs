@@ -45,6 +45,8 @@ fn example(name: &str) -> &'static str {
         "UCUDNN_BENCHMARK_DEVICES" => "0,1",
         "UCUDNN_NUMERICS" => "deterministic",
         "UCUDNN_CHECK" => "1",
+        "UCUDNN_RNN" => "force",
+        "UCUDNN_RNN_TOP_K" => "3",
         "UCUDNN_LOG" => "info",
         "UCUDNN_FAULT" => "allocation",
         _ => panic!("{name} is new: give a value that it takes"),
