@@ -175,11 +175,11 @@ pub fn seed() -> u64 {
     })
 }
 
-/// The places in a folder of our sources that can be made to panic (`UCUDNN_FAULT`), but for those `without` another one.
-pub fn fault_points(folder: &str, without: &str) -> Vec<String> {
-    fn search(folder: &Path, without: &Path, found: &mut Vec<String>) {
+/// The places in a folder of our sources that can be made to panic (`UCUDNN_FAULT`), but for those `without` others.
+pub fn fault_points(folder: &str, without: &[&str]) -> Vec<String> {
+    fn search(folder: &Path, without: &[PathBuf], found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry == without {
+            if without.contains(&entry) {
                 continue;
             }
             if entry.is_dir() {
@@ -193,7 +193,8 @@ pub fn fault_points(folder: &str, without: &str) -> Vec<String> {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
-    search(&root.join(folder), &root.join(without), &mut found);
+    let without: Vec<_> = without.iter().map(|folder| root.join(folder)).collect();
+    search(&root.join(folder), &without, &mut found);
     found.sort_unstable();
     found.dedup();
     found
