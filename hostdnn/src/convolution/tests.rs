@@ -64,9 +64,9 @@ fn shaped(p: Problem, layouts: [Layout; 3]) -> Problem {
 
 /// The same with so many zeros behind.
 fn shaped_between(mut p: Problem, behind: [usize; 3], layouts: [Layout; 3]) -> Problem {
-    for d in 0..3 {
+    for (d, behind) in behind.into_iter().enumerate() {
         let window = 1 + (p.filter[d] - 1) * p.dilation[d];
-        let padding = p.pad[d] + behind[d];
+        let padding = p.pad[d] + behind;
         p.input[d] = p.input[d].max(window.saturating_sub(padding));
         p.output[d] = 1 + (p.input[d] + padding - window) / p.stride[d];
     }
