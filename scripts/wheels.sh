@@ -11,8 +11,11 @@ if ! cmp -s "$list" "$venv/installed.txt"; then
     mkdir -p build
     rm -rf "$venv"
     "${PYTHON:-python3}" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --no-deps \
-        --only-binary=:all: -r "$list" >&2
+    # One at a time, and none is kept packed: the largest are gigabytes.
+    grep -v '^#' "$list" | while read -r package; do
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --no-cache-dir --no-deps \
+            --only-binary=:all: "$package" >&2
+    done
     cp "$list" "$venv/installed.txt"
 fi
 "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
