@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, null_mut};
 
-use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use libloading::os::unix::Library;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::Stream;
 use super::jit::places::{self, Place};
+use crate::process_end;
 
 type Status = c_int;
 const SUCCESS: Status = 0;
@@ -131,30 +132,17 @@ impl Functions {
     }
 
     fn find(places: impl Iterator<Item = Place>) -> Result<Self, String> {
-        let mut tried = String::new();
-        for place in places {
-            match Self::load(&place) {
-                Ok(functions) => {
-                    log::info!("cublasLt is {place}");
-                    return Ok(functions);
-                }
-                Err(why) => tried += &format!("\n  {place}: {why}"),
-            }
-        }
-        Err(format!("no cublasLt was found. Tried:{tried}"))
+        places::first(places, Self::load).map_err(|tried| format!("no cublasLt was found. Tried:{tried}"))
     }
 
     fn load(place: &Place) -> Result<Self, String> {
-        let flags = RTLD_LAZY | RTLD_LOCAL | if place.loaded { libc::RTLD_NOLOAD } else { 0 };
         // SAFETY: constructors of a library that the user, or the system, names as cublasLt; cuDNN loads it too.
-        let library = unsafe { Library::open(Some(&place.file), flags) }.map_err(|error| match place.loaded {
-            true => "not loaded in this process".to_owned(),
-            false => error.to_string(),
-        })?;
+        let library = unsafe { place.open() }?;
         // SAFETY: a library of that name.
         let functions = unsafe { Self::of(&library) }?;
         std::mem::forget(library);
-        crate::process_end::loaded();
+        process_end::loaded();
+        log::info!("cublasLt is {place}");
         Ok(functions)
     }
 

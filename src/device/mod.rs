@@ -5,7 +5,6 @@ pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
 mod host;
-#[allow(dead_code, unused_imports, reason = "the RNNs' kernels are what is compiled")]
 pub mod jit;
 
 use std::ffi::c_void;

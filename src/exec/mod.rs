@@ -4,6 +4,7 @@
 
 mod arena;
 mod check;
+mod element_kernels;
 #[cfg(test)]
 mod emulated;
 mod for_each_device;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use cudnn_abi::cudnnDataType_t;
 
+use super::element_kernels::{ElementKernels, MOST_IMAGES};
 use super::for_each_device::ForEachDevice;
 use crate::cudnn::graph::Sampling;
 use crate::cudnn::kernel::element_size;
-use crate::device::jit::{Function, Launch, Source};
+use crate::device::jit::{Function, Launch};
 use crate::device::{Device, Stream};
 
 /// Of a block, as `kernels/sample.cu` has them.
@@ -25,8 +26,6 @@ const PIXELS: usize = 32;
 const CHANNELS: usize = 64;
 /// Bytes of channels that a thread has in registers, and of pixels at most.
 const RUN: usize = 16;
-/// The most blocks along the second dimension of a grid.
-const MOST_IMAGES: usize = u16::MAX as usize;
 
 /// For tensors of elements of one size, on one device.
 pub struct Samples {
@@ -114,17 +113,9 @@ impl Samples {
     }
 
     fn compiled(device: Device, element: usize) -> Result<Self, String> {
-        let source = Source {
-            name: "sample.cu",
-            text: include_str!("../../kernels/sample.cu"),
-            headers: &[("device.cuh", include_str!("../../kernels/device.cuh"))],
-            options: vec![
-                format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
-                format!("-DELEMENT_BYTES={element}"),
-            ],
-        };
-        let module = device.load(&source).map_err(|error| error.to_string())?;
-        let function = |name| module.function(name).map_err(|error| error.to_string());
+        let text = include_str!("../../kernels/sample.cu");
+        let kernels = ElementKernels::load(device, "sample.cu", text, element, &[])?;
+        let function = |name| kernels.function(name);
         let there = Way::ALL.into_iter().filter(|(way, _)| way.is_for(element));
         let ways = there.map(|(way, [gather, scatter])| Ok((way, [function(gather)?, function(scatter)?])));
         Ok(Self { element, on: On::Compiled(ways.collect::<Result<_, String>>()?) })

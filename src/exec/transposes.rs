@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
+use super::element_kernels::{ElementKernels, MOST_IMAGES};
 use super::for_each_device::ForEachDevice;
 use crate::cudnn::graph::Matrices;
 use crate::cudnn::kernel::element_size;
-use crate::device::jit::{Function, Launch, Source};
+use crate::device::jit::{Function, Launch};
 use crate::device::{Device, Stream};
 
 /// Threads of a block, as `kernels/transpose.cu` has them.
@@ -25,8 +26,6 @@ const STRIP: usize = 64;
 const SHARED: usize = 48 << 10;
 /// The side of the squares for what fits nothing else.
 const SQUARE: usize = 32;
-/// The most blocks along the second dimension of a grid.
-const MOST_IMAGES: usize = u16::MAX as usize;
 /// The most blocks that add.
 const MOST_ADDING: usize = 4096;
 
@@ -138,22 +137,13 @@ impl Transposes {
     }
 
     fn compiled(device: Device, data_type: cudnnDataType_t, element: usize) -> Result<Self, String> {
-        let mut options = vec![
-            format!("-DELEMENT={}", if element == 2 { "unsigned short" } else { "unsigned" }),
-            format!("-DELEMENT_BYTES={element}"),
-        ];
-        if data_type == CUDNN_DATA_BFLOAT16 {
-            options.push("-DBFLOAT16".into());
-        }
+        let own: &[&str] = if data_type == CUDNN_DATA_BFLOAT16 { &["-DBFLOAT16"] } else { &[] };
         let text = include_str!("../../kernels/transpose.cu");
-        let headers = &[("device.cuh", include_str!("../../kernels/device.cuh"))];
-        let source = Source { name: "transpose.cu", text, headers, options };
-        let module = device.load(&source).map_err(|error| error.to_string())?;
-        let function = |name| module.function(name).map_err(|error| error.to_string());
+        let kernels = ElementKernels::load(device, "transpose.cu", text, element, own)?;
         let nothing = Matrices { images: 0, rows: 0, columns: 0 };
         let there = Way::ALL.iter().filter(|(way, _)| way.admits(nothing, element));
-        let ways = there.map(|&(way, name)| Ok((way, function(name)?))).collect::<Result<_, String>>()?;
-        let on = On::Compiled { ways, add: function(c"add_transposed")? };
+        let ways = there.map(|&(way, name)| Ok((way, kernels.function(name)?))).collect::<Result<_, String>>()?;
+        let on = On::Compiled { ways, add: kernels.function(c"add_transposed")? };
         Ok(Self { data_type, element, on })
     }
 

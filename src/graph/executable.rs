@@ -61,11 +61,11 @@ impl Executable for Kernel {
     ) -> Result<(Class, Vec<Candidate<EngineConfiguration>>), String> {
         let refused = |status: cudnnStatus_t| format!("cuDNN gives no engine for it: status {status}");
         let target = Target::of_device(handle).map_err(refused)?;
-        let offered = |size, mode, channels_last| MicroBatch::new(self, size, &target).heuristics(mode, channels_last);
         let class = match class {
             Some(class) => class,
             None => {
-                let first = offered(self.batch(), CUDNN_HEUR_MODE_A, false).map_err(refused)?;
+                let mut whole = MicroBatch::new(self, self.batch(), &target);
+                let first = whole.heuristics(CUDNN_HEUR_MODE_A, false).map_err(refused)?;
                 Class::of(first.first().ok_or("cuDNN has no engine for it")?, settings::get().numerics)
             }
         };
@@ -74,20 +74,21 @@ impl Executable for Kernel {
         let mut offers = Offers::default();
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
         for size in offers::sizes(self, sizes) {
+            let of = &mut asking.micro_batch(size);
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
                 for (mode, channels_last) in
                     [(CUDNN_HEUR_MODE_A, true), (CUDNN_HEUR_MODE_A, false), (CUDNN_HEUR_MODE_FALLBACK, false)]
                 {
                     // That none is offered is an answer too.
-                    for engine in offered(size, mode, channels_last).unwrap_or_default() {
+                    for engine in of.heuristics(mode, channels_last).unwrap_or_default() {
                         if !engines.contains(&engine) {
                             engines.push(engine);
                         }
                     }
                 }
             }
-            offers.finalize_first(&asking, size, &engines, ENOUGH);
+            offers.finalize_first(&asking, of, &engines, ENOUGH);
         }
         let mut candidates = offers.best_first();
         candidates.sort_by_key(|candidate| candidate.batch != self.batch());

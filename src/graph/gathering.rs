@@ -116,24 +116,26 @@ fn gather(job: &Job) {
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
     let asking = page.asking();
     let batch = page.key.kernel.batch();
-    offers.finalize_first(&asking, batch, &[*own], 1);
-    let whole = offers::heuristics(&asking, batch, CUDNN_HEUR_MODE_A);
-    let fallback = offers::heuristics(&asking, batch, CUDNN_HEUR_MODE_FALLBACK);
-    offers.finalize_first(&asking, batch, &fallback, 1);
+    let mut of_all = asking.micro_batch(batch);
+    offers.finalize_first(&asking, &mut of_all, &[*own], 1);
+    let whole = offers::heuristics(&asking, &mut of_all, CUDNN_HEUR_MODE_A);
+    let fallback = offers::heuristics(&asking, &mut of_all, CUDNN_HEUR_MODE_FALLBACK);
+    offers.finalize_first(&asking, &mut of_all, &fallback, 1);
     let (mut asked, mut proposed) = (batch, whole.clone());
-    let mut converted = offers::channels_last(&asking, batch);
+    let mut converted = offers::channels_last(&asking, &mut of_all);
     for &size in sizes {
         if background::stopped() {
             return;
         }
+        let of = &mut asking.micro_batch(size);
         if size <= asked / ASKED_EVERY {
             asked = size;
-            proposed = offers::heuristics(&asking, size, CUDNN_HEUR_MODE_A);
-            converted = offers::channels_last(&asking, size);
+            proposed = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
+            converted = offers::channels_last(&asking, of);
         }
-        offers.finalize_first(&asking, size, &[*own], 1);
-        offers.finalize_first(&asking, size, &converted, ENOUGH_CONVERTED);
-        offers.finalize_first(&asking, size, &proposed, ENOUGH);
-        offers.finalize_first(&asking, size, &whole, ENOUGH / 2);
+        offers.finalize_first(&asking, of, &[*own], 1);
+        offers.finalize_first(&asking, of, &converted, ENOUGH_CONVERTED);
+        offers.finalize_first(&asking, of, &proposed, ENOUGH);
+        offers.finalize_first(&asking, of, &whole, ENOUGH / 2);
     }
 }

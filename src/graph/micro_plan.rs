@@ -34,6 +34,11 @@ impl<'a> MicroBatch<'a> {
         Self { kernel, batch, target, as_given: None, channels_last: None }
     }
 
+    /// How many.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
     /// What cuDNN's heuristics propose in `mode`, in their order: for the tensors as they are stored, or for copies that
     /// have their channels last. `Err` where there is no such graph.
     pub fn heuristics(

@@ -60,22 +60,27 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 }
 
 impl Offers {
-    /// Finalizes what the class admits of `engines` for micro-batches of `size`, in their order, until `enough` of them
-    /// have room.
-    pub fn finalize_first(&mut self, asking: &Asking, size: usize, engines: &[EngineConfiguration], enough: usize) {
-        let mut part = asking.micro_batch(size);
+    /// Finalizes what the class admits of `engines` for such micro-batches, in their order, until `enough` of them have
+    /// room.
+    pub fn finalize_first(
+        &mut self,
+        asking: &Asking,
+        of: &mut MicroBatch,
+        engines: &[EngineConfiguration],
+        enough: usize,
+    ) {
         let mut found = 0;
         for engine in engines.iter().filter(|engine| asking.admits(engine)) {
             if found >= enough {
                 return;
             }
-            found += usize::from(self.finalize(asking, size, engine, &mut part));
+            found += usize::from(self.finalize(asking, of, engine));
         }
     }
 
     /// Bytes of workspace that micro-batches of `size` take by `engine`; `None` if cuDNN does not run that.
     pub fn workspace(&mut self, asking: &Asking, size: usize, engine: &EngineConfiguration) -> Option<usize> {
-        self.finalize(asking, size, engine, &mut asking.micro_batch(size));
+        self.finalize(asking, &mut asking.micro_batch(size), engine);
         self.known(size, engine).map(|known| known.workspace)
     }
 
@@ -84,9 +89,10 @@ impl Offers {
     }
 
     /// Whether there is room for it.
-    fn finalize(&mut self, asking: &Asking, batch: usize, engine: &EngineConfiguration, part: &mut MicroBatch) -> bool {
+    fn finalize(&mut self, asking: &Asking, of: &mut MicroBatch, engine: &EngineConfiguration) -> bool {
+        let batch = of.batch();
         if self.known(batch, engine).is_none() && !self.refused.contains(&(batch, *engine)) {
-            match MicroPlan::new(part, engine) {
+            match MicroPlan::new(of, engine) {
                 Ok(plan) => {
                     let workspace = plan.workspace(asking.kernel, batch);
                     self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
@@ -148,23 +154,23 @@ impl Offers {
     }
 }
 
-/// What the heuristics propose for micro-batches of `size`, in their order; none is an answer too.
-pub fn heuristics(asking: &Asking, size: usize, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
-    proposed(asking, size, mode, false)
+/// What the heuristics propose for such micro-batches, in their order; none is an answer too.
+pub fn heuristics(asking: &Asking, of: &mut MicroBatch, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
+    proposed(asking, of, mode, false)
 }
 
 /// The same for copies of the tensors that have their channels last.
-pub fn channels_last(asking: &Asking, size: usize) -> Vec<EngineConfiguration> {
-    proposed(asking, size, CUDNN_HEUR_MODE_A, true)
+pub fn channels_last(asking: &Asking, of: &mut MicroBatch) -> Vec<EngineConfiguration> {
+    proposed(asking, of, CUDNN_HEUR_MODE_A, true)
 }
 
 fn proposed(
     asking: &Asking,
-    size: usize,
+    of: &mut MicroBatch,
     mode: cudnnBackendHeurMode_t,
     channels_last: bool,
 ) -> Vec<EngineConfiguration> {
-    let mut offered = asking.micro_batch(size).heuristics(mode, channels_last).unwrap_or_default();
+    let mut offered = of.heuristics(mode, channels_last).unwrap_or_default();
     offered.retain(|engine| asking.admits(engine));
     offered
 }

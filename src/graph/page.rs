@@ -194,8 +194,9 @@ const SMALLEST_PART: usize = 16;
 fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
     let mut engines: Vec<EngineConfiguration> = Vec::new();
     for &size in sizes {
+        let mut of = asking.micro_batch(size);
         for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
-            for engine in offers::heuristics(asking, size, mode) {
+            for engine in offers::heuristics(asking, &mut of, mode) {
                 if !engines.contains(&engine) {
                     engines.push(engine);
                 }

@@ -1,6 +1,6 @@
 //! Kernels on the host: compiled by its C++ compiler and run on the CPU by hostdnn, in the thread that launches them.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 

@@ -13,7 +13,8 @@ use crate::process_end;
 
 /// The library.
 pub struct Nvrtc {
-    path: PathBuf,
+    /// Its file.
+    pub path: PathBuf,
     version: (u32, u32),
     /// The compute capabilities that it compiles for, such as 90 for 9.0; rising.
     known: Vec<u32>,
@@ -68,28 +69,16 @@ impl Nvrtc {
 
     /// The first that loads and whose major version is `newest` or less. `Err` says what was tried.
     pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> Result<Self, String> {
-        let mut tried = String::new();
-        for place in places {
-            match Self::load(&place, newest) {
-                Ok(found) => return Ok(found),
-                Err(why) => tried += &format!("\n  {place}: {why}"),
-            }
-        }
-        Err(format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}"))
+        let none = |tried| format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}");
+        places::first(places, |place| Self::load(place, newest)).map_err(none)
     }
 
     fn load(place: &Place, newest: u32) -> Result<Self, String> {
         if place.major > newest {
             return Err(format!("the driver runs code of CUDA {newest} at most"));
         }
-        let flags = RTLD_LAZY | RTLD_LOCAL | if place.loaded { libc::RTLD_NOLOAD } else { 0 };
         // SAFETY: constructors of a library that the user, or the system, names as NVRTC.
-        let library =
-            unsafe { Library::open(Some(&place.file), flags) }.map_err(|error| match (error, place.loaded) {
-                (_, true) => "not loaded in this process".to_owned(),
-                (libloading::Error::DlOpen { source }, _) => source.to_string(),
-                (error, _) => error.to_string(),
-            })?;
+        let library = unsafe { place.open() }?;
         // SAFETY: a library of NVRTC's name has its functions.
         let functions = unsafe { Functions::of(&library) }?;
         let version = functions.version()?;
@@ -99,11 +88,6 @@ impl Nvrtc {
         std::mem::forget(library);
         process_end::loaded();
         Ok(Self { path, version, known, functions })
-    }
-
-    /// The library's file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Major and minor.

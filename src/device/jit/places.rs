@@ -6,6 +6,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
 use crate::cudnn::library::{loaded_files, package_folders};
 
 /// Those whose cubins drivers of today load, newest first.
@@ -40,6 +42,37 @@ impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{} ({})", self.file.display(), self.origin)
     }
+}
+
+impl Place {
+    /// Loads the library, or takes the one that is loaded. `Err` says why not.
+    ///
+    /// # Safety
+    /// What its constructors do.
+    pub unsafe fn open(&self) -> Result<Library, String> {
+        let flags = RTLD_LAZY | RTLD_LOCAL | if self.loaded { libc::RTLD_NOLOAD } else { 0 };
+        // SAFETY: as ours.
+        unsafe { Library::open(Some(&self.file), flags) }.map_err(|error| match (error, self.loaded) {
+            (_, true) => "not loaded in this process".to_owned(),
+            (libloading::Error::DlOpen { source }, _) => source.to_string(),
+            (error, _) => error.to_string(),
+        })
+    }
+}
+
+/// What comes of the first place of which anything does. `Err` lists all of them, each with why.
+pub fn first<T>(
+    places: impl Iterator<Item = Place>,
+    mut load: impl FnMut(&Place) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut tried = String::new();
+    for place in places {
+        match load(&place) {
+            Ok(found) => return Ok(found),
+            Err(why) => tried += &format!("\n  {place}: {why}"),
+        }
+    }
+    Err(tried)
 }
 
 /// All places of a library such as `libnvrtc`. Each group is listed only when those before it have failed.
