@@ -8,7 +8,7 @@ use cudnn_abi::*;
 use super::eligible::{Case, takes};
 use super::kernels::Engine;
 use super::page::{self, Page, Run};
-use super::run::Work;
+use super::run::{Memory, Work};
 use super::temporary::Temporary;
 use super::trial::Timing;
 use crate::cudnn::calls;
@@ -215,8 +215,10 @@ impl Running<'_> {
         // SAFETY: as ours.
         let weights: Option<&[Weights]> = unsafe { self.page.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
-        let (call, case, stream) = (self.call, &self.case, self.stream);
-        let work = Work { call, case, weights, temporary: &temporary, engine, stream };
+        let Call { x, y, hx, hy, cx, cy, weight_space, workspace, .. } = *self.call;
+        let memory = Memory { x, y, hx, hy, cx, cy, weight_space, workspace };
+        let (padding_fill, stream) = (self.case.padding_fill, self.stream);
+        let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: as ours, and the workspace was found large enough.
         unsafe { work.launch() }.map_err(Refusal::Failed)

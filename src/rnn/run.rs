@@ -1,23 +1,38 @@
-//! The launches of a call: input products and recurrence, layer by layer and direction by direction.
+//! The launches that run a network: input products and recurrence, layer by layer and direction by direction. Whoever asks,
+//! a call of cuDNN's or one of ours, is not known here.
 
 use std::ffi::c_void;
 use std::ptr;
 
 use cudnn_abi::*;
 
-use super::eligible::Case;
-use super::forward::Call;
 use super::input::{Biases, Products};
 use super::kernels::{Engine, Recurrence};
 use super::temporary::Temporary;
-use crate::cudnn::rnn::Weights;
+use crate::cudnn::rnn::{Data, Network, Weights};
 use crate::device::jit::Error;
 use crate::device::{Device, Stream};
 
-/// A call that our kernels run.
+/// The memory that a network runs in, as `cudnnRNNForward` takes it. States may be null.
+#[derive(Clone, Copy)]
+pub struct Memory {
+    pub x: *const c_void,
+    pub y: *mut c_void,
+    pub hx: *const c_void,
+    pub hy: *mut c_void,
+    pub cx: *const c_void,
+    pub cy: *mut c_void,
+    pub weight_space: *const c_void,
+    pub workspace: *mut c_void,
+}
+
+/// A network on data that our kernels run.
 pub struct Work<'a> {
-    pub call: &'a Call,
-    pub case: &'a Case,
+    pub network: &'a Network,
+    pub data: &'a Data,
+    /// What y's rows hold past their sequences' ends: an element in its first bytes.
+    pub padding_fill: [u8; 8],
+    pub memory: Memory,
     /// Of each pseudo layer.
     pub weights: &'a [Weights],
     pub temporary: &'a Temporary,
@@ -30,8 +45,8 @@ impl Work<'_> {
     /// and whatever was read is as it was.
     ///
     /// # Safety
-    /// The call's memory is as its descriptors say, the workspace has the bytes that `temporary` tells, and the stream
-    /// is the handle's.
+    /// The memory is the stream's device's and as the network and the data say, and the workspace has the bytes that
+    /// `temporary` tells.
     pub unsafe fn launch(&self) -> Result<(), String> {
         let Temporary { exchange, exchange_bytes, .. } = *self.temporary;
         // SAFETY: a part of the workspace.
@@ -48,8 +63,7 @@ impl Work<'_> {
     /// # Safety
     /// As for [`Self::launch`].
     unsafe fn prepare(&self) -> Result<Rows, Error> {
-        let (case, engine, stream) = (self.case, self.engine, self.stream);
-        let (network, data) = (&case.network, &case.data);
+        let Self { network, data, engine, stream, .. } = *self;
         let mut rows = Rows { lengths: ptr::null(), starts: ptr::null() };
         if !data.is_full() {
             let lengths = self.part(self.temporary.lengths).cast();
@@ -86,8 +100,7 @@ impl Work<'_> {
     /// # Safety
     /// As for [`Self::launch`].
     unsafe fn layers(&self, rows: &Rows) -> Result<(), Error> {
-        let (call, case, engine) = (self.call, self.case, self.engine);
-        let (network, data) = (&case.network, &case.data);
+        let Self { network, data, engine, memory, .. } = *self;
         let (element, hidden) = (network.element(), network.hidden);
         let columns = network.gates() * hidden;
         let state_bytes = data.batch() * hidden * element;
@@ -95,7 +108,7 @@ impl Work<'_> {
             CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED => [1, data.steps],
             _ => [data.batch(), 1],
         };
-        let mut x = call.x;
+        let mut x = memory.x;
         for layer in 0..network.layers {
             let y = self.output(layer);
             for direction in 0..network.directions() {
@@ -124,23 +137,23 @@ impl Work<'_> {
                     input: products.products,
                     weights: self.weight(weights.recurrent),
                     reset_bias: inside.map_or(ptr::null(), |place| self.weight(place + 2 * hidden * element)),
-                    h0: state(call.hx, true),
-                    c0: state(call.cx, has_c),
+                    h0: state(memory.hx, true),
+                    c0: state(memory.cx, has_c),
                     y: y.wrapping_byte_add(direction * hidden * element),
-                    hy: state(call.hy, true).cast_mut(),
-                    cy: state(call.cy, has_c).cast_mut(),
+                    hy: state(memory.hy, true).cast_mut(),
+                    cy: state(memory.cy, has_c).cast_mut(),
                     lengths: rows.lengths,
                     starts: rows.starts,
                     y_stride: network.layer_input(1) as i64,
                     time_stride: time_stride as i64,
                     batch_stride: batch_stride as i64,
-                    fill: case.padding_fill[..4].try_into().unwrap_or_default(),
+                    fill: self.padding_fill[..4].try_into().unwrap_or_default(),
                     steps: data.steps as i32,
                     batch: data.batch() as i32,
                     reverse: direction as i32,
                     exchange: self.part(self.temporary.exchange).cast(),
                 };
-                // SAFETY: all of it is the call's, or a part of its workspace.
+                // SAFETY: all of it is the caller's, or a part of the workspace.
                 unsafe { engine.launch(self.stream, &recurrence) }?;
             }
             x = y;
@@ -151,17 +164,17 @@ impl Work<'_> {
     /// Where a layer's output goes: the last one's to y; in one direction all others' too, each when the one before it
     /// has become products. In two directions they go to y and between in turns.
     fn output(&self, layer: usize) -> *mut c_void {
-        let network = &self.case.network;
+        let network = self.network;
         let is_between = network.directions() > 1 && (network.layers - 1 - layer) % 2 == 1;
-        if is_between { self.part(self.temporary.between) } else { self.call.y }
+        if is_between { self.part(self.temporary.between) } else { self.memory.y }
     }
 
     fn part(&self, place: usize) -> *mut c_void {
-        Temporary::first(self.call.workspace.cast()).wrapping_add(place).cast()
+        Temporary::first(self.memory.workspace.cast()).wrapping_add(place).cast()
     }
 
     fn weight(&self, place: usize) -> *const c_void {
-        self.call.weight_space.wrapping_byte_add(place)
+        self.memory.weight_space.wrapping_byte_add(place)
     }
 }
 
