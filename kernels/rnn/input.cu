@@ -1,5 +1,4 @@
-// What comes before a recurrence: the products of all time steps' inputs with W, the biases that are added to them, and
-// where rows of packed sequences begin.
+// What comes before a recurrence: the products of all time steps' inputs with W, and what these and the recurrence need.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of data and weights. Sums are float.
 #include "device.cuh"
@@ -85,43 +84,42 @@ struct Biases {
     const Element *recurrent; // beside R; null: none
     long long stride;         // from one layer's to the next's, in elements
     float *sums;
-    int layers, columns, inside;
+    int layers, columns, inside; // no layers: no sums are wanted
 };
 
-KERNEL(sum_biases, Biases) {
-    const Biases p = parameters;
-    const int i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= p.layers * p.columns) return;
-    const int layer = i / p.columns, column = i % p.columns;
-    const long long at = layer * p.stride + column;
-    float sum = p.input ? to_float(p.input[at]) : 0.0f;
-    if (p.recurrent && column < p.inside) sum += to_float(p.recurrent[at]);
-    p.sums[i] = sum;
+// What a call needs before its products, all in one launch, of however many blocks. Lengths travel in the launch itself:
+// they are its own, also when a CUDA graph repeats it. More of them than a launch brings take more launches.
+#define LENGTHS 896
+struct Preparation {
+    Biases biases;
+    uint4 *zeroed;        // memory that becomes zero, of so many quads of 16 bytes
+    int quads;
+    int first, count;     // the sequences whose lengths the launch brings: `count` from `first` on
+    int *lengths;         // of all sequences
+    int *starts;          // [steps]: the rows of packed sequences before each step. Of the sequences so far
+    int steps;            // 0: no starts are wanted
+    int values[LENGTHS];
+};
+
+__device__ __forceinline__ float sum_of(const Biases &biases, int i) {
+    const int column = i % biases.columns;
+    const long long at = i / biases.columns * biases.stride + column;
+    float sum = biases.input ? to_float(biases.input[at]) : 0.0f;
+    if (biases.recurrent && column < biases.inside) sum += to_float(biases.recurrent[at]);
+    return sum;
 }
 
-// Writes the numbers that the launch brings: so they are the launch's own, also when a CUDA graph repeats it.
-struct Numbers {
-    int *to;
-    int count;
-    int values[960];
-};
-
-KERNEL(write_numbers, Numbers) {
-    for (int i = threadIdx.x; i < parameters.count; i += THREADS) parameters.to[i] = parameters.values[i];
-}
-
-// starts[step] = the rows of packed sequences before that step.
-struct Starts {
-    const int *lengths;
-    int *starts;
-    int batch, steps;
-};
-
-KERNEL(find_starts, Starts) {
-    const Starts p = parameters;
-    const int step = blockIdx.x * THREADS + threadIdx.x;
-    if (step >= p.steps) return;
-    int rows = 0;
-    for (int b = 0; b < p.batch; b++) rows += p.lengths[b] < step ? p.lengths[b] : step;
-    p.starts[step] = rows;
+KERNEL(prepare, Preparation) {
+    const int begin = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
+    for (int i = begin; i < parameters.quads; i += stride) parameters.zeroed[i] = make_uint4(0, 0, 0, 0);
+    for (int i = begin; i < parameters.biases.layers * parameters.biases.columns; i += stride)
+        parameters.biases.sums[i] = sum_of(parameters.biases, i);
+    for (int i = begin; i < parameters.count; i += stride)
+        parameters.lengths[parameters.first + i] = parameters.values[i];
+    for (int step = begin; step < parameters.steps; step += stride) {
+        int rows = parameters.first ? parameters.starts[step] : 0;
+        for (int i = 0; i < parameters.count; i++)
+            rows += parameters.values[i] < step ? parameters.values[i] : step;
+        parameters.starts[step] = rows;
+    }
 }

@@ -203,13 +203,6 @@ pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, stream: S
 }
 
 /// # Safety
-/// As `Device::zero`.
-pub unsafe fn zero(memory: *mut c_void, bytes: usize, stream: Stream) -> bool {
-    // SAFETY: as ours.
-    relaxed(|| unsafe { sys::cuMemsetD8Async(memory as u64, 0, bytes, stream.cast()) })
-}
-
-/// # Safety
 /// As `Device::read`.
 pub unsafe fn read(to: &mut [u8], from: *const c_void, stream: Stream) -> bool {
     // SAFETY: as ours; `to` is not used before the copy has ended.

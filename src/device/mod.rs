@@ -223,22 +223,6 @@ impl Device {
         }
     }
 
-    /// Zeroes the device's memory in the stream's order; may be captured into a CUDA graph.
-    ///
-    /// # Safety
-    /// `memory` of the device has so many bytes.
-    pub unsafe fn zero(self, memory: *mut c_void, bytes: usize, stream: Stream) -> bool {
-        match self {
-            Self::Host => {
-                // SAFETY: as ours.
-                unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
-                true
-            }
-            // SAFETY: as ours.
-            Self::Cuda => unsafe { cuda::zero(memory, bytes, stream) },
-        }
-    }
-
     /// Reads the device's memory once the stream's work is done.
     ///
     /// # Safety

@@ -6,7 +6,7 @@ mod arena;
 mod check;
 mod element_kernels;
 #[cfg(test)]
-mod emulated;
+pub mod emulated;
 mod for_each_device;
 mod operands;
 mod plan;

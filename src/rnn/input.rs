@@ -1,7 +1,8 @@
-//! What comes before the recurrence: the products of all time steps' inputs with W, the sums of biases, and sequences'
-//! lengths in the device's memory. Twins of the structs in `kernels/rnn/input.cu`.
+//! What comes before the recurrence: the products of all time steps' inputs with W, and one launch that prepares the rest:
+//! sums of biases, sequences' lengths in the device's memory, zeros. Twins of the structs in `kernels/rnn/input.cu`.
 
 use std::ffi::{CStr, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::configuration::Element;
@@ -13,8 +14,8 @@ use crate::device::{Device, Stream};
 const THREADS: u32 = 256;
 /// The side of a block's square of products.
 const TILE: usize = 64;
-/// Numbers that a launch brings.
-const NUMBERS: usize = 960;
+/// Lengths of sequences that a launch brings.
+const LENGTHS: usize = 896;
 
 /// products[row][column] = Σ x[row][k] · weights[column][k] + biases[column]; all are row-major and packed.
 #[repr(C)]
@@ -50,19 +51,31 @@ pub struct Biases {
     pub inside: i32,
 }
 
-#[repr(C)]
-struct Numbers {
-    to: *mut i32,
-    count: i32,
-    values: [i32; NUMBERS],
+/// What a call needs before its products.
+#[derive(Clone, Copy)]
+pub struct Preparation<'a> {
+    /// To be added up.
+    pub biases: Option<Biases>,
+    /// Memory that is to be zero, aligned to 16 bytes, and its bytes, a multiple of 16.
+    pub zeroed: (*mut c_void, usize),
+    /// Lengths of sequences, and where they go.
+    pub lengths: Option<(&'a [i32], *mut i32)>,
+    /// Where the first row of each of so many steps goes, of packed sequences of those lengths.
+    pub starts: Option<(*mut i32, usize)>,
 }
 
+/// The kernel's.
 #[repr(C)]
-struct Starts {
-    lengths: *const i32,
+struct Prepare {
+    biases: Biases,
+    zeroed: *mut c_void,
+    quads: i32,
+    first: i32,
+    count: i32,
+    lengths: *mut i32,
     starts: *mut i32,
-    batch: i32,
     steps: i32,
+    values: [i32; LENGTHS],
 }
 
 /// Its kernels, for elements of one type, on one device.
@@ -72,9 +85,7 @@ pub struct Input {
     cublaslt: Option<CublasLt>,
     cublaslt_failed: AtomicBool,
     products: Function,
-    biases: Function,
-    numbers: Function,
-    starts: Function,
+    prepare: Function,
 }
 
 impl Input {
@@ -96,9 +107,7 @@ impl Input {
             cublaslt,
             cublaslt_failed: AtomicBool::new(false),
             products: function(c"input_products")?,
-            biases: function(c"sum_biases")?,
-            numbers: function(c"write_numbers")?,
-            starts: function(c"find_starts")?,
+            prepare: function(c"prepare")?,
         })
     }
 
@@ -129,44 +138,49 @@ impl Input {
         unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), products) }
     }
 
-    /// Adds biases up.
+    /// Zeroes, adds biases up, writes lengths and finds starts, in the stream's order: in one launch, or none where there
+    /// is nothing to do. Only more sequences than a launch brings lengths of take more. Lengths travel with the launches:
+    /// nothing waits, and a CUDA graph keeps them.
     ///
     /// # Safety
-    /// The memory is the stream's device's, and as [`Biases`] says.
-    pub unsafe fn sum(&self, stream: Stream, biases: &Biases) -> Result<(), Error> {
-        let count = biases.layers as usize * biases.columns as usize;
-        // SAFETY: as ours.
-        unsafe { launch(&self.biases, stream, count.div_ceil(THREADS as usize), biases) }
-    }
-
-    /// Writes numbers in the stream's order. They travel with the launches: nothing waits, and a CUDA graph keeps them.
-    ///
-    /// # Safety
-    /// `to` has room for them.
-    pub unsafe fn write(&self, stream: Stream, to: *mut i32, numbers: &[i32]) -> Result<(), Error> {
-        for (index, part) in numbers.chunks(NUMBERS).enumerate() {
-            let mut values = [0; NUMBERS];
-            values[..part.len()].copy_from_slice(part);
-            let numbers = Numbers { to: to.wrapping_add(index * NUMBERS), count: part.len() as i32, values };
+    /// The memory is the stream's device's, as [`Preparation`] and [`Biases`] say, and has room for what is written.
+    pub unsafe fn prepare(&self, stream: Stream, preparation: &Preparation) -> Result<(), Error> {
+        let Preparation { biases, zeroed: (zeroed, bytes), lengths, starts } = *preparation;
+        let null = ptr::null_mut();
+        let none =
+            Biases { input: null, recurrent: null, stride: 0, sums: null.cast(), layers: 0, columns: 1, inside: 0 };
+        let (values, lengths) = lengths.unwrap_or((&[], null.cast()));
+        let (starts, steps) = starts.unwrap_or((null.cast(), 0));
+        let (biases, quads) = (biases.unwrap_or(none), bytes / 16);
+        let mut parameters = Prepare {
+            biases,
+            zeroed,
+            quads: quads as i32,
+            first: 0,
+            count: 0,
+            lengths,
+            starts,
+            steps: steps as i32,
+            values: [0; LENGTHS],
+        };
+        let mut elements = [quads, (biases.layers * biases.columns) as usize, steps, LENGTHS.min(values.len())];
+        let mut parts = values.chunks(LENGTHS);
+        let mut part = parts.next().unwrap_or_default();
+        loop {
+            let most = elements.into_iter().max().unwrap_or(0);
+            if most == 0 {
+                return Ok(());
+            }
+            parameters.count = part.len() as i32;
+            parameters.values[..part.len()].copy_from_slice(part);
             // SAFETY: as ours.
-            unsafe { launch(&self.numbers, stream, 1, &numbers) }?;
+            unsafe { launch(&self.prepare, stream, most.div_ceil(THREADS as usize), &parameters) }?;
+            // What is left is for the other sequences.
+            let Some(next) = parts.next() else { return Ok(()) };
+            parameters.first += part.len() as i32;
+            (parameters.quads, parameters.biases.layers) = (0, 0);
+            (part, elements) = (next, [0, 0, steps, next.len()]);
         }
-        Ok(())
-    }
-
-    /// Finds the first row of each of so many steps of packed sequences.
-    ///
-    /// # Safety
-    /// `lengths` are of `batch` sequences, and `starts` has room for `steps`.
-    pub unsafe fn find_starts(
-        &self,
-        stream: Stream,
-        (lengths, batch): (*const i32, usize),
-        (starts, steps): (*mut i32, usize),
-    ) -> Result<(), Error> {
-        let parameters = Starts { lengths, starts, batch: batch as i32, steps: steps as i32 };
-        // SAFETY: as ours.
-        unsafe { launch(&self.starts, stream, steps.div_ceil(THREADS as usize), &parameters) }
     }
 }
 
@@ -193,6 +207,61 @@ unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, paramete
 mod tests {
     use super::*;
     use crate::device::jit::Nvrtc;
+    use crate::exec::emulated;
+
+    /// Sums, lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
+    #[test]
+    fn all_is_prepared() {
+        if !emulated::is_child("rnn::input::tests::all_is_prepared") {
+            return;
+        }
+        let loaded = Input::load(Device::Host, Element::Float).map_err(|error| error.to_string());
+        let Some(input) = emulated::compiled(loaded) else { return };
+        let (layers, columns, inside, stride, steps) = (3, 7, 5, 20, 6);
+        let biases: Vec<f32> = (0..layers * stride + columns).map(|i| 1.0 + i as f32 / 8.0).collect();
+        for (sequences, quads) in [(3, 0), (0, 300), (LENGTHS, 1), (2 * LENGTHS + 5, 40)] {
+            let lengths: Vec<i32> = (0..sequences).map(|i| (i * 5 % (steps + 1)) as i32).collect();
+            let mut sums = vec![f32::NAN; layers * columns + 1];
+            let mut zeroed = vec![-1_i128; quads + 1];
+            let (mut written, mut starts) = (vec![-1; sequences + 1], vec![-1; steps + 1]);
+            let has_input = sequences > 0;
+            let added = Biases {
+                input: if has_input { biases.as_ptr().cast() } else { ptr::null() },
+                recurrent: biases[columns..].as_ptr().cast(),
+                stride: stride as i64,
+                sums: sums.as_mut_ptr(),
+                layers: layers as i32,
+                columns: columns as i32,
+                inside: inside as i32,
+            };
+            let preparation = Preparation {
+                biases: Some(added),
+                zeroed: (zeroed.as_mut_ptr().cast(), 16 * quads),
+                lengths: (sequences > 0).then_some((&lengths, written.as_mut_ptr())),
+                starts: (sequences > 0).then_some((starts.as_mut_ptr(), steps)),
+            };
+            // SAFETY: as much memory as is said.
+            unsafe { input.prepare(ptr::null_mut(), &preparation) }.unwrap();
+            for (i, sum) in sums[..layers * columns].iter().enumerate() {
+                let at = i / columns * stride + i % columns;
+                let (beside_w, beside_r) = (biases[at], biases[columns + at]);
+                let expected =
+                    if has_input { beside_w } else { 0.0 } + if i % columns < inside { beside_r } else { 0.0 };
+                assert_eq!(*sum, expected, "{i}");
+            }
+            assert!(sums[layers * columns].is_nan() && zeroed[..quads].iter().all(|&quad| quad == 0));
+            assert_eq!((zeroed[quads], written[sequences], starts[steps]), (-1, -1, -1));
+            assert_eq!(written[..sequences], lengths);
+            if has_input {
+                let before = |step: usize| lengths.iter().map(|&length| length.min(step as i32)).sum::<i32>();
+                assert_eq!(starts[..steps], [0, 1, 2, 3, 4, 5].map(before));
+            }
+        }
+        // Nothing to do is no launch, which would fail: it has no blocks.
+        let nothing = Preparation { biases: None, zeroed: (ptr::null_mut(), 0), lengths: None, starts: None };
+        // SAFETY: nothing is touched.
+        unsafe { input.prepare(ptr::null_mut(), &nothing) }.unwrap();
+    }
 
     /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
     #[test]

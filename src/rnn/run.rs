@@ -6,12 +6,12 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::{Biases, Products};
+use super::input::{Biases, Preparation, Products};
 use super::kernels::{Engine, Recurrence};
 use super::temporary::Temporary;
 use crate::cudnn::rnn::{Data, Network, Weights};
+use crate::device::Stream;
 use crate::device::jit::Error;
-use crate::device::{Device, Stream};
 
 /// The memory that a network runs in, as `cudnnRNNForward` takes it. States may be null.
 #[derive(Clone, Copy)]
@@ -48,53 +48,47 @@ impl Work<'_> {
     /// The memory is the stream's device's and as the network and the data say, and the workspace has the bytes that
     /// `temporary` tells.
     pub unsafe fn launch(&self) -> Result<(), String> {
-        let Temporary { exchange, exchange_bytes, .. } = *self.temporary;
-        // SAFETY: a part of the workspace.
-        if exchange_bytes > 0 && !unsafe { Device::current().zero(self.part(exchange), exchange_bytes, self.stream) } {
-            return Err("memory could not be zeroed".into());
-        }
         // SAFETY: as ours.
         let launched = unsafe { self.prepare().and_then(|rows| self.layers(&rows)) };
         launched.map_err(|error| error.to_string())
     }
 
-    /// Lengths, starts and biases.
+    /// The exchange, lengths, starts and biases.
     ///
     /// # Safety
     /// As for [`Self::launch`].
     unsafe fn prepare(&self) -> Result<Rows, Error> {
-        let Self { network, data, engine, stream, .. } = *self;
-        let mut rows = Rows { lengths: ptr::null(), starts: ptr::null() };
-        if !data.is_full() {
-            let lengths = self.part(self.temporary.lengths).cast();
-            // SAFETY: room for B lengths.
-            unsafe { engine.input.write(stream, lengths, &data.lengths) }?;
-            rows.lengths = lengths;
-            if data.is_packed() {
-                let starts = self.part(self.temporary.starts).cast();
-                // SAFETY: room for T starts.
-                unsafe { engine.input.find_starts(stream, (lengths, data.batch()), (starts, data.steps)) }?;
-                rows.starts = starts;
-            }
-        }
+        let Self { data, temporary, .. } = *self;
+        let lengths = self.part(temporary.lengths).cast();
+        let starts = self.part(temporary.starts).cast();
+        let preparation = Preparation {
+            biases: self.biases(),
+            zeroed: (self.part(temporary.exchange), temporary.exchange_bytes),
+            lengths: (!data.is_full()).then_some((&data.lengths, lengths)),
+            starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
+        };
+        // SAFETY: the weight space has the biases, and the workspace room for all that is written.
+        unsafe { self.engine.input.prepare(self.stream, &preparation) }?;
+        let or_null = |is_there: bool, place: *mut i32| if is_there { place.cast_const() } else { ptr::null() };
+        let (has_lengths, has_starts) = (preparation.lengths.is_some(), preparation.starts.is_some());
+        Ok(Rows { lengths: or_null(has_lengths, lengths), starts: or_null(has_starts, starts) })
+    }
+
+    /// What is to be added up, if there is a bias.
+    fn biases(&self) -> Option<Biases> {
+        let (network, first) = (self.network, &self.weights[0]);
         let bias = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
-        let first = &self.weights[0];
-        if first.input_bias.is_some() || first.recurrent_bias.is_some() {
-            let columns = network.gates() * network.hidden;
-            let biases = Biases {
-                input: bias(first.input_bias),
-                recurrent: bias(first.recurrent_bias),
-                stride: (bias_stride(self.weights).unwrap_or(0) / network.element()) as i64,
-                sums: self.part(self.temporary.biases).cast(),
-                layers: network.pseudo_layers() as i32,
-                columns: columns as i32,
-                // The last of GRU's gates has its bias inside of the reset gate.
-                inside: if network.cell == CUDNN_GRU { 2 * network.hidden } else { columns } as i32,
-            };
-            // SAFETY: the weight space has them, and the workspace room for their sums.
-            unsafe { engine.input.sum(stream, &biases) }?;
-        }
-        Ok(rows)
+        let columns = network.gates() * network.hidden;
+        (first.input_bias.is_some() || first.recurrent_bias.is_some()).then(|| Biases {
+            input: bias(first.input_bias),
+            recurrent: bias(first.recurrent_bias),
+            stride: (bias_stride(self.weights).unwrap_or(0) / network.element()) as i64,
+            sums: self.part(self.temporary.biases).cast(),
+            layers: network.pseudo_layers() as i32,
+            columns: columns as i32,
+            // The last of GRU's gates has its bias inside of the reset gate.
+            inside: if network.cell == CUDNN_GRU { 2 * network.hidden } else { columns } as i32,
+        })
     }
 
     /// # Safety
