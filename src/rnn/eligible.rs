@@ -1,12 +1,10 @@
 //! Which networks, data and calls our kernels can answer. Whatever cuDNN might refuse is none of them: it is to say so
 //! itself.
 
-use std::ffi::c_void;
-use std::ops::Range;
-
 use cudnn_abi::*;
 
 use super::forward::Call;
+use super::memory::Unsound;
 use crate::cudnn::calls;
 use crate::cudnn::rnn::{Data, Network, is_state};
 
@@ -58,44 +56,9 @@ impl Case {
         if status != CUDNN_STATUS_SUCCESS || call.weight_space_size < size {
             return Err("the weight space is too small");
         }
-        let case = Self { network, data, padding_fill: y.padding_fill };
-        case.check_memory(call)?;
-        Ok(case)
-    }
-
-    /// Data are aligned to their type, and results overlap nothing: if ours fails, cuDNN runs the call anew.
-    fn check_memory(&self, call: &Call) -> Result<(), &'static str> {
-        let Self { network, data, .. } = self;
-        let element = network.element();
-        let state = network.pseudo_layers() * data.batch() * network.hidden * element;
-        let rows = data.rows() * element;
-        let range = |pointer: *const c_void, bytes: usize| match pointer.is_null() {
-            true => 0..0,
-            false => pointer.addr()..pointer.addr().saturating_add(bytes),
-        };
-        let has_c = network.cell == CUDNN_LSTM;
-        let c_state = if has_c { state } else { 0 };
-        let read = [
-            range(call.x, rows * network.input),
-            range(call.weight_space, call.weight_space_size),
-            range(call.hx, state),
-            range(call.cx, c_state),
-        ];
-        let written = [
-            range(call.y, rows * network.directions() * network.hidden),
-            range(call.hy, state),
-            range(call.cy, c_state),
-            range(call.workspace, call.workspace_size),
-        ];
-        if read.iter().chain(&written[..3]).any(|range| !range.start.is_multiple_of(element)) {
-            return Err("data are not aligned to their type");
-        }
-        let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-        let others = |i: usize| read.iter().chain(&written[i + 1..]);
-        if written.iter().enumerate().any(|(i, range)| others(i).any(|other| overlap(range, other))) {
-            return Err("a result overlaps other data");
-        }
-        Ok(())
+        // If ours fails, cuDNN runs the call anew.
+        call.memory().check(&network, &data).map_err(Unsound::why)?;
+        Ok(Self { network, data, padding_fill: y.padding_fill })
     }
 }
 

@@ -7,8 +7,9 @@ use cudnn_abi::*;
 
 use super::eligible::{Case, takes};
 use super::kernels::Engine;
+use super::memory::Memory;
 use super::page::{self, Page, Run};
-use super::run::{Memory, Work};
+use super::run::{Recurrent, Work};
 use super::temporary::Temporary;
 use super::trial::Timing;
 use crate::cudnn::calls;
@@ -101,6 +102,11 @@ impl Call {
                 self.reserve,
             )
         }
+    }
+
+    pub fn memory(&self) -> Memory {
+        let Self { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size, .. } = *self;
+        Memory { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size }
     }
 
     /// By our kernels where they can and are to, else by cuDNN. What is read is not changed before the call has ended: it
@@ -215,9 +221,7 @@ impl Running<'_> {
         // SAFETY: as ours.
         let weights: Option<&[Weights]> = unsafe { self.page.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
-        let Call { x, y, hx, hy, cx, cy, weight_space, workspace, .. } = *self.call;
-        let memory = Memory { x, y, hx, hy, cx, cy, weight_space, workspace };
-        let (padding_fill, stream) = (self.case.padding_fill, self.stream);
+        let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: as ours, and the workspace was found large enough.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::configuration::{Cell, Configuration, Element, Problem, Regime};
 use super::input::Input;
+use super::run::Recurrent;
 use crate::cudnn::rnn::Network;
 use crate::device::jit::{Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
 use crate::device::{Device, Stream};
@@ -98,7 +99,7 @@ pub struct Engine {
     recurrence: Function,
     launch: Launch,
     exchange_bytes: usize,
-    pub input: Arc<Input>,
+    input: Arc<Input>,
 }
 
 type Known<K, V> = Mutex<Option<HashMap<(i32, K), Weak<V>>>>;
@@ -169,17 +170,18 @@ impl Engine {
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
+}
 
-    /// Bytes of the exchange, which are to be zero before a call's first launch.
-    pub fn exchange_bytes(&self) -> usize {
+impl Recurrent for Engine {
+    fn input(&self) -> &Input {
+        &self.input
+    }
+
+    fn exchange_bytes(&self) -> usize {
         self.exchange_bytes
     }
 
-    /// Launches one layer and direction; nothing waits or allocates.
-    ///
-    /// # Safety
-    /// The memory is the stream's device's, of the problem's sizes and type, and no other launch uses the exchange.
-    pub unsafe fn launch(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error> {
+    unsafe fn launch(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error> {
         let mut arguments = [std::ptr::from_ref(recurrence).cast_mut().cast()];
         // SAFETY: the kernel's one parameter; its memory is the caller's promise.
         unsafe { self.recurrence.launch(stream, &self.launch, &mut arguments) }

@@ -8,6 +8,7 @@
 //! | `eligible` | which calls our kernels can answer |
 //! | `page` | what is known of a shape: its weights' places, what runs it |
 //! | `trial` | timing cuDNN and our kernels in the program's own executions |
+//! | `memory` | what a network is handed |
 //! | `temporary` | what lies where in the workspace |
 //! | `report` | telling what was decided |
 //! | `run` | the launches of a call |
@@ -24,6 +25,7 @@ mod eligible;
 pub mod forward;
 mod input;
 mod kernels;
+mod memory;
 mod model;
 mod page;
 mod report;

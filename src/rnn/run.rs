@@ -6,24 +6,27 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::{Biases, Preparation, Products};
-use super::kernels::{Engine, Recurrence};
+use super::input::{Biases, Input, Preparation, Products};
+use super::kernels::Recurrence;
+use super::memory::Memory;
 use super::temporary::Temporary;
 use crate::cudnn::rnn::{Data, Network, Weights};
 use crate::device::Stream;
 use crate::device::jit::Error;
 
-/// The memory that a network runs in, as `cudnnRNNForward` takes it. States may be null.
-#[derive(Clone, Copy)]
-pub struct Memory {
-    pub x: *const c_void,
-    pub y: *mut c_void,
-    pub hx: *const c_void,
-    pub hy: *mut c_void,
-    pub cx: *const c_void,
-    pub cy: *mut c_void,
-    pub weight_space: *const c_void,
-    pub workspace: *mut c_void,
+/// What runs a recurrence, and what comes before it, on one device.
+pub trait Recurrent: Send + Sync {
+    /// What comes before it.
+    fn input(&self) -> &Input;
+
+    /// Bytes of a recurrence's own memory, which are to be zero before a call's first launch.
+    fn exchange_bytes(&self) -> usize;
+
+    /// Launches one layer and direction; nothing waits or allocates.
+    ///
+    /// # Safety
+    /// The memory is the stream's device's, of the network's sizes and type, and no other launch uses the exchange.
+    unsafe fn launch(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error>;
 }
 
 /// A network on data that our kernels run.
@@ -36,7 +39,7 @@ pub struct Work<'a> {
     /// Of each pseudo layer.
     pub weights: &'a [Weights],
     pub temporary: &'a Temporary,
-    pub engine: &'a Engine,
+    pub engine: &'a dyn Recurrent,
     pub stream: Stream,
 }
 
@@ -68,7 +71,7 @@ impl Work<'_> {
             starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
         };
         // SAFETY: the weight space has the biases, and the workspace room for all that is written.
-        unsafe { self.engine.input.prepare(self.stream, &preparation) }?;
+        unsafe { self.engine.input().prepare(self.stream, &preparation) }?;
         let or_null = |is_there: bool, place: *mut i32| if is_there { place.cast_const() } else { ptr::null() };
         let (has_lengths, has_starts) = (preparation.lengths.is_some(), preparation.starts.is_some());
         Ok(Rows { lengths: or_null(has_lengths, lengths), starts: or_null(has_starts, starts) })
@@ -120,7 +123,7 @@ impl Work<'_> {
                     depth: network.layer_input(layer) as i32,
                 };
                 // SAFETY: rows of the layer's input, its weights, and room for the products.
-                unsafe { engine.input.multiply(self.stream, &products, network.math_type != CUDNN_FMA_MATH) }?;
+                unsafe { engine.input().multiply(self.stream, &products, network.math_type != CUDNN_FMA_MATH) }?;
                 let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
                     true => base.wrapping_byte_add(pseudo_layer * state_bytes),
