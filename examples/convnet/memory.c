@@ -1,7 +1,8 @@
-#define _GNU_SOURCE /* RTLD_DEFAULT */
+#define _GNU_SOURCE /* RTLD_DEFAULT, program_invocation_short_name */
 #include "memory.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,21 +28,22 @@ static struct {
     int (*fill)(device_address to, unsigned char value, size_t bytes);
     int (*error_name)(int error, const char **name);
 } cuda;
+static void *driver; /* libcuda.so.1 */
 static int on_gpu;
 
-static void check(int error, const char *call) {
+void driver_check(int error, const char *call) {
     if (!error) return;
     const char *name = NULL;
     if (cuda.error_name) cuda.error_name(error, &name);
-    fprintf(stderr, "convnet: %s: CUDA error %d %s\n", call, error, name ? name : "");
+    fprintf(stderr, "%s: %s: CUDA error %d %s\n", program_invocation_short_name, call, error, name ? name : "");
     exit(1);
 }
-#define CHECK(call) check(call, #call)
+#define CHECK(call) driver_check(call, #call)
 
-static void load(void *library, const char *symbol, void *function) {
-    void *found = dlsym(library, symbol);
+void driver_function(const char *symbol, void *function) {
+    void *found = driver ? dlsym(driver, symbol) : NULL;
     if (!found) {
-        fprintf(stderr, "convnet: libcuda.so.1 has no %s\n", symbol);
+        fprintf(stderr, "%s: libcuda.so.1 has no %s\n", program_invocation_short_name, symbol);
         exit(1);
     }
     memcpy(function, &found, sizeof found); /* C99 has no cast from an object to a function pointer */
@@ -51,23 +53,23 @@ void memory_open(void) {
     /* hostdnn is a cuDNN that computes on the CPU; this symbol of its own tells it apart. */
     on_gpu = dlsym(RTLD_DEFAULT, "hostdnnGetVersion") == NULL;
     if (!on_gpu) return;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!library) {
-        fprintf(stderr, "convnet: the cuDNN in this process needs a GPU, and its driver does not load: %s\n",
-                dlerror());
+    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!driver) {
+        fprintf(stderr, "%s: the cuDNN in this process needs a GPU, and its driver does not load: %s\n",
+                program_invocation_short_name, dlerror());
         exit(1);
     }
-    load(library, "cuInit", &cuda.init);
-    load(library, "cuDeviceGet", &cuda.device_get);
-    load(library, "cuDevicePrimaryCtxRetain", &cuda.retain_primary_context);
-    load(library, "cuCtxSetCurrent", &cuda.set_current);
-    load(library, "cuCtxSynchronize", &cuda.synchronize);
-    load(library, "cuMemAlloc_v2", &cuda.allocate);
-    load(library, "cuMemFree_v2", &cuda.release);
-    load(library, "cuMemcpyHtoD_v2", &cuda.to_device);
-    load(library, "cuMemcpyDtoH_v2", &cuda.to_host);
-    load(library, "cuMemsetD8_v2", &cuda.fill);
-    load(library, "cuGetErrorName", &cuda.error_name);
+    driver_function("cuInit", &cuda.init);
+    driver_function("cuDeviceGet", &cuda.device_get);
+    driver_function("cuDevicePrimaryCtxRetain", &cuda.retain_primary_context);
+    driver_function("cuCtxSetCurrent", &cuda.set_current);
+    driver_function("cuCtxSynchronize", &cuda.synchronize);
+    driver_function("cuMemAlloc_v2", &cuda.allocate);
+    driver_function("cuMemFree_v2", &cuda.release);
+    driver_function("cuMemcpyHtoD_v2", &cuda.to_device);
+    driver_function("cuMemcpyDtoH_v2", &cuda.to_host);
+    driver_function("cuMemsetD8_v2", &cuda.fill);
+    driver_function("cuGetErrorName", &cuda.error_name);
     int device;
     void *context;
     CHECK(cuda.init(0));
@@ -119,8 +121,8 @@ struct buffer buffer_new(size_t bytes, const char *what) {
         failed = posix_memalign(&b.base, GUARD, bytes + 2 * GUARD);
     }
     if (failed) {
-        fprintf(stderr, "convnet: no %s memory for %s: %zu bytes, with %zu bytes held\n", memory_kind(), what, bytes,
-                held);
+        fprintf(stderr, "%s: no %s memory for %s: %zu bytes, with %zu bytes held\n", program_invocation_short_name,
+                memory_kind(), what, bytes, held);
         exit(1);
     }
     b.data = (char *)b.base + GUARD;
@@ -158,7 +160,8 @@ int buffer_check(struct buffer b, const char *what) {
         unsigned char found[GUARD];
         copy_out(found, guards[g].at, GUARD);
         if (!memcmp(found, guard_pattern(), GUARD)) continue;
-        fprintf(stderr, "convnet: %s of %zu bytes: memory %s it was written to\n", what, b.bytes, guards[g].side);
+        fprintf(stderr, "%s: %s of %zu bytes: memory %s it was written to\n", program_invocation_short_name, what,
+                b.bytes, guards[g].side);
         damaged = -1;
     }
     return damaged;

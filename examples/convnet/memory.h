@@ -17,6 +17,13 @@ void memory_open(void);
 /* "host" or "gpu". */
 const char *memory_kind(void);
 
+/* Where that is "gpu": writes the address of a function of the CUDA driver to `function`, a pointer to a function
+ * pointer. Exits with a message if there is none. */
+void driver_function(const char *symbol, void *function);
+
+/* Exits with a message naming the call if the driver's answer is an error. */
+void driver_check(int error, const char *call);
+
 /* Bytes now allocated, guards not counted, and the most that ever were. */
 size_t memory_held(void);
 size_t memory_peak(void);
