@@ -14,9 +14,10 @@ PREFIX    ?= /usr/local
 VERSION   := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
+RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo test bench compare division check header dist install test-dist test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo test bench compare division rnn-bench check header dist install test-dist test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -45,6 +46,9 @@ compare: build build/convnet build/passing_shapes ## plain and preloaded runs in
 
 division: build build/convnet ## one total for all layers against a limit for each, at equal peaks (ARGS="--network resnet18 --batch 8 --total 64MiB")
 	$(PYTHON) -B scripts/division.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
+
+rnn-bench: build build/rnn_bench ## RNN inference by cuDNN's algorithms and by ours, in turns (ARGS="--seconds 300 --only 'lstm/*'")
+	$(PYTHON) -B examples/rnn_bench/table.py --bench build/rnn_bench --shim $(TARGET)/release/libucudnn.so --out build/rnn-bench $(ARGS)
 
 check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
@@ -92,3 +96,6 @@ build/passing_shapes: benches/c/passing_shapes.c examples/convnet/memory.c examp
 
 build/convnet: $(CONVNET) $(wildcard examples/convnet/*.h) hostdnn/include/cudnn.h | build/hostdnn/libcudnn.so
 	$(CC) -std=c99 $(CFLAGS) -Ihostdnn/include $(CONVNET) -Lbuild/hostdnn -lcudnn -ldl -lm -o $@
+
+build/rnn_bench: $(RNN_BENCH) $(wildcard examples/rnn_bench/*.h) examples/convnet/memory.h hostdnn/include/cudnn.h include/ucudnn.h | build/hostdnn/libcudnn.so
+	$(CC) -std=c99 $(CFLAGS) -Ihostdnn/include -Iinclude $(RNN_BENCH) -Lbuild/hostdnn -lcudnn -ldl -lm -o $@

@@ -1,11 +1,11 @@
-/* Times the inference of recurrent networks through cuDNN's API: all four of cuDNN's algorithms and, where libucudnn.so is
- * preloaded, what that makes of the best of them, in turns in one process and on one device.
+/* Times the inference of recurrent networks through cuDNN's API: all four of cuDNN's algorithms and, where
+ * libucudnn.so is preloaded, what that makes of the best of them, in turns in one process and on one device.
  *
  *     gcc -std=c99 -O2 -I INCLUDE -I UCUDNN_INCLUDE examples/rnn_bench.c examples/rnn_bench/?*.c \
  *         examples/convnet/memory.c -lcudnn -ldl -lm
  *
- * cuDNN alone is had by a handle whose policy is off, ours by another. Where the cuDNN in the process is hostdnn all of it
- * runs on the CPU, without CUDA graphs; hostdnn's algorithms are all one. */
+ * cuDNN alone is had by a handle whose policy is off, ours by another. Where the cuDNN in the process is hostdnn
+ * all of it runs on the CPU, without CUDA graphs; hostdnn's algorithms are all one. */
 #include <cudnn.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ struct bench {
 struct found {
     void *graph;
     double *milliseconds[MODES]; /* each round's median; NULL where it does not run so */
-    double error[MODES];         /* NaN if it was not compared, or if results are not numbers */
+    double error[MODES];         /* against double precision; NaN if results are not numbers, or no row was compared */
 };
 
 static int run(const void *contender) { return contender_run(contender) != CUDNN_STATUS_SUCCESS; }
@@ -132,6 +132,14 @@ static void compare(const struct data *data, const struct contender *contenders,
     reference_free(&reference);
 }
 
+/* JSON has no word for what is not a number. */
+static void print_error(const char *name, double error) {
+    if (isfinite(error))
+        printf(", \"%s\": %.4g", name, error);
+    else
+        printf(", \"%s\": null", name);
+}
+
 static void print_contender(const struct contender *c, const struct found *found, int rounds) {
     printf("{\"name\": \"%s\"", c->name);
     if (c->refused[0]) printf(", \"refused\": \"%s\"", c->refused);
@@ -139,10 +147,8 @@ static void print_contender(const struct contender *c, const struct found *found
         if (!found->milliseconds[mode]) continue;
         printf(", \"%s_ms\": [", MODE_NAMES[mode]);
         for (int i = 0; i < rounds; ++i) printf("%s%.6f", i ? ", " : "", found->milliseconds[mode][i]);
-        if (isnan(found->error[mode]))
-            printf("], \"%s_error\": null", MODE_NAMES[mode]);
-        else
-            printf("], \"%s_error\": %.4g", MODE_NAMES[mode], found->error[mode]);
+        fputs("]", stdout);
+        print_error(mode == STREAM ? "stream_error" : "graph_error", found->error[mode]);
     }
     fputs("}", stdout);
 }
@@ -204,7 +210,8 @@ static int repeat(const struct bench *b, const struct data *data) {
         different += i && memcmp(first, results, bytes);
     }
     struct reference reference = reference_new(data);
-    if (reference.rows > 0) printf(", \"error\": %.4g", reference_error(&reference, data, first));
+    printf(", \"rows_checked\": %d", reference.rows);
+    if (reference.rows > 0) print_error("error", reference_error(&reference, data, first));
     reference_free(&reference);
     printf(", \"runs\": %d, \"different\": %d", b->options.repeat, different);
     free(first), free(results);
@@ -217,8 +224,8 @@ static int bench_network(const struct bench *b, const char *text) {
     struct network n = network_read(text, b->options.steps);
     struct data data;
     data_open(&data, &n);
-    printf("{\"network\": \"%s\", \"cell\": \"%s\", \"type\": \"%s\", \"hidden\": %d, \"batch\": %d, \"steps\": %d, ", text,
-           n.cell_name, n.type_name, n.hidden, n.batch, n.steps);
+    printf("{\"network\": \"%s\", \"cell\": \"%s\", \"type\": \"%s\", ", text, n.cell_name, n.type_name);
+    printf("\"hidden\": %d, \"batch\": %d, \"steps\": %d, ", n.hidden, n.batch, n.steps);
     printf("\"device\": \"%s\", \"cudnn\": %zu", device_name(), cudnnGetVersion());
     int damage = b->options.repeat ? repeat(b, &data) : time_all(b, &data);
     damage |= data_check(&data);

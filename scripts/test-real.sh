@@ -40,4 +40,5 @@ LD_LIBRARY_PATH=build/hostdnn build/descriptors-ours | others | diff <(others <b
 echo "  ok: hostdnn's descriptors answer as the real ones do"
 
 "${cc[@]}" -Wpedantic "${vendor[@]}" -fsyntax-only examples/convnet.c examples/convnet/*.c
-echo "  ok: convnet compiles with the vendor's header"
+"${cc[@]}" -Wpedantic "${vendor[@]}" -Iinclude -fsyntax-only examples/rnn_bench.c examples/rnn_bench/*.c
+echo "  ok: convnet and rnn_bench compile with the vendor's header"

@@ -70,15 +70,16 @@ static void describe(struct contender *c, cudnnRNNAlgo_t algorithm) {
     TRY(cudnnCreateTensorDescriptor(&c->states));
     TRY(cudnnSetDropoutDescriptor(c->dropout, c->handle, 0, NULL, 0, 0));
     TRY(cudnnSetRNNDescriptor_v8(c->descriptor, algorithm, n->cell, CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL,
-                                 CUDNN_LINEAR_INPUT, n->type, CUDNN_DATA_FLOAT, n->math, n->hidden, n->hidden, n->hidden,
-                                 1, c->dropout, CUDNN_RNN_PADDED_IO_DISABLED));
+                                 CUDNN_LINEAR_INPUT, n->type, CUDNN_DATA_FLOAT, n->math, n->hidden, n->hidden,
+                                 n->hidden, 1, c->dropout, CUDNN_RNN_PADDED_IO_DISABLED));
     int *lengths = host_memory((size_t)n->batch * sizeof *lengths);
     for (int i = 0; i < n->batch; ++i) lengths[i] = n->steps;
     double fill = 0;
-    cudnnStatus_t status = cudnnSetRNNDataDescriptor(c->rows, n->type, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, n->steps,
-                                                     n->batch, n->hidden, lengths, &fill);
+    cudnnRNNDataLayout_t layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
+    cudnnStatus_t status =
+        cudnnSetRNNDataDescriptor(c->rows, n->type, layout, n->steps, n->batch, n->hidden, lengths, &fill);
     free(lengths);
-    TRY(status);
+    if (!accepted(c, status, "cudnnSetRNNDataDescriptor")) return;
     const int dims[] = {1, n->batch, n->hidden}, strides[] = {n->batch * n->hidden, n->hidden, 1};
     TRY(cudnnSetTensorNdDescriptor(c->states, n->type, 3, dims, strides));
     TRY(build(c, algorithm));

@@ -19,8 +19,8 @@ const char *device_name(void);
 /* Seconds of a clock that only goes forward. */
 double now(void);
 
-/* Milliseconds of one execution, from when the stream reaches it to its end, with the gaps in which the GPU waits for the
- * host; -1 if the work failed. */
+/* Milliseconds of one execution, from when the stream reaches it to its end, with the gaps in which the GPU
+ * waits for the host; -1 if the work failed. */
 double device_time(struct work work);
 
 /* A CUDA graph of one execution; NULL if it cannot be captured, and always on the host. */

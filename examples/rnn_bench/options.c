@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,33 +10,34 @@
 static const char USAGE[] =
     "usage: rnn_bench [options] NETWORK...\n"
     "\n"
-    "Times cudnnRNNForward in inference: cuDNN's four algorithms and, with libucudnn.so preloaded, ours, in turns in one\n"
-    "process, on a stream and as a CUDA graph; a line of JSON for each network. A NETWORK is\n"
-    "CELL/TYPE/HIDDEN/BATCH (lstm, gru, tanh or relu; float, tf32, half or bfloat16): one layer, inputs as wide as the\n"
-    "hidden state. UCUDNN_REPORT must name a file: it tells when ours has settled, and on what.\n"
+    "Times cudnnRNNForward in inference: cuDNN's four algorithms and, with libucudnn.so preloaded, ours, in\n"
+    "turns in one process, on a stream and as a CUDA graph; a line of JSON for each network. A NETWORK is\n"
+    "CELL/TYPE/HIDDEN/BATCH (lstm, gru, tanh or relu; float, tf32, half or bfloat16): one layer, inputs as\n"
+    "wide as the hidden state. UCUDNN_REPORT must name a file: it tells when ours has settled, and on what.\n"
     "\n"
     "  --steps N          time steps                                                    [100]\n"
     "  --rounds N         turns of each, forwards and backwards alternately             [5]\n"
     "  --samples N        the most runs of a turn; the median counts                    [30]\n"
     "  --settle SECONDS   the most that ours may take to settle                         [20]\n"
     "  --seconds SECONDS  no network is begun after this                                [as long as it takes]\n"
-    "  --repeat N         instead of timing, run ours N times once it has settled, and compare results bit by bit\n";
+    "  --repeat N         instead of timing, run ours N times once it has settled, and compare their bits\n";
 
 static void refuse(const char *option, const char *value, const char *accepted) {
     fprintf(stderr, "rnn_bench: %s %s: expected %s\n", option, value ? value : "(nothing)", accepted);
     exit(2);
 }
 
-static double read_number(const char *option, const char *text, double most) {
+static double read_number(const char *option, const char *text) {
     char *end;
     double number = strtod(text, &end);
-    if (end == text || *end || !(number > 0 && number <= most)) refuse(option, text, "a number above 0");
+    if (end == text || *end || !(number > 0 && number <= 1e9)) refuse(option, text, "a number above 0");
     return number;
 }
 
 static int read_whole(const char *option, const char *text) {
-    double number = read_number(option, text, 1 << 30);
-    if (number != (int)number) refuse(option, text, "a whole number above 0");
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < 1 || number > INT_MAX) refuse(option, text, "a whole number above 0");
     return (int)number;
 }
 
@@ -59,9 +61,9 @@ struct options options_read(int argc, char **argv) {
         else if (!strcmp(option, "--repeat"))
             o.repeat = read_whole(option, value);
         else if (!strcmp(option, "--settle"))
-            o.settle = read_number(option, value, 1e9);
+            o.settle = read_number(option, value);
         else if (!strcmp(option, "--seconds"))
-            o.seconds = read_number(option, value, 1e9);
+            o.seconds = read_number(option, value);
         else
             refuse(option, value, "a known option (see --help)");
     }

@@ -28,8 +28,8 @@ static double dot(const double *a, const double *b, size_t count) {
 
 static double logistic(double value) { return 1 / (1 + exp(-value)); }
 
-/* A unit's new h. w[g] = W_g x + b_Wg and r[g] = R_g h + b_Rg of its gates in cuDNN's order: LSTM's input, forget, new and
- * output gate, GRU's reset, update and new gate. */
+/* A unit's new h. w[g] = W_g x + b_Wg and r[g] = R_g h + b_Rg of its gates in cuDNN's order: LSTM's input, forget,
+ * new and output gate, GRU's reset, update and new gate. */
 static double step(cudnnRNNMode_t cell, const double *w, const double *r, double h, double *c) {
     switch (cell) {
         case CUDNN_LSTM:

@@ -1,0 +1,145 @@
+"""Ratios of what `rnn_bench` measured: as text, and as CSV."""
+
+import csv
+import math
+import statistics
+from dataclasses import dataclass
+
+import networks
+
+MODES = ("stream", "graph")
+ALGORITHMS = ("STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC", "PERSIST_STATIC_SMALL_H")
+SHORT = dict(zip(ALGORITHMS, ("standard", "static", "dynamic", "small H"), strict=True))
+
+
+@dataclass
+class Row:
+    """A network's line of results."""
+
+    line: dict
+
+    def __post_init__(self):
+        self.network = self.line["network"]
+        self.contenders = {contender["name"]: contender for contender in self.line.get("contenders", [])}
+        self.floor, self.goal = networks.floor_of(self.network, self.line["steps"])
+
+    def rounds(self, name, mode):
+        """Milliseconds of each round; None where it did not run so."""
+        return self.contenders.get(name, {}).get(f"{mode}_ms")
+
+    def time(self, name, mode):
+        rounds = self.rounds(name, mode)
+        return statistics.median(rounds) if rounds else None
+
+    def error(self, name, mode="stream"):
+        """Against double precision; None where it was not compared."""
+        contender = self.contenders.get(name, {})
+        if not self.line["rows_checked"] or f"{mode}_error" not in contender:
+            return None
+        error = contender[f"{mode}_error"]
+        return math.nan if error is None else error
+
+    def best(self, mode):
+        """cuDNN's fastest algorithm; None where none ran so."""
+        times = {name: time for name in ALGORITHMS if (time := self.time(name, mode)) is not None}
+        return min(times, key=times.get) if times else None
+
+    def faster(self, mode):
+        """How many times as fast as cuDNN's best ours is, and the same in its worst and its best round; None where one
+        of them did not run."""
+        best, ours = self.best(mode), self.rounds("ours", mode)
+        if best is None or not ours:
+            return None
+        ratios = [a / b for a, b in zip(self.rounds(best, mode), ours, strict=True)]
+        return self.time(best, mode) / self.time("ours", mode), min(ratios), max(ratios)
+
+    @property
+    def chosen(self):
+        """What ours settled on."""
+        return (self.line.get("decision") or {}).get("chosen", "not settled") if "ours" in self.contenders else "–"
+
+    @property
+    def is_below(self):
+        """Whether it is slower than it is to be, on a stream or as a graph, beyond its scatter."""
+        return any(faster[2] < self.floor for mode in MODES if (faster := self.faster(mode)))
+
+
+def number(value, form):
+    return format(value, form) if value is not None else "–"
+
+
+HEADER = ["", *(SHORT[name] for name in ALGORITHMS), "ours", "faster", "least–most", "graph: best", "ours", "faster",
+          "least–most", "floor", "goal", "error", "ours", "chosen"]  # fmt: skip
+
+LEGEND = """\
+One call of cudnnRNNForward in milliseconds, 100 steps unless said otherwise, on a stream and as a CUDA graph: medians
+of each round's median. faster: cuDNN's best algorithm to ours; least–most: of the rounds. error: ||y - y64|| / ||y64||
+of cuDNN's best and of ours, the worst of y and the last states. –: cuDNN refuses it, or it was not compared.
+floor and goal: what `faster` is to be and is meant to be; !: below its floor in every round."""
+
+
+def line_of(row):
+    steps = row.line["steps"]
+    cells = [row.network + (f" T{steps}" if steps != networks.STEPS else "") + (" !" if row.is_below else "")]
+    cells += [number(row.time(name, "stream"), ".3f") for name in (*ALGORITHMS, "ours")]
+    cells += ratio(row.faster("stream"))
+    best = row.best("graph")
+    cells += [number(row.time(name, "graph") if name else None, ".3f") for name in (best, "ours")]
+    cells += ratio(row.faster("graph"))
+    cells += [f"{row.floor:.2f}", number(row.goal, ".1f")]
+    cells += [number(row.error(name) if name else None, ".1e") for name in (row.best("stream"), "ours")]
+    return [*cells, row.chosen]
+
+
+def ratio(faster):
+    return [f"{faster[0]:.2f}", f"{faster[1]:.2f}–{faster[2]:.2f}"] if faster else ["–", "–"]
+
+
+def aligned(lines):
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    for line in lines:
+        last = len(line) - 1
+        cells = [cell.ljust(width) if place in (0, last) else cell.rjust(width)
+                 for place, (cell, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
+        yield "  ".join(cells).rstrip()
+
+
+def text(rows, failed):
+    lines = [*aligned([HEADER, *map(line_of, rows)]), "", *told(rows)] if rows else ["No network is finished."]
+    lines += [f"failed: {line['network']}: {line['failed']}" for line in failed]
+    where = sorted({f"{row.line['device']}, cuDNN {row.line['cudnn']}" for row in rows})
+    return "\n".join([LEGEND, *where, "", *lines]) + "\n"
+
+
+def told(rows):
+    """What holds of all of them."""
+    for mode in MODES:
+        ratios = {row.network: faster[0] for row in rows if (faster := row.faster(mode))}
+        if not ratios:
+            continue
+        worst = min(ratios, key=ratios.get)
+        floors = [row for row in rows if row.goal and row.network in ratios]
+        met = sum(ratios[row.network] >= row.floor for row in floors)
+        reached = sum(ratios[row.network] >= row.goal for row in floors)
+        below = sum(ratio < networks.LEAST for ratio in ratios.values())
+        yield (f"{mode}: {len(ratios)} networks, median {statistics.median(ratios.values()):.2f} times as fast, least "
+               f"{ratios[worst]:.2f} ({worst}), {below} below {networks.LEAST}; "
+               f"{met} of {len(floors)} floors met, {reached} goals reached")  # fmt: skip
+
+
+def write_csv(path, rows):
+    columns = ["network", "cell", "type", "hidden", "batch", "steps", "device", "cudnn"]
+    names = [*ALGORITHMS, "ours"]
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        timed = [f"{name} {mode} {what}" for mode in MODES for name in names for what in ("ms", "error")]
+        compared = [f"{mode} {what}" for mode in MODES for what in ("best", "faster", "least", "most")]
+        writer.writerow([*columns, *timed, *compared, "floor", "goal", "chosen"])
+        for row in rows:
+            cells = [row.line[column] for column in columns]
+            for mode in MODES:
+                for name in names:
+                    cells += [row.time(name, mode), row.error(name, mode)]
+            for mode in MODES:
+                cells += [row.best(mode), *(row.faster(mode) or (None,) * 3)]
+            writer.writerow([*cells, row.floor, row.goal, row.chosen])
