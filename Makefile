@@ -78,7 +78,7 @@ test-aarch64: tools ## the library's tests for AArch64, under qemu
 test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and check ours against it
 	scripts/test-real.sh $(TARGET)/release
 
-test-pytorch: build ## fetch PyTorch with CUDA (2 GB of wheels) and load it with the library preloaded
+test-pytorch: build build/rnn_bench ## fetch PyTorch with CUDA (2 GB of wheels) and load it with the library preloaded
 	scripts/test-pytorch.sh $(TARGET)/release
 
 clean: ## remove all that was built or fetched

@@ -30,11 +30,21 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
 # hostdnn's RNNs against PyTorch's on the CPU.
 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${CARGO:-cargo}" test --locked -p hostdnn --test rnn pytorch -- --nocapture
 
-# The table of training steps: what it computes by, and one cell of it on the CPU, cut short and gone on with.
+# What gpu_rnn.sh gives a GPU, on hostdnn, and torch.nn's RNNs on the CPU.
 python=$(realpath build/pytorch)/bin/python
-(cd examples/pytorch && "$python" -B -m unittest)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+PYTHON=$python scripts/gpu_rnn.sh "$shim" build/rnn_bench "$out/rnn" 240 --host >"$out/rnn.log" 2>&1 ||
+    { cat "$out/rnn.log" >&2; exit 1; }
+if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
+    cat "$out/rnn.log" >&2
+    echo "test-pytorch: expected repeated runs, rnn_bench and PyTorch to be checked" >&2
+    exit 1
+fi
+grep '^ok ' "$out/rnn/checks.txt"
+
+# The table of training steps: what it computes by, and one cell of it on the CPU, cut short and gone on with.
+(cd examples/pytorch && "$python" -B -m unittest)
 table() {
     "$python" -B -W ignore examples/pytorch/table.py --shim "$shim" --out "$out" --device cpu --rounds 1 \
         --only 'resnet18/nchw/float/off/eager/64MiB' "$@" 2>&1

@@ -1,191 +1,434 @@
-"""RNN inference by torch.nn.LSTM, GRU and RNN, plain and under libucudnn.so, each in a process of its own, in turns.
+"""RNN inference by torch.nn.LSTM, GRU and RNN, plain and under libucudnn.so: runs what is still missing, then the table.
 
-    python examples/pytorch/rnn.py --shim target/release/libucudnn.so --out build/rnn [--seconds 300]
+    python examples/pytorch/rnn.py --shim target/release/libucudnn.so --out build/rnn --seconds 300
 
-Writes OUT/rnn.txt (the table) and OUT/rnn.csv: milliseconds a call (medians; eager, and replayed as a CUDA graph), and
-‖y − y64‖ / ‖y64‖ against float64 on the CPU. `text` and `char` are the networks of GRNN's paper: text classification (2 LSTM
-layers, 256 units, 20 steps) and a character model (3 layers, 128 units, 100 steps). The grid has 100 steps and inputs as wide
-as the hidden state."""
+OUT then holds rnn.jsonl (a line a case and kind of run: what is there is not run again), rnn.txt, rnn.csv,
+rnn-report.jsonl and rnn.sqlite (what libucudnn.so chose, its database). The most telling cases come first, a few at a
+time, each kind of run in a process of its own: plain; `auto`, which is timed once it has settled; and `force`
+(UCUDNN_RNN=force), which shows the errors of our kernels also where cuDNN is faster.
+
+Times are milliseconds a call, eager and replayed as a CUDA graph. An error is the worst of ||y - y64|| / ||y64|| of the
+output and of the last states, against float64 on the CPU. Ours may be at most twice plain's in float and 1.5 times in
+the other types; a case that is not is marked, and the command fails.
+
+`text` and `char` are the networks of GRNN's paper: text classification (2 LSTM layers, 256 units, 20 steps) and a
+character model (3 layers, 128 units, 100 steps). `layouts` are small networks of every cell, type, direction and layout;
+`grid` has 100 steps and inputs as wide as the hidden state.
+"""
 
 import argparse
 import csv
 import itertools
 import json
+import math
 import os
 import pathlib
 import subprocess
 import sys
 import time
+from dataclasses import astuple, dataclass, fields
+from fnmatch import fnmatchcase
 
+from results import append, whole_lines
+
+CELLS = ("lstm", "gru", "tanh", "relu")
+PRECISIONS = ("float", "half", "tf32", "bfloat16")
+LAYOUTS = ("seq", "batch", "packed")
 SIZES = (256, 1024, 64, 512, 128, 1536)
 BATCHES = (1, 10, 20, 4, 32, 64)
-PRECISIONS = ("float", "half", "tf32", "bfloat16")
+ALL_KINDS = ("plain", "auto", "force")
+KINDS = {"text": ALL_KINDS, "char": ALL_KINDS, "layouts": ("plain", "force"), "grid": ("plain", "auto")}
 # Larger ones take long on the CPU.
 MOST_CHECKED = 20 * 1024
-WARM_UP, TIMED = 40, 30
+TIMED = 30
+# Seconds that ours may take to settle, and the calls that warm up what need not.
+SETTLE, WARM_UP = 15, 5
+# A run with a part of the cases takes some seconds to begin.
+CHUNK = 24
+# The most times plain's error.
+ALLOWED = {"float": 2.0}
+ALLOWED_OTHERS = 1.5
+
+
+@dataclass(frozen=True)
+class Case:
+    network: str
+    cell: str
+    precision: str
+    layers: int
+    hidden: int
+    batch: int
+    steps: int
+    directions: int
+    layout: str
+    # What is not as usual: "states" (given, not zero), "no bias", "projection", "unsorted" (lengths), "one step",
+    # "dropout".
+    extra: str = ""
+
+    @property
+    def name(self):
+        sizes = f"L{self.layers} H{self.hidden} B{self.batch} T{self.steps} D{self.directions}"
+        words = (self.network, self.cell, self.precision, sizes, self.layout, self.extra)
+        return "/".join(word for word in words if word)
 
 
 def cases():
-    """(name, cell, precision, layers, hidden, batch, steps, directions, layout), the most telling first."""
-    for batch, precision in itertools.product((1, 4, 10, 20), ("float", "half")):
-        yield "text", "lstm", precision, 2, 256, batch, 20, 1, "seq"
-        yield "char", "lstm", precision, 3, 128, batch, 100, 1, "seq"
-    for precision, hidden, batch in itertools.product(PRECISIONS[:2], SIZES[:4], BATCHES[:3]):
-        yield "grid", "lstm", precision, 1, hidden, batch, 100, 1, "seq"
-    for cell, precision in itertools.product(("gru", "tanh", "relu"), PRECISIONS[:2]):
-        for hidden, batch in itertools.product(SIZES[:3], BATCHES[:2]):
-            yield "grid", cell, precision, 1, hidden, batch, 100, 1, "seq"
-    for precision, layout, directions in itertools.product(PRECISIONS, ("seq", "batch", "packed"), (1, 2)):
-        yield "layouts", "lstm", precision, 2, 256, 8, 50, directions, layout
-        yield "layouts", "gru", precision, 2, 200, 5, 50, directions, layout
-    for cell, precision, hidden, batch in itertools.product(("lstm", "gru"), PRECISIONS, SIZES, BATCHES):
-        yield "grid", cell, precision, 1, hidden, batch, 100, 1, "seq"
+    """The most telling first, each once."""
+    found = [Case(network, "lstm", precision, layers, hidden, batch, steps, 1, "seq")
+             for batch, precision in itertools.product((1, 4, 10, 20), ("float", "half"))
+             for network, layers, hidden, steps in (("text", 2, 256, 20), ("char", 3, 128, 100))]  # fmt: skip
+    for precisions in (PRECISIONS[:2], PRECISIONS[2:]):
+        axes = (precisions, CELLS, LAYOUTS, (1, 2))
+        found += [Case("layouts", cell, precision, 2, 72, 5, 23, directions, layout)
+                  for precision, cell, layout, directions in itertools.product(*axes)]  # fmt: skip
+        for precision, cell in itertools.product(precisions, CELLS):
+            for extra in ("states", "no bias", "one step", "dropout", *(("projection",) if cell == "lstm" else ())):
+                steps = 1 if extra == "one step" else 23
+                found.append(Case("layouts", cell, precision, 2, 72, 5, steps, 2, "seq", extra))
+            found.append(Case("layouts", cell, precision, 2, 72, 5, 23, 2, "packed", "unsorted"))
+    found += [Case("grid", "lstm", precision, 1, hidden, batch, 100, 1, "seq")
+              for precision, hidden, batch in itertools.product(PRECISIONS[:2], SIZES[:4], BATCHES[:3])]  # fmt: skip
+    found += [Case("grid", cell, precision, 1, hidden, batch, 100, 1, "seq")
+              for cell, precision in itertools.product(CELLS[1:], PRECISIONS[:2])
+              for hidden, batch in itertools.product(SIZES[:3], BATCHES[:2])]  # fmt: skip
+    found += [Case("grid", cell, precision, 1, hidden, batch, 100, 1, "seq")
+              for cell, precision, hidden, batch in itertools.product(CELLS[:2], PRECISIONS, SIZES, BATCHES)]  # fmt: skip
+    return list(dict.fromkeys(found))
 
 
-def measure(case, torch):
-    """Times and errors of one case; its seed is its own."""
-    name, cell, precision, layers, hidden, batch, steps, directions, layout = case
-    torch.manual_seed(7)
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(precision, torch.float)
-    options = dict(num_layers=layers, bidirectional=directions == 2, batch_first=layout == "batch")
-    kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(cell, torch.nn.RNN)
+def module(case, torch):
+    kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(case.cell, torch.nn.RNN)
+    options = dict(num_layers=case.layers, bidirectional=case.directions == 2, batch_first=case.layout == "batch",
+                   bias=case.extra != "no bias", dropout=0.3 if case.extra == "dropout" else 0)  # fmt: skip
     if kind is torch.nn.RNN:
-        options["nonlinearity"] = cell
-    model = kind(hidden, hidden, **options).eval()
-    shape = (batch, steps, hidden) if layout == "batch" else (steps, batch, hidden)
-    x = torch.randn(shape)
-    pack = torch.nn.utils.rnn.pack_padded_sequence
-    lengths = [steps - row * steps // (2 * batch) for row in range(batch)]
+        options["nonlinearity"] = case.cell
+    if case.extra == "projection":
+        options["proj_size"] = case.hidden // 2
+    return kind(case.hidden, case.hidden, **options).eval()
 
-    def given(x):
-        return pack(x, lengths) if layout == "packed" else x
 
-    def output(y):
-        return y.data if layout == "packed" else y
+def flat(result, layout):
+    """The output and the last states as tensors in one list."""
+    output, states = result
+    output = output.data if layout == "packed" else output
+    return [output, *(states if isinstance(states, tuple) else (states,))]
 
-    rounded_x, rounded = x.to(data_type), model.to(data_type)
-    on_device = kind(hidden, hidden, **options).eval().to(device="cuda", dtype=data_type)
+
+def error_of(found, expected):
+    """The worst of ||a - b|| / ||b||; what is not a number is worst of all."""
+    errors = [((a.cpu().double() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
+    return max(errors, key=lambda error: math.inf if math.isnan(error) else error)
+
+
+def measure(case, torch, device, is_timed, settle):
+    """Times and errors of one case; its seed is its own. `settle(run)` runs until what runs is decided."""
+    torch.manual_seed(7)
+    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
+    data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(case.precision, torch.float)
+    rounded = module(case, torch).to(data_type)
+    shape = (case.batch, case.steps, case.hidden) if case.layout == "batch" else (case.steps, case.batch, case.hidden)
+    x = torch.randn(shape).to(data_type)
+    states = None
+    if case.extra == "states":
+        state = (case.layers * case.directions, case.batch, case.hidden)
+        states = [torch.randn(state).to(data_type) for _ in range(2 if case.cell == "lstm" else 1)]
+    lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]
+    if case.extra == "unsorted":
+        lengths = lengths[1:] + lengths[:1]
+
+    def runs(model, to):
+        given = to(x)
+        if case.layout == "packed":
+            pack = torch.nn.utils.rnn.pack_padded_sequence
+            given = pack(given, lengths, enforce_sorted=case.extra != "unsorted")
+        first = [to(state) for state in states] if states else []
+        first = tuple(first) if len(first) == 2 else first[0] if first else None
+        return lambda: model(given, first)
+
+    on_device = module(case, torch).to(device=device, dtype=data_type)
     on_device.load_state_dict(rounded.state_dict())
     on_device.flatten_parameters()
     found = {}
     with torch.inference_mode():
-        inputs = given(rounded_x.cuda())
-
-        def run():
-            return on_device(inputs)[0]
-
-        first = output(run())
-        for _ in range(WARM_UP):
-            run()
-        torch.cuda.synchronize()
-        last = output(run())
-        found["eager_ms"] = timed(run, torch)
-        if layout != "packed":
+        run = runs(on_device, lambda tensor: tensor.to(device))
+        first = flat(run(), case.layout)
+        settle(run)
+        last = flat(run(), case.layout)
+        if case.hidden * case.batch * case.layers * case.directions <= MOST_CHECKED:
+            expected = flat(runs(rounded.double(), lambda tensor: tensor.double())(), case.layout)
+            found |= {"first_error": error_of(first, expected), "error": error_of(last, expected)}
+        if is_timed:
+            found["eager_ms"] = timed(run, torch, device)
+        # The lengths of packed sequences are copied from the host, which a capture does not allow.
+        if is_timed and device == "cuda" and case.layout != "packed":
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                run()
-            found["graph_ms"] = timed(graph.replay, torch)
-        if hidden * batch * layers * directions <= MOST_CHECKED:
-            expected = output(rounded.double()(given(rounded_x.double()))[0])
-            norm = expected.norm()
-            found["first_error"] = ((first.cpu().double() - expected).norm() / norm).item()
-            found["error"] = ((last.cpu().double() - expected).norm() / norm).item()
+                captured = run()
+            found["graph_ms"] = timed(graph.replay, torch, device)
+            if "error" in found:
+                found["graph_error"] = error_of(flat(captured, case.layout), expected)
     return found
 
 
-def timed(run, torch):
+def timed(run, torch, device):
+    """The median of single calls, in milliseconds."""
     times = []
     for _ in range(TIMED):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
+        if device == "cuda":
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            run()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end))
+        else:
+            begin = time.perf_counter()
+            run()
+            times.append(1e3 * (time.perf_counter() - begin))
     return sorted(times)[len(times) // 2]
 
 
-def child(seconds):
-    """Measures cases until the time is up: a line of JSON each."""
+class Settling:
+    """Runs a network until libucudnn.so has reported what it chose for it."""
+
+    def __init__(self, report, torch):
+        self.report, self.torch, self.seen = report, torch, set()
+
+    def decisions(self):
+        return sum('"event":"rnn"' in line for line in self.report.open()) if self.report.exists() else 0
+
+    def of(self, case, device):
+        """For `measure`; to be made before the network has run."""
+        # PyTorch transposes what is batch-first, and its dropout is off: to cuDNN these are networks like others.
+        like = (*astuple(case)[1:-2], case.layout == "packed", case.extra in ("no bias", "projection") and case.extra)
+        # A projection is cuDNN's alone: nothing is chosen.
+        waits = self.report is not None and device == "cuda" and like not in self.seen and case.extra != "projection"
+        self.seen.add(like)
+        before = self.decisions() if waits else 0
+
+        def settle(run):
+            ends = time.monotonic() + SETTLE
+            while waits and self.decisions() == before and time.monotonic() < ends:
+                run()
+                self.torch.cuda.synchronize()
+            for _ in range(WARM_UP):
+                run()
+
+        return settle
+
+
+def child(options):
+    """Measures the cases that are named on standard input: a line of JSON each."""
     import torch
 
-    done, until = set(), time.monotonic() + seconds
-    for case in cases():
-        if case in done or time.monotonic() > until:
-            continue
-        done.add(case)
+    report = os.environ.get("UCUDNN_REPORT")
+    settling = Settling(pathlib.Path(report) if report else None, torch)
+    for line in sys.stdin:
+        case = Case(*json.loads(line))
         try:
-            found = measure(case, torch)
+            settle = settling.of(case, options.device)
+            found = measure(case, torch, options.device, options.child != "force", settle)
         except RuntimeError as error:
             found = {"failed": str(error).splitlines()[0]}
-        print(json.dumps({"case": case, **found}), flush=True)
+        print(json.dumps({"case": astuple(case), "kind": options.child, **found}), flush=True)
 
 
-COLUMNS = ("network", "cell", "precision", "layers", "hidden", "batch", "steps", "directions", "layout")
-VALUES = ("eager_ms", "graph_ms", "first_error", "error", "failed")
+class Results:
+    """The file's lines: a later one of the same case and kind replaces an earlier one."""
+
+    def __init__(self, path):
+        self.path = path
+        lines = whole_lines(path) if path.exists() else ()
+        self.lines = {(Case(*line["case"]), line["kind"]): line for line in lines}
+
+    def add(self, line):
+        append(self.path, [line])
+        self.lines[Case(*line["case"]), line["kind"]] = line
+
+    def missing(self, wanted, kind):
+        return [case for case in wanted if kind in KINDS[case.network] and (case, kind) not in self.lines]
+
+
+def say(words):
+    print(f"rnn: {words}", file=sys.stderr, flush=True)
+
+
+def run_all(options, results, wanted):
+    """Chunk by chunk, every kind of run on each before the next; until the time is up."""
+    ends = time.monotonic() + options.seconds
+    to_go = sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS)
+    say(f"{to_go} runs to go; at most {options.seconds:.0f} s")
+    chunks = [wanted[begin : begin + CHUNK] for begin in range(0, len(wanted), CHUNK)]
+    for number, chunk in enumerate(chunks):
+        for kind in ALL_KINDS[:: -1 if number % 2 else 1]:
+            waiting = results.missing(chunk, kind)
+            while waiting and time.monotonic() < ends:
+                waiting = run(options, results, waiting, kind, ends)
+    if left := sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS):
+        say(f"no time left; {left} runs are to be made: the same command goes on")
+
+
+def run(options, results, waiting, kind, ends):
+    """Runs cases in a process of their own; returns those behind the one that ended it, none where the time was up."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "UCUDNN_REPORT")}
+    if kind != "plain":
+        environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN": kind,
+                        "UCUDNN_REPORT": str(options.out / "rnn-report.jsonl")}  # fmt: skip
+        environment.setdefault("UCUDNN_DATABASE", str(options.out / "rnn.sqlite"))
+    if kind == "force":
+        environment["UCUDNN_RNN_TOP_K"] = "1"
+    command = [sys.executable, "-B", "-W", "ignore", __file__, "--child", kind, "--device", options.device]
+    given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
+    log = options.out / f"rnn-{kind}.log"
+    with open(log, "w") as errors:
+        try:
+            limit = max(ends - time.monotonic(), 1)
+            ended = subprocess.run(command, input=given, env=environment, stdout=subprocess.PIPE, stderr=errors,
+                                   text=True, timeout=limit)  # fmt: skip
+            said, why = ended.stdout, f"the process ended with {ended.returncode}"
+        except subprocess.TimeoutExpired as late:
+            said, why = late.stdout or "", None
+            said = said if isinstance(said, str) else said.decode()
+    for text in said.splitlines():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue  # cut off
+        results.add(line)
+        waiting = waiting[1:]
+    if not waiting or why is None:
+        return []
+    last = [text for text in log.read_text(errors="replace").splitlines() if text.strip()]
+    why = f"{why}: {last[-1] if last else 'no message'}"
+    say(f"{kind}: {waiting[0].name}: FAILED: {why}")
+    results.add({"case": astuple(waiting[0]), "kind": kind, "failed": why})
+    return waiting[1:]
+
+
+VALUES = ("eager_ms", "graph_ms", "error", "first_error", "graph_error", "failed")
+ERRORS = ("error", "first_error", "graph_error")
+
+
+class Row:
+    """What was found of a case, by kind of run."""
+
+    def __init__(self, case, results):
+        self.case = case
+        self.found = {kind: results.lines.get((case, kind)) for kind in ALL_KINDS}
+
+    def value(self, kind, name):
+        return (self.found[kind] or {}).get(name)
+
+    @property
+    def failed(self):
+        return {kind: why for kind in self.found if (why := self.value(kind, "failed"))}
+
+    @property
+    def errors(self):
+        """Ours, of all kinds and ways to run."""
+        values = [self.value(kind, name) for kind in ("auto", "force") for name in ERRORS]
+        return [value for value in values if value is not None]
+
+    @property
+    def is_wrong(self):
+        """Ours is further from float64 than it may be; or ours fails, and plain does not."""
+        if self.failed:
+            return "plain" not in self.failed
+        plain = self.value("plain", "error")
+        allowed = ALLOWED.get(self.case.precision, ALLOWED_OTHERS)
+        return plain is not None and any(not error <= allowed * plain for error in self.errors)
+
+
+def faster(row, name):
+    before, after = row.value("plain", name), row.value("auto", name)
+    if before is None or after is None:
+        return [number(before, ".3f"), number(after, ".3f"), "–"]
+    return [f"{before:.3f}", f"{after:.3f}", f"{before / after:.2f}"]
+
+
+def number(value, form):
+    return format(value, form) if value is not None else "–"
+
+
+def table(rows):
+    header = ["", "eager ms", "ours", "faster", "graph ms", "ours", "faster", "error", "ours: worst", "times plain's"]
+    lines = [header]
+    for row in rows:
+        name = row.case.name + (" !" if row.is_wrong else "")
+        if row.failed:
+            lines.append([name, *["–"] * 8, "; ".join(f"{kind} failed: {why}" for kind, why in row.failed.items())])
+            continue
+        plain, ours = row.value("plain", "error"), max(row.errors, default=None)
+        ratio = ours / plain if plain and ours is not None else None
+        lines.append([name, *faster(row, "eager_ms"), *faster(row, "graph_ms"), number(plain, ".1e"),
+                      number(ours, ".1e"), number(ratio, ".2f")])  # fmt: skip
+    widths = [max(len(line[place]) for line in lines if place < 9 or len(line[place]) < 20) for place in range(10)]
+    for line in lines:
+        yield "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in
+                        enumerate(zip(line, widths, strict=True))).rstrip()  # fmt: skip
+
+
+def write(out, rows):
+    """Shows and writes the table; the number of cases that are wrong."""
+    with open(out / "rnn.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        found = [(kind, value) for value in VALUES for kind in ALL_KINDS]
+        writer.writerow([*(field.name for field in fields(Case)), *(f"{kind} {value}" for kind, value in found)])
+        for row in rows:
+            writer.writerow([*astuple(row.case), *(row.value(kind, value) for kind, value in found)])
+    wrong = [row.case.name for row in rows if row.is_wrong]
+    compared = sum(row.value("plain", "error") is not None and bool(row.errors) for row in rows)
+    told = f"{len(rows)} cases, {compared} compared with float64, {len(wrong)} wrong"
+    told += "".join(": " + name for name in wrong)
+    text = "\n".join([__doc__.split("\n\n")[3], "", *table(rows), "", told]) + "\n"
+    (out / "rnn.txt").write_text(text)
+    print(text, end="")
+    return len(wrong)
+
+
+def parse_arguments(words=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it what is there is shown")
+    parser.add_argument("--out", type=pathlib.Path, help="folder of the results")
+    parser.add_argument("--seconds", type=float, default=300, help="what all this may take [300]")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                        help="only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
+                        "times")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="name the cases in their order, and run nothing")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"],
+                        help="cpu: to try the script without a GPU; the library has nothing to do then")  # fmt: skip
+    parser.add_argument("--child", choices=ALL_KINDS, help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    patterns = options.only or ["*"]
+    options.wanted = [case for case in cases() if any(fnmatchcase(case.name, pattern) for pattern in patterns)]
+    if options.child or options.list:
+        return options
+    if not options.out:
+        parser.error("--out is needed")
+    if options.shim and not options.shim.is_file():
+        parser.error(f"--shim {options.shim}: no such file")
+    if not options.seconds > 0:
+        parser.error(f"--seconds {options.seconds}: not above 0")
+    if not options.wanted:
+        parser.error(f"--only {' '.join(options.only)}: no case is like this; --list names them")
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so")
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the results")
-    parser.add_argument("--seconds", type=float, default=300, help="what all this may take [300]")
-    parser.add_argument("--rnn", default="auto", help="UCUDNN_RNN under the shim [auto]")
-    parser.add_argument("--child", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child is not None:
-        return child(options.child)
-    if not options.shim or not options.out:
-        parser.error("--shim and --out are needed")
-    if not options.shim.is_file():
-        parser.error(f"there is no {options.shim}")
+    options = parse_arguments()
+    if options.child:
+        return child(options)
+    if options.list:
+        print(*(case.name for case in options.wanted), sep="\n")
+        return None
     options.out.mkdir(parents=True, exist_ok=True)
-    runs = {}
-    for kind in ("plain", "ours"):
-        environment = dict(os.environ)
-        if kind == "ours":
-            report = options.out / "rnn-report.jsonl"
-            environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN": options.rnn,
-                            "UCUDNN_REPORT": str(report)}  # fmt: skip
-            environment.setdefault("UCUDNN_DATABASE", str(options.out / "rnn.sqlite"))
-        print(f"rnn: {kind}: at most {options.seconds / 2:.0f} s", file=sys.stderr)
-        command = [sys.executable, __file__, "--child", str(options.seconds / 2)]
-        result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
-        if result.returncode:
-            print(f"rnn: {kind} ended with {result.returncode}; what it measured before is shown", file=sys.stderr)
-        lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-        runs[kind] = {tuple(line["case"]): line for line in lines}
-    write(options.out, runs)
-
-
-def write(out, runs):
-    both = [case for case in runs["plain"] if case in runs["ours"]]
-    with open(out / "rnn.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*COLUMNS, *(f"{kind}_{value}" for value in VALUES for kind in ("plain", "ours"))])
-        for case in both:
-            writer.writerow([*case, *(runs[kind][case].get(value, "") for value in VALUES for kind in ("plain", "ours"))])
-    lines = ["times faster: plain's milliseconds to ours. errors: of the first call and of the last, to float64.", ""]
-    lines.append(f"{'':44} {'eager ms':>9} {'ours':>8} {'faster':>7} {'graph ms':>9} {'ours':>8} {'faster':>7}"
-                 f" {'error':>9} {'first':>9} {'ours':>9}")  # fmt: skip
-    for case in both:
-        network, cell, precision, layers, hidden, batch, steps, directions, layout = case
-        plain, ours = runs["plain"][case], runs["ours"][case]
-        what = f"{network:7} {cell:4} {precision:8} L{layers} H{hidden} B{batch} T{steps} D{directions} {layout}"
-        if "failed" in plain or "failed" in ours:
-            lines.append(f"{what:44} plain: {plain.get('failed', 'ran')}; ours: {ours.get('failed', 'ran')}")
-            continue
-        texts = [f"{what:44}"]
-        for value in ("eager_ms", "graph_ms"):
-            before, after = plain.get(value), ours.get(value)
-            texts.append(f"{before:9.3f} {after:8.3f} {before / after:7.2f}" if before else f"{'–':>9} {'–':>8} {'–':>7}")
-        errors = [plain.get("error"), ours.get("first_error"), ours.get("error")]
-        texts += [f"{error:9.1e}" if error is not None else f"{'–':>9}" for error in errors]
-        lines.append(" ".join(texts))
-    (out / "rnn.txt").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    options.out = options.out.resolve()
+    results = Results(options.out / "rnn.jsonl")
+    if options.shim:
+        run_all(options, results, options.wanted)
+    rows = [Row(case, results) for case in options.wanted if (case, "plain") in results.lines]
+    return 1 if write(options.out, [row for row in rows if row.found["auto"] or row.found["force"]]) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
