@@ -69,15 +69,16 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
         // SAFETY: as above; the array has as many elements of its type as the count says.
         unsafe {
             let backend = refer_mut::<Backend>(descriptor)?;
-            require(!arrayOfElements.is_null(), "arrays are not null")?;
+            require(!arrayOfElements.is_null() || elementCount <= 0, "arrays are not null")?;
             let (attribute, count) = backend.0.settable(attributeName, attributeType, elementCount)?;
-            let (value, refused) = match attribute.unread(attributeType, count) {
+            let element = attribute.taken_as(attributeType);
+            let (value, refused) = match attribute.unread(element, count) {
                 Some(value) => (value, None),
-                None => read(attribute, attributeType, count, arrayOfElements)?,
+                None => read(attribute, element, count, arrayOfElements)?,
             };
             match refused {
                 Some(error) if !attribute.appends() => return Err(error),
-                _ => Arc::make_mut(&mut backend.0).set(attribute, attributeType, value)?,
+                _ => Arc::make_mut(&mut backend.0).set(attribute, element, value)?,
             }
             refused.map_or(Ok(()), Err)
         }
@@ -240,6 +241,9 @@ unsafe fn read(
 /// # Safety
 /// `array` is null or has `count` elements, aligned or not.
 unsafe fn elements<T: Copy>(array: *const c_void, count: usize) -> Result<Vec<T>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
     // SAFETY: the caller's promise.
     let bytes = unsafe { read_array(array.cast::<u8>(), count * size_of::<T>()) }?;
     // SAFETY: each chunk has an element's bytes.

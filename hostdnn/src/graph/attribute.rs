@@ -92,6 +92,8 @@ pub struct Attribute {
     most: i64,
     /// The most that are read. More are too many for anything: nobody looks at them.
     kept: usize,
+    /// Whether too few elements are found before their type is looked at.
+    counted_first: bool,
     /// Whether elements that are set add to those that were set before.
     appends: bool,
     /// Statuses; the first two are 0 where the attribute can be set, and read.
@@ -123,6 +125,7 @@ impl Attribute {
             least: 1,
             most: 1,
             kept: 1,
+            counted_first: false,
             appends: false,
             set_refused: CUDNN_STATUS_SUCCESS,
             get_refused: CUDNN_STATUS_SUCCESS,
@@ -203,6 +206,11 @@ impl Attribute {
         Self { admit, ..self }
     }
 
+    /// The same, where too few elements are refused as that, also if they are of a wrong type.
+    pub const fn counted_first(self) -> Self {
+        Self { counted_first: true, ..self }
+    }
+
     /// The same, which takes null otherwise.
     pub const fn null(self, null: Null) -> Self {
         Self { null, ..self }
@@ -254,6 +262,12 @@ impl Attribute {
         self.written_as.unwrap_or(element)
     }
 
+    /// The type that elements are kept as where they are set as `element`.
+    pub fn taken_as(&self, element: cudnnBackendAttributeType_t) -> cudnnBackendAttributeType_t {
+        let is_bits = element == CUDNN_TYPE_INT32 && self.types.contains(&CUDNN_TYPE_FLOAT);
+        if is_bits { CUDNN_TYPE_FLOAT } else { element }
+    }
+
     /// What stands for `count` elements that are too many to be read; `None` if they are not.
     pub fn unread(&self, element: cudnnBackendAttributeType_t, count: usize) -> Option<Value> {
         (count > self.kept).then(|| match element {
@@ -267,7 +281,9 @@ impl Attribute {
         if self.set_refused != CUDNN_STATUS_SUCCESS {
             return Err(Error::new(self.set_refused, format!("attribute {} cannot be set", self.name)));
         }
-        self.check_type(element, self.types, self.set_type)?;
+        if !(self.counted_first && count < self.least) {
+            self.check_type(element, self.types, self.set_type)?;
+        }
         if (self.least..=self.most).contains(&count) {
             return Ok(usize::try_from(count).unwrap_or(0));
         }

@@ -36,7 +36,7 @@ pub const KNOB_INFO: Kind = Kind {
 /// No engine here prefers a layout: there are none of these but empty ones.
 pub const LAYOUT_INFO: Kind = Kind {
     attributes: &[
-        Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).unsettable(NOT_SUPPORTED),
+        Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).unsettable(NOT_SUPPORTED).or(0),
         Attribute::made(CUDNN_ATTR_LAYOUT_INFO_TYPES, &[CUDNN_TYPE_LAYOUT_TYPE], NOT_SUPPORTED),
     ],
     finalize: |_| Ok(()),

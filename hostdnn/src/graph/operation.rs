@@ -9,7 +9,7 @@ use crate::convolution::Direction;
 /// type, to x of one, to no x, to an attribute that there is not; how descriptors are asked for; and which factor's type
 /// alpha is read as.
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
+    ($kind:ident: $direction:ident, factors of $scale:ident, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
      alpha as $typed_by:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
@@ -17,8 +17,8 @@ macro_rules! convolution_kind {
                 descriptor($w, $asked),
                 descriptor($y, $asked),
                 descriptor($conv, $asked),
-                factor_of_convolution($alpha, $scale_type).typed_by($typed_by).or_real(1.0),
-                factor_of_convolution($beta, $scale_type).or_real(0.0),
+                factor_of_convolution($alpha, $scale, $scale_type).typed_by($typed_by).or_real(1.0),
+                factor_of_convolution($beta, $scale, $scale_type).or_real(0.0),
             ],
             finalize: |descriptor| Convolution::read(descriptor, &Names::$direction)?.check(),
             unknown_set: $unknown,
@@ -61,21 +61,24 @@ struct Names {
     beta: cudnnBackendAttributeName_t,
 }
 
-convolution_kind! { FORWARD: Forward,
+/// What forward's factors may be set as: 4 bytes are taken for a float's, whatever they are called.
+const SCALE_BITS: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_DOUBLE, CUDNN_TYPE_FLOAT, CUDNN_TYPE_INT32];
+
+convolution_kind! { FORWARD: Forward, factors of SCALE_BITS,
     answering BAD_PARAM BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(1, CUDNN_STATUS_NOT_INITIALIZED),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
-convolution_kind! { BACKWARD_DATA: BackwardData,
+convolution_kind! { BACKWARD_DATA: BackwardData, factors of SCALE,
     answering NOT_SUPPORTED BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA
 }
-convolution_kind! { BACKWARD_FILTER: BackwardFilter,
+convolution_kind! { BACKWARD_FILTER: BackwardFilter, factors of SCALE,
     answering BAD_PARAM ATTRIBUTE_TYPE NOT_SUPPORTED NOT_SUPPORTED, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
@@ -84,8 +87,13 @@ convolution_kind! { BACKWARD_FILTER: BackwardFilter,
 }
 
 /// Alpha or beta of a convolution's operation.
-const fn factor_of_convolution(name: cudnnBackendAttributeName_t, set_type: cudnnStatus_t) -> Attribute {
-    Attribute::one(name, SCALE).answering(set_type, BAD_PARAM).read_as(SCALE, BAD_PARAM)
+const fn factor_of_convolution(
+    name: cudnnBackendAttributeName_t,
+    types: &'static [cudnnBackendAttributeType_t],
+    set_type: cudnnStatus_t,
+) -> Attribute {
+    let factor = Attribute::one(name, types).answering(set_type, BAD_PARAM).read_as(SCALE, BAD_PARAM);
+    if set_type == BAD_PARAM { factor } else { factor.counted_first() }
 }
 
 /// A tensor or function of a pointwise operation.
@@ -111,6 +119,7 @@ pub const POINTWISE: Kind = Kind {
         operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
     ],
     finalize: check_pointwise,
+    unknown_get: NOT_SUPPORTED,
     ..Kind::USUAL
 };
 
@@ -299,6 +308,13 @@ fn check_pointwise(descriptor: &mut Descriptor) -> Result {
     };
     let x = rank(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
     let like_x = |name| require(rank(name) == x, "tensors of a pointwise operation have as many dimensions");
+    if matches!(mode(descriptor), CUDNN_POINTWISE_RELU_FWD | CUDNN_POINTWISE_RELU_BWD) {
+        let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
+        let clips = function.map_or([0.0; 2], |function| {
+            [CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP].map(|name| function.real(name))
+        });
+        require(clips[0].is_nan() || clips[1].is_nan() || clips[0] <= clips[1], "ReLU clips below and then above")?;
+    }
     match operands_of(mode(descriptor)) {
         None => Ok(()),
         Some(Operands::X) => like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC),

@@ -74,12 +74,15 @@ impl Tensor {
         require(self.dims.len() == self.strides.len(), "as many dimensions as strides")?;
         require(self.dims.iter().all(|&dim| dim >= 0), "dimensions are not negative")?;
         require(self.strides.iter().all(|&stride| stride >= 0), "strides are not negative")?;
-        let size = element_size(self.data_type);
-        support(size > 0, "data types that the graph API takes")?;
-        require(self.alignment > 0 && self.alignment % size == 0, "the alignment is whole elements")?;
         let long = self.dims.iter().filter(|&&dim| dim > 1).count();
         require(!self.is_by_value || long <= 1, "a tensor by value has at most one dimension of several elements")?;
-        require(self.vectorized_dimension <= self.dims.len() as i64, "the vectorized dimension is one of the tensor's")
+        require(
+            self.vectorized_dimension <= self.dims.len() as i64,
+            "the vectorized dimension is one of the tensor's",
+        )?;
+        let size = element_size(self.data_type);
+        support(size > 0, "data types that the graph API takes")?;
+        require(self.alignment > 0 && self.alignment % size == 0, "the alignment is whole elements")
     }
 
     /// Whether another operation's tensor of the same unique id is the same: strides along extents of 1 do not matter.

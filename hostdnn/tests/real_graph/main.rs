@@ -16,6 +16,7 @@ mod mutations;
 #[allow(dead_code)] // libucudnn's tests use the rest
 mod script;
 
+use attributes::attributes;
 use backend::Backend;
 use cudnn_abi::*;
 use graphs::Builder;
@@ -24,7 +25,8 @@ use mutations::mutate;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use script::{Line, Step, run, shortest, tame};
+use script::{Elements, Line, Step, Wants, run, shortest, tame};
+use std::ops::Range;
 use std::path::Path;
 
 /// hostdnn and the real library, or `None`, said aloud.
@@ -95,12 +97,17 @@ fn difference(libraries: &[Backend; 2], script: &[Step], seen: fn(Line) -> Line)
     ours.zip(real).find(|(ours, real)| ours != real).map_or(Ok(count), |(ours, real)| Err(Box::new([ours, real])))
 }
 
-/// Runs `count` scripts on both libraries and says how many calls were compared.
-fn assert_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
-    let Some(libraries) = both() else { return };
+/// Runs the scripts of `count` seeds on both libraries.
+fn assert_random_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
     let first: u64 = std::env::var("UCUDNN_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    assert_alike(first..first + count, script, seen);
+}
+
+/// Runs numbered scripts on both libraries and says how many calls were compared.
+fn assert_alike(seeds: Range<u64>, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
+    let Some(libraries) = both() else { return };
     let mut compared = 0;
-    for seed in first..first + count {
+    for seed in seeds.clone() {
         let script = script(seed);
         compared += difference(&libraries, &script, seen).unwrap_or_else(|first| {
             let same = |script: &[Step]| difference(&libraries, script, seen).is_err_and(|other| other == first);
@@ -108,17 +115,68 @@ fn assert_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) ->
             panic!("UCUDNN_TEST_SEED={seed}\n{script}hostdnn: {:?}\ncuDNN:   {:?}", first[0], first[1]);
         });
     }
-    eprintln!("{compared} calls compared, seeds {first} to {}", first + count - 1);
+    eprintln!("{compared} calls compared, seeds {seeds:?}");
 }
 
 #[test]
 fn scripts_are_answered_alike() {
-    assert_alike(3000, random_script, |line| line);
+    assert_random_alike(3000, random_script, |line| line);
 }
 
 #[test]
 fn plans_are_reached_alike() {
     let properties = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/devices/h200.json");
     let properties = std::fs::read_to_string(&properties).unwrap_or_else(|e| panic!("{}: {e}", properties.display()));
-    assert_alike(200, |seed| random_plan(seed, &properties), Line::without_engines);
+    assert_random_alike(200, |seed| random_plan(seed, &properties), Line::without_engines);
+}
+
+/// The kinds of descriptors that hostdnn has and that the real library does not leave half uninitialised.
+const KINDS: [cudnnBackendDescriptorType_t; 15] = [
+    CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+    CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+    CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+    CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+    CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+    CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
+    CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+    CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+    CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+    CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+];
+
+/// One attribute's name, its kind's or another's, set on new descriptors as all types and in numbers that are right or
+/// wrong, with an array or without; then read from one that is finalized as it is, if that goes.
+fn every_call(kind: cudnnBackendDescriptorType_t, name: cudnnBackendAttributeName_t) -> Vec<Step> {
+    let (slot, types) = (0, 0..=CUDNN_TYPE_CHAR + 2);
+    let mut script = Vec::new();
+    for of in types.clone() {
+        for count in -2..=2 {
+            for elements in [Elements::Null, Elements::Doubles(vec![1.0; 2])] {
+                script.push(Step::Create(slot, kind));
+                script.push(Step::Set { slot, name, of, count, elements });
+            }
+        }
+    }
+    script.extend([Step::Create(slot, kind), Step::Finalize(slot)]);
+    for of in types {
+        for requested in -1..=2 {
+            let array = [false, true].map(|array| Wants { count: true, array });
+            script.extend(array.map(|wants| Step::Get { slot, name, of, requested, wants }));
+        }
+    }
+    tame(&mut script);
+    script
+}
+
+#[test]
+fn every_attribute_is_set_and_read_alike() {
+    let names: Vec<_> = KINDS.into_iter().flat_map(attributes).map(|attribute| attribute.name).collect();
+    let all = KINDS.into_iter().flat_map(|kind| names.iter().map(move |&name| (kind, name)));
+    let all: Vec<_> = all.collect();
+    assert_alike(0..all.len() as u64, |at| every_call(all[at as usize].0, all[at as usize].1), Line::without_engines);
 }
