@@ -63,6 +63,7 @@ impl Asking<'_> {
     /// As for [`algorithms`](super::answer::algorithms).
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
         let page = book::page(Device::current(), &self.kernel);
+        let _answering = Answering(&page);
         // SAFETY: as ours.
         let promise = unsafe { self.promise(&page, query) };
         match &promise {
@@ -324,6 +325,17 @@ impl Asking<'_> {
 
 fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
     configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
+}
+
+/// A query under way. If a panic ends it cuDNN's own results are the answer, and nothing that was told before holds.
+struct Answering<'a>(&'a Page);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state.lock().tell(None);
+        }
+    }
 }
 
 /// Ends a page's tuning, however it ends.
