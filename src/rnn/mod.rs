@@ -5,6 +5,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `forward` | a call: ours or cuDNN's, and what happens when ours fails |
+//! | [`direct`] | a call of `ucudnn.h`, which has no descriptors |
 //! | `eligible` | which calls our kernels can answer |
 //! | `page` | what is known of a shape: its weights' places, what runs it |
 //! | `trial` | timing cuDNN and our kernels in the program's own executions |
@@ -21,11 +22,12 @@
 //! Uses `device` to compile and launch, and `cudnn` to read descriptors and to run cuDNN itself.
 
 mod configuration;
+pub mod direct;
 mod eligible;
 pub mod forward;
 mod input;
 mod kernels;
-mod memory;
+pub mod memory;
 mod model;
 mod page;
 mod report;

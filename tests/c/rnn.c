@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static size_t size_of(cudnnDataType_t type) {
+size_t size_of(cudnnDataType_t type) {
     return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
 }
 
@@ -38,7 +38,7 @@ static uint16_t bfloat16_bits(double value) {
     return (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
 }
 
-static double value_at(const Guarded *memory, cudnnDataType_t type, size_t i) {
+double value_at(const Guarded *memory, cudnnDataType_t type, size_t i) {
     uint16_t bits;
     float single;
     double value;
@@ -50,7 +50,7 @@ static double value_at(const Guarded *memory, cudnnDataType_t type, size_t i) {
     return type == CUDNN_DATA_HALF ? half_value(bits) : bfloat16_value(bits);
 }
 
-static void set_element(unsigned char *to, cudnnDataType_t type, double value) {
+void set_element(unsigned char *to, cudnnDataType_t type, double value) {
     float single = (float)value;
     uint16_t bits;
     switch (type) {
@@ -62,7 +62,7 @@ static void set_element(unsigned char *to, cudnnDataType_t type, double value) {
     }
 }
 
-static void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, double scale, Random *random) {
+void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, double scale, Random *random) {
     for (size_t i = 0; i < count; i++) {
         double value = ((double)(random_bits(random) >> 11) / 9007199254740992.0 * 2 - 1) * scale;
         set_element(memory->start + i * size_of(type), type, value);

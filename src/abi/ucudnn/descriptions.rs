@@ -10,30 +10,40 @@ use crate::device::Device;
 use crate::division::network::Network;
 use crate::legacy::{answer, description};
 
-/// Where a description is to be written: the text, its size in bytes, and the size that is needed.
-type Place = (*mut c_char, usize, *mut usize);
+/// Where a text is to be written: the text, its size in bytes, and the size that is needed.
+pub(super) type Place = (*mut c_char, usize, *mut usize);
 
-/// Writes a description into the caller's text, as `snprintf` would.
-unsafe fn describe(
-    handle: cudnnHandle_t,
-    (text, size, needed): Place,
-    description: impl FnOnce() -> Option<String>,
-) -> cudnnStatus_t {
+/// Writes into the caller's text, as `snprintf` would; whether there is one.
+///
+/// # Safety
+/// What is not null is the caller's, and the text has so many bytes.
+pub(super) unsafe fn write_text((text, size, needed): Place, written: &str) -> bool {
+    if needed.is_null() || (text.is_null() && size > 0) {
+        return false;
+    }
+    // SAFETY: not null; no more than `size` bytes are written.
+    unsafe {
+        needed.write(written.len() + 1);
+        if size > 0 {
+            let length = written.len().min(size - 1);
+            text.copy_from_nonoverlapping(written.as_ptr().cast(), length);
+            text.add(length).write(0);
+        }
+    }
+    true
+}
+
+/// Writes a description into the caller's text.
+unsafe fn describe(handle: cudnnHandle_t, place: Place, description: impl FnOnce() -> Option<String>) -> cudnnStatus_t {
     guarded(
         || {
+            let (text, size, needed) = place;
             if handle.is_null() || needed.is_null() || (text.is_null() && size > 0) {
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
             let Some(description) = description() else { return CUDNN_STATUS_NOT_SUPPORTED };
-            // SAFETY: not null; no more than `size` bytes are written.
-            unsafe {
-                needed.write(description.len() + 1);
-                if size > 0 {
-                    let length = description.len().min(size - 1);
-                    text.copy_from_nonoverlapping(description.as_ptr().cast(), length);
-                    text.add(length).write(0);
-                }
-            }
+            // SAFETY: as ours.
+            unsafe { write_text(place, &description) };
             CUDNN_STATUS_SUCCESS
         },
         || CUDNN_STATUS_INTERNAL_ERROR,

@@ -5,6 +5,7 @@
 //! | [`policies`] | say how a handle's convolutions are planned |
 //! | [`division`] | steer Workspace Division |
 //! | [`descriptions`] | tell what was planned |
+//! | [`rnn`] | run recurrent networks without cuDNN |
 //! | [`pre_v8`] | bring back the queries that cuDNN 8 took away |
 //!
 //! Safety, for every function here: handles and descriptors are cuDNN's, and places for results are
@@ -15,6 +16,7 @@ pub mod descriptions;
 pub mod division;
 pub mod policies;
 pub mod pre_v8;
+pub mod rnn;
 
 /// The version of this library: major * 10000 + minor * 100 + patch.
 #[unsafe(no_mangle)]

@@ -1,0 +1,148 @@
+//! Which kernels run a network: those that the program names, or the fastest of the model's best, by their times on the
+//! device.
+
+use std::ptr;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::Refusal;
+use super::description::{WeightSpace, data_of};
+use crate::cudnn::rnn::{Data, Network};
+use crate::device::{Buffer, Device};
+use crate::rnn::configuration::{Configuration, Problem};
+use crate::rnn::input::Preparation;
+use crate::rnn::kernels::{Engine, problem};
+use crate::rnn::memory::Memory;
+use crate::rnn::model::Model;
+use crate::rnn::run::{Recurrent, Work};
+use crate::rnn::temporary::Temporary;
+use crate::rnn::trial::{Step, Timing, Trial};
+use crate::settings::{self, Numerics};
+
+/// Time steps of an execution that is timed, at most: enough to tell configurations apart, and few for the scratch.
+const TIMED_STEPS: usize = 32;
+
+/// Kernels, and what they were compiled for.
+pub struct Candidate {
+    pub engine: Arc<dyn Recurrent>,
+    pub configuration: String,
+}
+
+/// What runs a network on at most such data, on the calling thread's device. Scratch for timing is allocated and freed.
+pub fn choose(
+    network: &Network,
+    data: &Data,
+    weights: &WeightSpace,
+    wanted: Option<&str>,
+) -> Result<Candidate, Refusal> {
+    let unknown = || Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, "the device does not say what it has");
+    let problem = problem(network, data.batch()).ok_or_else(unknown)?;
+    if let Some(text) = wanted {
+        return named(&problem, text);
+    }
+    let mut why = "nothing fits on the device".to_owned();
+    let configurations = Model::default().ranked(&problem, settings::get().rnn_top_k);
+    let load = |configuration| load(&problem, configuration).inspect_err(|error| why = error.clone()).ok();
+    let mut candidates: Vec<_> = configurations.into_iter().filter_map(load).collect();
+    let fastest = match candidates.len() {
+        0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
+        1 => 0,
+        // The same kernels each time.
+        _ if settings::get().numerics == Numerics::Deterministic => 0,
+        _ => fastest(network, data, weights, &candidates).unwrap_or_else(|why| {
+            log::warn!("the model's first choice runs an RNN: {why}");
+            0
+        }),
+    };
+    Ok(candidates.swap_remove(fastest))
+}
+
+/// In a configuration that the program names.
+fn named(problem: &Problem, text: &str) -> Result<Candidate, Refusal> {
+    let bad = |why| Refusal::new(CUDNN_STATUS_BAD_PARAM, why);
+    let configuration: Configuration = text.parse().map_err(bad)?;
+    let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
+    if !configuration.fits(problem) {
+        return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
+    }
+    load(problem, configuration).map_err(unsupported)
+}
+
+fn load(problem: &Problem, configuration: Configuration) -> Result<Candidate, String> {
+    let engine = Engine::load(problem, configuration)?;
+    Ok(Candidate { engine, configuration: configuration.to_string() })
+}
+
+/// The index of the fastest on zeros: no kernel asks what it computes with.
+fn fastest(
+    network: &Network,
+    most: &Data,
+    weights: &WeightSpace,
+    candidates: &[Candidate],
+) -> Result<usize, &'static str> {
+    let device = Device::current();
+    let data = data_of(network, most.layout, [most.batch(), most.steps.min(TIMED_STEPS)], None);
+    let temporaries =
+        candidates.iter().map(|candidate| Temporary::of(network, &data, candidate.engine.exchange_bytes()));
+    let temporaries = temporaries.collect::<Option<Vec<_>>>().ok_or("its scratch is too large")?;
+    let stream = device.stream().ok_or("there is no stream to time it on")?;
+    let scratch = |bytes: usize| -> Result<Buffer, &'static str> {
+        let buffer = device.allocate(bytes.next_multiple_of(16)).ok_or("there is no memory to time it in")?;
+        let zeroed = (buffer.data(), buffer.bytes());
+        let zeros = Preparation { biases: None, zeroed, lengths: None, starts: None };
+        // SAFETY: a buffer of ours, of so many bytes.
+        let is_zero = unsafe { candidates[0].engine.input().prepare(stream.raw(), &zeros) };
+        is_zero.map(|()| buffer).map_err(|_| "the memory to time it in is not to be written")
+    };
+    let row = data.rows() * network.element();
+    let (x, y) = (scratch(row * network.input)?, scratch(row * network.layer_input(1))?);
+    let weight_space = scratch(weights.bytes)?;
+    let workspace = scratch(temporaries.iter().map(|temporary| temporary.bytes).max().unwrap_or(0))?;
+    let memory = Memory {
+        x: x.data(),
+        y: y.data(),
+        hx: ptr::null(),
+        hy: ptr::null_mut(),
+        cx: ptr::null(),
+        cy: ptr::null_mut(),
+        weight_space: weight_space.data(),
+        weight_space_size: weight_space.bytes(),
+        workspace: workspace.data(),
+        workspace_size: workspace.bytes(),
+    };
+    let mut trial = Trial::new(candidates.len());
+    loop {
+        let index = match trial.step() {
+            Step::Over => break,
+            Step::Run(index) => index,
+            Step::Wait if device.synchronize(stream.raw()) => continue,
+            Step::Wait => return Err("a candidate did not end"),
+        };
+        let work = Work {
+            network,
+            data: &data,
+            padding_fill: data.padding_fill,
+            memory,
+            weights: &weights.places,
+            temporary: &temporaries[index],
+            engine: &*candidates[index].engine,
+            stream: stream.raw(),
+        };
+        let timing = Timing::start(device, stream.raw());
+        // SAFETY: buffers of ours, as large as the network and the data say, which live until the stream is done.
+        match unsafe { work.launch() } {
+            Ok(()) => trial.ran(index, data.steps, timing, device, stream.raw()),
+            Err(why) => {
+                log::info!("{}: {why}", candidates[index].configuration);
+                trial.failed(index);
+            }
+        }
+    }
+    // Nothing of the scratch is used once it is freed.
+    device.synchronize(stream.raw());
+    let times = trial.times();
+    let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
+    let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
+    best.ok_or("no candidate could be timed")
+}

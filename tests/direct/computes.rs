@@ -1,0 +1,87 @@
+//! Results against double precision.
+
+use std::collections::BTreeSet;
+
+use super::hostdnn::seed;
+use super::{has_emulator, program};
+
+const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
+
+/// A line of the program: what was run, what ran it, and the errors of y, hy and cy.
+struct Line<'a> {
+    run: &'a str,
+    configuration: &'a str,
+    errors: [f64; 3],
+}
+
+impl<'a> Line<'a> {
+    fn all(stdout: &'a str) -> Vec<Self> {
+        let parse = |line: &'a str| {
+            let mut words = line.split('|');
+            let mut next = || words.next().unwrap();
+            Self { run: next(), configuration: next(), errors: [(); 3].map(|()| next().parse().unwrap()) }
+        };
+        stdout.lines().filter(|line| *line != "ended").map(parse).collect()
+    }
+
+    /// The number behind a word of the run.
+    fn number(&self, word: &str) -> usize {
+        let mut words = self.run.split(' ').skip_while(|other| *other != word);
+        words.nth(1).unwrap_or_else(|| panic!("no {word} in {}", self.run)).parse().unwrap()
+    }
+
+    /// Each layer and step rounds once what it stores; sums of floats are rounded too.
+    fn assert_exact(&self) {
+        let ulp = match self.number("type") {
+            0 => 2_f64.powi(-24) * 4.0,
+            2 => 2_f64.powi(-11) * 1.5,
+            _ => 2_f64.powi(-8) * 1.5,
+        };
+        let most = ulp * self.number("layers") as f64;
+        let Self { run, configuration, errors } = self;
+        println!("{run}|{configuration}|{:.2}", errors.iter().fold(0.0_f64, |a, b| a.max(*b)) / most);
+        assert!(errors.iter().all(|error| *error <= most), "{run}: {configuration}: {errors:?}, more than {most:e}");
+    }
+}
+
+/// Any two of cell, type, layers and directions occur together.
+fn assert_pairwise(lines: &[Line]) {
+    let choices = [("cell", 4), ("type", 3), ("layers", 3), ("directions", 2)];
+    for (i, (a, a_count)) in choices.iter().enumerate() {
+        for (b, b_count) in &choices[..i] {
+            let pairs: BTreeSet<_> = lines.iter().map(|line| (line.number(a), line.number(b))).collect();
+            assert_eq!(pairs.len(), a_count * b_count, "{a} and {b}: {pairs:?}");
+        }
+    }
+}
+
+#[test]
+fn random_networks_are_exact() {
+    if !has_emulator() {
+        return;
+    }
+    let program = program("direct_random");
+    let ran = program.plain(&[&seed().to_string(), "12", "90"], &[FIRST]);
+    let lines = Line::all(&ran.stdout);
+    assert_eq!(lines.len(), 3 * 12, "{}", ran.stderr);
+    assert_pairwise(&lines);
+    lines.iter().for_each(Line::assert_exact);
+    assert!(lines.iter().any(|line| line.configuration.starts_with("grid")), "none took the whole grid");
+    assert_eq!(ran.stderr, "");
+}
+
+/// Several candidates are timed in memory that is freed again; whichever is chosen is right.
+#[test]
+fn the_fastest_is_chosen() {
+    if !has_emulator() {
+        return;
+    }
+    let program = program("direct_random");
+    let arguments = ["3", "2", "33"];
+    for variables in [[("UCUDNN_RNN_TOP_K", "3")], [("UCUDNN_FAULT", "allocation")]] {
+        let ran = program.plain(&arguments, &variables);
+        Line::all(&ran.stdout).iter().for_each(Line::assert_exact);
+        let is_told = ran.stderr.contains("no memory to time it in");
+        assert_eq!(is_told, variables[0].0 == "UCUDNN_FAULT", "{}", ran.stderr);
+    }
+}

@@ -1,0 +1,32 @@
+//! What is refused: with a status and a reason, and nothing written.
+
+use super::hostdnn::fault_points;
+use super::{has_emulator, program};
+
+const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
+
+#[test]
+fn misuse_is_refused() {
+    if has_emulator() {
+        let ran = program("direct_hostile").plain(&[], &[FIRST]);
+        assert_eq!(ran.stderr, "");
+    }
+}
+
+/// A failure inside, and what is missing: an error, which the program tells.
+#[test]
+fn failures_are_statuses() {
+    let program = program("direct_random");
+    let places = fault_points("src/rnn/direct", &[]);
+    assert!(places.len() >= 2, "{places:?}");
+    let panics = places.iter().map(|place| (format!("panic:{place}"), "a failure inside ucudnn"));
+    let faults = [("compiler", "no compiler"), ("compilation", "does not compile")];
+    for (fault, why) in panics.chain(faults.map(|(fault, why)| (fault.to_owned(), why))) {
+        if fault.contains("run") && !has_emulator() {
+            continue;
+        }
+        let ended = program.end(&["3", "1", "9"], &[FIRST, ("UCUDNN_FAULT", &fault)], false);
+        assert_eq!(ended.code, Some(1), "{fault}: {}", ended.outcome.stderr);
+        assert!(ended.outcome.stderr.contains(why), "{fault}: {}", ended.outcome.stderr);
+    }
+}
