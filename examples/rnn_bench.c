@@ -23,7 +23,7 @@ static const char *const MODE_NAMES[MODES] = {"stream", "graph"};
 
 /* Runs of a contender in a turn that are not timed, and the least that are; a turn ends when it has taken so long. */
 enum { WARM_UP = 3, LEAST_SAMPLES = 3 };
-static const double TURN_MILLISECONDS = 60;
+static const double TURN_MILLISECONDS = 30;
 
 struct bench {
     struct options options;

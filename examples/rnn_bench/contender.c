@@ -82,7 +82,7 @@ static void describe(struct contender *c, cudnnRNNAlgo_t algorithm) {
     if (!accepted(c, status, "cudnnSetRNNDataDescriptor")) return;
     const int dims[] = {1, n->batch, n->hidden}, strides[] = {n->batch * n->hidden, n->hidden, 1};
     TRY(cudnnSetTensorNdDescriptor(c->states, n->type, 3, dims, strides));
-    TRY(build(c, algorithm));
+    accepted(c, build(c, algorithm), "cudnnBuildRNNDynamic");
 }
 
 void contender_open(struct contender *contender, const char *name, cudnnHandle_t handle, cudnnRNNAlgo_t algorithm,

@@ -13,12 +13,20 @@ static double half_value(uint16_t bits) {
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+static uint32_t float_bits(double value) {
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+/* Numbers of all weights pass here: it is to be fast. */
 static uint16_t half_bits(double value) {
-    double magnitude = fabs(value);
-    int exponent = magnitude < ldexp(1, -14) ? -14 : ilogb(magnitude);
-    /* The leading bit counts as one more in the exponent, and so does a fraction that is rounded up to the next. */
-    unsigned bits = ((unsigned)(exponent + 14) << 10) + (unsigned)nearbyint(ldexp(magnitude, 10 - exponent));
-    return (uint16_t)(bits | (signbit(value) ? 0x8000u : 0));
+    const uint32_t least_normal = 113u << 23, exponent_shift = 112u << 23;
+    uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffffu;
+    uint32_t half = magnitude < least_normal ? (uint32_t)nearbyint(ldexp(fabs(value), 24))
+                                             : (magnitude - exponent_shift + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    return (uint16_t)(half | (bits >> 16 & 0x8000u));
 }
 
 static float bfloat16_value(uint16_t bits) {
@@ -29,9 +37,7 @@ static float bfloat16_value(uint16_t bits) {
 }
 
 static uint16_t bfloat16_bits(double value) {
-    float narrow = (float)value;
-    uint32_t word;
-    memcpy(&word, &narrow, sizeof word);
+    uint32_t word = float_bits(value);
     return (uint16_t)((word + 0x7fffu + (word >> 16 & 1)) >> 16);
 }
 
@@ -54,7 +60,7 @@ void numbers_fill(cudnnDataType_t type, void *numbers, size_t count, double boun
         uint64_t z = *state += 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        double unit = ldexp((double)((z ^ (z >> 31)) >> 11), -52) - 1;
+        double unit = (double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
         number_write(type, numbers, i, unit * bound);
     }
 }

@@ -9,7 +9,7 @@
 /* Bytes of one: float, half or bfloat16. */
 size_t number_size(cudnnDataType_t type);
 double number_read(cudnnDataType_t type, const void *numbers, size_t index);
-/* Writes the nearest number of the type; half's must be below 65504 in magnitude. */
+/* Writes the number of the type that is nearest to the value as a float; half's must be below 65504 in magnitude. */
 void number_write(cudnnDataType_t type, void *numbers, size_t index, double value);
 
 /* Writes uniform values from [-bound, bound); `state` is the generator's, and any is a good one. */

@@ -31,13 +31,13 @@ class Row:
         rounds = self.rounds(name, mode)
         return statistics.median(rounds) if rounds else None
 
-    def error(self, name, mode="stream"):
-        """Against double precision; None where it was not compared."""
+    def error(self, name, modes=MODES):
+        """The worst against double precision; None where it was not compared."""
         contender = self.contenders.get(name, {})
-        if not self.line["rows_checked"] or f"{mode}_error" not in contender:
+        told = [contender[f"{mode}_error"] for mode in modes if f"{mode}_error" in contender]
+        if not self.line["rows_checked"] or not told:
             return None
-        error = contender[f"{mode}_error"]
-        return math.nan if error is None else error
+        return math.nan if None in told else max(told)
 
     def best(self, mode):
         """cuDNN's fastest algorithm; None where none ran so."""
@@ -74,7 +74,8 @@ HEADER = ["", *(SHORT[name] for name in ALGORITHMS), "ours", "faster", "least–
 LEGEND = """\
 One call of cudnnRNNForward in milliseconds, 100 steps unless said otherwise, on a stream and as a CUDA graph: medians
 of each round's median. faster: cuDNN's best algorithm to ours; least–most: of the rounds. error: ||y - y64|| / ||y64||
-of cuDNN's best and of ours, the worst of y and the last states. –: cuDNN refuses it, or it was not compared.
+of cuDNN's best and of ours, the worst of y and the last states, on the stream and of the graph. –: cuDNN refuses it, or
+it was not compared.
 floor and goal: what `faster` is to be and is meant to be; !: below its floor in every round."""
 
 
@@ -139,7 +140,7 @@ def write_csv(path, rows):
             cells = [row.line[column] for column in columns]
             for mode in MODES:
                 for name in names:
-                    cells += [row.time(name, mode), row.error(name, mode)]
+                    cells += [row.time(name, mode), row.error(name, (mode,))]
             for mode in MODES:
                 cells += [row.best(mode), *(row.faster(mode) or (None,) * 3)]
             writer.writerow([*cells, row.floor, row.goal, row.chosen])

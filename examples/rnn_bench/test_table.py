@@ -139,7 +139,7 @@ class Ratios(unittest.TestCase):
 
     def test_an_error_that_is_no_number_is_told(self):
         poisoned, unchecked = line("lstm/float/64/1"), line("lstm/float/1536/1", rows_checked=0)
-        poisoned["contenders"][-1]["stream_error"] = None
+        poisoned["contenders"][-1]["graph_error"] = None
         poisoned, unchecked = rows([poisoned, unchecked])
         self.assertTrue(math.isnan(poisoned.error("ours")))
         self.assertIn("nan", summary.line_of(poisoned))
