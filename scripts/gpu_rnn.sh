@@ -4,7 +4,8 @@
 # (`make build/rnn_bench`). Also needs a cuDNN 9 (the system's, or one among the Python packages); PyTorch and
 # compute-sanitizer where they are. OUT then holds
 #   checks.txt   a line for each check: ok, WRONG, or skipped, and why
-#   bench/       cuDNN's algorithms and ours in turns: table.txt, table.csv, table.svg (examples/rnn_bench/table.py)
+#   bench/       cuDNN's algorithms and ours in turns: table.txt, table.csv, table.svg (examples/rnn_bench/table.py); and
+#                the model's first choices against the best of 24: exhaustive.txt
 #   pytorch/     torch.nn.LSTM, GRU and RNN, plain and with us: rnn.txt, rnn.csv (examples/pytorch/rnn.py)
 #   repeat.jsonl, sanitizer-*.log   repeated runs, bit by bit; memcheck, synccheck, racecheck
 # The same command again goes on with the tables, and repeats the checks. Ends with 1 if anything is wrong.
@@ -179,8 +180,13 @@ else
     fi
 fi
 [[ -z $sanitizers ]] || verdict skipped compute-sanitizer "$sanitizers"
-[[ -n $host ]] || table $((seconds - SECONDS))
-cat "$out/bench/table.txt" "$out"/pytorch/rnn.txt 2>/dev/null
+if [[ -z $host ]]; then
+    # How good the model's first choices are.
+    limit=$(allowed $((seconds / 8))) && "$python" -B examples/rnn_bench/table.py --bench "$bench" --shim "$shim" \
+        --out "$out/bench" --seconds "$limit" --exhaustive 24 ${CUDNN:+--cudnn "$CUDNN"} >"$out/exhaustive.log"
+    table $((seconds - SECONDS))
+fi
+cat "$out/bench/table.txt" "$out"/bench/exhaustive.txt "$out"/pytorch/rnn.txt 2>/dev/null
 echo
 cat "$out/checks.txt"
 say "everything is in $out"

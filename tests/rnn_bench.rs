@@ -132,23 +132,30 @@ fn the_table_has_what_was_measured() {
     let program = bench();
     let out = program.file("out/table.txt");
     let folder = out.parent().unwrap();
-    let run = || {
+    let run = |more: &[&str]| {
         let mut table = Command::new("python3");
         table.arg("-B").arg(scripts.join("table.py")).args(SMALL).args(["--network", "lstm/float/20/3"]);
         table.arg("--bench").arg(program.file("rnn_bench")).arg("--shim").arg(library()).arg("--out").arg(folder);
         table.arg("--cudnn").arg(program.file("rnn_bench").parent().unwrap()).env("UCUDNN_RNN_TOP_K", "1");
-        table.args(["--rnn", "force"]);
+        table.args(["--rnn", "force"]).args(more);
         let output = table.env_remove("LD_PRELOAD").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert!(run().contains("0 networks are there, 1 to go"));
-    assert!(run().contains("1 networks are there, 0 to go"));
+    assert!(run(&[]).contains("0 networks are there, 1 to go"));
+    assert!(run(&[]).contains("1 networks are there, 0 to go"));
     let text = std::fs::read_to_string(&out).unwrap();
     let row = text.lines().find(|line| line.starts_with("lstm/float/20/3 T4")).unwrap_or_else(|| panic!("{text}"));
     assert!(!row.contains("nan") && text.contains("stream: 1 networks"), "{text}");
     if has_emulator() {
         assert!(row.contains(" u20 "), "ours did not run: {text}");
+    }
+    let exhaustive = run(&["--exhaustive", "3"]);
+    assert!(exhaustive.contains("0 networks are there, 1 to go"), "{exhaustive}");
+    if has_emulator() {
+        assert!(exhaustive.contains("lstm/float/20/3: 3 configurations"), "{exhaustive}");
+        let text = std::fs::read_to_string(folder.join("exhaustive.txt")).unwrap();
+        assert!(text.contains("1 networks: the first choice takes"), "{text}");
     }
     let csv = std::fs::read_to_string(folder.join("table.csv")).unwrap();
     assert_eq!(csv.lines().count(), 2, "{csv}");

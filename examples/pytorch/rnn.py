@@ -86,6 +86,8 @@ def cases():
                 steps = 1 if extra == "one step" else 23
                 found.append(Case("layouts", cell, precision, 2, 72, 5, steps, 2, "seq", extra))
             found.append(Case("layouts", cell, precision, 2, 72, 5, 23, 2, "packed", "unsorted"))
+            # Nothing is aligned to more than an element.
+            found.append(Case("layouts", cell, precision, 3, 37, 3, 11, 2, "seq", "states"))
     found += [Case("grid", "lstm", precision, 1, hidden, batch, 100, 1, "seq")
               for precision, hidden, batch in itertools.product(PRECISIONS[:2], SIZES[:4], BATCHES[:3])]  # fmt: skip
     found += [Case("grid", cell, precision, 1, hidden, batch, 100, 1, "seq")

@@ -53,6 +53,6 @@ def grid():
     return list(found)
 
 
-def chosen(patterns):
-    """The grid's networks that are like one of the patterns; all without patterns."""
-    return [name for name in grid() if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
+def chosen(names, patterns):
+    """The networks that are like one of the patterns; all without patterns."""
+    return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -5,6 +5,9 @@
 OUT then holds results.jsonl (a line a network: what is there is not run again), table.txt, table.csv, table.svg,
 report.jsonl (what libucudnn.so timed and chose) and tuning.sqlite (its database). The most valuable networks come
 first, so that it may be stopped at any time. Another library, or another GPU, takes another OUT.
+
+With --exhaustive N it tells how far the performance model's first choice is from the best of its N best configurations,
+all of which are compiled and timed: exhaustive.jsonl, exhaustive.txt.
 """
 
 import argparse
@@ -20,6 +23,7 @@ import sys
 import threading
 import time
 
+import exhaustive
 import networks
 import picture
 import summary
@@ -62,8 +66,9 @@ def parse_arguments(words=None):
     parser.add_argument("--network", action="append", default=[], type=network, metavar="NETWORK",
                         help="this network, instead of the grid's; may be given several times")  # fmt: skip
     parser.add_argument("--rnn", default="auto", choices=["auto", "force"], help="UCUDNN_RNN [auto]")
-    parser.add_argument("--network-seconds", type=above_zero, default=120.0,
-                        help="a network that takes longer has failed [120]")  # fmt: skip
+    parser.add_argument("--exhaustive", type=int, metavar="N", help="time the model's N best configurations instead")
+    parser.add_argument("--network-seconds", type=above_zero,
+                        help="a network that takes longer has failed [120; with --exhaustive 600]")  # fmt: skip
     parser.add_argument("--again", action="store_true", help="run again what has failed")
     parser.add_argument("--list", action="store_true", help="say what would be run, in order, and run nothing")
     for name in ("rounds", "samples", "steps", "settle"):
@@ -75,7 +80,11 @@ def parse_arguments(words=None):
             parser.error(f"--{name} {path}: no such file")
     if options.network and options.only:
         parser.error("--only picks of the grid, and --network stands for it: take one of them")
-    options.networks = list(dict.fromkeys(options.network)) or networks.chosen(options.only)
+    if options.exhaustive is not None and (options.exhaustive < 2 or options.bench and not options.shim):
+        parser.error(f"--exhaustive {options.exhaustive}: takes a number above 1, and --shim")
+    options.network_seconds = options.network_seconds or (600.0 if options.exhaustive else 120.0)
+    everything = exhaustive.NETWORKS if options.exhaustive else networks.grid()
+    options.networks = list(dict.fromkeys(options.network)) or networks.chosen(everything, options.only)
     if not options.networks:
         axes = {"cells": networks.CELLS, "types": networks.TYPES, "hidden": networks.SIZES, "batches": networks.BATCHES}
         there = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in axes.items())
@@ -119,6 +128,8 @@ class Runner:
     def command(self, names):
         given = [(name, getattr(self.options, name)) for name in ("rounds", "samples", "steps", "settle")]
         words = [word for name, value in given if value for word in (f"--{name}", value)]
+        if self.options.exhaustive:
+            words += ["--repeat", "1", "--settle", str(self.options.network_seconds)]
         return [str(self.options.bench.resolve()), *words, *names]
 
     def environment(self):
@@ -129,6 +140,9 @@ class Runner:
             variables |= {"LD_PRELOAD": str(self.options.shim.resolve()), "UCUDNN_RNN": self.options.rnn,
                           "UCUDNN_REPORT": str(self.options.out / "report.jsonl")}  # fmt: skip
             variables.setdefault("UCUDNN_DATABASE", str(self.options.out / "tuning.sqlite"))
+        if self.options.exhaustive:
+            # What is known already would not be timed.
+            variables |= {"UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": str(self.options.exhaustive), "UCUDNN_DATABASE": "off"}
         return variables
 
     def run_all(self):
@@ -184,6 +198,9 @@ class Runner:
         if line["network"] != names[0]:
             return f"{line['network']} was measured, and not this"
         self.results.add(line)
+        if self.options.exhaustive:
+            say(f"{line['network']}: {len((line['decision'] or {}).get('times', []))} configurations")
+            return None
         row = summary.Row(line)
         shown = [f"{mode} {faster[0]:.2f} times as fast" for mode in summary.MODES if (faster := row.faster(mode))]
         say(f"{row.network}: {', '.join(shown) or 'cuDNN alone'}; {row.chosen}")
@@ -195,8 +212,12 @@ def last_line(log):
 
 
 def write(options, results):
-    """The table and its picture, of all networks that are there."""
+    """The table and its picture, of all networks that are there; or how good the model's first choices are."""
     lines = [results.lines[name] for name in options.networks if name in results.lines]
+    if options.exhaustive:
+        text = exhaustive.text(lines)
+        (options.out / "exhaustive.txt").write_text(text)
+        return print(text, end="")
     rows = [summary.Row(line) for line in lines if "failed" not in line]
     text = summary.text(rows, [line for line in lines if "failed" in line])
     (options.out / "table.txt").write_text(text)
@@ -215,7 +236,7 @@ def main():
         return
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
-    results = Results(options.out / "results.jsonl")
+    results = Results(options.out / ("exhaustive.jsonl" if options.exhaustive else "results.jsonl"))
     if options.bench:
         # As by Ctrl-C: the process that is measuring is to end, too.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import exhaustive
 import networks
 import picture
 import summary
@@ -165,6 +166,24 @@ class Ratios(unittest.TestCase):
         self.assertEqual((found["PERSIST_DYNAMIC stream ms"], found["ours graph ms"]), ("", str(2.0 * 1.01 * 0.9)))
 
 
+class Exhaustive(unittest.TestCase):
+    def timed(self, name, *times):
+        told = [{"what": f"grid u{rank}", "step_ms": time} for rank, time in enumerate(times)]
+        return {"network": name, "decision": {"times": told}}
+
+    def test_the_first_choice_is_held_against_the_best(self):
+        found = exhaustive.gap(self.timed("lstm/half/64/1", 1.1e-3, None, 1.0e-3, 2.0e-3))
+        self.assertEqual(found, ("grid u0", 1.1e-3, "grid u2", 1.0e-3, 3, 3))
+        text = exhaustive.text([self.timed("lstm/half/64/1", 1.1e-3, 1.0e-3), self.timed("lstm/half/64/10", 1e-3, 3e-3)])
+        self.assertIn("2 networks: the first choice takes 5.0% longer than the best (median 5.0%, most 10.0%)", text)
+
+    def test_without_times_nothing_is_told(self):
+        lines = [self.timed("lstm/half/64/1", None, 1e-3, 2e-3), {"network": "gru/half/64/1", "failed": "out of memory"}]
+        self.assertEqual([exhaustive.gap(line) for line in lines], [None, None])
+        self.assertIn("out of memory", exhaustive.text(lines))
+        self.assertNotIn("networks:", exhaustive.text(lines))
+
+
 class Picture(unittest.TestCase):
     def test_no_texts_overlap(self):
         for names in (networks.grid(), networks.grid()[:7], ["lstm/half/24/3"]):
@@ -200,6 +219,7 @@ class Arguments(unittest.TestCase):
             (["--out", "x", "--only", "lstn/*"], "no network is like this; there are cells lstm"),
             (["--out", "x", "--network", "lstm/half/0/1"], "'lstm/half/0/1' is not CELL/TYPE/HIDDEN/BATCH"),
             (["--out", "x", "--network", "lstm/half/9/1", "--only", "*"], "take one of them"),
+            (["--out", "x", "--exhaustive", "1"], "--exhaustive 1: takes a number above 1"),
             (["--out", "x", "--seconds", "-1"], "'-1' is not a number above 0"),
             ([], "--out"),
         ]:
