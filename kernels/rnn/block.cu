@@ -1,20 +1,21 @@
 // recurrence_block: a block computes all units, of BATCH_TILE rows of the batch; no block waits for another. UNITS is H.
 //
-// grid: ceil(batch / BATCH_TILE). Dynamic shared memory: float h[2][BATCH_TILE][PADDED_HIDDEN], of this step and of the
+// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[2][BATCH_TILE][PADDED_HIDDEN], of this step and of the
 // next, so that one barrier a step is enough; and Quad[SHARED_QUADS][THREADS].
 #include "rnn/states.cuh"
 
-KERNEL(recurrence_block, Recurrence) {
+KERNEL(recurrence_block, Recurrences) {
+    const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(float, h);
     const int first_row = blockIdx.x * BATCH_TILE;
-    const Weights weights(parameters.weights, 0, h + 2 * TILE_FLOATS);
-    States states(parameters, own_pairs(), 0, first_row);
-    read_h0(parameters, first_row, h);
+    const Weights weights(recurrence.weights, 0, h + 2 * TILE_FLOATS);
+    States states(recurrence, own_pairs(), 0, first_row);
+    read_h0(recurrence, first_row, h);
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) h[TILE_FLOATS + i] = 0; // what is behind H remains so
     barrier();
 #pragma unroll 1
-    for (int step = 0; step < parameters.steps; step++) {
+    for (int step = 0; step < recurrence.steps; step++) {
         states.prefetch(step);
         Sums sums;
         multiply(weights, h + step % 2 * TILE_FLOATS, sums);

@@ -1,8 +1,8 @@
 // recurrence_grid: ceil(H / UNITS) blocks compute a tile of the batch together, and hand each other their units' h at the
 // end of each step.
 //
-// grid: ceil(H / UNITS) × groups of blocks, all of them resident. The groups share out the tiles; a group computes its own
-// one after the other. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; Element[PACKETS_A_BLOCK][values of a
+// grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence share out its
+// tiles; a group computes its own one after the other. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; Element[PACKETS_A_BLOCK][values of a
 // packet], the block's own; and Quad[SHARED_QUADS][THREADS], each aligned to 16 bytes. Memory at `exchange`: of each
 // group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
 #include "rnn/states.cuh"
@@ -51,32 +51,33 @@ __device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned e
     }
 }
 
-KERNEL(recurrence_grid, Recurrence) {
+KERNEL(recurrence_grid, Recurrences) {
+    const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(float, h);
     Element *const own = reinterpret_cast<Element *>(h + TILE_FLOATS);
     const int first_unit = blockIdx.x * UNITS;
-    const Weights weights(parameters.weights, first_unit, reinterpret_cast<char *>(own) + OWN_BYTES);
+    const Weights weights(recurrence.weights, first_unit, reinterpret_cast<char *>(own) + OWN_BYTES);
     Exchange &exchange =
-        *reinterpret_cast<Exchange *>(static_cast<char *>(parameters.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
+        *reinterpret_cast<Exchange *>(static_cast<char *>(recurrence.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
     unsigned epoch = exchange.epoch;
     const Own pairs = own_pairs();
 #pragma unroll 1
     for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
 
 #pragma unroll 1
-    for (int first_row = blockIdx.y * BATCH_TILE; first_row < parameters.batch; first_row += gridDim.y * BATCH_TILE) {
-        States states(parameters, pairs, first_unit, first_row);
+    for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
+        States states(recurrence, pairs, first_unit, first_row);
         barrier(); // the last tile's h is not read any more
-        read_h0(parameters, first_row, h);
+        read_h0(recurrence, first_row, h);
         barrier();
 #pragma unroll 1
-        for (int step = 0; step < parameters.steps; step++) {
+        for (int step = 0; step < recurrence.steps; step++) {
             states.prefetch(step);
             Sums sums;
             multiply(weights, h, sums);
             add_up(sums);
             states.update(step, sums);
-            if (step + 1 == parameters.steps) {
+            if (step + 1 == recurrence.steps) {
                 states.advance(step);
                 break;
             }

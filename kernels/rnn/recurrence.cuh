@@ -59,3 +59,9 @@ struct Recurrence {
     int reverse;                 // each batch row begins at its own end
     void *exchange;              // recurrence_grid: memory of its own, all zero before the first launch; one launch at a time
 };
+
+// What a launch computes: a recurrence for each blockIdx.z, such as both directions of a layer.
+constexpr int MOST_RECURRENCES = 8;
+struct Recurrences {
+    Recurrence of[MOST_RECURRENCES];
+};

@@ -39,13 +39,18 @@ impl Element {
     }
 }
 
-/// What a kernel is made for: one layer and direction, on a device.
+/// What kernels are made for: a network's recurrences, on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     pub cell: Cell,
     pub element: Element,
     pub hidden: usize,
     pub batch: usize,
+    pub layers: usize,
+    /// 1, or 2 that run over the same input from its two ends.
+    pub directions: usize,
+    /// Time steps, or about as many: launches take their time however few they do.
+    pub steps: usize,
     /// Of the device.
     pub multiprocessors: usize,
     /// Bytes of shared memory that a block may have.
@@ -182,21 +187,32 @@ impl Configuration {
         problem.batch.div_ceil(self.batch_tile)
     }
 
-    /// Groups of blocks that have tiles of their own at the same time, all of them resident with one block a
-    /// multiprocessor. In R1 each block is one, and blocks wait for each other as the device likes.
+    /// Recurrences that a launch computes at the same time: both directions of a layer, unless their blocks wait for each
+    /// other and are too many.
+    pub fn at_once(&self, problem: &Problem) -> usize {
+        match self.regime {
+            Regime::Block => problem.directions,
+            Regime::Grid => problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1),
+        }
+    }
+
+    /// Groups of blocks that have tiles of their own at the same time, in each recurrence, all of them resident with one
+    /// block a multiprocessor. In R1 each block is one, and blocks wait for each other as the device likes.
     pub fn groups(&self, problem: &Problem) -> usize {
+        let blocks = self.blocks(problem) * self.at_once(problem);
         match self.regime {
             Regime::Block => self.tiles(problem),
-            Regime::Grid => self.tiles(problem).min(problem.multiprocessors / self.blocks(problem)).max(1),
+            Regime::Grid => self.tiles(problem).min(problem.multiprocessors / blocks).max(1),
         }
     }
 
     /// The launch's grid, which is cooperative in R3.
     pub fn grid(&self, problem: &Problem) -> [u32; 3] {
-        match self.regime {
-            Regime::Block => [self.tiles(problem) as u32, 1, 1],
-            Regime::Grid => [self.blocks(problem) as u32, self.groups(problem) as u32, 1],
-        }
+        let [x, y] = match self.regime {
+            Regime::Block => [self.tiles(problem), 1],
+            Regime::Grid => [self.blocks(problem), self.groups(problem)],
+        };
+        [x as u32, y as u32, self.at_once(problem) as u32]
     }
 
     /// Dynamic shared memory of a block, in bytes.
@@ -209,7 +225,7 @@ impl Configuration {
         }
     }
 
-    /// Memory for the exchange between blocks, all zero before the first launch; none in R1. In bytes.
+    /// Memory for the exchange between blocks of one recurrence, all zero before the first launch; none in R1. In bytes.
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => 0,
@@ -339,7 +355,25 @@ mod tests {
 
     /// An H200.
     fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
-        Problem { cell, element, hidden, batch, multiprocessors: 132, shared_bytes: 227 << 10 }
+        let (layers, directions, steps, multiprocessors) = (1, 1, 100, 132);
+        Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes: 227 << 10 }
+    }
+
+    /// All blocks are resident.
+    #[test]
+    fn both_directions_run_at_once_where_they_fit() {
+        let one = problem(Cell::Lstm, Element::Float, 512, 8);
+        let two = Problem { directions: 2, ..one };
+        let configuration: Configuration = "grid u8 b4 t256 l32 r64".parse().unwrap();
+        assert_eq!((configuration.grid(&one), configuration.grid(&two)), ([64, 2, 1], [64, 1, 2]));
+        assert_eq!(configuration.exchange_bytes(&one), 2 * configuration.exchange_bytes(&two));
+        let wide: Configuration = "grid u4 b4 t256 l32 r64".parse().unwrap();
+        assert_eq!((wide.grid(&two), wide.at_once(&two)), ([128, 1, 1], 1));
+        let block: Configuration = "block u512 b1 t256 l32 r64".parse().unwrap();
+        assert_eq!(block.grid(&two), [8, 1, 2]);
+        for configuration in Configuration::space(&two).iter().filter(|it| it.regime == Regime::Grid) {
+            assert!(configuration.grid(&two).into_iter().product::<u32>() <= 132, "{configuration}");
+        }
     }
 
     #[test]

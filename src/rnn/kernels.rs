@@ -56,9 +56,18 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// What a network's recurrences are made for on the calling thread's device. `None` if its cell is none of theirs, or where
+/// The most recurrences that a launch computes.
+const MOST_RECURRENCES: usize = 8;
+
+/// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
+#[repr(C)]
+struct Recurrences {
+    of: [Recurrence; MOST_RECURRENCES],
+}
+
+/// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its cell is none of theirs, or where
 /// the device does not say what it has.
-pub fn problem(network: &Network, batch: usize) -> Option<Problem> {
+pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
     let cell = match network.cell {
         CUDNN_LSTM => Cell::Lstm,
         CUDNN_GRU => Cell::Gru,
@@ -81,7 +90,8 @@ pub fn problem(network: &Network, batch: usize) -> Option<Problem> {
             (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?)
         }
     };
-    Some(Problem { cell, element, hidden: network.hidden, batch, multiprocessors, shared_bytes })
+    let (hidden, layers, directions) = (network.hidden, network.layers, network.directions());
+    Some(Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes })
 }
 
 /// What a configuration's kernel is compiled from.
@@ -132,7 +142,9 @@ fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
 impl Engine {
     /// Compiles and loads on the calling thread's device, or takes what is loaded. `Err` says why it cannot run there.
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
-        known_or_made(&ENGINES, (*problem, configuration), || Self::new(problem, configuration))
+        // Kernels are the same for any time.
+        let key = (Problem { steps: 0, ..*problem }, configuration);
+        known_or_made(&ENGINES, key, || Self::new(problem, configuration))
     }
 
     fn new(problem: &Problem, configuration: Configuration) -> Result<Self, String> {
@@ -181,9 +193,16 @@ impl Recurrent for Engine {
         self.exchange_bytes
     }
 
-    unsafe fn launch(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error> {
-        let mut arguments = [std::ptr::from_ref(recurrence).cast_mut().cast()];
-        // SAFETY: the kernel's one parameter; its memory is the caller's promise.
-        unsafe { self.recurrence.launch(stream, &self.launch, &mut arguments) }
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {
+        let [x, y, at_once] = self.launch.grid;
+        for part in recurrences.chunks(at_once as usize) {
+            let mut parameters = Recurrences { of: [part[0]; MOST_RECURRENCES] };
+            parameters.of[..part.len()].copy_from_slice(part);
+            let launch = Launch { grid: [x, y, part.len() as u32], ..self.launch };
+            let mut arguments = [(&raw mut parameters).cast()];
+            // SAFETY: the kernel's one parameter; its memory is the caller's promise.
+            unsafe { self.recurrence.launch(stream, &launch, &mut arguments) }?;
+        }
+        Ok(())
     }
 }

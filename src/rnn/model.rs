@@ -22,6 +22,8 @@ pub struct Model {
     pub grid_exchange: f64,
     /// Bytes that a multiprocessor reads from the L2 cache in a clock.
     pub l2_bytes: f64,
+    /// Clocks that one more launch takes.
+    pub launch: f64,
 }
 
 impl Default for Model {
@@ -34,6 +36,7 @@ impl Default for Model {
             block_exchange: 67.0,
             grid_exchange: 424.0,
             l2_bytes: 34.6,
+            launch: 3700.0,
         }
     }
 }
@@ -72,9 +75,19 @@ impl Model {
         math.max(shared) + reduction + elementwise + exchange
     }
 
-    /// Clocks of one time step of the whole batch: tiles that wait for others' end count as more steps.
+    /// Clocks of one time step of the whole batch, of all layers and directions.
     pub fn clocks(&self, problem: &Problem, configuration: &Configuration) -> f64 {
-        let tiles = configuration.tiles(problem);
+        let launches = problem.layers * problem.directions.div_ceil(configuration.at_once(problem));
+        let launched = self.launched(problem, configuration) + self.launch / problem.steps as f64;
+        launched * launches as f64
+    }
+
+    /// Clocks of one time step in what is launched at once: tiles that wait for others' end count as more steps.
+    fn launched(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let tiles = match configuration.regime {
+            Regime::Block => configuration.tiles(problem) * configuration.at_once(problem),
+            Regime::Grid => configuration.tiles(problem),
+        };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
             Regime::Grid => configuration.groups(problem),
@@ -107,8 +120,9 @@ mod tests {
     use super::*;
 
     fn lstm(hidden: usize, batch: usize) -> Problem {
-        let (cell, element) = (Cell::Lstm, Element::Float);
-        Problem { cell, element, hidden, batch, multiprocessors: 132, shared_bytes: 227 << 10 }
+        let (cell, element, layers, directions, steps) = (Cell::Lstm, Element::Float, 1, 1, 100);
+        let (multiprocessors, shared_bytes) = (132, 227 << 10);
+        Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes }
     }
 
     fn first(problem: &Problem) -> Configuration {
@@ -144,6 +158,23 @@ mod tests {
             let times: Vec<_> = [1, 4, 20, 64, 200].map(best).into();
             assert!(times.is_sorted(), "{hidden}: {times:?}");
         }
+    }
+
+    /// Blocks of both directions share the device, or one direction waits for the other.
+    #[test]
+    fn two_directions_take_more_than_one() {
+        let model = Model::default();
+        for (hidden, batch, least, most) in
+            [(64, 1, 1.0, 1.001), (512, 20, 1.1, 2.0), (1024, 1, 1.3, 1.9), (1536, 1, 2.0, 2.0)]
+        {
+            let one = lstm(hidden, batch);
+            let two = Problem { directions: 2, ..one };
+            let [first, second] = [one, two].map(|problem| model.clocks(&problem, &first(&problem)));
+            assert!((least..=most).contains(&(second / first)), "{hidden}: {first} {second}");
+        }
+        let layers = Problem { layers: 3, ..lstm(512, 4) };
+        let configuration = first(&layers);
+        assert_eq!(model.clocks(&layers, &configuration), 3.0 * model.clocks(&lstm(512, 4), &configuration));
     }
 
     /// Each part of the formula shows where it is the one that differs.

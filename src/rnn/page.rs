@@ -142,7 +142,7 @@ impl Page {
     /// The configurations that may run; `None` if there is none.
     fn ranked(&self) -> Option<&Ranked> {
         let rank = || {
-            let problem = problem(&self.key.network, self.key.batch)?;
+            let problem = problem(&self.key.network, self.key.batch, self.key.steps)?;
             let configurations = Model::default().ranked(&problem, settings::get().rnn_top_k);
             let most_exchange_bytes = problem.most_exchange_bytes();
             (!configurations.is_empty()).then_some(Ranked { problem, configurations, most_exchange_bytes })

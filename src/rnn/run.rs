@@ -1,5 +1,5 @@
-//! The launches that run a network: input products and recurrence, layer by layer and direction by direction. Whoever asks,
-//! a call of cuDNN's or one of ours, is not known here.
+//! The launches that run a network: input products and recurrences, layer by layer. Whoever asks, a call of cuDNN's or
+//! one of ours, is not known here.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,11 +22,12 @@ pub trait Recurrent: Send + Sync {
     /// Bytes of a recurrence's own memory, which are to be zero before a call's first launch.
     fn exchange_bytes(&self) -> usize;
 
-    /// Launches one layer and direction; nothing waits or allocates.
+    /// Launches a layer's recurrences, one for each direction; nothing waits or allocates.
     ///
     /// # Safety
-    /// The memory is the stream's device's, of the network's sizes and type, and no other launch uses the exchange.
-    unsafe fn launch(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error>;
+    /// The memory is the stream's device's, of the network's sizes and type. Each recurrence has an exchange of its own,
+    /// which no other launch uses meanwhile.
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error>;
 }
 
 /// A network on data that our kernels run.
@@ -61,12 +62,12 @@ impl Work<'_> {
     /// # Safety
     /// As for [`Self::launch`].
     unsafe fn prepare(&self) -> Result<Rows, Error> {
-        let Self { data, temporary, .. } = *self;
+        let Self { network, data, temporary, .. } = *self;
         let lengths = self.part(temporary.lengths).cast();
         let starts = self.part(temporary.starts).cast();
         let preparation = Preparation {
             biases: self.biases(),
-            zeroed: (self.part(temporary.exchange), temporary.exchange_bytes),
+            zeroed: (self.part(temporary.exchange), network.directions() * temporary.exchange_bytes),
             lengths: (!data.is_full()).then_some((&data.lengths, lengths)),
             starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
         };
@@ -108,22 +109,21 @@ impl Work<'_> {
         let mut x = memory.x;
         for layer in 0..network.layers {
             let y = self.output(layer);
-            for direction in 0..network.directions() {
+            let of = |direction: usize| {
                 let pseudo_layer = layer * network.directions() + direction;
                 let weights = &self.weights[pseudo_layer];
                 let has_bias = weights.input_bias.is_some() || weights.recurrent_bias.is_some();
                 let biases: *const f32 = self.part(self.temporary.biases).cast();
+                let products: *mut f32 = self.part(self.temporary.products).cast();
                 let products = Products {
                     x,
                     weights: self.weight(weights.input),
                     biases: if has_bias { biases.wrapping_add(pseudo_layer * columns) } else { ptr::null() },
-                    products: self.part(self.temporary.products).cast(),
+                    products: products.wrapping_add(direction * data.rows() * columns),
                     rows: data.rows() as i32,
                     columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
                 };
-                // SAFETY: rows of the layer's input, its weights, and room for the products.
-                unsafe { engine.input().multiply(self.stream, &products, network.math_type != CUDNN_FMA_MATH) }?;
                 let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
                     true => base.wrapping_byte_add(pseudo_layer * state_bytes),
@@ -148,11 +148,17 @@ impl Work<'_> {
                     steps: data.steps as i32,
                     batch: data.batch() as i32,
                     reverse: direction as i32,
-                    exchange: self.part(self.temporary.exchange).cast(),
+                    exchange: self.part(self.temporary.exchange + direction * self.temporary.exchange_bytes),
                 };
-                // SAFETY: all of it is the caller's, or a part of the workspace.
-                unsafe { engine.launch(self.stream, &recurrence) }?;
+                (products, recurrence)
+            };
+            let (products, recurrences): (Vec<_>, Vec<_>) = (0..network.directions()).map(of).unzip();
+            for products in &products {
+                // SAFETY: rows of the layer's input, its weights, and room for the products.
+                unsafe { engine.input().multiply(self.stream, products, network.math_type != CUDNN_FMA_MATH) }?;
             }
+            // SAFETY: all of it is the caller's, or a part of the workspace.
+            unsafe { engine.launch(self.stream, &recurrences) }?;
             x = y;
         }
         Ok(())

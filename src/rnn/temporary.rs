@@ -8,7 +8,7 @@ const ALIGNMENT: usize = 256;
 /// Places in the workspace, in bytes from its first aligned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary {
-    /// A pseudo layer's input products, with biases: float, [rows][G·H].
+    /// A layer's input products, with biases, of each direction: float, [D][rows][G·H].
     pub products: usize,
     /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
     pub between: usize,
@@ -18,16 +18,16 @@ pub struct Temporary {
     pub lengths: usize,
     /// Rows before each step of packed sequences: int, [T].
     pub starts: usize,
-    /// What blocks send each other, zeroed before they do.
+    /// What blocks send each other, in each direction, zeroed before they do.
     pub exchange: usize,
-    /// Bytes of the exchange.
+    /// Bytes of one direction's.
     pub exchange_bytes: usize,
     /// Bytes of all, however the workspace is aligned.
     pub bytes: usize,
 }
 
 impl Temporary {
-    /// For a network on such data, with an exchange of so many bytes. `None` if that is more than memory has addresses
+    /// For a network on such data, with an exchange of so many bytes in each direction. `None` if that is more than memory has addresses
     /// for, or rows and columns than an `int` counts.
     pub fn of(network: &Network, data: &Data, exchange_bytes: usize) -> Option<Self> {
         let (rows, columns) = (data.rows(), network.gates().checked_mul(network.hidden)?);
@@ -41,12 +41,12 @@ impl Temporary {
             end = end.checked_add(bytes)?.checked_next_multiple_of(ALIGNMENT)?;
             Some(start)
         };
-        let products = part(rows, columns, size_of::<f32>())?;
+        let products = part(rows, network.directions() * columns, size_of::<f32>())?;
         let between = part(rows, between, network.element())?;
         let biases = part(network.pseudo_layers(), columns, size_of::<f32>())?;
         let lengths = part(data.batch(), 1, size_of::<i32>())?;
         let starts = part(data.steps, 1, size_of::<i32>())?;
-        let exchange = part(exchange_bytes, 1, 1)?;
+        let exchange = part(exchange_bytes, network.directions(), 1)?;
         let bytes = end.checked_add(ALIGNMENT)?;
         Some(Self { products, between, biases, lengths, starts, exchange, exchange_bytes, bytes })
     }
@@ -89,17 +89,17 @@ mod tests {
         let t = Temporary::of(&network, &data, 1000).unwrap();
         let (rows, sums) = (13, 4);
         let parts = [
-            (t.products, rows * 3 * 5 * 4),
+            (t.products, 2 * rows * 3 * 5 * 4),
             (t.between, rows * 2 * 5 * 2),
             (t.biases, sums * 3 * 5 * 4),
             (t.lengths, 2 * 4),
             (t.starts, 9 * 4),
-            (t.exchange, 1000),
+            (t.exchange, 2 * 1000),
         ];
         for pair in parts.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0 && pair[1].0.is_multiple_of(ALIGNMENT), "{parts:?}");
         }
-        assert!(t.exchange + 1000 + ALIGNMENT <= t.bytes);
+        assert!(t.exchange + 2000 + ALIGNMENT <= t.bytes);
         assert_eq!(Temporary::first(std::ptr::without_provenance_mut(513)).addr(), 768);
         assert_eq!(Temporary::first(std::ptr::without_provenance_mut(512)).addr(), 512);
         // More rows than an int counts.

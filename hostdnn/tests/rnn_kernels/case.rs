@@ -44,8 +44,9 @@ const GAP: usize = 3;
 /// What y gets behind a row's end: exact in all types.
 const FILL: f64 = -7.0;
 
-/// The kernels' struct, in `kernels/rnn/recurrence.cuh`.
+/// The kernels' structs, in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Recurrence {
     input: *const f32,
     weights: *const u8,
@@ -67,6 +68,11 @@ struct Recurrence {
     exchange: *mut c_void,
 }
 
+#[repr(C)]
+struct Recurrences {
+    of: [Recurrence; 8],
+}
+
 /// What is put in.
 pub struct Data {
     /// The rows of x of each step, of each batch row.
@@ -79,6 +85,12 @@ pub struct Data {
     pub c0: Numbers,
     starts: Vec<i32>,
     row_count: usize,
+}
+
+impl Data {
+    fn lengths_in_memory(&self) -> Vec<i32> {
+        self.lengths.iter().map(|&length| length as i32).collect()
+    }
 }
 
 /// What comes out.
@@ -148,14 +160,54 @@ impl Case {
         exchange: &mut Exchange,
         seed: Option<u64>,
     ) -> Result<Results, Error> {
+        let mut results = self.poison(data);
+        let lengths = data.lengths_in_memory();
+        let recurrence = self.recurrence(data, &lengths, exchange, &mut results);
+        // SAFETY: memory of the sizes that the configuration and the case have.
+        unsafe { self.launch(module, [recurrence; 8], seed) }?;
+        Ok(results)
+    }
+
+    /// Runs the kernel once for both directions of a layer, of which the case's is the first. Each has an exchange.
+    pub fn run_both(
+        &self,
+        module: &Module,
+        data: [&Data; 2],
+        exchanges: &mut [Exchange; 2],
+        seed: Option<u64>,
+    ) -> Result<[Results; 2], Error> {
+        let mut results = data.map(|data| self.poison(data));
+        let lengths = data.map(Data::lengths_in_memory);
+        let ([first, second], [exchange, other]) = (&mut results, exchanges);
+        let mut recurrences = [self.recurrence(data[0], &lengths[0], exchange, first); 8];
+        recurrences[1] = self.other_direction().recurrence(data[1], &lengths[1], other, second);
+        // SAFETY: as in `run`.
+        unsafe { self.launch(module, recurrences, seed) }?;
+        Ok(results)
+    }
+
+    /// As [`Self::check`], of both directions.
+    pub fn check_both(&self, data: [&Data; 2], results: &[Results; 2]) -> Result<(), String> {
+        self.check(data[0], &results[0])?;
+        self.other_direction().check(data[1], &results[1])
+    }
+
+    fn other_direction(&self) -> Self {
+        Self { reverse: !self.reverse, ..self.clone() }
+    }
+
+    fn poison(&self, data: &Data) -> Results {
         let Problem { element, hidden, batch, .. } = self.problem;
         let poison = |count| Numbers::poison(element, count);
+        let y = poison(data.row_count * (hidden + GAP));
+        Results { y, hy: poison(batch * hidden), cy: poison(batch * hidden) }
+    }
+
+    fn recurrence(&self, data: &Data, lengths: &[i32], exchange: &mut Exchange, results: &mut Results) -> Recurrence {
+        let Problem { element, hidden, batch, .. } = self.problem;
         let y_stride = hidden + GAP;
-        let mut results =
-            Results { y: poison(data.row_count * y_stride), hy: poison(batch * hidden), cy: poison(batch * hidden) };
         let given = |numbers: &Numbers| if self.has_states { numbers.as_ptr() } else { ptr::null() };
         let wanted = |numbers: &mut Numbers| if self.has_states { numbers.as_mut_ptr() } else { ptr::null_mut() };
-        let lengths: Vec<_> = data.lengths.iter().map(|&length| length as i32).collect();
         let is_varied = matches!(self.layout, Layout::Padded | Layout::Packed);
         let [time_stride, batch_stride] = match self.layout {
             Layout::BatchMajor => [1, self.steps],
@@ -164,7 +216,7 @@ impl Case {
         let mut fill = bits(element, FILL);
         fill.resize(4, 0);
         let is_lstm = self.problem.cell == Cell::Lstm;
-        let recurrence = Recurrence {
+        Recurrence {
             input: data.input.as_ptr(),
             weights: data.weights.as_ptr().wrapping_add(self.first_weight() * element.bytes()),
             reset_bias: given(&data.reset_bias),
@@ -183,7 +235,13 @@ impl Case {
             batch: batch as i32,
             reverse: self.reverse.into(),
             exchange: exchange.0.as_mut_ptr().cast(),
-        };
+        }
+    }
+
+    /// # Safety
+    /// The recurrences' memory is there, of the sizes that the configuration and the case have.
+    unsafe fn launch(&self, module: &Module, of: [Recurrence; 8], seed: Option<u64>) -> Result<(), Error> {
+        let parameters = Recurrences { of };
         let launch = Launch {
             grid: self.configuration.grid(&self.problem),
             block: [self.configuration.threads as u32, 1, 1],
@@ -191,9 +249,8 @@ impl Case {
             seed,
         };
         let kernel = module.kernel(self.configuration.kernel())?;
-        // SAFETY: the kernel's struct, and memory of the sizes that the configuration and the case have.
-        unsafe { kernel.launch(&launch, ptr::from_ref(&recurrence).cast()) }?;
-        Ok(results)
+        // SAFETY: the kernel's struct, and the caller's promise.
+        unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) }
     }
 
     /// Whether results are what double precision makes of the data. `Err` says what is not.

@@ -82,6 +82,9 @@ fn case(choice: &Choice) -> Case {
         element: ELEMENTS[element],
         hidden,
         batch: BATCHES[batch],
+        layers: 1,
+        directions: 1,
+        steps: STEPS[steps],
         // Tiles are shared out among two groups of blocks.
         multiprocessors: 2 * SHARES[share],
         shared_bytes: usize::MAX,
@@ -126,7 +129,10 @@ fn a_pairwise_sample_is_right() {
 fn offered_configurations_are_right() {
     let mut random = StdRng::seed_from_u64(1);
     for (cell, element, hidden, batch) in [(Cell::Lstm, Element::Float, 40, 5), (Cell::Gru, Element::Half, 96, 9)] {
-        let problem = Problem { cell, element, hidden, batch, multiprocessors: 12, shared_bytes: 227 << 10 };
+        let (layers, directions, steps, multiprocessors) = (1, 1, 3, 12);
+        let shared_bytes = 227 << 10;
+        let problem =
+            Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes };
         let space = Configuration::space(&problem);
         for configuration in space.choose_multiple(&mut random, 4) {
             let case = Case {

@@ -11,8 +11,17 @@ const SEEDS: u64 = 200;
 /// Each regime's smallest case that has all: several blocks, and warps with work, tiles one after the other, rows of all
 /// lengths.
 fn smallest(regime: Regime, cell: Cell) -> Case {
-    let problem =
-        Problem { cell, element: Element::Float, hidden: 5, batch: 3, multiprocessors: 3, shared_bytes: usize::MAX };
+    let problem = Problem {
+        cell,
+        element: Element::Float,
+        hidden: 5,
+        batch: 3,
+        layers: 1,
+        directions: 1,
+        steps: 4,
+        multiprocessors: 3,
+        shared_bytes: usize::MAX,
+    };
     let units = if regime == Regime::Block { 5 } else { 2 };
     let configuration = Configuration { regime, units, batch_tile: 2, threads: 64, lanes: 32, register_weights: 0 };
     let (steps, layout) = (4, Layout::Padded);
@@ -45,6 +54,27 @@ fn no_schedule_changes_a_bit() {
             let results = case.run(&module, &data, &mut exchange, Some(seed));
             let results = results.unwrap_or_else(|error| panic!("{regime:?}, seed {seed}: {}", error.reason));
             // Bits, since what was not written is no number.
+            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?}, seed {seed}");
+        }
+    }
+}
+
+/// Both directions in one launch, each with an exchange of its own.
+#[test]
+fn no_schedule_changes_a_bit_of_either_direction() {
+    for regime in [Regime::Block, Regime::Grid] {
+        let mut case = smallest(regime, Cell::Gru);
+        (case.problem.directions, case.problem.multiprocessors) = (2, 6);
+        assert_eq!(case.configuration.grid(&case.problem)[2], 2);
+        let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
+        let data = [case.data(0), case.data(1)];
+        let both = [&data[0], &data[1]];
+        let mut exchanges = [case.exchange(), case.exchange()];
+        let in_order = case.run_both(&module, both, &mut exchanges, None).expect("runs in order");
+        case.check_both(both, &in_order).unwrap();
+        for seed in 0..SEEDS {
+            let results = case.run_both(&module, both, &mut exchanges, Some(seed));
+            let results = results.unwrap_or_else(|error| panic!("{regime:?}, seed {seed}: {}", error.reason));
             assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?}, seed {seed}");
         }
     }

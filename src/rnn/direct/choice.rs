@@ -37,7 +37,7 @@ pub fn choose(
     wanted: Option<&str>,
 ) -> Result<Candidate, Refusal> {
     let unknown = || Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, "the device does not say what it has");
-    let problem = problem(network, data.batch()).ok_or_else(unknown)?;
+    let problem = problem(network, data.batch(), data.steps).ok_or_else(unknown)?;
     if let Some(text) = wanted {
         return named(&problem, text);
     }
