@@ -45,6 +45,10 @@ const BIAS_TYPE: c_int = 26;
 const MOST_WORKSPACE: c_int = 1;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 
+/// Bytes that its kernels may take biases to be aligned to: a preference for that there is not, and a kernel that meets
+/// others faults, which ends the program.
+const BIAS_ALIGNMENT: usize = 16;
+
 /// How one product is computed; cublasLt's own affair.
 type Algorithm = [u64; 8];
 
@@ -197,7 +201,7 @@ pub struct Product {
     pub x: *const c_void,
     /// [columns][depth]
     pub weights: *const c_void,
-    /// Added to each row: [columns], or null.
+    /// Added to each row: [columns], aligned to 16 bytes, or null.
     pub biases: *const f32,
     /// x · weightsᵀ + biases: [rows][columns]
     pub products: *mut f32,
@@ -246,6 +250,9 @@ impl CublasLt {
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
         let has_biases = !product.biases.is_null();
+        if !product.biases.addr().is_multiple_of(BIAS_ALIGNMENT) {
+            return Err(format!("cublasLt: biases are not aligned to {BIAS_ALIGNMENT} bytes"));
+        }
         let shape = Shape { input, compute, rows, columns, depth, has_biases, alignments };
         let descriptions = self.functions.describe(&shape, product.biases)?;
         let algorithm = self.algorithm(&shape, &descriptions).ok_or("cublasLt has no algorithm for the product")?;
