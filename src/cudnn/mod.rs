@@ -5,6 +5,7 @@ pub(crate) mod algorithm;
 pub(crate) mod calls;
 pub(crate) mod convolution;
 pub mod graph;
+pub(crate) mod inference;
 pub(crate) mod kernel;
 pub mod library;
 pub(crate) mod owned;
@@ -12,4 +13,5 @@ pub(crate) mod rnn;
 
 pub use algorithm::Algorithm;
 pub use convolution::Direction;
+pub use inference::Inference;
 pub use kernel::{Kernel, Tensor};

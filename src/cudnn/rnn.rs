@@ -13,6 +13,8 @@ use super::owned::OwnedTensor;
 /// A recurrent network, as its descriptor has it; sizes are positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
+    /// By which of cuDNN's own kernels; ours have no such choice.
+    pub algorithm: cudnnRNNAlgo_t,
     pub cell: cudnnRNNMode_t,
     pub bias: cudnnRNNBiasMode_t,
     pub direction: cudnnDirectionMode_t,
@@ -38,7 +40,7 @@ impl Network {
     /// # Safety
     /// cuDNN's rules for the descriptor.
     pub unsafe fn read(descriptor: cudnnRNNDescriptor_t) -> Option<Self> {
-        let [mut algo, mut cell, mut bias, mut direction, mut input_mode] = [0; 5];
+        let [mut algorithm, mut cell, mut bias, mut direction, mut input_mode] = [0; 5];
         let [mut data_type, mut math_precision, mut math_type] = [0; 3];
         let [mut input, mut hidden, mut projection, mut layers] = [0; 4];
         let (mut dropout, mut flags) = (ptr::null_mut(), 0);
@@ -46,7 +48,7 @@ impl Network {
         let status = unsafe {
             calls::rnn::cudnnGetRNNDescriptor_v8(
                 descriptor,
-                &mut algo,
+                &mut algorithm,
                 &mut cell,
                 &mut bias,
                 &mut direction,
@@ -71,6 +73,7 @@ impl Network {
         let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
         (status == CUDNN_STATUS_SUCCESS).then_some(())?;
         Some(Self {
+            algorithm,
             cell,
             bias,
             direction,

@@ -95,6 +95,7 @@ mod tests {
 
     fn network() -> Network {
         Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
             cell: CUDNN_LSTM,
             bias: CUDNN_RNN_DOUBLE_BIAS,
             direction: CUDNN_UNIDIRECTIONAL,

@@ -65,6 +65,7 @@ mod tests {
     #[test]
     fn parts_lie_apart_and_within() {
         let network = Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
             cell: CUDNN_GRU,
             bias: CUDNN_RNN_DOUBLE_BIAS,
             direction: CUDNN_BIDIRECTIONAL,

@@ -22,7 +22,7 @@ pub const TYPES: &Names = &[
 ];
 const FORMATS: &Names = &[("nchw", CUDNN_TENSOR_NCHW), ("nhwc", CUDNN_TENSOR_NHWC)];
 pub const MODES: &Names = &[("convolution", CUDNN_CONVOLUTION), ("correlation", CUDNN_CROSS_CORRELATION)];
-const MATH_TYPES: &Names = &[
+pub const MATH_TYPES: &Names = &[
     ("default", CUDNN_DEFAULT_MATH),
     ("tensor-op", CUDNN_TENSOR_OP_MATH),
     ("tensor-op-conversion", CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),

@@ -50,6 +50,7 @@ impl Description<'_> {
         let hidden = within("hiddenSize", self.hidden, MOST_ELEMENTS)?;
         let layers = within("layers", self.layers, MOST_LAYERS)?;
         Ok(Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
             cell: self.cell,
             bias: if self.has_biases { CUDNN_RNN_DOUBLE_BIAS } else { CUDNN_RNN_NO_BIAS },
             direction,

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Database, Environment, SCHEMA, file};
+use super::{Database, Environment, SCHEMA, StepTime, file};
 
 /// What is known in one environment.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +23,25 @@ pub struct Contents {
     pub trials: usize,
     /// Searches that came to their end.
     pub searches: usize,
+    /// Recurrent networks, each on batches of one shape.
+    pub networks: usize,
+    /// What was timed of them, whether it runs or not.
+    pub step_times: usize,
     /// When the first and the last of the results was measured; `None` if there are none.
     pub measured: Option<(SystemTime, SystemTime)>,
+}
+
+/// What is known of one recurrent network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkContents {
+    /// The network's text; [`Inference::from_spec`](crate::cudnn::Inference::from_spec) reads it.
+    pub spec: String,
+    /// The version of our kernels that it was run by.
+    pub kernels: String,
+    /// What was timed, the fastest first, and last what does not run.
+    pub step_times: Vec<StepTime>,
+    /// When the last of it was.
+    pub measured: SystemTime,
 }
 
 /// What is known of one kernel.
@@ -58,19 +75,23 @@ impl Database {
     pub fn contents(&self) -> Result<Vec<Contents>, String> {
         self.command(|connection| {
             let mut statement = connection.prepare(
-                "SELECT id, schema, device, multiprocessors, cudnn, driver,
+                "WITH moments AS (
+                     SELECT environment, measured_at FROM kernels JOIN outcomes ON kernel = id
+                     UNION ALL SELECT environment, measured_at FROM step_times)
+                 SELECT id, schema, device, multiprocessors, cudnn, driver,
                      (SELECT count(*) FROM kernels WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN outcomes ON kernel = id WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN trials ON kernel = id WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN searches ON kernel = id WHERE environment = environments.id),
-                     (SELECT min(measured_at) FROM kernels JOIN outcomes ON kernel = id
-                      WHERE environment = environments.id),
-                     (SELECT max(measured_at) FROM kernels JOIN outcomes ON kernel = id
-                      WHERE environment = environments.id) AS newest
+                     (SELECT count(*) FROM (SELECT DISTINCT kernels, network FROM step_times
+                      WHERE environment = environments.id)),
+                     (SELECT count(*) FROM step_times WHERE environment = environments.id),
+                     (SELECT min(measured_at) FROM moments WHERE environment = environments.id),
+                     (SELECT max(measured_at) FROM moments WHERE environment = environments.id) AS newest
                  FROM environments ORDER BY schema <> ?1, newest DESC, id",
             )?;
             let rows = statement.query_map([SCHEMA], |row| {
-                let (first, last): (Option<i64>, Option<i64>) = (row.get(10)?, row.get(11)?);
+                let (first, last): (Option<i64>, Option<i64>) = (row.get(12)?, row.get(13)?);
                 Ok(Contents {
                     id: row.get(0)?,
                     schema: row.get(1)?,
@@ -84,6 +105,8 @@ impl Database {
                     outcomes: row.get(7)?,
                     trials: row.get(8)?,
                     searches: row.get(9)?,
+                    networks: row.get(10)?,
+                    step_times: row.get(11)?,
                     measured: first.zip(last).map(|(first, last)| (moment(first), moment(last))),
                 })
             })?;
@@ -102,13 +125,37 @@ impl Database {
         })
     }
 
+    /// What the user's file holds of recurrent networks in one environment, an entry a network and version of our kernels.
+    pub fn networks(&self, environment: i64) -> Result<Vec<NetworkContents>, String> {
+        self.command(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT network, kernels, what, step_ms, measured_at FROM step_times WHERE environment = ?1
+                 ORDER BY kernels, network, step_ms IS NULL, step_ms",
+            )?;
+            let mut rows = statement.query([environment])?;
+            let mut networks: Vec<NetworkContents> = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (spec, kernels): (String, String) = (row.get(0)?, row.get(1)?);
+                let (step_time, measured) = (StepTime { what: row.get(2)?, time: row.get(3)? }, moment(row.get(4)?));
+                match networks.last_mut().filter(|last| (&last.spec, &last.kernels) == (&spec, &kernels)) {
+                    Some(last) => {
+                        last.step_times.push(step_time);
+                        last.measured = last.measured.max(measured);
+                    }
+                    None => networks.push(NetworkContents { spec, kernels, step_times: vec![step_time], measured }),
+                }
+            }
+            Ok(networks)
+        })
+    }
+
     /// Removes something from the user's file; how many results went.
     pub fn prune(&self, what: Prune) -> Result<usize, String> {
         let removed = self.command(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let count = |connection: &Connection| {
                 let query = "SELECT (SELECT count(*) FROM outcomes) + (SELECT count(*) FROM trials)
-                             + (SELECT count(*) FROM searches)";
+                             + (SELECT count(*) FROM searches) + (SELECT count(*) FROM step_times)";
                 connection.query_row(query, [], |row| row.get::<_, usize>(0))
             };
             let before = count(&transaction)?;
@@ -129,13 +176,16 @@ impl Database {
                     )?;
                     transaction.execute("DELETE FROM trials WHERE measured_at < ?1", [moment])?;
                     transaction.execute("DELETE FROM outcomes WHERE measured_at < ?1", [moment])?;
+                    transaction.execute("DELETE FROM step_times WHERE measured_at < ?1", [moment])?;
+                    transaction.execute("DELETE FROM models WHERE fitted_at < ?1", [moment])?;
                 }
             }
             transaction.execute_batch(
                 "DELETE FROM kernels WHERE NOT EXISTS (SELECT 1 FROM outcomes WHERE kernel = id)
                      AND NOT EXISTS (SELECT 1 FROM trials WHERE kernel = id)
                      AND NOT EXISTS (SELECT 1 FROM searches WHERE kernel = id);
-                 DELETE FROM environments WHERE NOT EXISTS (SELECT 1 FROM kernels WHERE environment = environments.id);",
+                 DELETE FROM environments WHERE NOT EXISTS (SELECT 1 FROM kernels WHERE environment = environments.id)
+                     AND NOT EXISTS (SELECT 1 FROM step_times WHERE environment = environments.id);",
             )?;
             let after = count(&transaction)?;
             transaction.commit()?;

@@ -6,8 +6,9 @@ use std::io::{BufRead, Write};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
-use super::results::{add, division_parts, is_time};
+use super::results::{add, add_environment, division_parts, is_time};
 use super::{Database, Environment, SCHEMA};
+use crate::cudnn::Inference;
 use crate::tune::any_kernel::AnyKernel;
 use crate::tune::subject::Subject;
 
@@ -22,9 +23,17 @@ pub struct Imported {
     pub refused: Vec<String>,
 }
 
+/// A line.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line {
+    OfKernel(OfKernel),
+    OfNetwork(OfNetwork),
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct OfKernel {
     schema: i64,
     environment: Environment,
     /// The kernel's text over one image.
@@ -32,6 +41,21 @@ struct Line {
     /// Images in the micro-batch, or in the mini-batch of a trial or a search.
     batch: u32,
     result: Entry,
+}
+
+/// A recurrent network's step by cuDNN or by a configuration of our kernels.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfNetwork {
+    schema: i64,
+    environment: Environment,
+    /// The network's text, with its batch and its steps.
+    network: String,
+    /// The version of our kernels.
+    kernels: String,
+    what: String,
+    step_ms: Option<f64>,
+    measured_at: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,8 +108,9 @@ impl Database {
                 ("trials", "division, time_ms, measured_at", tried),
                 ("searches", "question, ended_at", ended),
             ] {
-                lines.extend(read(&transaction, table, columns, entry)?);
+                lines.extend(read(&transaction, table, columns, entry)?.into_iter().map(Line::OfKernel));
             }
+            lines.extend(read_networks(&transaction)?.into_iter().map(Line::OfNetwork));
             Ok(lines)
         })?;
         for line in &lines {
@@ -129,27 +154,49 @@ fn read(
     table: &str,
     columns: &str,
     entry: fn(&Row) -> rusqlite::Result<Entry>,
-) -> rusqlite::Result<Vec<Line>> {
+) -> rusqlite::Result<Vec<OfKernel>> {
     let mut statement = connection.prepare(&format!(
         "SELECT {columns}, schema, device, multiprocessors, cudnn, driver, spec, batch FROM {table}
          JOIN kernels ON kernels.id = {table}.kernel JOIN environments ON environments.id = kernels.environment
          ORDER BY environments.id, kernels.id, batch DESC"
     ))?;
     let rows = statement.query_map([], |row| {
-        Ok(Line {
+        Ok(OfKernel {
             schema: row.get("schema")?,
-            environment: Environment {
-                device: row.get("device")?,
-                multiprocessors: row.get("multiprocessors")?,
-                cudnn: row.get("cudnn")?,
-                driver: row.get("driver")?,
-            },
+            environment: environment(row)?,
             kernel: row.get("spec")?,
             batch: row.get("batch")?,
             result: entry(row)?,
         })
     })?;
     rows.collect()
+}
+
+fn read_networks(connection: &Connection) -> rusqlite::Result<Vec<OfNetwork>> {
+    let mut statement = connection.prepare(
+        "SELECT * FROM step_times JOIN environments ON id = environment ORDER BY id, kernels, network, what",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(OfNetwork {
+            schema: row.get("schema")?,
+            environment: environment(row)?,
+            network: row.get("network")?,
+            kernels: row.get("kernels")?,
+            what: row.get("what")?,
+            step_ms: row.get("step_ms")?,
+            measured_at: row.get("measured_at")?,
+        })
+    })?;
+    rows.collect()
+}
+
+fn environment(row: &Row) -> rusqlite::Result<Environment> {
+    Ok(Environment {
+        device: row.get("device")?,
+        multiprocessors: row.get("multiprocessors")?,
+        cudnn: row.get("cudnn")?,
+        driver: row.get("driver")?,
+    })
 }
 
 fn measured(row: &Row) -> rusqlite::Result<Entry> {
@@ -178,27 +225,35 @@ fn understood(text: &str) -> Result<Line, String> {
         Some(other) => return Err(format!("its schema is {other}: this ucudnn reads {SCHEMA} alone")),
         None => return Err(format!("it names no schema: {{\"schema\":{SCHEMA},…}} is expected")),
     }
-    let line: Line = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    if value.get("network").is_some() {
+        let line: OfNetwork = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        check_time(line.step_ms)?;
+        Inference::from_spec(&line.network).map_err(|why| format!("its network: {why}"))?;
+        return Ok(Line::OfNetwork(line));
+    }
+    let line: OfKernel = serde_json::from_value(value).map_err(|error| error.to_string())?;
     if !(1..=i32::MAX as u32).contains(&line.batch) {
         return Err(format!("its batch is {}: it must be 1 to {}", line.batch, i32::MAX));
     }
-    let time = match &line.result {
+    check_time(match &line.result {
         Entry::Outcome(measured) => measured.time_ms,
         Entry::Trial(tried) => tried.time_ms,
         Entry::Search(_) => None,
-    };
-    if let Some(time) = time.filter(|time| !is_time(*time)) {
-        return Err(format!("its time is {time} ms: it must be 0 or more"));
-    }
+    })?;
     match AnyKernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))? {
         AnyKernel::Convolution(kernel) => check(&kernel, &line)?,
         AnyKernel::Graph(kernel) => check(&kernel, &line)?,
     }
-    Ok(line)
+    Ok(Line::OfKernel(line))
+}
+
+fn check_time(time: Option<f64>) -> Result<(), String> {
+    let wrong = time.filter(|time| !is_time(*time));
+    wrong.map_or(Ok(()), |time| Err(format!("its time is {time} ms: it must be 0 or more")))
 }
 
 /// Checks what depends on the kernel's kind.
-fn check<K: Subject>(kernel: &K, line: &Line) -> Result<(), String> {
+fn check<K: Subject>(kernel: &K, line: &OfKernel) -> Result<(), String> {
     if kernel.batch() != 1 || kernel.with_batch(1) != *kernel {
         return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
     }
@@ -219,6 +274,26 @@ fn check<K: Subject>(kernel: &K, line: &Line) -> Result<(), String> {
 
 /// Whether the line was new, or newer: 1 or 0.
 fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
+    match line {
+        Line::OfKernel(line) => merge_of_kernel(connection, line),
+        Line::OfNetwork(line) => merge_of_network(connection, line),
+    }
+}
+
+fn merge_of_network(connection: &Connection, line: &OfNetwork) -> rusqlite::Result<usize> {
+    let OfNetwork { schema, environment, network, kernels, what, step_ms, measured_at } = line;
+    let id = add_environment(connection, *schema, environment)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO step_times (environment, kernels, network, what, step_ms, measured_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET step_ms = excluded.step_ms, measured_at = excluded.measured_at
+             WHERE excluded.measured_at > step_times.measured_at",
+        )?
+        .execute(params![id, kernels, network, what, step_ms, measured_at])
+}
+
+fn merge_of_kernel(connection: &Connection, line: &OfKernel) -> rusqlite::Result<usize> {
     let id = add(connection, line.schema, &line.environment, &line.kernel)?;
     match &line.result {
         Entry::Outcome(m) => connection

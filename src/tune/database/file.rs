@@ -66,6 +66,27 @@ const OUTCOMES: &str = "
     ) STRICT, WITHOUT ROWID
 ";
 
+/// What is known of recurrent networks, by a network's own text. A version that does not know these tables passes them
+/// over, so that they need no schema of their own: they are made in a file without them.
+const OF_NETWORKS: &str = "
+    CREATE TABLE IF NOT EXISTS step_times (
+        environment INTEGER NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
+        kernels TEXT NOT NULL,
+        network TEXT NOT NULL,
+        what TEXT NOT NULL,
+        step_ms REAL, -- null: it does not run
+        measured_at INTEGER NOT NULL,
+        PRIMARY KEY (environment, kernels, network, what)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS models (
+        environment INTEGER NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
+        kernels TEXT NOT NULL,
+        constants TEXT NOT NULL,
+        fitted_at INTEGER NOT NULL,
+        PRIMARY KEY (environment, kernels)
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// Opens a user's database to read and write, a new one where there is none.
 pub fn open(path: &Path) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -202,6 +223,11 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         Version::Ours(other) => return Err(Refusal::Schema(other)),
         Version::Empty | Version::Foreign => return Err(Refusal::Foreign),
     }
+    if !knows_networks(connection)? {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+        transaction.execute_batch(OF_NETWORKS)?;
+        transaction.commit()?;
+    }
     // On a file system that cannot share memory it stays as it is, which is slower and as safe.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     // Survives the process, and with WAL the file survives the machine.
@@ -209,6 +235,12 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(())
+}
+
+/// Whether the file has the tables of recurrent networks: a seed that an older version made has not.
+pub fn knows_networks(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('step_times', 'models')";
+    connection.prepare_cached(query)?.query_row([], |row| row.get(0))
 }
 
 enum Version {

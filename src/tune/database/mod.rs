@@ -6,7 +6,8 @@
 //! size. A file of an older schema is brought up to date, with all that it knows, when it is opened. Results of
 //! other environments and schemas are passed over and never deleted, unless `ucudnn db prune` is asked to. What is
 //! tuned, and what an algorithm is, does not matter here: both are kept as the texts that a
-//! [`Subject`](super::subject::Subject) gives.
+//! [`Subject`](super::subject::Subject) gives. Of recurrent networks the steps' times are kept, beside the version of the
+//! kernels that took them.
 //!
 //! Behind the user's database there may be a seed that a site ships: it is only read, and where both know
 //! something the user's wins. `ucudnn db export` and `import` make one; a mere copy of a file lacks what still lies
@@ -32,6 +33,7 @@
 //! | `upgrade` | bringing a file of an older schema up to date |
 //! | `environment` | what results are valid for |
 //! | `results` | storing and finding results |
+//! | `networks` | the same of recurrent networks |
 //! | `tuning` | one tuner of a kernel at a time |
 //! | `contents` | what is in it: listing, pruning |
 //! | `exchange` | its text form: export and import |
@@ -42,6 +44,7 @@ mod contents;
 mod environment;
 mod exchange;
 mod file;
+mod networks;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -57,10 +60,11 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-pub use contents::{Contents, KernelContents, Prune};
+pub use contents::{Contents, KernelContents, NetworkContents, Prune};
 pub use environment::Environment;
 pub use exchange::Imported;
 pub use file::SCHEMA;
+pub use networks::StepTime;
 pub use results::Outcome;
 pub use tuning::{Tuning, TuningLock};
 

@@ -194,6 +194,27 @@ fn find_spec(
     found.optional()
 }
 
+/// The number of an environment, from now on if it has none.
+pub(super) fn add_environment(
+    connection: &Connection,
+    schema: i64,
+    environment: &Environment,
+) -> rusqlite::Result<i64> {
+    let Environment { device, multiprocessors, cudnn, driver } = environment;
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO environments (schema, device, multiprocessors, cudnn, driver)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![schema, device, multiprocessors, cudnn, driver])?;
+    connection
+        .prepare_cached(
+            "SELECT id FROM environments
+             WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5",
+        )?
+        .query_row(params![schema, device, multiprocessors, cudnn, driver], |row| row.get(0))
+}
+
 /// The number of a kernel (its text over one image) in an environment, from now on if it has none.
 pub(super) fn add(
     connection: &Connection,
@@ -204,19 +225,10 @@ pub(super) fn add(
     if let Some(id) = find_spec(connection, schema, environment, spec)? {
         return Ok(id);
     }
-    let Environment { device, multiprocessors, cudnn, driver } = environment;
+    let environment = add_environment(connection, schema, environment)?;
     connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO environments (schema, device, multiprocessors, cudnn, driver)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![schema, device, multiprocessors, cudnn, driver])?;
-    connection
-        .prepare_cached(
-            "INSERT INTO kernels (environment, spec) SELECT id, ?6 FROM environments
-             WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5",
-        )?
-        .execute(params![schema, device, multiprocessors, cudnn, driver, spec])?;
+        .prepare_cached("INSERT INTO kernels (environment, spec) VALUES (?1, ?2)")?
+        .execute(params![environment, spec])?;
     Ok(connection.last_insert_rowid())
 }
 

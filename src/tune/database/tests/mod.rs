@@ -2,6 +2,7 @@
 
 mod exchange;
 mod graphs;
+mod networks;
 mod results;
 mod survival;
 mod tuning;
