@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::device::Device;
 use crate::process_end;
@@ -18,6 +19,22 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 /// The process that has them: what a fork copies of them cannot be joined.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+static RESTING: Mutex<()> = Mutex::new(());
+static WAKE: Condvar = Condvar::new();
+
+/// Has a thread of ours wait so long. False, at once, if the process is about to end.
+pub fn rest(time: Duration) -> bool {
+    let until = Instant::now().checked_add(time);
+    let mut resting = RESTING.lock();
+    while !stopped() && until.is_none_or(|until| until > Instant::now()) {
+        match until {
+            Some(until) => drop(WAKE.wait_until(&mut resting, until)),
+            None => WAKE.wait(&mut resting),
+        }
+    }
+    !stopped()
+}
 
 /// Whether planning is to end at once.
 pub fn stopped() -> bool {
@@ -70,6 +87,9 @@ fn stop() {
         return;
     }
     STOP.store(true, Ordering::Relaxed);
+    // Whoever has not seen that waits by now.
+    drop(RESTING.lock());
+    WAKE.notify_all();
     for thread in THREADS.lock().drain(..) {
         let _ = thread.join(); // it has caught its own panics
     }

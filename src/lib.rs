@@ -24,7 +24,7 @@
 //! | `process_end` | what is over before the process takes its libraries down |
 //! | `signals` | which signals our threads take |
 //!
-//! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `abi → rnn → device`, `plan` stands alone, and `division`
+//! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `abi → rnn → tune`, `plan` stands alone, and `division`
 //! is between the first two and `tune`: it knows their kernels and plans. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
 
@@ -46,3 +46,4 @@ mod signals;
 pub mod tune;
 
 pub use graph::offered;
+pub use rnn::ahead as recurrent;

@@ -96,7 +96,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: REPORT, values: "unset, a path" },
     Variable {
         name: FAULT,
-        values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`, `compiler`, `compilation`",
+        values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`, `compiler`, `compilation`, `hang`",
     },
 ];
 
@@ -170,6 +170,8 @@ pub enum Fault {
     Compiler,
     /// No kernel of ours compiles.
     Compilation,
+    /// Compiling an RNN's kernels ends with the process.
+    Hang,
 }
 
 impl Default for Settings {
@@ -245,7 +247,7 @@ impl Settings {
     }
 }
 
-const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler or compilation";
+const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler, compilation or hang";
 const BYTES: &str = "a number of bytes, with KiB, MiB or GiB behind it if wanted";
 
 struct Reader<L> {
@@ -336,6 +338,7 @@ fn parse_fault(text: &str) -> Option<Fault> {
         None if text == "allocation" => Some(Fault::Allocation(0)),
         None if text == "compiler" => Some(Fault::Compiler),
         None if text == "compilation" => Some(Fault::Compilation),
+        None if text == "hang" => Some(Fault::Hang),
         Some(("allocation", above)) => parse_bytes(above).map(Fault::Allocation),
         _ => None,
     }

@@ -1489,6 +1489,18 @@ cudnnStatus_t hostdnnLoadKernels(const char *name,
                                  size_t log_bytes);
 
 /*
+ Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
+ CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING. Arguments as for `hostdnnLoadKernels`.
+ */
+cudnnStatus_t hostdnnFindKernels(const char *name,
+                                 const char *text,
+                                 const char *const *header_names,
+                                 const char *const *header_texts,
+                                 size_t headers,
+                                 const char *const *options,
+                                 size_t options_count);
+
+/*
  A kernel of a module, by its name; valid until the module is unloaded.
  */
 cudnnStatus_t hostdnnGetKernel(void *module, const char *name, void **kernel);

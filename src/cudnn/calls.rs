@@ -177,6 +177,26 @@ pub mod rnn {
     use super::*;
 
     calls! {
+        fn cudnnCreateRNNDescriptor(descriptor: *mut cudnnRNNDescriptor_t);
+        fn cudnnDestroyRNNDescriptor(descriptor: cudnnRNNDescriptor_t);
+        fn cudnnCreateRNNDataDescriptor(descriptor: *mut cudnnRNNDataDescriptor_t);
+        fn cudnnDestroyRNNDataDescriptor(descriptor: cudnnRNNDataDescriptor_t);
+        fn cudnnCreateDropoutDescriptor(descriptor: *mut cudnnDropoutDescriptor_t);
+        fn cudnnDestroyDropoutDescriptor(descriptor: cudnnDropoutDescriptor_t);
+        fn cudnnSetDropoutDescriptor(
+            descriptor: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, probability: f32, states: *mut c_void,
+            states_size: usize, seed: u64,
+        );
+        fn cudnnSetRNNDescriptor_v8(
+            descriptor: cudnnRNNDescriptor_t, algo: cudnnRNNAlgo_t, cell: cudnnRNNMode_t, bias: cudnnRNNBiasMode_t,
+            direction: cudnnDirectionMode_t, input_mode: cudnnRNNInputMode_t, data_type: cudnnDataType_t,
+            math_precision: cudnnDataType_t, math_type: cudnnMathType_t, input: i32, hidden: i32, projection: i32,
+            layers: i32, dropout: cudnnDropoutDescriptor_t, flags: u32,
+        );
+        fn cudnnSetRNNDataDescriptor(
+            descriptor: cudnnRNNDataDescriptor_t, data_type: cudnnDataType_t, layout: cudnnRNNDataLayout_t,
+            steps: c_int, batch: c_int, vector: c_int, lengths: *const c_int, padding_fill: *mut c_void,
+        );
         fn cudnnGetRNNDescriptor_v8(
             descriptor: cudnnRNNDescriptor_t, algo: *mut cudnnRNNAlgo_t, cell: *mut cudnnRNNMode_t,
             bias: *mut cudnnRNNBiasMode_t, direction: *mut cudnnDirectionMode_t,

@@ -8,9 +8,10 @@ use cudnn_abi::*;
 use super::calls;
 use super::convolution::{Descriptors, Direction};
 use super::kernel::{Kernel, Tensor};
+use super::rnn::{Data, Network};
 
 macro_rules! owned {
-    ($(#[$doc:meta])* $name:ident, $raw:ty, $create:ident, $destroy:ident) => {
+    ($(#[$doc:meta])* $name:ident, $raw:ty, $create:path, $destroy:path) => {
         $(#[$doc])*
         pub struct $name($raw);
 
@@ -24,7 +25,7 @@ macro_rules! owned {
             fn create() -> Result<Self, cudnnStatus_t> {
                 let mut raw = ptr::null_mut();
                 // SAFETY: writes one pointer.
-                checked(unsafe { calls::$create(&mut raw) })?;
+                checked(unsafe { $create(&mut raw) })?;
                 Ok(Self(raw))
             }
 
@@ -37,7 +38,7 @@ macro_rules! owned {
         impl Drop for $name {
             fn drop(&mut self) {
                 // SAFETY: made by `create` and destroyed once.
-                unsafe { calls::$destroy(self.0) };
+                unsafe { $destroy(self.0) };
             }
         }
     };
@@ -47,29 +48,51 @@ owned!(
     /// A tensor descriptor.
     OwnedTensor,
     cudnnTensorDescriptor_t,
-    cudnnCreateTensorDescriptor,
-    cudnnDestroyTensorDescriptor
+    calls::cudnnCreateTensorDescriptor,
+    calls::cudnnDestroyTensorDescriptor
 );
 owned!(
     /// A filter descriptor.
     OwnedFilter,
     cudnnFilterDescriptor_t,
-    cudnnCreateFilterDescriptor,
-    cudnnDestroyFilterDescriptor
+    calls::cudnnCreateFilterDescriptor,
+    calls::cudnnDestroyFilterDescriptor
 );
 owned!(
     /// A convolution descriptor.
     OwnedConvolution,
     cudnnConvolutionDescriptor_t,
-    cudnnCreateConvolutionDescriptor,
-    cudnnDestroyConvolutionDescriptor
+    calls::cudnnCreateConvolutionDescriptor,
+    calls::cudnnDestroyConvolutionDescriptor
 );
 owned!(
     /// A descriptor of an element-wise operation.
     OwnedOpTensor,
     cudnnOpTensorDescriptor_t,
-    cudnnCreateOpTensorDescriptor,
-    cudnnDestroyOpTensorDescriptor
+    calls::cudnnCreateOpTensorDescriptor,
+    calls::cudnnDestroyOpTensorDescriptor
+);
+
+owned!(
+    /// A dropout descriptor.
+    OwnedDropout,
+    cudnnDropoutDescriptor_t,
+    calls::rnn::cudnnCreateDropoutDescriptor,
+    calls::rnn::cudnnDestroyDropoutDescriptor
+);
+owned!(
+    /// A descriptor of a batch of sequences.
+    OwnedRnnData,
+    cudnnRNNDataDescriptor_t,
+    calls::rnn::cudnnCreateRNNDataDescriptor,
+    calls::rnn::cudnnDestroyRNNDataDescriptor
+);
+owned!(
+    /// A recurrent network's descriptor alone.
+    RnnDescriptor,
+    cudnnRNNDescriptor_t,
+    calls::rnn::cudnnCreateRNNDescriptor,
+    calls::rnn::cudnnDestroyRNNDescriptor
 );
 
 /// A handle, for the calling thread's device and for one thread at a time.
@@ -131,6 +154,70 @@ impl OwnedTensor {
         let count = c_int::try_from(count).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
         let row = Tensor { data_type, dims: [1, 1, 1, count, 0], strides: [count, count, count, 1, 0] };
         Self::new(4, &row)
+    }
+}
+
+impl OwnedRnnData {
+    /// A batch of sequences.
+    pub fn new(data: &Data) -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        let int = |size: usize| c_int::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
+        let mut fill = data.padding_fill;
+        // SAFETY: as many lengths as sequences, and an element to fill with.
+        checked(unsafe {
+            calls::rnn::cudnnSetRNNDataDescriptor(
+                owned.0,
+                data.data_type,
+                data.layout,
+                int(data.steps)?,
+                int(data.batch())?,
+                int(data.vector)?,
+                data.lengths.as_ptr(),
+                fill.as_mut_ptr().cast(),
+            )
+        })?;
+        Ok(owned)
+    }
+}
+
+/// A recurrent network's descriptor, with the one of no dropout that it refers to.
+pub struct OwnedRnn {
+    descriptor: RnnDescriptor,
+    _dropout: OwnedDropout,
+}
+
+impl OwnedRnn {
+    /// A network that does not clip, computed in float, or double where its data are.
+    pub fn new(handle: &OwnedHandle, network: &Network) -> Result<Self, cudnnStatus_t> {
+        let (descriptor, dropout) = (RnnDescriptor::create()?, OwnedDropout::create()?);
+        let int = |size: usize| i32::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
+        // SAFETY: a handle and descriptors of our own; nothing is dropped, which takes no states.
+        unsafe {
+            checked(calls::rnn::cudnnSetDropoutDescriptor(dropout.raw(), handle.0, 0.0, ptr::null_mut(), 0, 0))?;
+            checked(calls::rnn::cudnnSetRNNDescriptor_v8(
+                descriptor.raw(),
+                network.algorithm,
+                network.cell,
+                network.bias,
+                network.direction,
+                network.input_mode,
+                network.data_type,
+                if network.data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT },
+                network.math_type,
+                int(network.input)?,
+                int(network.hidden)?,
+                int(network.projection)?,
+                int(network.layers)?,
+                dropout.raw(),
+                network.flags,
+            ))?;
+        }
+        Ok(Self { descriptor, _dropout: dropout })
+    }
+
+    /// The descriptor, valid as long as `self`.
+    pub fn raw(&self) -> cudnnRNNDescriptor_t {
+        self.descriptor.raw()
     }
 }
 

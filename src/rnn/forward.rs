@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::page::{self, Page, Run};
 use super::run::{Recurrent, Work};
 use super::temporary::Temporary;
-use super::trial::Timing;
+use super::trial::{Timed, Timing};
 use crate::cudnn::calls;
 use crate::cudnn::rnn::{Data, Network, Weights};
 use crate::device::{Device, Stream};
@@ -127,9 +127,11 @@ impl Call {
         }
     }
 
+    /// The call, if our kernels can answer it. `Err` says why they cannot.
+    ///
     /// # Safety
     /// As for [`Self::run_as_asked`].
-    unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
+    pub(super) unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
         if is_off(self.handle) {
             return Err("settings say so");
         }
@@ -144,11 +146,11 @@ impl Call {
 }
 
 /// A call that our kernels can answer.
-struct Running<'a> {
+pub(super) struct Running<'a> {
     call: &'a Call,
-    case: Case,
+    pub case: Case,
     stream: Stream,
-    page: Arc<Page>,
+    pub page: Arc<Page>,
 }
 
 impl Running<'_> {
@@ -191,6 +193,21 @@ impl Running<'_> {
     /// # Safety
     /// As for [`Call::run`].
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        let (ran, timed) = unsafe { self.measure(engine) };
+        self.page.with_trial(|trial| match ran {
+            Some(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
+            _ => trial.failed(index),
+        });
+        // SAFETY: as ours.
+        ran.unwrap_or_else(|| unsafe { self.call.run_as_asked() })
+    }
+
+    /// An engine between marks, or cuDNN; no status if the engine cannot run it.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    pub unsafe fn measure(&self, engine: Option<&Engine>) -> (Option<cudnnStatus_t>, Option<Timed>) {
         let (device, stream) = (Device::current(), self.stream);
         let timing = Timing::start(device, stream);
         // SAFETY: as ours.
@@ -200,15 +217,11 @@ impl Running<'_> {
                 None => Ok(self.call.run_as_asked()),
             }
         };
+        let timed = timing.and_then(|timing| timing.end(device, stream));
         if let Err(Refusal::Failed(why)) = &ran {
-            log::info!("{}: a candidate failed: {why}", self.page.key);
+            log::info!("{}: a candidate failed: {why}", self.page.key.inference);
         }
-        self.page.with_trial(|trial| match ran {
-            Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timing, device, stream),
-            _ => trial.failed(index),
-        });
-        // SAFETY: as ours.
-        ran.unwrap_or_else(|_| unsafe { self.call.run_as_asked() })
+        (ran.ok(), timed)
     }
 
     /// # Safety

@@ -111,6 +111,11 @@ impl Input {
         })
     }
 
+    /// Whether it is on disk, compiled for the calling thread's device.
+    pub fn is_compiled(device: Device, element: Element) -> bool {
+        device.is_compiled(&source(element))
+    }
+
     /// Multiplies; `tf32` says whether floats may be rounded to that.
     ///
     /// # Safety

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use cudnn_abi::*;
 use parking_lot::Mutex;
 
+use super::compiling;
 use super::configuration::{Cell, Configuration, Element, Problem, Regime};
 use super::input::Input;
 use super::run::Recurrent;
@@ -147,7 +148,14 @@ impl Engine {
         known_or_made(&ENGINES, key, || Self::new(problem, configuration))
     }
 
+    /// Whether all of it is on disk, compiled for the calling thread's device, so that loading takes a moment.
+    pub fn is_compiled(problem: &Problem, configuration: &Configuration) -> bool {
+        let device = Device::current();
+        device.is_compiled(&source(problem, configuration)) && Input::is_compiled(device, problem.element)
+    }
+
     fn new(problem: &Problem, configuration: Configuration) -> Result<Self, String> {
+        compiling::hang()?;
         let device = Device::current();
         let text = |error: Error| error.to_string();
         let input = known_or_made(&INPUTS, problem.element, || Input::load(device, problem.element).map_err(text))?;

@@ -6,8 +6,12 @@
 //! | --- | --- |
 //! | `forward` | a call: ours or cuDNN's, and what happens when ours fails |
 //! | [`direct`] | a call of `ucudnn.h`, which has no descriptors |
+//! | [`ahead`] | timing a network ahead of time |
 //! | `eligible` | which calls our kernels can answer |
 //! | `page` | what is known of a shape: its weights' places, what runs it |
+//! | `choice` | which runs, by what was timed now or before |
+//! | `record` | what the tuning database knows, and where results go |
+//! | `compiling` | compiling while the program runs, so that it hardly notices |
 //! | `trial` | timing cuDNN and our kernels in the program's own executions |
 //! | `memory` | what a network is handed |
 //! | `temporary` | what lies where in the workspace |
@@ -16,20 +20,26 @@
 //! | `input` | what comes before the recurrence: input products, biases, sequence lengths |
 //! | `configuration` | what the recurrence can be compiled for |
 //! | `model` | how long that takes, predicted |
+//! | `fit` | its constants, fitted to what was timed |
 //! | `kernels` | the recurrence: its parameters, compiling, launching |
 //! | `resources` | tests of what its kernels take once compiled |
 //!
-//! Uses `device` to compile and launch, and `cudnn` to read descriptors and to run cuDNN itself.
+//! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN itself, and `tune` for the database.
 
+pub mod ahead;
+mod choice;
+mod compiling;
 mod configuration;
 pub mod direct;
 mod eligible;
+mod fit;
 pub mod forward;
 mod input;
 mod kernels;
 pub mod memory;
 mod model;
 mod page;
+mod record;
 mod report;
 #[cfg(test)]
 mod resources;

@@ -52,6 +52,22 @@ const GATHERING: f64 = 1.0;
 const LEAST_READ: usize = 256;
 
 impl Model {
+    /// The constants by their names, to be read and set.
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 8] {
+        let Self { efficiency, shuffle, elementwise, more_pairs, block_exchange, grid_exchange, l2_bytes, launch } =
+            self;
+        [
+            ("efficiency", efficiency),
+            ("shuffle", shuffle),
+            ("elementwise", elementwise),
+            ("more_pairs", more_pairs),
+            ("block_exchange", block_exchange),
+            ("grid_exchange", grid_exchange),
+            ("l2_bytes", l2_bytes),
+            ("launch", launch),
+        ]
+    }
+
     /// Clocks of one time step of a tile.
     pub fn step(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let (gates, tile) = (problem.cell.gates(), configuration.batch_tile);

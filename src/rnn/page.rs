@@ -4,26 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudnn_abi::*;
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::{Mutex, RwLock};
 
+use super::choice::{self, Candidates, Recalled};
+use super::compiling;
 use super::configuration::{Configuration, Problem};
+use super::fit;
 use super::forward::Call;
 use super::kernels::{Engine, problem};
-use super::model::Model;
+use super::record::Record;
 use super::report::{self, Decision};
 use super::run::bias_stride;
 use super::trial::{Step, Trial};
-use crate::background;
+use crate::cudnn::Inference;
 use crate::cudnn::rnn::{Data, Network, Weights};
 use crate::device::Device;
 use crate::settings::{self, Numerics, Rnn};
+use crate::tune::database::StepTime;
 
-/// Executions that cuDNN runs before any of ours is compiled for them.
-const UNTOUCHED: usize = 2;
-/// Ours is to be faster by this much.
-const MARGIN: f64 = 0.98;
+/// Executions that cuDNN runs before any of ours is compiled for them: programs that do inference run thousands.
+const UNTOUCHED: usize = 16;
 /// A program whose networks never come back must not fill the memory.
 const MOST_PAGES: usize = 1 << 10;
 
@@ -32,23 +33,20 @@ const MOST_PAGES: usize = 1 << 10;
 pub struct Key {
     /// The device's number.
     pub device: i32,
-    pub network: Network,
-    pub layout: cudnnRNNDataLayout_t,
-    pub batch: usize,
-    /// Rounded up to a power of two: programs have sequences of all lengths.
-    pub steps: usize,
-    /// Whether all sequences have as many.
-    pub is_full: bool,
+    pub inference: Inference,
 }
 
 /// Why none of ours runs where the model has none to offer.
-const NOTHING_FITS: &str = "nothing fits on the device";
+pub const NOTHING_FITS: &str = "nothing fits on the device";
+/// Why something runs that the database knows.
+const KNOWN: &str = "known from before";
 
 /// What is known of a key.
 pub struct Page {
     pub key: Key,
     weights: OnceCell<Option<Vec<Weights>>>,
     ranked: OnceCell<Option<Ranked>>,
+    recalled: OnceCell<Option<Recalled>>,
     course: Mutex<Course>,
     /// Ours has failed once: cuDNN runs it from then on.
     is_broken: AtomicBool,
@@ -56,12 +54,14 @@ pub struct Page {
 
 /// How far it is decided what runs. Not held across calls that may block.
 enum Course {
-    /// So many executions have been cuDNN's.
+    /// It is not known yet what the database knows.
+    New,
+    /// Nothing: so many executions have been cuDNN's.
     Untouched(usize),
     /// A thread of ours compiles; this runs meanwhile.
     Loading(Option<Arc<Engine>>),
     /// Executions are timed: of cuDNN where there is no engine, else of that.
-    Trying { trial: Trial, candidates: Vec<Option<Arc<Engine>>> },
+    Trying { trial: Trial, candidates: Candidates },
     /// cuDNN where there is no engine.
     Settled(Option<Arc<Engine>>),
 }
@@ -95,18 +95,11 @@ static PAGES: Lazy<RwLock<HashMap<Key, Arc<Page>, foldhash::fast::RandomState>>>
 
 /// The page of a network on such data on the calling thread's device.
 pub fn page(network: &Network, data: &Data) -> Arc<Page> {
-    let key = Key {
-        device: Device::current().ordinal(),
-        network: *network,
-        layout: data.layout,
-        batch: data.batch(),
-        steps: data.steps.next_power_of_two(),
-        is_full: data.is_full(),
-    };
+    let key = Key { device: Device::current().ordinal(), inference: Inference::of(network, data) };
     if let Some(page) = PAGES.read().get(&key) {
         return page.clone();
     }
-    let mut forgotten = HashMap::default(); // dropped once the lock is released: kernels are unloaded with it
+    let mut forgotten = HashMap::default();
     let mut pages = PAGES.write();
     if pages.len() >= MOST_PAGES {
         std::mem::swap(&mut *pages, &mut forgotten);
@@ -115,10 +108,17 @@ pub fn page(network: &Network, data: &Data) -> Arc<Page> {
         key: key.clone(),
         weights: OnceCell::new(),
         ranked: OnceCell::new(),
-        course: Mutex::new(Course::Untouched(0)),
+        recalled: OnceCell::new(),
+        course: Mutex::new(Course::New),
         is_broken: AtomicBool::new(false),
     };
-    pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone()
+    let page = pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone();
+    drop(pages);
+    if !forgotten.is_empty() {
+        // Kernels are unloaded with it, which may wait for the device.
+        compiling::later(move || drop(forgotten));
+    }
+    page
 }
 
 impl Page {
@@ -130,9 +130,11 @@ impl Page {
     pub unsafe fn weights(&self, call: &Call) -> Option<&[Weights]> {
         let space = (call.weight_space, call.weight_space_size);
         let find = || {
-            let layers = 0..self.key.network.pseudo_layers();
+            let layers = 0..self.key.inference.network.pseudo_layers();
             // SAFETY: as ours.
-            let of = |layer| unsafe { Weights::find(call.handle, call.descriptor, &self.key.network, layer, space) };
+            let of = |layer| unsafe {
+                Weights::find(call.handle, call.descriptor, &self.key.inference.network, layer, space)
+            };
             let weights = layers.map(of).collect::<Option<Vec<_>>>()?;
             bias_stride(&weights).map(|_| weights)
         };
@@ -142,8 +144,9 @@ impl Page {
     /// The configurations that may run; `None` if there is none.
     fn ranked(&self) -> Option<&Ranked> {
         let rank = || {
-            let problem = problem(&self.key.network, self.key.batch, self.key.steps)?;
-            let configurations = Model::default().ranked(&problem, settings::get().rnn_top_k);
+            let Inference { network, batch, steps, .. } = &self.key.inference;
+            let problem = problem(network, *batch, *steps)?;
+            let configurations = fit::model().ranked(&problem, settings::get().rnn_top_k);
             let most_exchange_bytes = problem.most_exchange_bytes();
             (!configurations.is_empty()).then_some(Ranked { problem, configurations, most_exchange_bytes })
         };
@@ -155,19 +158,37 @@ impl Page {
         self.ranked().map(|ranked| ranked.most_exchange_bytes)
     }
 
+    /// The model's first choice.
+    pub fn first_choice(&self) -> Option<&Configuration> {
+        self.ranked().and_then(|ranked| ranked.configurations.first())
+    }
+
+    /// What the database knew when it was asked first, if that is enough.
+    pub fn recalled(&self) -> Option<&Recalled> {
+        let recall = || {
+            let Ranked { problem, configurations, .. } = self.ranked()?;
+            let known = Record::of_device()?.step_times(&self.key.inference);
+            let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
+            choice::recall(known, &space, configurations.len(), !is_forced())
+        };
+        self.recalled.get_or_init(recall).as_ref()
+    }
+
     /// What the next execution is to run. Under capture nothing is compiled or timed.
     pub fn decide(self: &Arc<Self>, is_capturing: bool) -> Run {
         if self.is_broken.load(Ordering::Relaxed) {
             return Run::Cudnn;
         }
-        let force = settings::get().rnn == Rnn::Force;
         let mut course = self.course.lock();
         match &mut *course {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().map_or(Run::Cudnn, Run::Ours),
-            Course::Untouched(_) if is_capturing => Run::Cudnn,
-            Course::Untouched(_) if force => Run::Load,
+            Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
             // Results are to be the same bits each time.
-            Course::Untouched(_) if settings::get().numerics == Numerics::Deterministic => Run::Cudnn,
+            Course::New if !is_forced() && settings::get().numerics == Numerics::Deterministic => Run::Cudnn,
+            Course::New => {
+                drop(course);
+                self.begin()
+            }
             Course::Untouched(executions) if *executions < UNTOUCHED => {
                 *executions += 1;
                 Run::Cudnn
@@ -180,40 +201,102 @@ impl Page {
             }
             Course::Trying { candidates, .. } if is_capturing => meanwhile(candidates),
             Course::Trying { trial, candidates } => match trial.step() {
-                Step::Run(index) => Run::Timed(index, candidates[index].clone()),
+                Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile(candidates),
                 Step::Over => {
-                    let (chosen, times) = choose(&trial.times(), candidates);
-                    *course = Course::Settled(chosen.clone());
+                    let times = trial.times();
+                    let chosen = candidates.fastest(&times);
+                    let tried = std::mem::replace(&mut *course, Course::Settled(chosen.clone()));
                     drop(course);
-                    let (key, why) = (&self.key, "timed in place");
-                    report::decided(&Decision { key, chosen: chosen.as_deref(), why, times: &times });
+                    if let Course::Trying { candidates, .. } = tried {
+                        self.tried(candidates, &times);
+                    }
                     chosen.map_or(Run::Cudnn, Run::Ours)
                 }
             },
         }
     }
 
-    /// Compiles the best by the model, for a caller that waits, and begins to compile others behind.
+    /// The first execution: by what the database knows, if it does.
+    fn begin(self: &Arc<Self>) -> Run {
+        let Some(recalled) = self.recalled() else {
+            if is_forced() {
+                return Run::Load;
+            }
+            self.leave(|course| matches!(course, Course::New), Course::Untouched(1));
+            return Run::Cudnn;
+        };
+        let (Some(configuration), Some(Ranked { problem, .. })) = (recalled.chosen, self.ranked()) else {
+            if self.leave(|course| matches!(course, Course::New), Course::Settled(None)) {
+                self.report(None, KNOWN, &recalled.step_times);
+            }
+            return Run::Cudnn;
+        };
+        if is_forced() || Engine::is_compiled(problem, &configuration) {
+            return Run::Load;
+        }
+        if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
+            let page = self.clone();
+            compiling::later(move || {
+                compiling::gently(|| page.load_recalled());
+            });
+        }
+        Run::Cudnn
+    }
+
+    /// Goes on to another course, if it is still such a one.
+    fn leave(&self, from: impl FnOnce(&Course) -> bool, to: Course) -> bool {
+        let mut course = self.course.lock();
+        let leaves = from(&course);
+        let _before = leaves.then(|| std::mem::replace(&mut *course, to));
+        drop(course);
+        leaves
+    }
+
+    /// Loads what the database says is the best. `None` if it names nothing, or that does not run any more.
+    fn load_recalled(&self) -> Option<Arc<Engine>> {
+        let (Recalled { chosen, step_times }, Ranked { problem, .. }) = (self.recalled()?, self.ranked()?);
+        let is_open = |course: &Course| matches!(course, Course::New | Course::Loading(None));
+        match Engine::load(problem, (*chosen)?) {
+            Ok(engine) => {
+                if self.leave(is_open, Course::Settled(Some(engine.clone()))) {
+                    self.report(Some(&engine), KNOWN, step_times);
+                }
+                Some(engine)
+            }
+            Err(why) => {
+                log::info!("{}: what was best before is not there: {why}", self.key.inference);
+                self.leave(is_open, Course::Untouched(0));
+                None
+            }
+        }
+    }
+
+    /// Compiles the best by the database or else by the model, for a caller that waits, and begins to compile others
+    /// behind.
     pub fn load(self: &Arc<Self>) -> Option<Arc<Engine>> {
+        let recalled = compiling::now(|| self.load_recalled());
+        if recalled.is_some() || !is_forced() {
+            return recalled;
+        }
         let mut why = NOTHING_FITS.to_owned();
         let mut load = |(problem, configuration): (&Problem, Configuration)| {
             Engine::load(problem, configuration).inspect_err(|error| why = error.clone()).ok()
         };
-        let first = self.ranked().and_then(|ranked| ranked.pairs().find_map(&mut load));
+        let first = compiling::now(|| self.ranked().and_then(|ranked| ranked.pairs().find_map(&mut load)));
         let mut course = self.course.lock();
         match (&*course, first) {
-            (Course::Untouched(_), Some(first)) => {
+            (Course::New | Course::Untouched(_), Some(first)) => {
                 *course = Course::Loading(Some(first.clone()));
                 drop(course);
                 self.load_others(Some(first.clone()));
                 Some(first)
             }
-            (Course::Untouched(_), None) => {
+            (Course::New | Course::Untouched(_), None) => {
                 *course = Course::Settled(None);
                 drop(course);
-                log::warn!("{}: cuDNN runs it: {why}", self.key);
-                report::decided(&Decision { key: &self.key, chosen: None, why: &why, times: &[] });
+                log::warn!("{}: cuDNN runs it: {why}", self.key.inference);
+                self.report(None, &why, &[]);
                 None
             }
             // Another thread has been faster.
@@ -226,46 +309,87 @@ impl Page {
     /// a candidate too.
     fn load_others(self: &Arc<Self>, first: Option<Arc<Engine>>) {
         let page = self.clone();
-        let (known, otherwise) = (first.clone(), "RNNs run as they did");
+        let known = first.clone();
         let load = move || {
             settings::fault_point("rnn-load");
             let mut why = NOTHING_FITS.to_owned();
             let mut engines: Vec<_> = known.iter().cloned().collect();
+            let mut failed = Vec::new();
             for (problem, configuration) in page.ranked().into_iter().flat_map(Ranked::pairs) {
-                if background::stopped() {
-                    return;
-                }
                 if engines.iter().any(|engine| *engine.configuration() == configuration) {
                     continue;
                 }
-                match Engine::load(problem, configuration) {
-                    Ok(engine) => engines.push(engine),
-                    Err(error) => why = error,
+                match compiling::gently(|| Engine::load(problem, configuration)) {
+                    None => return,
+                    Some(Ok(engine)) => engines.push(engine),
+                    Some(Err(error)) => {
+                        why = error;
+                        failed.push(configuration);
+                    }
                 }
             }
-            page.loaded(known, engines, &why);
+            page.loaded(known, engines, failed, &why);
         };
         if settings::get().rnn_top_k == 1 && first.is_some() {
-            self.settle(first, "the model's first choice", &[]);
-        } else if !background::spawn(Device::current(), load, otherwise) {
-            self.settle(first, "there is no thread to compile others on", &[]);
+            self.settle(first, "the model's first choice");
+        } else if !compiling::later(load) {
+            self.settle(first, "there is no thread to compile others on");
         }
     }
 
-    fn loaded(&self, first: Option<Arc<Engine>>, engines: Vec<Arc<Engine>>, why: &str) {
+    fn loaded(&self, first: Option<Arc<Engine>>, engines: Vec<Arc<Engine>>, failed: Vec<Configuration>, why: &str) {
         match (&first, engines.len()) {
-            (None, 0) => return self.settle(None, why, &[]),
-            (Some(_), 1) => return self.settle(first, "nothing else runs", &[]),
+            (None, 0) => return self.settle(None, why),
+            (Some(_), 1) => return self.settle(first, "nothing else runs"),
             _ => {}
         }
         let cudnn = first.is_none().then_some(None);
-        let candidates: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
-        *self.course.lock() = Course::Trying { trial: Trial::new(candidates.len()), candidates };
+        let engines: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
+        let trial = Trial::new(engines.len());
+        self.leave(|_| true, Course::Trying { trial, candidates: Candidates { engines, failed } });
     }
 
-    fn settle(&self, chosen: Option<Arc<Engine>>, why: &str, times: &[Timed]) {
-        report::decided(&Decision { key: &self.key, chosen: chosen.as_deref(), why, times });
-        *self.course.lock() = Course::Settled(chosen);
+    fn settle(&self, chosen: Option<Arc<Engine>>, why: &str) {
+        self.report(chosen.as_deref(), why, &[]);
+        self.leave(|_| true, Course::Settled(chosen));
+    }
+
+    /// Compiles what is to be timed, cuDNN beside it, for a caller that waits. `each` is told after each how many are to
+    /// come, and may end it. `Err` says why, or why none of ours runs.
+    pub fn candidates(&self, each: &mut dyn FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
+        let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
+        let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
+        for (index, &configuration) in configurations.iter().enumerate() {
+            match compiling::now(|| Engine::load(problem, configuration)) {
+                Ok(engine) => engines.push(Some(engine)),
+                Err(error) => {
+                    failed.push(configuration);
+                    why = error;
+                }
+            }
+            each(configurations.len() - 1 - index)?;
+        }
+        if engines.len() > 1 { Ok(Candidates { engines, failed }) } else { Err(why) }
+    }
+
+    /// A trial is over: tells of it, keeps it, and unloads what has lost, all of it behind the program.
+    fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
+        let (page, times) = (self.clone(), times.to_vec());
+        compiling::later(move || page.found(&candidates, &times, "timed in place"));
+    }
+
+    /// Tells what a trial has found, and keeps it.
+    pub fn found(&self, candidates: &Candidates, times: &[Option<f64>], why: &str) {
+        let step_times = candidates.step_times(times);
+        if let Some(record) = Record::of_device() {
+            record.keep(&self.key.inference, &step_times);
+            fit::learn(&record);
+        }
+        self.report(candidates.fastest(times).as_deref(), why, &step_times);
+    }
+
+    fn report(&self, chosen: Option<&Engine>, why: &str, times: &[StepTime]) {
+        report::decided(&Decision { key: &self.key, chosen, first: self.first_choice(), why, times });
     }
 
     /// A timed candidate ran or did not; with the trial, if it is still that.
@@ -278,28 +402,18 @@ impl Page {
     /// Ours failed: never again.
     pub fn give_up(&self, why: &str) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
-            log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key);
-            report::decided(&Decision { key: &self.key, chosen: None, why, times: &[] });
+            log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key.inference);
+            self.report(None, why, &[]);
         }
     }
 }
 
-/// A candidate's name, and its time in milliseconds a time step; none where it did not run.
-pub type Timed = (String, Option<f64>);
-
-/// The fastest, ours only if it is faster than cuDNN beyond doubt; and all by their names.
-fn choose(times: &[Option<f64>], candidates: &[Option<Arc<Engine>>]) -> (Option<Arc<Engine>>, Vec<Timed>) {
-    let handicap = |index: usize| if candidates[index].is_none() { MARGIN } else { 1.0 };
-    let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, time.as_ref()? * handicap(index))));
-    let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
-    let name = |engine: &Option<Arc<Engine>>| {
-        engine.as_ref().map_or("cuDNN".to_owned(), |engine| engine.configuration().to_string())
-    };
-    let named = candidates.iter().map(name).zip(times.iter().copied()).collect();
-    (best.and_then(|best| candidates[best].clone()), named)
+/// Whether ours are to run wherever they can.
+fn is_forced() -> bool {
+    settings::get().rnn == Rnn::Force
 }
 
 /// What runs while times are still to come: cuDNN where that is a candidate, else the model's first choice.
-fn meanwhile(candidates: &[Option<Arc<Engine>>]) -> Run {
-    candidates.first().cloned().flatten().map_or(Run::Cudnn, Run::Ours)
+fn meanwhile(candidates: &Candidates) -> Run {
+    candidates.engines.first().cloned().flatten().map_or(Run::Cudnn, Run::Ours)
 }

@@ -1,6 +1,7 @@
 //! Timing candidates in the program's own executions, each of which has the right result. Times are read when they are
 //! there, never waited for.
 
+use super::compiling::Quiet;
 use crate::device::{Device, Elapsed, Mark, Stream};
 
 /// Executions of each candidate that count; one before them warms it up.
@@ -21,6 +22,8 @@ pub struct Trial {
 #[derive(Clone, Debug, Default)]
 struct Times {
     executions: usize,
+    /// Executions without marks.
+    unmarked: usize,
     /// The least so far, in milliseconds a time step.
     least: Option<f64>,
     has_failed: bool,
@@ -30,8 +33,7 @@ struct Times {
 struct Pending {
     candidate: usize,
     steps: usize,
-    start: Mark,
-    end: Mark,
+    timed: Timed,
 }
 
 /// What the next execution is to run.
@@ -45,15 +47,30 @@ pub enum Step {
     Over,
 }
 
-/// Marks around an execution.
+/// A mark before an execution.
 pub struct Timing {
+    quiet: Quiet,
     start: Mark,
 }
 
+/// Marks around an execution.
+pub struct Timed {
+    quiet: Quiet,
+    start: Mark,
+    end: Mark,
+}
+
 impl Timing {
-    /// Begins with a mark; `None` if the device makes none.
+    /// Begins with a mark; `None` if the device makes none, or while something is compiled.
     pub fn start(device: Device, stream: Stream) -> Option<Self> {
-        device.mark(stream).map(|start| Self { start })
+        let quiet = Quiet::begin()?;
+        device.mark(stream).map(|start| Self { quiet, start })
+    }
+
+    /// Ends with a mark; `None` if the device makes none.
+    pub fn end(self, device: Device, stream: Stream) -> Option<Timed> {
+        let Self { quiet, start } = self;
+        device.mark(stream).map(|end| Timed { quiet, start, end })
     }
 }
 
@@ -63,10 +80,15 @@ impl Trial {
         Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
     }
 
+    /// The most executions of so many candidates.
+    pub fn executions(candidates: usize) -> usize {
+        candidates * (SAMPLES + 1)
+    }
+
     /// What the next execution is to run. What is to run is in flight until it is [`Self::ran`] or has
     /// [`Self::failed`]; others wait.
     pub fn step(&mut self) -> Step {
-        if self.in_flight || !self.read_pending() {
+        if self.in_flight || !self.read_pending() || Quiet::begin().is_none() {
             return Step::Wait;
         }
         let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
@@ -82,14 +104,20 @@ impl Trial {
         Step::Run(next)
     }
 
-    /// A candidate's execution of so many time steps has been launched.
-    pub fn ran(&mut self, candidate: usize, steps: usize, timing: Option<Timing>, device: Device, stream: Stream) {
+    /// A candidate's execution of so many time steps has been launched. Without marks it is as if it had not been run,
+    /// but not again and again.
+    pub fn ran(&mut self, candidate: usize, steps: usize, timed: Option<Timed>) {
         self.in_flight = false;
-        self.candidates[candidate].executions += 1;
-        let end = device.mark(stream);
-        match (timing, end) {
-            (Some(Timing { start }), Some(end)) => self.pending = Some(Pending { candidate, steps, start, end }),
-            _ => self.candidates[candidate].has_failed = true,
+        let times = &mut self.candidates[candidate];
+        match timed {
+            Some(timed) => {
+                times.executions += 1;
+                self.pending = Some(Pending { candidate, steps, timed });
+            }
+            None => {
+                times.unmarked += 1;
+                times.has_failed |= times.unmarked > SAMPLES;
+            }
         }
     }
 
@@ -106,11 +134,13 @@ impl Trial {
 
     /// Whether no time is outstanding any more.
     fn read_pending(&mut self) -> bool {
-        let Some(Pending { candidate, steps, start, end }) = &self.pending else { return true };
+        let Some(Pending { candidate, steps, timed: Timed { quiet, start, end } }) = &self.pending else { return true };
         let times = &mut self.candidates[*candidate];
         match end.since(start) {
             Elapsed::Pending => return false,
             Elapsed::Lost => times.has_failed = true,
+            // Something was compiled meanwhile: it says nothing.
+            Elapsed::Ready(_) if !quiet.lasts() => times.executions -= 1,
             Elapsed::Ready(time) if times.executions > 1 => {
                 let time = time / *steps as f64;
                 times.least = Some(times.least.map_or(time, |least| least.min(time)));
@@ -140,7 +170,7 @@ mod tests {
                     let timing = Timing::start(device, stream);
                     std::thread::sleep(Duration::from_millis(milliseconds[candidate]));
                     ran[candidate] += 1;
-                    trial.ran(candidate, 10, timing, device, stream);
+                    trial.ran(candidate, 10, timing.and_then(|timing| timing.end(device, stream)));
                 }
             }
         }

@@ -1,6 +1,6 @@
-/* Runs an LSTM again and again until a file has something in it.
+/* Runs an LSTM again and again until a file has something in it, or so many times.
  *
- * rnn_until FILE */
+ * rnn_until FILE [RUNS] */
 #include "rnn.h"
 
 static int is_written(const char *name) {
@@ -11,14 +11,15 @@ static int is_written(const char *name) {
 }
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 2, "rnn_until FILE");
+    REQUIRE(count == 2 || count == 3, "rnn_until FILE [RUNS]");
+    long runs = count == 3 ? atol(arguments[2]) : -1;
     Random random = {1};
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
     Network network = network_plain(CUDNN_DATA_FLOAT, 16, 4, 2);
     Rnn rnn;
     rnn_open(handle, &rnn, &network, &random);
-    while (!is_written(arguments[1])) {
+    for (long run = 0; run != runs && !is_written(arguments[1]); run++) {
         double errors[3];
         CALL(rnn_run(handle, &rnn));
         rnn_check(&rnn);

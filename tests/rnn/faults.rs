@@ -48,3 +48,17 @@ fn what_cannot_be_had_is_done_without() {
         }
     }
 }
+
+/// No call waits for what compiles on a thread of ours, whatever it holds: eight threads come to their end while the first
+/// compilation of any network hangs, and so does the process. Calls that waited would be ended by the harness.
+#[test]
+fn a_compilation_that_hangs_delays_no_call() {
+    let program = program("rnn_threads");
+    let report = program.file("report.jsonl");
+    let variables = [("UCUDNN_FAULT", "hang"), ("UCUDNN_LOG", "debug"), ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let ours = program.preloaded(&[], &variables);
+    assert_eq!(ours.stdout, "ended\n");
+    // It did hang, up to the end: nothing was decided.
+    assert!(ours.stderr.contains("compiling hangs"), "{}", ours.stderr);
+    assert!(!report.exists());
+}

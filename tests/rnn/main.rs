@@ -5,6 +5,7 @@
 mod hostdnn;
 
 mod choice;
+mod database;
 mod faults;
 mod hostile;
 mod numerics;

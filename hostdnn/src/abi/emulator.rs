@@ -40,6 +40,30 @@ pub unsafe extern "C" fn hostdnnLoadKernels(
     })
 }
 
+/// Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
+/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING. Arguments as for `hostdnnLoadKernels`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnFindKernels(
+    name: *const c_char,
+    text: *const c_char,
+    header_names: *const *const c_char,
+    header_texts: *const *const c_char,
+    headers: usize,
+    options: *const *const c_char,
+    options_count: usize,
+) -> cudnnStatus_t {
+    export!(hostdnnFindKernels, {
+        // SAFETY: null, or arrays of as many C strings, by this function's contract.
+        unsafe {
+            let names = texts(header_names, headers)?;
+            let headers: Vec<_> = names.into_iter().zip(texts(header_texts, headers)?).collect();
+            let options = texts(options, options_count)?;
+            let source = Source { name: string(name)?, text: string(text)?, headers: &headers, options: &options };
+            Module::find(&source)
+        }
+    })
+}
+
 /// A kernel of a module, by its name; valid until the module is unloaded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnGetKernel(

@@ -88,6 +88,17 @@ impl Module {
         Self::open(&object.make(|folder, path| compiler.compile(source, folder, path))?)
     }
 
+    /// Whether [`Self::load`] finds what was compiled before; refused as there, with
+    /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where it does not.
+    pub fn find(source: &Source) -> Result {
+        let found = cache::Object::of(source, compiler::Compiler::of_process()?)?.find();
+        let missing = || {
+            let reason = format!("{} was not compiled before with such options", source.name);
+            Error::new(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING, reason)
+        };
+        found.map(drop).ok_or_else(missing)
+    }
+
     fn open(path: &std::path::Path) -> Result<Self> {
         // SAFETY: an object that was compiled here; its constructors do nothing.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };

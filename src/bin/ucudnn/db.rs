@@ -7,10 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use ucudnn::cudnn::Inference;
 use ucudnn::tune::any_kernel::AnyKernel;
-use ucudnn::tune::database::{Contents, Database, KernelContents, Prune, SCHEMA};
+use ucudnn::tune::database::{Contents, Database, KernelContents, NetworkContents, Prune, SCHEMA};
 
 use crate::Failure;
+use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::Place;
 
@@ -114,7 +116,11 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
     let contents = database.contents()?;
     let mut listed = Vec::new();
     for entry in &contents {
-        listed.push((entry, if kernels { database.kernels(entry.id)? } else { Vec::new() }));
+        let of_entry = match kernels {
+            true => (database.kernels(entry.id)?, database.networks(entry.id)?),
+            false => (Vec::new(), Vec::new()),
+        };
+        listed.push((entry, of_entry));
     }
     if json {
         let environments: Vec<_> = listed.iter().map(|(entry, of)| entry_json(entry, kernels.then_some(of))).collect();
@@ -133,6 +139,7 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
         ("kernels", Side::Right),
         ("measured", Side::Right),
         ("in place", Side::Right),
+        ("RNNs", Side::Right),
         ("last", Side::Left),
     ]);
     for entry in &contents {
@@ -143,11 +150,12 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
             entry.kernels.to_string(),
             entry.outcomes.to_string(),
             entry.trials.to_string(),
+            if entry.networks > 0 { entry.networks.to_string() } else { String::new() },
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
     print!("{}", table.lines());
-    for (entry, kernels) in listed.iter().filter(|(_, kernels)| !kernels.is_empty()) {
+    for (entry, (kernels, _)) in listed.iter().filter(|(_, (kernels, _))| !kernels.is_empty()) {
         println!("\nKernels of {}", entry.environment);
         let mut table =
             Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
@@ -156,7 +164,28 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
         }
         print!("{}", table.lines());
     }
+    for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
+        println!("\nRecurrent networks of {}", entry.environment);
+        let mut table = Table::new(&[
+            ("network", Side::Left),
+            ("timed", Side::Right),
+            ("fastest", Side::Left),
+            ("step µs", Side::Right),
+            ("our kernels", Side::Left),
+        ]);
+        for NetworkContents { spec, kernels, step_times, .. } in networks {
+            let fastest = step_times.first().and_then(|first| Some((first.what.clone(), first.time?)));
+            let (what, time) =
+                fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
+            table.row(vec![named_network(spec), step_times.len().to_string(), what, time, kernels.clone()]);
+        }
+        print!("{}", table.lines());
+    }
     Ok(())
+}
+
+fn named_network(spec: &str) -> String {
+    Inference::from_spec(spec).map_or_else(|_| spec.to_owned(), |network| network.to_string())
 }
 
 fn named(kernel: &KernelContents) -> String {
@@ -181,7 +210,7 @@ fn ago(moment: SystemTime) -> String {
     }
 }
 
-fn entry_json(entry: &Contents, kernels: Option<&Vec<KernelContents>>) -> serde_json::Value {
+fn entry_json(entry: &Contents, listed: Option<&(Vec<KernelContents>, Vec<NetworkContents>)>) -> serde_json::Value {
     let seconds = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let kernel = |kernel: &KernelContents| {
         json!({
@@ -189,11 +218,21 @@ fn entry_json(entry: &Contents, kernels: Option<&Vec<KernelContents>>) -> serde_
             "batches": kernel.batches, "last": kernel.measured.map(seconds),
         })
     };
+    let network = |network: &NetworkContents| {
+        let NetworkContents { spec, kernels, step_times, measured } = network;
+        let times = step_times.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
+        json!({
+            "rnn": named_network(spec), "spec": spec, "kernels": kernels, "times": times.collect::<Vec<_>>(),
+            "last": seconds(*measured),
+        })
+    };
     json!({
         "id": entry.id, "environment": entry.environment.to_string(), "schema": entry.schema,
         "kernels": entry.kernels, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
-        "contents": kernels.map(|kernels| kernels.iter().map(kernel).collect::<Vec<_>>()),
+        "contents": listed.map(|(kernels, _)| kernels.iter().map(kernel).collect::<Vec<_>>()),
+        "rnns": entry.networks, "step_times": entry.step_times,
+        "networks": listed.map(|(_, networks)| networks.iter().map(network).collect::<Vec<_>>()),
     })
 }
 

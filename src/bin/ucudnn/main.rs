@@ -9,6 +9,7 @@
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network: from a CSV file, or from a report |
 //! | `decisions` | what plans and reports have in common: how each kernel is run, and what that costs |
+//! | `recurrent` | recurrent networks: which, and what was found of them |
 //! | `sets` | what each kernel may run, and what Workspace Reuse and Division make of that |
 //! | `table`, `quantity` | text for people |
 //!
@@ -20,6 +21,7 @@ mod network;
 mod plan;
 mod plot;
 mod quantity;
+mod recurrent;
 mod report;
 mod run;
 mod sets;

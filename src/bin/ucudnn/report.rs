@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::decisions::{Decision, Decisions, Division, Policy};
 use crate::network::{self, Shapes};
 use crate::quantity;
+use crate::recurrent;
 use crate::table::{Side, Table};
 use lines::Divided;
 
@@ -19,7 +20,8 @@ use lines::Divided;
 /// The file is what a program wrote that ran with UCUDNN_REPORT=FILE, or by `ucudnn run --report FILE`. For every kernel
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) it shows the division
 /// of the mini-batch, as 2×64[FFT] for two micro-batches of 64 images by the algorithm FFT, the workspace it takes, its
-/// time, and beside it the fastest way without division in the same limit.
+/// time, and beside it the fastest way without division in the same limit. For every recurrent network it shows what runs
+/// it, cuDNN or a configuration of our kernels, why, and what a time step takes.
 #[derive(Args)]
 #[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
     ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
@@ -50,16 +52,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         let whole = json!({
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
+            "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
+            "unknown": report.unknown,
         });
         println!("{whole:#}");
         return Ok(());
     }
     let mut parts: Vec<String> =
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref())).collect();
-    if decisions.is_empty() {
-        parts.push(
-            "Nothing was decided: the program ran no convolution that can be divided, or has not come to it.\n".into(),
-        );
+    if !report.networks.is_empty() {
+        parts.push(recurrent::text_of(&report.networks));
+    } else if decisions.is_empty() {
+        let what = "no convolution that can be divided and no recurrent network that ours can run";
+        parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
     let also = also(&report);
     if !also.is_empty() {
@@ -89,6 +94,9 @@ fn also(report: &lines::Report) -> String {
     }
     if let Some(Divided { ready: ready @ 1.., .. }) = report.divided {
         said += &format!("{ready} layers have no segment and run what needs none.\n");
+    }
+    if report.unknown > 0 {
+        said += &format!("{} of events that this version does not know.\n", quantity::counted(report.unknown, "line"));
     }
     said
 }

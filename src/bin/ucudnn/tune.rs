@@ -1,6 +1,7 @@
 //! `ucudnn tune`: measures a network's kernels ahead of time, into the tuning database.
 
 mod interrupt;
+mod networks;
 mod progress;
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use ucudnn::tune::database::Database;
 use ucudnn::tune::executable::Executable;
 
 use crate::Failure;
-use crate::network::Layer;
+use crate::network::{Layer, Shapes};
 use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::{Kernels, Place};
@@ -33,10 +34,30 @@ use progress::Bar;
 #[command(after_help = "Examples:\n\n  \
     ucudnn tune examples/networks/alexnet.csv --batch 128              for any limit and any total\n  \
     ucudnn tune run.jsonl --limit 64MiB                                what a run at this limit will ask for\n  \
-    ucudnn tune net.csv --type half --math tensor-op --devices all     on all GPUs of this kind at once")]
+    ucudnn tune net.csv --type half --math tensor-op --devices all     on all GPUs of this kind at once\n  \
+    ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
+    ucudnn tune --rnn run.jsonl --top-k 20                             the networks that a run ran")]
 pub struct Options {
+    /// A network's CSV file, as in examples/networks, or a run's report
+    #[arg(required_unless_present = "rnn")]
+    file: Option<PathBuf>,
     #[command(flatten)]
-    kernels: Kernels,
+    shapes: Shapes,
+
+    /// Time recurrent networks instead: of a run's report or a JSON file, or one in words
+    ///
+    /// In words: the cell (LSTM, GRU, tanh, ReLU), hidden=N and steps=N, and where they are to differ from what PyTorch
+    /// asks for of one layer, input=N (as wide as hidden), layers=N, directions=2, bias=none|input|recurrent|double,
+    /// type=float|half|bfloat16, math=default|tensor-op|fma, algorithm=standard|persist-static|persist-dynamic|
+    /// persist-static-small-h (cuDNN's), layout=sequence-major|batch-major|packed, padded=no, full=no (sequences of
+    /// many lengths), batch=N,N,… A JSON file has an object of these for each network. cuDNN and the configurations of
+    /// our kernels that the performance model ranks best are timed on data of their own.
+    #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
+    rnn: Vec<String>,
+
+    /// Of a recurrent network, how many configurations [default: UCUDNN_RNN_TOP_K, or 5]
+    #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
 
     /// Measure what programs ask for under these limits of each kernel, and no more
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
@@ -97,16 +118,15 @@ struct Found {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let (network, _) = options.kernels.read()?;
+    let Some(file) = options.file.clone() else { return networks::run(options) };
+    if options.top_k.is_some() {
+        return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
+    }
+    let (network, _) = Kernels { file, shapes: options.shapes.clone() }.read()?;
     // Made first, so that what is wrong with it is known before anything is measured.
     let database = options.place.create()?.path().to_owned();
     set_variables(options, &database)?;
-    if library::path().is_none() {
-        return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
-    }
-    if library::older_major().is_some() {
-        return Err(Failure::Failed("the cuDNN that was found is older than 9".into()));
-    }
+    check_library()?;
     let mut layers: Vec<&Layer> = Vec::new();
     for layer in &network.layers {
         if !layers.iter().any(|known| known.kernel == layer.kernel) {
@@ -133,6 +153,16 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     summarize(&tuned, layers.len(), begin.elapsed(), &database)
 }
 
+fn check_library() -> Result<(), Failure> {
+    if library::path().is_none() {
+        return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
+    }
+    if library::older_major().is_some() {
+        return Err(Failure::Failed("the cuDNN that was found is older than 9".into()));
+    }
+    Ok(())
+}
+
 /// What the library reads from its environment.
 fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Failure> {
     let mut variables: Vec<(&str, OsString)> = vec![("UCUDNN_DATABASE", database.into())];
@@ -140,6 +170,13 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
     add("UCUDNN_NUMERICS", options.numerics.as_deref().map(OsStr::new));
     add("UCUDNN_BENCHMARK_DEVICES", options.devices.as_deref().map(OsStr::new));
     add(settings::CUDNN_LIBRARY, options.cudnn_library.as_deref().map(|path| path.as_os_str()));
+    let top_k = options.top_k.map(|k| k.to_string());
+    add("UCUDNN_RNN_TOP_K", top_k.as_deref().map(OsStr::new));
+    if !options.rnn.is_empty() {
+        // What keeps programs from our kernels does not keep these from being timed.
+        add("UCUDNN_RNN", Some(OsStr::new("auto")));
+        add("UCUDNN_POLICY", Some(OsStr::new("wr")));
+    }
     let seed = options.place.seed();
     add("UCUDNN_SEED_DATABASE", seed.as_deref().map(|path| path.as_os_str()));
     for (option, name) in [("numerics", "UCUDNN_NUMERICS"), ("devices", "UCUDNN_BENCHMARK_DEVICES")] {

@@ -116,6 +116,11 @@ impl Cubins {
         Some(bytes)
     }
 
+    /// Whether something was kept under this key. It may turn out to be damaged.
+    pub fn has(&self, key: &Key) -> bool {
+        self.is_ours() && self.folder.join(key.file_name()).is_file()
+    }
+
     /// Keeps what was compiled; nothing where that cannot be done.
     pub fn keep(&self, key: &Key, image: &[u8]) {
         let size = (HEADER + image.len()) as u64;

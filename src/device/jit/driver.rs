@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 
 use super::super::{Stream, cuda};
-use super::{Error, Launch, Resources, Source, image};
+use super::{Error, Launch, Resources, Source, has_image, image};
 
 /// The first driver with all that is called here.
 const OLDEST_DRIVER: i32 = 12_000;
@@ -87,6 +87,12 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     })?;
     let is_captured = AtomicBool::new(false);
     Ok(Module(Arc::new(Loaded { library, device: ordinal, is_captured })))
+}
+
+/// Whether [`load`] finds it on disk.
+pub fn is_compiled(source: &Source) -> bool {
+    let capability = cuda::compute_capability(cuda::ordinal());
+    capability.is_some_and(|capability| has_image(source, capability, cuda::driver_version()))
 }
 
 impl Module {

@@ -1,6 +1,6 @@
 //! Kernels on the host: compiled by its C++ compiler and run on the CPU by hostdnn, in the thread that launches them.
 
-use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::ffi::{CStr, CString, NulError, c_char, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -38,6 +38,16 @@ type Load = unsafe extern "C" fn(
     *mut c_char,
     usize,
 ) -> cudnnStatus_t;
+/// The first of these.
+type Find = unsafe extern "C" fn(
+    *const c_char,
+    *const c_char,
+    *const *const c_char,
+    *const *const c_char,
+    usize,
+    *const *const c_char,
+    usize,
+) -> cudnnStatus_t;
 type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
 /// Kernel, grid, block, cluster, bytes of dynamic shared memory, arguments.
 type Run = unsafe extern "C" fn(
@@ -53,6 +63,7 @@ type Explain = unsafe extern "C" fn(*mut c_char, usize);
 
 struct Functions {
     load: Load,
+    find: Find,
     get: Get,
     run: Run,
     unload: Unload,
@@ -68,6 +79,7 @@ static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
     }
     Some(Functions {
         load: function!(Load, c"hostdnnLoadKernels"),
+        find: function!(Find, c"hostdnnFindKernels"),
         get: function!(Get, c"hostdnnGetKernel"),
         run: function!(Run, c"hostdnnLaunchKernel"),
         unload: function!(Unload, c"hostdnnUnloadKernels"),
@@ -138,25 +150,18 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     let none = || Error::NoCompiler("the loaded cuDNN computes on no GPU, and runs no kernels".into());
     let functions = FUNCTIONS.as_ref().ok_or_else(none)?;
     let failed = |log| Error::Compilation { name: source.name, log };
-    let strings = |texts: &mut dyn Iterator<Item = &str>| {
-        texts.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(|_| failed("a zero byte stands in it".into()))
-    };
-    let own = strings(&mut [source.name, source.text].into_iter())?;
-    let names = strings(&mut source.headers.iter().map(|header| header.0))?;
-    let headers = strings(&mut source.headers.iter().map(|header| header.1))?;
-    let options = strings(&mut source.options.iter().map(String::as_str))?;
-    let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
+    let strings = Strings::of(source).map_err(|_| failed("a zero byte stands in it".into()))?;
     let (mut module, mut log): (_, [c_char; 8192]) = (null_mut(), [0; _]);
     // SAFETY: C strings that outlive the call, as many as said, and room for what is written.
     let status = unsafe {
         (functions.load)(
-            own[0].as_ptr(),
-            own[1].as_ptr(),
-            pointers(&names).as_ptr(),
-            pointers(&headers).as_ptr(),
-            names.len(),
-            pointers(&options).as_ptr(),
-            options.len(),
+            strings.own[0].as_ptr(),
+            strings.own[1].as_ptr(),
+            strings.names.as_ptr(),
+            strings.headers.as_ptr(),
+            strings.names.len(),
+            strings.options.as_ptr(),
+            strings.options.len(),
             &mut module,
             log.as_mut_ptr(),
             log.len(),
@@ -166,6 +171,51 @@ pub fn load(source: &Source) -> Result<Module, Error> {
         CUDNN_STATUS_SUCCESS => Ok(Module(Arc::new(Loaded { functions, module }))),
         CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => Err(Error::NoCompiler(text(&log))),
         _ => Err(failed(text(&log))),
+    }
+}
+
+/// Whether that was compiled before.
+pub fn is_compiled(source: &Source) -> bool {
+    let (Some(functions), Ok(strings)) = (FUNCTIONS.as_ref(), Strings::of(source)) else { return false };
+    // SAFETY: C strings that outlive the call, as many as said.
+    let status = unsafe {
+        (functions.find)(
+            strings.own[0].as_ptr(),
+            strings.own[1].as_ptr(),
+            strings.names.as_ptr(),
+            strings.headers.as_ptr(),
+            strings.names.len(),
+            strings.options.as_ptr(),
+            strings.options.len(),
+        )
+    };
+    status == CUDNN_STATUS_SUCCESS
+}
+
+/// A source as C takes it.
+struct Strings {
+    /// Its name and text.
+    own: [CString; 2],
+    names: Vec<*const c_char>,
+    headers: Vec<*const c_char>,
+    options: Vec<*const c_char>,
+    /// What those point to.
+    _kept: Vec<CString>,
+}
+
+impl Strings {
+    fn of(source: &Source) -> Result<Self, NulError> {
+        let mut kept = Vec::new();
+        let mut pointers = |texts: &mut dyn Iterator<Item = &str>| {
+            let strings = texts.map(CString::new).collect::<Result<Vec<_>, _>>()?;
+            let pointers = strings.iter().map(|string| string.as_ptr()).collect();
+            kept.extend(strings);
+            Ok(pointers)
+        };
+        let names = pointers(&mut source.headers.iter().map(|header| header.0))?;
+        let headers = pointers(&mut source.headers.iter().map(|header| header.1))?;
+        let options = pointers(&mut source.options.iter().map(String::as_str))?;
+        Ok(Self { own: [CString::new(source.name)?, CString::new(source.text)?], names, headers, options, _kept: kept })
     }
 }
 

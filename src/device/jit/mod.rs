@@ -118,6 +118,14 @@ impl Device {
             Self::Cuda => driver::load(source).map(|module| Module(OnDevice::Cuda(module))),
         }
     }
+
+    /// Whether it is on disk, compiled for the calling thread's current device, so that [`Self::load`] takes a moment.
+    pub fn is_compiled(self, source: &Source) -> bool {
+        match self {
+            Self::Host => emulated::is_compiled(source),
+            Self::Cuda => driver::is_compiled(source),
+        }
+    }
 }
 
 /// What to load on a device of this compute capability (90 for 9.0): a cubin, or PTX where the compiler does not
@@ -127,10 +135,8 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     if *fault == Some(Fault::Compiler) {
         return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into()));
     }
-    let compiler = nvrtc::Nvrtc::of_process(driver)?;
-    let architecture = compiler.architecture(capability)?;
+    let (compiler, architecture, key) = compiler_and_key(source, capability, driver)?;
     let cubins = cubins::Cubins::of_process();
-    let key = cubins::Key::new(source, compiler.version(), &architecture);
     if let Some(image) = cubins.and_then(|cubins| cubins.find(&key)) {
         return Ok(image);
     }
@@ -142,4 +148,21 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
         cubins.keep(&key, &image);
     }
     Ok(image)
+}
+
+fn compiler_and_key(
+    source: &Source,
+    capability: u32,
+    driver: i32,
+) -> Result<(&'static nvrtc::Nvrtc, nvrtc::Architecture, cubins::Key), Error> {
+    let compiler = nvrtc::Nvrtc::of_process(driver)?;
+    let architecture = compiler.architecture(capability)?;
+    let key = cubins::Key::new(source, compiler.version(), &architecture);
+    Ok((compiler, architecture, key))
+}
+
+/// Whether [`image`] is on disk.
+fn has_image(source: &Source, capability: u32, driver: i32) -> bool {
+    let key = compiler_and_key(source, capability, driver).map(|(_, _, key)| key);
+    key.is_ok_and(|key| cubins::Cubins::of_process().is_some_and(|cubins| cubins.has(&key)))
 }

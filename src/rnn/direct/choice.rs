@@ -11,10 +11,10 @@ use super::description::{WeightSpace, data_of};
 use crate::cudnn::rnn::{Data, Network};
 use crate::device::{Buffer, Device};
 use crate::rnn::configuration::{Configuration, Problem};
+use crate::rnn::fit;
 use crate::rnn::input::Preparation;
 use crate::rnn::kernels::{Engine, problem};
 use crate::rnn::memory::Memory;
-use crate::rnn::model::Model;
 use crate::rnn::run::{Recurrent, Work};
 use crate::rnn::temporary::Temporary;
 use crate::rnn::trial::{Step, Timing, Trial};
@@ -42,7 +42,7 @@ pub fn choose(
         return named(&problem, text);
     }
     let mut why = "nothing fits on the device".to_owned();
-    let configurations = Model::default().ranked(&problem, settings::get().rnn_top_k);
+    let configurations = fit::model().ranked(&problem, settings::get().rnn_top_k);
     let load = |configuration| load(&problem, configuration).inspect_err(|error| why = error.clone()).ok();
     let mut candidates: Vec<_> = configurations.into_iter().filter_map(load).collect();
     let fastest = match candidates.len() {
@@ -132,7 +132,7 @@ fn fastest(
         let timing = Timing::start(device, stream.raw());
         // SAFETY: buffers of ours, as large as the network and the data say, which live until the stream is done.
         match unsafe { work.launch() } {
-            Ok(()) => trial.ran(index, data.steps, timing, device, stream.raw()),
+            Ok(()) => trial.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),
             Err(why) => {
                 log::info!("{}: {why}", candidates[index].configuration);
                 trial.failed(index);

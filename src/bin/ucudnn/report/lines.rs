@@ -7,6 +7,7 @@ use serde_json::Value;
 use ucudnn::tune::any_kernel::AnyKernel;
 
 use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
+use crate::recurrent;
 use crate::sets::{Choice, front, within};
 
 /// What a report says, the last word on each kernel.
@@ -26,6 +27,10 @@ pub struct Report {
     pub checked: (usize, usize),
     /// Calls that were watched in the arena, and how many of them wrote outside of their segments.
     pub kept: (usize, usize),
+    /// Recurrent networks, in the order in which they were met.
+    pub networks: Vec<recurrent::Decision>,
+    /// Lines of events that this version does not know.
+    pub unknown: usize,
 }
 
 /// A network's division.
@@ -136,8 +141,17 @@ impl Report {
                 self.kept.0 += 1;
                 self.kept.1 += usize::from(fields.optional("overwritten").is_some());
             }
+            "rnn" => {
+                let decision = recurrent::Decision::from_fields(&fields)?;
+                match self.networks.iter_mut().find(|known| known.spec == decision.spec) {
+                    Some(known) => *known = decision,
+                    None => self.networks.push(decision),
+                }
+            }
+            // They say that nothing could be compared.
+            "checked" | "kept" => {}
             // Of a version to come.
-            _ => {}
+            _ => self.unknown += 1,
         }
         Ok(())
     }
