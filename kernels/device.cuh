@@ -15,6 +15,9 @@
 // | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
 // | `warp_sum(x)`, `warp_sum(x, lanes)`, `warp_max(…)` | over the warp, or over each group of `lanes` (a power of two) neighbours; every lane gets it. In pairs `lanes/2` apart, then half of that, and so on: the same bits in both twins |
 // | `warp_any(p)`, `warp_all(p)` | whether p holds in any lane, in all |
+// | `warp_mma_half(d, a, b)`, `warp_mma_bfloat16(…)`, `warp_mma_tf32(…)` | on tensor cores, D += A B of 16 × 8 sums in float, in words of 4 bytes along the depth: A has 16 rows and B 8 columns of 8 words each, which are 16 numbers of 2 bytes, the first in the lower half, or 8 floats. Lane l has D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2] as d[i], of row l / 4 + i % 2 * 8 of A word l % 4 + i / 2 * 4 as a[i], and of column l / 4 of B word l % 4 + i * 4 as b[i]. The order of additions is the GPU's own; the CPU's twin rounds each sum once |
+// | `lower_half(bits)` | the lower 2 of 4 bytes, all of which are read where they are a parameter: compute-sanitizer's racecheck may not know a parameter's read of 2 bytes |
+// | `float_to_tf32(x)` | the nearest float of 10 bits behind the point, away from zero where two are: tensor cores do not look at the rest |
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
@@ -115,5 +118,29 @@ __device__ __forceinline__ unsigned short float_to_bfloat16(float value) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
+
+__device__ __forceinline__ unsigned short lower_half(unsigned bits) {
+    unsigned short half;
+    asm("cvt.u16.u32 %0, %1;" : "=h"(half) : "r"(bits));
+    return half;
+}
+
+__device__ __forceinline__ float float_to_tf32(float value) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return __uint_as_float(bits);
+}
+
+#define WARP_MMA(name, shape, type)                                                                                    \
+    __device__ __forceinline__ void warp_mma_##name(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {   \
+        asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type                                           \
+                     ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                            \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                              \
+    }
+WARP_MMA(half, "m16n8k16", "f16")
+WARP_MMA(bfloat16, "m16n8k16", "bf16")
+WARP_MMA(tf32, "m16n8k8", "tf32")
+#undef WARP_MMA
 
 #endif

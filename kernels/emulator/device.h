@@ -2,6 +2,7 @@
 #pragma once
 
 #include "intrinsics.h"
+#include "half.h"
 #include "schedule.h"
 
 #define __device__
@@ -42,7 +43,7 @@ namespace emulator {
 
 template <typename T> T meet(const Where &where, T x, int argument, Combine combine) {
     static_assert(sizeof(T) == sizeof(unsigned), "warps exchange values of 4 bytes");
-    return bits_as<T>(meet_warp(where, {bits_as<unsigned>(x), argument}, combine));
+    return bits_as<T>(meet_warp(where, {bits_as<unsigned>(x), argument, nullptr}, combine));
 }
 
 inline const char *shuffle(Slot (&slots)[32]) {
@@ -123,6 +124,6 @@ class Spin {
 
 [[noreturn]] inline void fail(const char *why) { emulator::stop(why); }
 
-#undef AT
+#include "mma.h"
 
-#include "half.h"
+#undef AT

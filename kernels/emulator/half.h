@@ -26,3 +26,5 @@ inline unsigned short float_to_half(float value) {
     const unsigned rebased = magnitude - (112u << 23);
     return sign | (rebased + 0xfff + (rebased >> 13 & 1)) >> 13;
 }
+
+inline unsigned short lower_half(unsigned bits) { return bits; }

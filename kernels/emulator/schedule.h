@@ -44,6 +44,8 @@ struct Launch {
 struct Slot {
     unsigned bits;
     int argument;
+    // More than that, which stands where it is until all have what they get.
+    const void *more;
 };
 // Turns what 32 lanes put in into what they get. Answers what was wrong, or null.
 typedef const char *(*Combine)(Slot (&slots)[32]);

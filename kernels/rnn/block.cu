@@ -1,28 +1,30 @@
 // recurrence_block: a block computes all units, of BATCH_TILE rows of the batch; no block waits for another. UNITS is H.
 //
-// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[2][BATCH_TILE][PADDED_HIDDEN], of this step and of the
-// next, so that one barrier a step is enough; and Quad[SHARED_QUADS][THREADS].
+// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], of this
+// step and of the next, so that one barrier a step is enough here; and what Weights take.
 #include "rnn/states.cuh"
 
 KERNEL(recurrence_block, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
-    SHARED(float, h);
+    SHARED(Factor, h);
     const int first_row = blockIdx.x * BATCH_TILE;
-    const Weights weights(recurrence.weights, 0, h + 2 * TILE_FLOATS);
-    States states(recurrence, own_pairs(), 0, first_row);
+    const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
+    States states(recurrence, Own(), 0, first_row);
     read_h0(recurrence, first_row, h);
 #pragma unroll 1
-    for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) h[TILE_FLOATS + i] = 0; // what is behind H remains so
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
+        h[TILE_FACTORS + i] = to_factor(to_element(0)); // what is behind H remains so
     barrier();
 #pragma unroll 1
     for (int step = 0; step < recurrence.steps; step++) {
         states.prefetch(step);
         Sums sums;
-        multiply(weights, h + step % 2 * TILE_FLOATS, sums);
-        add_up(sums);
+        multiply(weights, h + step % 2 * TILE_FACTORS, sums);
         states.update(step, sums);
-        float *const next = h + (step + 1) % 2 * TILE_FLOATS;
-        states.hand_over(0, first_row, [&](int unit, int row, float h) { next[row * PADDED_HIDDEN + unit] = h; });
+        Factor *const next = h + (step + 1) % 2 * TILE_FACTORS;
+        states.hand_over(0, first_row, [&](int unit, int row, float h) {
+            next[row * PADDED_HIDDEN + unit] = to_factor_of_new(h);
+        });
         barrier();
         states.advance(step);
     }

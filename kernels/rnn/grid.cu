@@ -2,9 +2,9 @@
 // end of each step.
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence share out its
-// tiles; a group computes its own one after the other. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; Element[PACKETS_A_BLOCK][values of a
-// packet], the block's own; and Quad[SHARED_QUADS][THREADS], each aligned to 16 bytes. Memory at `exchange`: of each
-// group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
+// tiles; a group computes its own one after the other. Dynamic shared memory: Factor h[BATCH_TILE][PADDED_HIDDEN];
+// Element[PACKETS_A_BLOCK][values of a packet], the block's own; and what Weights take, each aligned to 16 bytes. Memory
+// at `exchange`: of each group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
 #include "rnn/states.cuh"
 
 #include "exchange.cuh"
@@ -32,7 +32,7 @@ __device__ __forceinline__ void publish_own(const Element *own, UnitPacket *buff
     }
 }
 
-__device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned epoch, float *h) {
+__device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned epoch, Factor *h) {
 #pragma unroll 1
     for (int first = threadIdx.x; first < PACKETS; first += AT_ONCE * THREADS) {
         UnitPacket packets[AT_ONCE];
@@ -45,7 +45,8 @@ __device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned e
 #pragma unroll
             for (int k = 0; k < UnitPacket::values; k++) {
                 const int pair = first_pair + k, unit = first_unit + pair % UNITS;
-                if (pair < PAIRS && unit < HIDDEN) h[pair / UNITS * PADDED_HIDDEN + unit] = to_float(packets[i].value[k]);
+                if (pair < PAIRS && unit < HIDDEN)
+                    h[pair / UNITS * PADDED_HIDDEN + unit] = to_factor(packets[i].value[k]);
             }
         }
     }
@@ -53,14 +54,14 @@ __device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned e
 
 KERNEL(recurrence_grid, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
-    SHARED(float, h);
-    Element *const own = reinterpret_cast<Element *>(h + TILE_FLOATS);
+    SHARED(Factor, h);
+    Element *const own = reinterpret_cast<Element *>(h + TILE_FACTORS);
     const int first_unit = blockIdx.x * UNITS;
     const Weights weights(recurrence.weights, first_unit, reinterpret_cast<char *>(own) + OWN_BYTES);
     Exchange &exchange =
         *reinterpret_cast<Exchange *>(static_cast<char *>(recurrence.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
     unsigned epoch = exchange.epoch;
-    const Own pairs = own_pairs();
+    const Own pairs;
 #pragma unroll 1
     for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
 
@@ -75,7 +76,6 @@ KERNEL(recurrence_grid, Recurrences) {
             states.prefetch(step);
             Sums sums;
             multiply(weights, h, sums);
-            add_up(sums);
             states.update(step, sums);
             if (step + 1 == recurrence.steps) {
                 states.advance(step);

@@ -11,6 +11,7 @@
 // | -DTHREADS= | of a block |
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
+// | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8, LANES 4 of each of 1, 2, 4, … warps, which are a divisor of the block's, and REGISTER_WEIGHTS whole 16 bytes of elements |
 //
 // A cell is a struct `Cell` of
 //   gates: matrix products with h that a unit needs, in the order of cuDNN's weight space
@@ -40,6 +41,9 @@
 #include "rnn/cells/relu.cuh"
 #endif
 
+constexpr int at_least(int n, int least) { return n > least ? n : least; }
+constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
+
 constexpr int GATES = Cell::gates;
 
 struct Recurrence {
@@ -54,7 +58,7 @@ struct Recurrence {
     long long y_stride;          //
     long long time_stride;       //   t * time_stride + b * batch_stride
     long long batch_stride;      //
-    Element fill;                // what y gets behind a row's end, where rows are not packed
+    unsigned fill;               // the bits of what y gets behind a row's end, where rows are not packed
     int steps, batch;            // both 1 at least
     int reverse;                 // each batch row begins at its own end
     void *exchange;              // recurrence_grid: memory of its own, all zero before the first launch; one launch at a time

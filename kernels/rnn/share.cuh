@@ -7,8 +7,6 @@
 
 #include "rnn/recurrence.cuh"
 
-constexpr int at_least_one(int n) { return n > 0 ? n : 1; }
-constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
 constexpr int halved_up(int n, int by) { return by > 1 ? halved_up(divided_up(n, 2), by / 2) : n; }
 
 constexpr int GROUP_UNITS = divided_up(UNITS, THREADS / LANES);
@@ -18,12 +16,17 @@ constexpr int LANE_PAIRS = halved_up(GROUP_PAIRS, LANES);
 // Lane l has elements 4 (l + LANES c) … + 3 of h, for each chunk c. Behind H there are zeros.
 constexpr int CHUNKS = divided_up(HIDDEN, 4 * LANES);
 constexpr int PADDED_HIDDEN = CHUNKS * 4 * LANES;
-constexpr int TILE_FLOATS = BATCH_TILE * PADDED_HIDDEN;
+constexpr int TILE_FACTORS = BATCH_TILE * PADDED_HIDDEN;
 
 // A thread's weights, in fours: those of each gate of each of the group's units, for each chunk.
 constexpr int QUADS = CHUNKS * GROUP_UNITS * GATES;
 constexpr int REGISTER_QUADS = REGISTER_WEIGHTS / 4 < QUADS ? REGISTER_WEIGHTS / 4 : QUADS;
 constexpr int SHARED_QUADS = QUADS - REGISTER_QUADS;
+
+// What h is multiplied as: elements in float. A new h is rounded to an element already.
+typedef float Factor;
+__device__ __forceinline__ Factor to_factor(Element element) { return to_float(element); }
+__device__ __forceinline__ Factor to_factor_of_new(float h) { return h; }
 
 struct alignas(4 * sizeof(Element)) Quad {
     Element element[4];
@@ -35,7 +38,7 @@ __device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LA
 
 // Those of a thread, from memory once and for all steps.
 class Weights {
-    float4 kept[at_least_one(REGISTER_QUADS)];
+    float4 kept[at_least(REGISTER_QUADS, 1)];
     Quad *shared; // [SHARED_QUADS][THREADS]
 
   public:
@@ -77,21 +80,15 @@ class Weights {
     __device__ static __forceinline__ Quad load(const Element *row, bool is_there, int chunk) {
         // Only the last chunk goes on behind H.
         const int left = (chunk + 1) * 4 * LANES <= HIDDEN ? 4 : HIDDEN - first_element(chunk);
-        Quad loaded;
+        Quad loaded = {};
         if (Aligned) {
-            if (is_there && left > 0) return reinterpret_cast<const Quad *>(row)[chunk * LANES];
-            left_out(loaded);
+            if (is_there && left > 0) loaded = reinterpret_cast<const Quad *>(row)[chunk * LANES];
         } else {
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                loaded.element[i] = is_there && i < left ? row[chunk * 4 * LANES + i] : to_element(0);
+                if (is_there && i < left) loaded.element[i] = row[chunk * 4 * LANES + i];
         }
         return loaded;
-    }
-
-    __device__ static __forceinline__ void left_out(Quad &quad) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) quad.element[i] = to_element(0);
     }
 
     __device__ static __forceinline__ float4 in_float(const Quad &quad) {
@@ -103,8 +100,8 @@ class Weights {
 // R h of each gate, of pairs: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
 typedef float Sums[GROUP_PAIRS][GATES];
 
-// The lane's part of them, from h as [BATCH_TILE][PADDED_HIDDEN].
-__device__ __forceinline__ void multiply(const Weights &weights, const float *h, Sums &sums) {
+// The lane's part of them.
+__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, Sums &sums) {
 #pragma unroll
     for (int pair = 0; pair < GROUP_PAIRS; pair++)
 #pragma unroll
@@ -200,20 +197,32 @@ template <int Pairs = GROUP_PAIRS, int Lanes = LANES> __device__ __forceinline__
     }
 }
 
-// Pairs that a lane owns, as add_up() leaves them.
-struct Own {
-    int first, count;
-};
-__device__ __forceinline__ Own own_pairs() {
-    int first = 0, count = GROUP_PAIRS, pairs = GROUP_PAIRS;
-#pragma unroll
-    for (int apart = LANES / 2; apart > 0; apart /= 2) {
-        // Several lanes have one pair: the first of them owns it.
-        const int half = divided_up(pairs, 2);
-        const bool upper = LANE & apart;
-        first += upper ? half : 0;
-        count = upper ? (count > half && pairs > 1 ? count - half : 0) : (count < half ? count : half);
-        pairs = half;
-    }
-    return {first, count};
+// R h of the thread's own pairs, from h as [BATCH_TILE][PADDED_HIDDEN].
+__device__ __forceinline__ void multiply(const Weights &weights, const Factor *h, Sums &sums) {
+    multiply_part(weights, h, sums);
+    add_up(sums);
 }
+
+// The pairs that a thread owns, as add_up() leaves them.
+class Own {
+    int first = 0, count = GROUP_PAIRS;
+
+  public:
+    __device__ __forceinline__ Own() {
+        int pairs = GROUP_PAIRS;
+#pragma unroll
+        for (int apart = LANES / 2; apart > 0; apart /= 2) {
+            // Several lanes have one pair: the first of them owns it.
+            const int half = divided_up(pairs, 2);
+            const bool upper = LANE & apart;
+            first += upper ? half : 0;
+            count = upper ? (count > half && pairs > 1 ? count - half : 0) : (count < half ? count : half);
+            pairs = half;
+        }
+    }
+
+    // Whether there is an i-th; its unit of the block and its row of the tile.
+    __device__ __forceinline__ bool has(int i) const { return i < count && unit(i) < UNITS; }
+    __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (first + i) / BATCH_TILE; }
+    __device__ __forceinline__ int row(int i) const { return (first + i) % BATCH_TILE; }
+};

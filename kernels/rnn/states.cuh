@@ -1,7 +1,11 @@
-// The pairs of a unit and a row that a lane owns: their states over time, and what is done per element.
+// The pairs of a unit and a row that a thread owns: their states over time, and what is done per element.
 #pragma once
 
+#ifdef TENSOR_CORES
+#include "rnn/tensor_share.cuh"
+#else
 #include "rnn/share.cuh"
+#endif
 
 class States {
     struct Pair {
@@ -21,13 +25,12 @@ class States {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
-            const int unit = group() * GROUP_UNITS + (own.first + i) / BATCH_TILE;
-            pair.unit = first_unit + unit;
-            pair.row = first_row + (own.first + i) % BATCH_TILE;
+            pair.unit = first_unit + own.unit(i);
+            pair.row = first_row + own.row(i);
             pair.h = pair.c = pair.reset_bias = 0;
             pair.length = 0;
             pair.place = pair.next_place = -1;
-            if (i >= own.count || unit >= UNITS || pair.unit >= HIDDEN || pair.row >= p.batch) {
+            if (!own.has(i) || pair.unit >= HIDDEN || pair.row >= p.batch) {
                 pair.row = -1;
                 continue;
             }
@@ -75,7 +78,7 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             if (pair.place >= 0)
-                p.y[pair.place * p.y_stride + pair.unit] = step < pair.length ? to_element(pair.h) : p.fill;
+                p.y[pair.place * p.y_stride + pair.unit] = step < pair.length ? to_element(pair.h) : element_of(p.fill);
             pair.place = pair.next_place;
             pair.next_place = place(pair, step + 2);
 #pragma unroll
@@ -111,11 +114,11 @@ class States {
 };
 
 // h0 of a tile, as [BATCH_TILE][PADDED_HIDDEN], with zeros for what there is not.
-__device__ __forceinline__ void read_h0(const Recurrence &p, int first_row, float *h) {
+__device__ __forceinline__ void read_h0(const Recurrence &p, int first_row, Factor *h) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < TILE_FLOATS; i += THREADS) {
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) {
         const int row = first_row + i / PADDED_HIDDEN, unit = i % PADDED_HIDDEN;
         const bool is_there = p.h0 && row < p.batch && unit < HIDDEN;
-        h[i] = is_there ? to_float(p.h0[(long long)row * HIDDEN + unit]) : 0;
+        h[i] = to_factor(is_there ? p.h0[(long long)row * HIDDEN + unit] : to_element(0));
     }
 }

@@ -233,8 +233,18 @@ mod tests {
     use super::*;
 
     fn problem(cell: Cell, hidden: usize, batch: usize, layers: usize) -> Problem {
-        let (element, directions, steps, multiprocessors) = (Element::Float, 1, 100, 132);
-        Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes: 227 << 10 }
+        Problem {
+            cell,
+            element: Element::Float,
+            hidden,
+            batch,
+            layers,
+            directions: 1,
+            steps: 100,
+            tensor_cores: false,
+            multiprocessors: 132,
+            shared_bytes: 227 << 10,
+        }
     }
 
     /// What would be timed on a device of such constants: so many configurations of each network, with 1% of noise.

@@ -24,6 +24,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_bfloat16.cuh", include_str!("../../kernels/ops_bfloat16.cuh")),
     ("rnn/recurrence.cuh", include_str!("../../kernels/rnn/recurrence.cuh")),
     ("rnn/share.cuh", include_str!("../../kernels/rnn/share.cuh")),
+    ("rnn/tensor_share.cuh", include_str!("../../kernels/rnn/tensor_share.cuh")),
     ("rnn/states.cuh", include_str!("../../kernels/rnn/states.cuh")),
     ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
@@ -57,16 +58,21 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
+/// Whether the recurrence on tensor cores has been checked on a GPU. Until then programs on GPUs run without it; `on_a_gpu`
+/// checks it where there is one.
+const TENSOR_CORES_CHECKED: bool = false;
+
 /// The most recurrences that a launch computes.
-const MOST_RECURRENCES: usize = 8;
+pub const MOST_RECURRENCES: usize = 8;
 
 /// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
-struct Recurrences {
-    of: [Recurrence; MOST_RECURRENCES],
+pub struct Recurrences {
+    pub of: [Recurrence; MOST_RECURRENCES],
 }
 
-/// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its cell is none of theirs, or where
+/// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its
+/// cell is none of theirs, or where
 /// the device does not say what it has.
 pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
     let cell = match network.cell {
@@ -91,8 +97,20 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
             (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?)
         }
     };
-    let (hidden, layers, directions) = (network.hidden, network.layers, network.directions());
-    Some(Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes })
+    // As for the input's products, but without tensor cores for other types either.
+    let tensor_cores = network.math_type != CUDNN_FMA_MATH && (device == Device::Host || TENSOR_CORES_CHECKED);
+    Some(Problem {
+        cell,
+        element,
+        hidden: network.hidden,
+        batch,
+        layers: network.layers,
+        directions: network.directions(),
+        steps,
+        tensor_cores,
+        multiprocessors,
+        shared_bytes,
+    })
 }
 
 /// What a configuration's kernel is compiled from.
@@ -102,6 +120,18 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
         Regime::Grid => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
     };
     Source { name, text, headers: HEADERS, options: configuration.options(problem) }
+}
+
+/// How a configuration's kernel is launched.
+pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
+    Launch {
+        grid: configuration.grid(problem),
+        block: [configuration.threads as u32, 1, 1],
+        shared_bytes: configuration.shared_bytes(problem) as u32,
+        // Blocks that wait for each other run all at once, or not at all.
+        cooperative: configuration.regime == Regime::Grid,
+        ..Launch::default()
+    }
 }
 
 /// A recurrence's kernel in one configuration, loaded on the device that was current then, and what comes before it.
@@ -162,21 +192,13 @@ impl Engine {
         let source = source(problem, &configuration);
         let recurrence =
             device.load(&source).and_then(|module| module.function(configuration.kernel())).map_err(text)?;
-        let (shared, grid) = (configuration.shared_bytes(problem) as u32, configuration.grid(problem));
+        let launch = launch(problem, &configuration);
+        let Launch { grid, block: [threads, ..], shared_bytes: shared, .. } = launch;
         recurrence.allow_shared(shared).map_err(text)?;
         let spilled = recurrence.resources().map_err(text)?.local_bytes;
         if spilled > 0 {
             return Err(format!("{configuration}: {spilled} bytes of a thread do not fit into registers"));
         }
-        let threads = configuration.threads as u32;
-        let launch = Launch {
-            grid,
-            block: [threads, 1, 1],
-            shared_bytes: shared,
-            // Blocks that wait for each other run all at once, or not at all.
-            cooperative: configuration.regime == Regime::Grid,
-            ..Launch::default()
-        };
         let resident = recurrence.resident_blocks(threads, shared).map_err(text)? as usize * problem.multiprocessors;
         let count = grid.into_iter().product::<u32>() as usize;
         if resident == 0 || (launch.cooperative && resident < count) {

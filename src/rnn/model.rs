@@ -4,19 +4,24 @@
 //! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
 //! way while others compute.
 
-use super::configuration::{Configuration, Problem, Regime};
+use super::configuration::{Configuration, Math, Problem, Regime};
 
 /// What the model knows of a device: an H200's until it has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     /// Of the peak of fused multiply-adds, what the products' loop reaches.
     pub efficiency: f64,
+    /// Multiply-adds of a multiprocessor's tensor cores in a clock, of numbers of 2 bytes; of TF32 half as many. And the
+    /// clocks from one product of tiles to the next that adds to it.
+    pub tensor: f64,
+    pub tensor_latency: f64,
     /// Clocks of one round of the reduction over lanes.
     pub shuffle: f64,
     /// Clocks of the gates' functions for one pair of a unit and a row, and for each gate of 16 more pairs of a block.
     pub elementwise: f64,
     pub more_pairs: f64,
-    /// Clocks between the last h and the first product in R1: a barrier and shared memory.
+    /// Clocks between the last h and the first product in R1, or between products and what is added up of them on tensor
+    /// cores: a barrier and shared memory.
     pub block_exchange: f64,
     /// Likewise in R3: two barriers, and a packet's way through the L2 cache.
     pub grid_exchange: f64,
@@ -30,6 +35,8 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             efficiency: 0.8,
+            tensor: 1270.0,
+            tensor_latency: 33.0,
             shuffle: 25.0,
             elementwise: 180.0,
             more_pairs: 2.5,
@@ -50,14 +57,19 @@ const SHUFFLES: f64 = 32.0;
 const GATHERING: f64 = 1.0;
 /// The least bytes that a warp's read of 16 bytes a lane takes from shared memory, however many lanes read the same.
 const LEAST_READ: usize = 256;
+/// Multiply-adds of a product of tiles; those of TF32 are half as many, and take as long. And bytes of a row of h in a chunk.
+const PRODUCT: usize = 16 * 8 * 16;
+const CHUNK_BYTES: usize = 64;
 
 impl Model {
     /// The constants by their names, to be read and set.
-    pub fn constants(&mut self) -> [(&'static str, &mut f64); 8] {
-        let Self { efficiency, shuffle, elementwise, more_pairs, block_exchange, grid_exchange, l2_bytes, launch } =
-            self;
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 10] {
+        let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
+        let Self { block_exchange, grid_exchange, l2_bytes, launch, .. } = self;
         [
             ("efficiency", efficiency),
+            ("tensor", tensor),
+            ("tensor_latency", tensor_latency),
             ("shuffle", shuffle),
             ("elementwise", elementwise),
             ("more_pairs", more_pairs),
@@ -71,24 +83,44 @@ impl Model {
     /// Clocks of one time step of a tile.
     pub fn step(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let (gates, tile) = (problem.cell.gates(), configuration.batch_tile);
-        let (threads, lanes) = (configuration.threads, configuration.lanes);
-        // What is multiplied in vain takes its time too.
-        let weights = threads * configuration.weights(problem);
-        let math = (weights * tile) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency);
-        let warp_reads = (threads / 32) * tile * configuration.padded(problem) / (4 * lanes);
-        let h_bytes = warp_reads * LEAST_READ.max(16 * lanes);
-        let weight_bytes = threads * configuration.shared_weights(problem) * problem.element.bytes();
-        let shared = (h_bytes + weight_bytes) as f64 / SHARED_BYTES;
-        let pairs = configuration.group_units() * tile;
-        let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
-        let values = threads * gates * (pairs - pairs.div_ceil(lanes)).max(1);
-        let reduction = if lanes > 1 { (self.shuffle * rounds).max(values as f64 / SHUFFLES) } else { 0.0 };
+        let products = match configuration.math {
+            Math::Fma => self.products(problem, configuration),
+            Math::TensorCores => self.tensor_products(problem, configuration),
+        };
         let elementwise = self.elementwise + self.more_pairs * (gates * configuration.units * tile) as f64 / 16.0;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
             Regime::Grid => self.grid_exchange + (16 * configuration.packets(problem)) as f64 / self.l2_bytes,
         };
-        math.max(shared) + reduction + elementwise + exchange
+        products + elementwise + exchange
+    }
+
+    /// Products with fused multiply-adds, and their reduction.
+    fn products(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let Configuration { batch_tile: tile, threads, lanes, .. } = *configuration;
+        // What is multiplied in vain takes its time too.
+        let weights = threads * configuration.weights(problem);
+        let math = (weights * tile) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency);
+        let warp_reads = (threads / 32) * tile * configuration.padded(problem) / (4 * lanes);
+        let h_bytes = warp_reads * LEAST_READ.max(16 * lanes);
+        let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
+        let pairs = configuration.group_units() * tile;
+        let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
+        let values = threads * problem.cell.gates() * (pairs - pairs.div_ceil(lanes)).max(1);
+        let reduction = if lanes > 1 { (self.shuffle * rounds).max(values as f64 / SHUFFLES) } else { 0.0 };
+        math.max(shared) + reduction
+    }
+
+    /// Products on tensor cores, and adding up their parts in shared memory: written, and read.
+    fn tensor_products(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let warps = configuration.threads / 32;
+        let products = warps.div_ceil(4) * 4 * configuration.products(problem);
+        let depth = 2 * configuration.chunks(problem);
+        let math = (products * PRODUCT) as f64 / self.tensor;
+        let h_bytes = warps * configuration.chunks(problem) * configuration.batch_tile * CHUNK_BYTES;
+        let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
+        let sums = 2 * configuration.sums_bytes(problem);
+        math.max(shared).max(depth as f64 * self.tensor_latency) + self.block_exchange + sums as f64 / SHARED_BYTES
     }
 
     /// Clocks of one time step of the whole batch, of all layers and directions.
@@ -130,15 +162,29 @@ impl Model {
     }
 }
 
+/// Bytes of weights that a block reads from shared memory at each step.
+fn weight_bytes(problem: &Problem, configuration: &Configuration) -> usize {
+    configuration.threads * configuration.shared_weights(problem) * problem.element.bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::configuration::{Cell, Element};
     use super::*;
 
     fn lstm(hidden: usize, batch: usize) -> Problem {
-        let (cell, element, layers, directions, steps) = (Cell::Lstm, Element::Float, 1, 1, 100);
-        let (multiprocessors, shared_bytes) = (132, 227 << 10);
-        Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes }
+        Problem {
+            cell: Cell::Lstm,
+            element: Element::Float,
+            hidden,
+            batch,
+            layers: 1,
+            directions: 1,
+            steps: 100,
+            tensor_cores: false,
+            multiprocessors: 132,
+            shared_bytes: 227 << 10,
+        }
     }
 
     fn first(problem: &Problem) -> Configuration {

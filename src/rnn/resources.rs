@@ -1,6 +1,7 @@
 //! The recurrence's kernels as NVRTC compiles them, with no GPU: registers, nothing in local memory, no fence. Runs where
 //! `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
 
-use super::configuration::{Cell, Configuration, Element, Problem, Regime};
+use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::kernels::source;
 use super::model::Model;
 use crate::device::jit::{Nvrtc, Source};
@@ -95,25 +96,43 @@ fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
 
 /// An H200's.
 fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
-    let (layers, directions, steps, multiprocessors) = (1, 1, 100, 132);
-    Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes: 227 << 10 }
+    Problem {
+        cell,
+        element,
+        hidden,
+        batch,
+        layers: 1,
+        directions: 1,
+        steps: 100,
+        tensor_cores: true,
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+    }
 }
 
-/// The model's best for sizes that programs have.
-fn offered(count: usize) -> Vec<(Problem, Configuration)> {
-    let mut all = Vec::new();
-    let kinds = [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)];
-    for (cell, element) in kinds {
-        for hidden in [64, 100, 128, 256, 512, 1024, 1536] {
-            for batch in [1, 10, 20] {
-                let problem = problem(cell, element, hidden, batch);
-                let best = Model::default().ranked(&problem, count);
-                all.extend(best.into_iter().map(|configuration| (problem, configuration)));
+/// What the sample below is to have of each.
+const KINDS: [(Regime, Math); 3] =
+    [(Regime::Block, Math::Fma), (Regime::Grid, Math::Fma), (Regime::Grid, Math::TensorCores)];
+
+type Kernel = (Problem, Configuration);
+
+/// What the model chooses first for sizes that programs have, with tensor cores and without: each kernel once.
+fn offered() -> Vec<Kernel> {
+    let mut problems = Vec::new();
+    for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for hidden in [64, 128, 256, 512, 1024, 1536] {
+                for batch in [1, 4, 10, 20, 32, 64] {
+                    let with = problem(cell, element, hidden, batch);
+                    problems.extend([with, Problem { tensor_cores: false, ..with }]);
+                }
             }
         }
     }
-    all.sort_by_key(|(problem, configuration)| format!("{:?} {configuration}", (problem.cell, problem.hidden)));
-    all.dedup_by_key(|(problem, configuration)| (problem.cell, problem.hidden, *configuration));
+    let first = |problem| Some((problem, *Model::default().ranked(&problem, 1).first()?));
+    let mut all: Vec<_> = problems.into_iter().filter_map(first).collect();
+    let mut seen = HashSet::new();
+    all.retain(|(problem, configuration)| seen.insert((configuration.regime, configuration.options(problem))));
     all
 }
 
@@ -147,19 +166,34 @@ fn spills_and_fences_show() {
     }
 }
 
-#[test]
-fn what_is_offered_has_no_spills_and_no_fences() {
+fn assert_sound(all: &[Kernel]) {
     let Some(nvrtc) = nvrtc() else { return };
-    let all = offered(2);
     let faults = Mutex::new(Vec::new());
-    for_all(&all, |(problem, configuration)| {
+    for_all(all, |(problem, configuration)| {
         let resources = compile(nvrtc, &source(problem, configuration), 90);
         if let Err(fault) = is_sound(configuration, &resources) {
-            faults.lock().unwrap().push(format!("{:?} {}: {configuration}: {fault}", problem.cell, problem.hidden));
+            let Problem { cell, element, hidden, .. } = problem;
+            faults.lock().unwrap().push(format!("{cell:?} {element:?} {hidden}: {configuration}: {fault}"));
         }
     });
     let faults = faults.into_inner().unwrap();
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
+}
+
+/// One in seven, spread over all.
+#[test]
+fn what_is_offered_has_no_spills_and_no_fences() {
+    let sample: Vec<_> = offered().into_iter().step_by(7).collect();
+    for kind in KINDS {
+        assert!(sample.iter().any(|(_, one)| (one.regime, one.math) == kind), "{kind:?} is not in the sample");
+    }
+    assert_sound(&sample);
+}
+
+#[test]
+#[ignore = "hundreds of kernels, of which the test above compiles a sample"]
+fn all_that_is_offered_has_no_spills_and_no_fences() {
+    assert_sound(&offered());
 }
 
 /// Those that the model picks, on each architecture.
@@ -168,13 +202,16 @@ fn all_architectures_take_them() {
     let Some(nvrtc) = nvrtc() else { return };
     let mut all = Vec::new();
     for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Relu, Element::Bfloat16)] {
-        for (hidden, batch) in [(64, 4), (256, 1), (1024, 10)] {
+        for (hidden, batch) in [(64, 10), (256, 1), (1024, 10)] {
             let problem = problem(cell, element, hidden, batch);
-            let best = Model::default().ranked(&problem, 1)[0];
-            all.extend([80, 89, 100].map(|capability| (problem, best, capability)));
+            let ranked = Model::default().ranked(&problem, usize::MAX);
+            for math in [Math::Fma, Math::TensorCores] {
+                let Some(best) = ranked.iter().find(|one| one.math == math) else { continue };
+                all.extend([80, 89, 100].map(|capability| (problem, *best, capability)));
+            }
         }
     }
-    assert!([Regime::Block, Regime::Grid].iter().all(|regime| all.iter().any(|(_, best, _)| best.regime == *regime)));
+    assert!(KINDS.iter().all(|kind| all.iter().any(|(_, best, _)| (best.regime, best.math) == *kind)));
     for_all(&all, |(problem, configuration, capability)| {
         let resources = compile(nvrtc, &source(problem, configuration), *capability);
         let sound = is_sound(configuration, &resources);

@@ -9,6 +9,7 @@ mod database;
 mod faults;
 mod hostile;
 mod numerics;
+mod tensor;
 
 use std::path::Path;
 

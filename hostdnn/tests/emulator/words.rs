@@ -138,3 +138,89 @@ KERNEL(kernel, Parameters) {
         }
     }
 }
+
+/// A kernel's source in which one warp multiplies 16 × 8 sums, of A's rows and B's columns as words one after the other:
+/// each lane reads and writes by the layouts that PTX's manual gives (mma.m16n8k16 and mma.m16n8k8).
+const MMA: &str = r#"
+#define THREADS 32
+#include "device.cuh"
+struct Parameters { unsigned *data; int count; };
+KERNEL(kernel, Parameters) {
+    const unsigned *const a = parameters.data, *const b = a + 16 * 8;
+    float *const sums = (float *)(b + 8 * 8);
+    const int group = LANE >> 2, in_group = LANE & 3;
+    unsigned a_part[4], b_part[2];
+    for (int i = 0; i < 4; i++) a_part[i] = a[(i == 0 || i == 2 ? group : group + 8) * 8 + (i < 2 ? in_group : in_group + 4)];
+    for (int i = 0; i < 2; i++) b_part[i] = b[group * 8 + (i == 0 ? in_group : in_group + 4)];
+    float part[4];
+    for (int i = 0; i < 4; i++) part[i] = sums[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)];
+    MMA(part, a_part, b_part);
+    for (int i = 0; i < 4; i++) sums[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = part[i];
+}
+"#;
+
+#[test]
+fn tensor_cores_multiply_matrices() {
+    type Numbers = fn(u32) -> Vec<f64>;
+    let kinds: [(&str, Numbers); 3] = [
+        ("warp_mma_half", |word| [word, word >> 16].map(|bits| f16::from_bits(bits as u16).to_f64()).into()),
+        ("warp_mma_bfloat16", |word| [word, word >> 16].map(|bits| bf16::from_bits(bits as u16).to_f64()).into()),
+        // The lowest 13 bits are not looked at.
+        ("warp_mma_tf32", |word| vec![f32::from_bits(word & !0x1fff).into()]),
+    ];
+    let mut random = SmallRng::seed_from_u64(8);
+    for (name, numbers) in kinds {
+        let define = format!("-DMMA={name}");
+        let Some(module) = load(MMA, &[&define]) else { return };
+        let mut word = || {
+            let [low, high] = [(); 2].map(|()| random.random_range(-2.0_f32..2.0));
+            let packed = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
+            match name {
+                "warp_mma_half" => packed(f16::from_f32(low).to_bits(), f16::from_f32(high).to_bits()),
+                "warp_mma_bfloat16" => packed(bf16::from_f32(low).to_bits(), bf16::from_f32(high).to_bits()),
+                _ => low.to_bits(),
+            }
+        };
+        for seed in [None, Some(1), Some(2)] {
+            let mut data: Vec<u32> = (0..24 * 8).map(|_| word()).collect();
+            let before: Vec<f32> = (0..128).map(|place| place as f32 / 64.0 - 1.0).collect();
+            data.extend(before.iter().map(|sum| sum.to_bits()));
+            launch(&module, [1, 32], seed, &Parameters { data: data.as_mut_ptr(), count: 0 }).unwrap();
+            let row = |first: usize| data[first * 8..][..8].iter().copied().flat_map(numbers).collect::<Vec<_>>();
+            for place in 0..128 {
+                let products = row(place / 8).into_iter().zip(row(16 + place % 8)).map(|(a, b)| a * b);
+                let expected = products.fold(f64::from(before[place]), |sum, product| sum + product);
+                assert_eq!(f32::from_bits(data[24 * 8 + place]), expected as f32, "{name}, {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tf32_is_the_nearest() {
+    let text = r#"
+#define THREADS 256
+#include "device.cuh"
+struct Parameters { float *data; int count; };
+KERNEL(kernel, Parameters) {
+    for (int i = threadIdx.x; i < parameters.count; i += THREADS) parameters.data[i] = float_to_tf32(parameters.data[i]);
+}
+"#;
+    let Some(module) = load(text, &[]) else { return };
+    let mut random = SmallRng::seed_from_u64(9);
+    let ties = [0x3f80_1000, 0xbf80_1000, 0x3f80_0fff, 0x3f7f_f000, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0];
+    let all: Vec<u32> = ties.into_iter().chain((0..10_000).map(|_| random.random())).collect();
+    let mut data: Vec<f32> = all.iter().copied().map(f32::from_bits).collect();
+    launch(&module, [1, 256], None, &Parameters { data: data.as_mut_ptr(), count: data.len() as i32 }).unwrap();
+    for (bits, rounded) in all.into_iter().zip(data) {
+        let value = f32::from_bits(bits);
+        if !value.is_finite() {
+            assert!(rounded == value || value.is_nan() && rounded.is_nan());
+            continue;
+        }
+        // Away from zero where two are as near.
+        let below = bits & !0x1fff;
+        let nearest = if bits - below < 0x1000 { below } else { below + 0x2000 };
+        assert_eq!(rounded.to_bits(), nearest, "{bits:x}");
+    }
+}

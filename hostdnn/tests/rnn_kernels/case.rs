@@ -8,7 +8,7 @@ use hostdnn::emulator::{Launch, Module};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::configuration::{Cell, Configuration, Problem};
+use super::configuration::{Cell, Configuration, Element, Math, Problem};
 use super::element::{Numbers, bits, unit_roundoff};
 use super::reference;
 
@@ -39,6 +39,8 @@ pub struct Case {
     pub is_aligned: bool,
 }
 
+/// Half the distance between 1 and the next number of TF32, as which weights and h are multiplied; not what is stored.
+const TF32_ROUNDOFF: f64 = 1.0 / 2048.0;
 /// y's elements that nobody may touch, behind each row.
 const GAP: usize = 3;
 /// What y gets behind a row's end: exact in all types.
@@ -297,7 +299,11 @@ impl Case {
             }
         }
         // What is stored is rounded once a step, and so are h's own errors before; float's sums are rounded too.
-        let most = unit_roundoff(element) * if element.bytes() == 4 { 4.0 } else { 1.5 };
+        let most = match (element, self.configuration.math) {
+            (Element::Float, Math::Fma) => 4.0 * unit_roundoff(element),
+            (Element::Float, Math::TensorCores) => TF32_ROUNDOFF,
+            _ => 1.5 * unit_roundoff(element),
+        };
         for (name, error) in [("y", y), ("hy", h), ("cy", c)] {
             let relative = error.relative();
             if relative.is_nan() || relative > most {

@@ -5,7 +5,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::case::{Case, Layout};
-use super::configuration::{Cell, Configuration, Element, Problem, Regime};
+use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::sources;
 
 const CELLS: [Cell; 4] = [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu];
@@ -17,13 +17,15 @@ const STEPS: [usize; 3] = [1, 2, 4];
 /// Units of a block, as H divided by these, rounded up.
 const SHARES: [usize; 3] = [2, 3, 7];
 const TILES: [usize; 4] = [1, 2, 3, 8];
+const TENSOR_TILES: [usize; 4] = [8, 16, 24, 40];
 const THREADS: [usize; 3] = [32, 64, 128];
 const LANES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// Of a thread's weights, how many quarters are in registers.
 const REGISTERS: [usize; 3] = [0, 2, 4];
 
-/// How many values each choice has: those above in their order, and regime, direction, states, alignment.
-const CHOICES: [usize; 14] = [
+/// How many values each choice has: those above in their order, and regime, math, direction, states, alignment.
+const CHOICES: [usize; 15] = [
+    2,
     2,
     CELLS.len(),
     ELEMENTS.len(),
@@ -74,8 +76,24 @@ fn pairwise() -> Vec<Choice> {
 }
 
 fn case(choice: &Choice) -> Case {
-    let &[regime, cell, element, reverse, layout, batch, hidden, steps, states, alignment, share, tile, threads, split] =
-        choice;
+    let &[
+        regime,
+        math,
+        cell,
+        element,
+        reverse,
+        layout,
+        batch,
+        hidden,
+        steps,
+        states,
+        alignment,
+        share,
+        tile,
+        threads,
+        split,
+    ] = choice;
+    let math = [Math::Fma, Math::TensorCores][math];
     let hidden = HIDDEN[hidden];
     let problem = Problem {
         cell: CELLS[cell],
@@ -85,21 +103,29 @@ fn case(choice: &Choice) -> Case {
         layers: 1,
         directions: 1,
         steps: STEPS[steps],
+        tensor_cores: math == Math::TensorCores,
         // Tiles are shared out among two groups of blocks.
         multiprocessors: 2 * SHARES[share],
         shared_bytes: usize::MAX,
     };
     let regime = [Regime::Block, Regime::Grid][regime];
+    let threads = THREADS[threads];
+    let (batch_tile, lanes) = match math {
+        Math::Fma => (TILES[tile], LANES[split % LANES.len()]),
+        // So many warps share out H; the others the rows.
+        Math::TensorCores => (TENSOR_TILES[tile], 4 << (split % LANES.len()).min((threads / 32).ilog2() as usize)),
+    };
     let mut configuration = Configuration {
         regime,
+        math,
         units: if regime == Regime::Block { hidden } else { hidden.div_ceil(SHARES[share]) },
-        batch_tile: TILES[tile],
-        threads: THREADS[threads],
-        lanes: LANES[split % LANES.len()],
+        batch_tile,
+        threads,
+        lanes,
         register_weights: 0,
     };
     let quarters = REGISTERS[split / LANES.len()];
-    configuration.register_weights = configuration.weights(&problem) / 4 * quarters / 4 * 4;
+    configuration.register_weights = configuration.weights(&problem) / 4 * quarters / 8 * 8;
     Case {
         problem,
         configuration,
@@ -128,13 +154,31 @@ fn a_pairwise_sample_is_right() {
 #[test]
 fn offered_configurations_are_right() {
     let mut random = StdRng::seed_from_u64(1);
-    for (cell, element, hidden, batch) in [(Cell::Lstm, Element::Float, 40, 5), (Cell::Gru, Element::Half, 96, 9)] {
-        let (layers, directions, steps, multiprocessors) = (1, 1, 3, 12);
-        let shared_bytes = 227 << 10;
-        let problem =
-            Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes };
-        let space = Configuration::space(&problem);
-        for configuration in space.choose_multiple(&mut random, 4) {
+    let all = [
+        (Cell::Lstm, Element::Float, 40, 5),
+        (Cell::Gru, Element::Half, 96, 9),
+        (Cell::Lstm, Element::Float, 72, 10),
+        (Cell::Relu, Element::Bfloat16, 96, 17),
+    ];
+    for (cell, element, hidden, batch) in all {
+        let (layers, directions, steps, tensor_cores) = (1, 1, 3, true);
+        let (multiprocessors, shared_bytes) = (12, 227 << 10);
+        let problem = Problem {
+            cell,
+            element,
+            hidden,
+            batch,
+            layers,
+            directions,
+            steps,
+            tensor_cores,
+            multiprocessors,
+            shared_bytes,
+        };
+        let (tensor, fma): (Vec<_>, Vec<_>) =
+            Configuration::space(&problem).into_iter().partition(|one| one.math == Math::TensorCores);
+        assert_eq!(tensor.is_empty(), batch < 8);
+        for configuration in fma.choose_multiple(&mut random, 3).chain(tensor.choose_multiple(&mut random, 3)) {
             let case = Case {
                 problem,
                 configuration: *configuration,

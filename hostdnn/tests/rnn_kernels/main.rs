@@ -6,7 +6,7 @@ mod built;
 mod case;
 mod computes;
 #[allow(dead_code, missing_docs)] // the library's, of which a part is used here
-#[path = "../../../src/rnn/configuration.rs"]
+#[path = "../../../src/rnn/configuration/mod.rs"]
 mod configuration;
 mod element;
 mod reference;

@@ -3,27 +3,38 @@
 use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
-use super::configuration::{Cell, Configuration, Element, Problem, Regime};
-use super::sources::{self, BLOCK, GRID, Mutation};
+use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use super::sources::{self, BLOCK, GRID, Mutation, TENSOR};
 
 const SEEDS: u64 = 200;
 
-/// Each regime's smallest case that has all: several blocks, and warps with work, tiles one after the other, rows of all
-/// lengths.
-fn smallest(regime: Regime, cell: Cell) -> Case {
+type Kind = (Regime, Math);
+const IN_BLOCK: Kind = (Regime::Block, Math::Fma);
+const IN_GRID: Kind = (Regime::Grid, Math::Fma);
+const TENSOR_IN_BLOCK: Kind = (Regime::Block, Math::TensorCores);
+const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores);
+
+/// Each regime's and math's smallest case that has all: several blocks, and warps with work, tiles one after the other,
+/// rows of all lengths. On tensor cores each warp has a part of H.
+fn smallest((regime, math): Kind, cell: Cell) -> Case {
+    let ([hidden, batch, batch_tile, lanes], element) = match math {
+        Math::Fma => ([5, 3, 2, 32], Element::Float),
+        Math::TensorCores => ([20, 9, 8, 8], Element::Float),
+    };
     let problem = Problem {
         cell,
-        element: Element::Float,
-        hidden: 5,
-        batch: 3,
+        element,
+        hidden,
+        batch,
         layers: 1,
         directions: 1,
         steps: 4,
+        tensor_cores: math == Math::TensorCores,
         multiprocessors: 3,
         shared_bytes: usize::MAX,
     };
-    let units = if regime == Regime::Block { 5 } else { 2 };
-    let configuration = Configuration { regime, units, batch_tile: 2, threads: 64, lanes: 32, register_weights: 0 };
+    let units = if regime == Regime::Block { hidden } else { hidden.div_ceil(3) };
+    let configuration = Configuration { regime, math, units, batch_tile, threads: 64, lanes, register_weights: 0 };
     let (steps, layout) = (4, Layout::Padded);
     Case { problem, configuration, steps, reverse: true, layout, has_states: true, is_aligned: true }
 }
@@ -43,8 +54,15 @@ fn first_failure(case: &Case, module: &Module) -> Option<(u64, String)> {
 
 #[test]
 fn no_schedule_changes_a_bit() {
-    for (regime, cell) in [(Regime::Block, Cell::Lstm), (Regime::Grid, Cell::Lstm), (Regime::Grid, Cell::Tanh)] {
-        let case = smallest(regime, cell);
+    let kinds = [
+        (IN_BLOCK, Cell::Lstm),
+        (IN_GRID, Cell::Lstm),
+        (IN_GRID, Cell::Tanh),
+        (TENSOR_IN_BLOCK, Cell::Gru),
+        (TENSOR_IN_GRID, Cell::Lstm),
+    ];
+    for (kind, cell) in kinds {
+        let case = smallest(kind, cell);
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
         let data = case.data(0);
         let mut exchange = case.exchange();
@@ -52,9 +70,9 @@ fn no_schedule_changes_a_bit() {
         case.check(&data, &in_order).unwrap();
         for seed in 0..SEEDS {
             let results = case.run(&module, &data, &mut exchange, Some(seed));
-            let results = results.unwrap_or_else(|error| panic!("{regime:?}, seed {seed}: {}", error.reason));
+            let results = results.unwrap_or_else(|error| panic!("{kind:?}, seed {seed}: {}", error.reason));
             // Bits, since what was not written is no number.
-            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?}, seed {seed}");
+            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{kind:?}, seed {seed}");
         }
     }
 }
@@ -62,8 +80,8 @@ fn no_schedule_changes_a_bit() {
 /// Both directions in one launch, each with an exchange of its own.
 #[test]
 fn no_schedule_changes_a_bit_of_either_direction() {
-    for regime in [Regime::Block, Regime::Grid] {
-        let mut case = smallest(regime, Cell::Gru);
+    for kind in [IN_BLOCK, IN_GRID, TENSOR_IN_GRID] {
+        let mut case = smallest(kind, Cell::Gru);
         (case.problem.directions, case.problem.multiprocessors) = (2, 6);
         assert_eq!(case.configuration.grid(&case.problem)[2], 2);
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
@@ -74,15 +92,15 @@ fn no_schedule_changes_a_bit_of_either_direction() {
         case.check_both(both, &in_order).unwrap();
         for seed in 0..SEEDS {
             let results = case.run_both(&module, both, &mut exchanges, Some(seed));
-            let results = results.unwrap_or_else(|error| panic!("{regime:?}, seed {seed}: {}", error.reason));
-            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?}, seed {seed}");
+            let results = results.unwrap_or_else(|error| panic!("{kind:?}, seed {seed}: {}", error.reason));
+            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{kind:?}, seed {seed}");
         }
     }
 }
 
 /// Few shuffles, at which a warp's threads wait for each other.
-fn is_found(regime: Regime, mutation: &Mutation) {
-    is_found_by(&smallest(regime, Cell::Tanh), mutation);
+fn is_found(kind: Kind, mutation: &Mutation) {
+    is_found_by(&smallest(kind, Cell::Tanh), mutation);
 }
 
 fn is_found_by(case: &Case, mutation: &Mutation) {
@@ -93,10 +111,19 @@ fn is_found_by(case: &Case, mutation: &Mutation) {
 
 #[test]
 fn every_barrier_is_needed() {
-    for (regime, file, barriers) in [(Regime::Block, BLOCK, 2), (Regime::Grid, GRID, 4)] {
-        assert_eq!(sources::occurrences(file, "barrier();"), barriers);
-        for occurrence in 0..barriers {
-            is_found(regime, &Mutation { file, from: "barrier();", occurrence, to: "" });
+    let all = [
+        (IN_BLOCK, BLOCK, 0..2),
+        (IN_GRID, GRID, 0..4),
+        (TENSOR_IN_BLOCK, BLOCK, 0..2),
+        // Before a tile's first h nobody reads the last one's: its sums have met since.
+        (TENSOR_IN_GRID, GRID, 1..4),
+        (TENSOR_IN_BLOCK, TENSOR, 0..1),
+        (TENSOR_IN_GRID, TENSOR, 0..1),
+    ];
+    for (kind, file, barriers) in all {
+        assert_eq!(sources::occurrences(file, "barrier();"), barriers.end);
+        for occurrence in barriers {
+            is_found(kind, &Mutation { file, from: "barrier();", occurrence, to: "" });
         }
     }
 }
@@ -112,10 +139,12 @@ fn epochs_and_both_buffers_are_needed() {
         (GRID, "epoch++", "epoch += 0"),
     ];
     for (file, from, to) in mutations {
-        is_found(Regime::Grid, &Mutation { file, from, occurrence: 0, to });
+        for kind in [IN_GRID, TENSOR_IN_GRID] {
+            is_found(kind, &Mutation { file, from, occurrence: 0, to });
+        }
     }
     // A launch with one exchange, which begins where the last one did.
-    let mut once = smallest(Regime::Grid, Cell::Tanh);
+    let mut once = smallest(IN_GRID, Cell::Tanh);
     (once.steps, once.problem.batch) = (2, 2);
     is_found_by(
         &once,
@@ -123,9 +152,17 @@ fn epochs_and_both_buffers_are_needed() {
     );
     let one_h = Mutation {
         file: BLOCK,
-        from: "h + (step + 1) % 2 * TILE_FLOATS",
+        from: "h + (step + 1) % 2 * TILE_FACTORS",
         occurrence: 0,
-        to: "h + step % 2 * TILE_FLOATS",
+        to: "h + step % 2 * TILE_FACTORS",
     };
-    is_found(Regime::Block, &one_h);
+    is_found(IN_BLOCK, &one_h);
+}
+
+/// What tensor cores take is rounded to TF32, both the weights and h: what they cut off would be too much.
+#[test]
+fn rounding_to_tf32_is_needed() {
+    let mutation =
+        Mutation { file: "ops_float.cuh", from: "return float_to_tf32(element)", occurrence: 0, to: "return element" };
+    is_found(TENSOR_IN_GRID, &mutation);
 }

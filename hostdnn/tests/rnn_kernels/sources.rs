@@ -11,6 +11,8 @@ use super::configuration::{Configuration, Problem, Regime};
 /// The file of each regime, and all that they include.
 pub const BLOCK: &str = "rnn/block.cu";
 pub const GRID: &str = "rnn/grid.cu";
+/// Where tensor cores multiply.
+pub const TENSOR: &str = "rnn/tensor_share.cuh";
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
@@ -26,6 +28,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "ops_bfloat16.cuh",
     "rnn/recurrence.cuh",
     "rnn/share.cuh",
+    "rnn/tensor_share.cuh",
     "rnn/states.cuh",
     "rnn/cells/logistic.cuh",
     "rnn/cells/lstm.cuh",

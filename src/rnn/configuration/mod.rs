@@ -1,9 +1,17 @@
 //! What the recurrence's kernels can be compiled for: the space of configurations for a problem, and what each takes.
-//! Nothing here knows a device: twins of the constants in `kernels/rnn/{share.cuh, block.cu, grid.cu}`.
+//! Nothing here knows a device: twins of the constants in `kernels/rnn/{share.cuh, tensor_share.cuh, block.cu, grid.cu}`.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `tensor` | how tensor cores share out the products, and what that takes |
+//! | `text` | configurations as text |
+
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use std::ffi::CStr;
-use std::fmt;
-use std::str::FromStr;
 
 /// How h, c and the gates go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +59,8 @@ pub struct Problem {
     pub directions: usize,
     /// Time steps, or about as many: launches take their time however few they do.
     pub steps: usize,
+    /// Whether tensor cores may multiply: floats as TF32.
+    pub tensor_cores: bool,
     /// Of the device.
     pub multiprocessors: usize,
     /// Bytes of shared memory that a block may have.
@@ -66,17 +76,27 @@ pub enum Regime {
     Grid,
 }
 
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Math {
+    /// Fused multiply-adds in float.
+    Fma,
+    /// Products of tiles: 16 rows of all gates' weights, and 8 rows of the batch. Floats are rounded to TF32.
+    TensorCores,
+}
+
 /// What a kernel is compiled for, beside its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     pub regime: Regime,
+    pub math: Math,
     /// Hidden units of a block.
     pub units: usize,
     /// Rows of the batch that a block computes at once.
     pub batch_tile: usize,
     /// Of a block.
     pub threads: usize,
-    /// Threads that share a dot product.
+    /// Threads that share a dot product: within a warp; on tensor cores 4 of each of some warps.
     pub lanes: usize,
     /// Weights that a thread keeps in registers; it keeps the rest in shared memory.
     pub register_weights: usize,
@@ -104,18 +124,20 @@ const MOST_CODE: usize = 1536;
 const MOST_ROWS: usize = 16;
 
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
-const LANES: [usize; 6] = [1, 2, 4, 8, 16, 32];
+const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 impl Configuration {
     /// All that are worth a thought for a problem and fit its device, in no order.
     pub fn space(problem: &Problem) -> Vec<Self> {
-        let shapes = problem.tile_choices().into_iter().flat_map(|tile| THREADS.map(|threads| (tile, threads)));
+        let fma = problem.tile_choices().into_iter().map(|tile| (Math::Fma, tile));
+        let tensor = problem.tensor_tile_choices().into_iter().map(|tile| (Math::TensorCores, tile));
+        let shapes = fma.chain(tensor).flat_map(|tile| THREADS.map(|threads| (tile, threads)));
         let shapes = shapes.flat_map(|(tile, threads)| LANES.map(|lanes| (tile, threads, lanes)));
-        let all = shapes.flat_map(|(batch_tile, threads, lanes)| {
+        let all = shapes.flat_map(|((math, batch_tile), threads, lanes)| {
             let blocks = [(Regime::Block, problem.hidden)].into_iter();
             let grids = problem.unit_choices().into_iter().map(|units| (Regime::Grid, units));
             blocks.chain(grids).filter_map(move |(regime, units)| {
-                let shape = Self { regime, units, batch_tile, threads, lanes, register_weights: 0 };
+                let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
                 shape.with_registers(problem).filter(|shape| shape.fits(problem))
             })
         });
@@ -124,23 +146,63 @@ impl Configuration {
 
     /// With as many weights in registers as there is room for.
     fn with_registers(self, problem: &Problem) -> Option<Self> {
-        let (room, weights) =
-            (self.most_registers().checked_sub(self.other_registers(problem))?, self.weights(problem));
-        let register_weights = if weights <= room { weights } else { room.saturating_sub(FETCHED) / 4 * 4 };
+        if !self.is_shared_out() {
+            return None;
+        }
+        let registers = self.most_registers().checked_sub(self.other_registers(problem))?;
+        let (fetched, a_register, whole) = match self.math {
+            Math::Fma => (FETCHED, 1, 4),
+            Math::TensorCores => {
+                (self.fetched_registers(problem), 4 / problem.element.bytes(), tensor::fragment(problem))
+            }
+        };
+        let weights = self.weights(problem);
+        let room = |registers: usize| registers * a_register / whole * whole;
+        let register_weights =
+            if weights <= room(registers) { weights } else { room(registers.saturating_sub(fetched)) };
         Some(Self { register_weights, ..self })
     }
 
     /// Whether a kernel of this kind runs, and leaves few lanes without work where there is enough for more than a warp.
     pub fn fits(&self, problem: &Problem) -> bool {
-        let groups = self.threads / self.lanes;
-        let owned = groups * self.group_units();
-        let used = (4 * self.units >= 3 * owned || self.threads == THREADS[0])
-            && (self.lanes == 1 || 16 * problem.hidden >= 11 * self.padded(problem));
+        let used = self.is_shared_out()
+            && match self.math {
+                Math::Fma => {
+                    let owned = self.threads / self.lanes * self.group_units();
+                    (4 * self.units >= 3 * owned || self.threads == THREADS[0])
+                        && (self.lanes == 1 || 16 * problem.hidden >= 11 * self.padded(problem))
+                }
+                Math::TensorCores => problem.tensor_cores && self.tiles_are_used(problem),
+            };
         let resident = self.regime == Regime::Block || self.blocks(problem) <= problem.multiprocessors;
         used && resident
-            && self.weights(problem) * self.batch_tile <= MOST_CODE
-            && self.other_registers(problem) + self.register_weights <= self.most_registers()
+            && self.code(problem) <= MOST_CODE
+            && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
             && self.shared_bytes(problem) <= problem.shared_bytes
+    }
+
+    /// Whether so many lanes share out so many threads.
+    fn is_shared_out(&self) -> bool {
+        match self.math {
+            Math::Fma => self.lanes <= 32,
+            Math::TensorCores => self.lanes >= 4 && self.threads.is_multiple_of(8 * self.lanes),
+        }
+    }
+
+    /// Fused multiply-adds in a step's code, and what takes as long to compile.
+    fn code(&self, problem: &Problem) -> usize {
+        match self.math {
+            Math::Fma => self.weights(problem) * self.batch_tile,
+            Math::TensorCores => self.products(problem) * tensor::CODE,
+        }
+    }
+
+    /// Registers that hold weights.
+    fn weight_registers(&self, problem: &Problem) -> usize {
+        match self.math {
+            Math::Fma => self.register_weights,
+            Math::TensorCores => self.register_weights * problem.element.bytes() / 4,
+        }
     }
 
     /// The kernel's name.
@@ -174,7 +236,8 @@ impl Configuration {
             ("REGISTER_WEIGHTS", *register_weights),
         ];
         let numbers = numbers.map(|(name, number)| format!("-D{name}={number}"));
-        [cell.into(), element.into()].into_iter().chain(numbers).collect()
+        let math = (self.math == Math::TensorCores).then(|| "-DTENSOR_CORES".into());
+        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).collect()
     }
 
     /// Blocks that compute a tile of the batch together.
@@ -217,12 +280,17 @@ impl Configuration {
 
     /// Dynamic shared memory of a block, in bytes.
     pub fn shared_bytes(&self, problem: &Problem) -> usize {
-        let h = self.batch_tile * self.padded(problem) * size_of::<f32>();
+        let (factor, sums) = match self.math {
+            Math::Fma => (size_of::<f32>(), 0),
+            Math::TensorCores => (problem.element.bytes(), self.meeting_bytes(problem)),
+        };
+        let h = self.batch_tile * self.padded(problem) * factor;
         let weights = self.shared_weights(problem) * self.threads * problem.element.bytes();
-        match self.regime {
-            Regime::Block => 2 * h + weights,
-            Regime::Grid => h + (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16) + weights,
-        }
+        let exchange = match self.regime {
+            Regime::Block => h,
+            Regime::Grid => (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16),
+        };
+        h + exchange + sums + weights
     }
 
     /// Memory for the exchange between blocks of one recurrence, all zero before the first launch; none in R1. In bytes.
@@ -256,25 +324,42 @@ impl Configuration {
     /// An estimate of what a thread needs beside its weights.
     fn other_registers(&self, problem: &Problem) -> usize {
         let gates = problem.cell.gates();
-        let pairs = self.group_units() * self.batch_tile;
-        let own = pairs.div_ceil(self.lanes) * (PAIR_REGISTERS + 2 * gates);
-        let rounds = self.lanes.ilog2() as usize;
-        BASE_REGISTERS + ROUND_REGISTERS * rounds + pairs * gates + 4 * self.batch_tile + own
+        let a_pair = PAIR_REGISTERS + 2 * gates;
+        match self.math {
+            Math::Fma => {
+                let pairs = self.group_units() * self.batch_tile;
+                let rounds = self.lanes.ilog2() as usize;
+                let own = pairs.div_ceil(self.lanes) * a_pair;
+                BASE_REGISTERS + ROUND_REGISTERS * rounds + pairs * gates + 4 * self.batch_tile + own
+            }
+            Math::TensorCores => {
+                BASE_REGISTERS
+                    + self.tile_registers(problem)
+                    + (self.units * self.batch_tile).div_ceil(self.threads) * a_pair
+            }
+        }
     }
 
-    /// Units that a group of lanes computes.
+    /// Units that a group of lanes computes with fused multiply-adds.
     pub fn group_units(&self) -> usize {
         self.units.div_ceil(self.threads / self.lanes)
     }
 
-    /// H, with what is added so that each lane has as much of it.
+    /// H, with what is added so that each lane has as much of it; on tensor cores, so that rows do not collide in shared
+    /// memory either.
     pub fn padded(&self, problem: &Problem) -> usize {
-        problem.hidden.next_multiple_of(4 * self.lanes)
+        match self.math {
+            Math::Fma => problem.hidden.next_multiple_of(4 * self.lanes),
+            Math::TensorCores => self.padded_chunks(problem),
+        }
     }
 
-    /// Weights of a thread.
+    /// Weights of a thread, those that are 0 beside rows or columns included.
     pub fn weights(&self, problem: &Problem) -> usize {
-        self.padded(problem) / self.lanes * self.group_units() * problem.cell.gates()
+        match self.math {
+            Math::Fma => self.padded(problem) / self.lanes * self.group_units() * problem.cell.gates(),
+            Math::TensorCores => self.fragments(problem) * tensor::fragment(problem),
+        }
     }
 
     /// Those of them in shared memory.
@@ -309,145 +394,5 @@ impl Problem {
     pub fn most_exchange_bytes(&self) -> usize {
         let bytes = Configuration::space(self).into_iter().map(|configuration| configuration.exchange_bytes(self));
         bytes.max().unwrap_or(0)
-    }
-}
-
-impl fmt::Display for Configuration {
-    /// Such as `grid u8 b4 t256 l32 r128`: regime, units, batch tile, threads, lanes, weights in registers.
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        let Self { units, batch_tile, threads, lanes, register_weights, .. } = self;
-        let regime = if self.regime == Regime::Block { "block" } else { "grid" };
-        write!(formatter, "{regime} u{units} b{batch_tile} t{threads} l{lanes} r{register_weights}")
-    }
-}
-
-impl FromStr for Configuration {
-    type Err = String;
-
-    /// What [`fmt::Display`] writes.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no configuration, such as \"grid u8 b4 t256 l32 r128\"");
-        let words: Vec<_> = text.split(' ').collect();
-        let [regime, numbers @ ..] = &words[..] else { return Err(bad()) };
-        let regime = match *regime {
-            "block" => Regime::Block,
-            "grid" => Regime::Grid,
-            _ => return Err(bad()),
-        };
-        let number = |word: &&str, letter| word.strip_prefix(letter)?.parse::<usize>().ok();
-        let read = numbers.iter().zip(['u', 'b', 't', 'l', 'r']).map(|(word, letter)| number(word, letter));
-        let numbers = read.collect::<Option<Vec<_>>>().filter(|read| read.len() == numbers.len()).ok_or_else(bad)?;
-        let &[units, batch_tile, threads, lanes, register_weights] = &numbers[..] else { return Err(bad()) };
-        let read = Self { regime, units, batch_tile, threads, lanes, register_weights };
-        let sound = [units, batch_tile, threads, lanes].iter().all(|&number| (1..=1 << 20).contains(&number))
-            && lanes.is_power_of_two()
-            && lanes <= 32
-            && threads.is_multiple_of(32)
-            && threads <= 1024
-            && register_weights.is_multiple_of(4);
-        if sound { Ok(read) } else { Err(bad()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An H200.
-    fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
-        let (layers, directions, steps, multiprocessors) = (1, 1, 100, 132);
-        Problem { cell, element, hidden, batch, layers, directions, steps, multiprocessors, shared_bytes: 227 << 10 }
-    }
-
-    /// All blocks are resident.
-    #[test]
-    fn both_directions_run_at_once_where_they_fit() {
-        let one = problem(Cell::Lstm, Element::Float, 512, 8);
-        let two = Problem { directions: 2, ..one };
-        let configuration: Configuration = "grid u8 b4 t256 l32 r64".parse().unwrap();
-        assert_eq!((configuration.grid(&one), configuration.grid(&two)), ([64, 2, 1], [64, 1, 2]));
-        assert_eq!(configuration.exchange_bytes(&one), 2 * configuration.exchange_bytes(&two));
-        let wide: Configuration = "grid u4 b4 t256 l32 r64".parse().unwrap();
-        assert_eq!((wide.grid(&two), wide.at_once(&two)), ([128, 1, 1], 1));
-        let block: Configuration = "block u512 b1 t256 l32 r64".parse().unwrap();
-        assert_eq!(block.grid(&two), [8, 1, 2]);
-        for configuration in Configuration::space(&two).iter().filter(|it| it.regime == Regime::Grid) {
-            assert!(configuration.grid(&two).into_iter().product::<u32>() <= 132, "{configuration}");
-        }
-    }
-
-    #[test]
-    fn the_space_is_sound() {
-        for (cell, element) in
-            [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)]
-        {
-            for hidden in [1, 2, 17, 64, 96, 100, 128, 250, 256, 512, 1000, 1024, 1536] {
-                for batch in [1, 3, 20, 64] {
-                    let problem = problem(cell, element, hidden, batch);
-                    let space = Configuration::space(&problem);
-                    assert!(!space.is_empty(), "nothing fits {problem:?}");
-                    for (i, configuration) in space.iter().enumerate() {
-                        assert!(configuration.fits(&problem) && !space[..i].contains(configuration), "{configuration}");
-                        assert_eq!(configuration.to_string().parse(), Ok(*configuration));
-                        let owned = configuration.threads / configuration.lanes * configuration.group_units();
-                        assert!(
-                            owned >= configuration.units
-                                && configuration.blocks(&problem) * configuration.units >= hidden
-                        );
-                        let [x, y, z] = configuration.grid(&problem);
-                        assert!(configuration.regime == Regime::Block || (x * y) as usize <= 132 && z == 1);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_on_chip_is_not_offered() {
-        assert!(Configuration::space(&problem(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
-        assert!(!Configuration::space(&problem(Cell::Lstm, Element::Half, 2048, 1)).is_empty());
-        assert!(!Configuration::space(&problem(Cell::Tanh, Element::Float, 2048, 1)).is_empty());
-        // All of a GPU that is a quarter as large holds a quarter of the weights.
-        let small = Problem { multiprocessors: 32, ..problem(Cell::Lstm, Element::Float, 1024, 1) };
-        assert!(Configuration::space(&small).is_empty());
-        assert!(!Configuration::space(&Problem { hidden: 512, ..small }).is_empty());
-    }
-
-    #[test]
-    fn memory_is_counted() {
-        let problem = problem(Cell::Lstm, Element::Float, 1024, 20);
-        let configuration: Configuration = "grid u8 b4 t256 l32 r96".parse().unwrap();
-        assert!(configuration.fits(&problem));
-        // 8 chunks of 4 elements, of 4 gates of 1 unit; 32 of them in shared memory.
-        assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (128, 32));
-        let own = 11 * 12 + 12;
-        assert_eq!(configuration.shared_bytes(&problem), 4 * 1024 * 4 + own + 32 * 256 * 4);
-        assert_eq!(configuration.exchange_bytes(&problem), 128 + 2 * 128 * 11 * 16);
-        assert_eq!(configuration.grid(&problem), [128, 1, 1]);
-        let block: Configuration = "block u1024 b1 t256 l32 r0".parse().unwrap();
-        assert_eq!((block.exchange_bytes(&problem), block.fits(&problem)), (0, false));
-        assert_eq!(block.grid(&problem), [20, 1, 1]);
-    }
-
-    #[test]
-    fn text_that_is_no_configuration() {
-        let all = [
-            "",
-            "grid",
-            "tree u8 b4 t256 l32 r128",
-            "grid u8 b4 t256 l32",
-            "grid u8 b4 t256 l32 r128 x1",
-            "grid u8 b4 t256 l3 r128",
-            "grid u8 b4 t250 l32 r128",
-            "grid u0 b4 t256 l32 r128",
-            "grid u-8 b4 t256 l32 r128",
-            "grid b4 u8 t256 l32 r128",
-            "grid u8 b4 t256 l64 r128",
-            "grid u8 b4 t256 l32 r127",
-        ];
-        for text in all {
-            let error = text.parse::<Configuration>().unwrap_err();
-            assert!(error.contains(text) && error.contains("such as"), "{error}");
-        }
     }
 }

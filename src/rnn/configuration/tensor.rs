@@ -1,0 +1,106 @@
+//! Tensor cores: tiles of 16 rows of the weights of all gates of a block's units, and of 8 rows of the batch. Warps share
+//! out H and the tiles of rows; twins of the constants in `kernels/rnn/tensor_share.cuh`.
+
+use super::{Configuration, Problem};
+
+/// Rows of the weights and of the batch in a product of tiles.
+const ROWS: usize = 16;
+const COLUMNS: usize = 8;
+/// Bytes of a thread's part of a tile of weights.
+const FRAGMENT: usize = 16;
+/// Threads of a warp among which a row's part of H is shared out.
+const SHARERS: usize = 4;
+/// A product's code, counted in fused multiply-adds.
+pub const CODE: usize = 2;
+/// Registers for a tile's part of h that is under way from shared memory, and for where such things lie.
+const H_UNDER_WAY: usize = 4;
+const PLACES: usize = 8;
+
+/// The most rows of the batch in a block's tile.
+const MOST_BATCH_TILE: usize = 64;
+
+/// Elements of a thread's part of a tile of weights.
+pub fn fragment(problem: &Problem) -> usize {
+    FRAGMENT / problem.element.bytes()
+}
+
+impl Configuration {
+    /// Parts of H, each of which other warps multiply.
+    pub fn parts(&self) -> usize {
+        self.lanes / SHARERS
+    }
+
+    /// Tiles of rows of a block.
+    pub fn row_tiles(&self, problem: &Problem) -> usize {
+        (self.units * problem.cell.gates()).div_ceil(ROWS)
+    }
+
+    /// Tiles of rows of a warp.
+    pub fn warp_tiles(&self, problem: &Problem) -> usize {
+        self.row_tiles(problem).div_ceil(self.threads / (32 * self.parts()))
+    }
+
+    /// Chunks of H of a warp, each as deep as two products.
+    pub fn chunks(&self, problem: &Problem) -> usize {
+        problem.hidden.div_ceil(SHARERS * fragment(problem) * self.parts())
+    }
+
+    /// A warp's products of a tile of rows and one of the batch.
+    pub fn products(&self, problem: &Problem) -> usize {
+        self.fragments(problem) * self.batch_tile.div_ceil(COLUMNS)
+    }
+
+    /// A row of h in shared memory, in elements: an odd number of chunks.
+    pub(super) fn padded_chunks(&self, problem: &Problem) -> usize {
+        ((self.chunks(problem) * self.parts()) | 1) * SHARERS * fragment(problem)
+    }
+
+    /// A thread's parts of tiles of weights.
+    pub(super) fn fragments(&self, problem: &Problem) -> usize {
+        2 * self.chunks(problem) * self.warp_tiles(problem)
+    }
+
+    /// The sums of H's parts, in bytes.
+    pub fn sums_bytes(&self, problem: &Problem) -> usize {
+        self.parts() * self.batch_tile * (self.row_tiles(problem) * ROWS + 4) * size_of::<f32>()
+    }
+
+    /// Shared memory in which those meet, after each thread's weights have come by way of it.
+    pub(super) fn meeting_bytes(&self, problem: &Problem) -> usize {
+        self.sums_bytes(problem).max(self.threads * FRAGMENT)
+    }
+
+    /// Registers of a thread for sums, and for what comes from shared memory.
+    pub(super) fn tile_registers(&self, problem: &Problem) -> usize {
+        (4 * self.warp_tiles(problem) + H_UNDER_WAY) * self.batch_tile.div_ceil(COLUMNS) + PLACES
+    }
+
+    /// Registers for tiles of weights that are under way from shared memory, which the compiler asks for far ahead.
+    pub(super) fn fetched_registers(&self, problem: &Problem) -> usize {
+        8 * self.warp_tiles(problem) + 16
+    }
+
+    /// Whether no warp is without tiles, and few tiles are mostly zeros.
+    pub(super) fn tiles_are_used(&self, problem: &Problem) -> bool {
+        let row_warps = self.threads / (32 * self.parts());
+        let depth = self.chunks(problem) * self.parts() * SHARERS * fragment(problem);
+        let owned = row_warps * self.warp_tiles(problem);
+        4 * self.row_tiles(problem) >= 3 * owned && (self.parts() == 1 || 16 * problem.hidden >= 11 * depth)
+    }
+}
+
+impl Problem {
+    /// Rows of a tile: whole tiles of tensor cores, in powers of two or equal parts of the batch. None where tensor cores
+    /// may not multiply, or would mostly multiply nothing.
+    pub(super) fn tensor_tile_choices(&self) -> Vec<usize> {
+        if !self.tensor_cores || self.batch < COLUMNS {
+            return vec![];
+        }
+        let parts = [1, 2, 3, 4].map(|parts| self.batch.div_ceil(parts).next_multiple_of(COLUMNS));
+        let powers = [8, 16, 32, 64].into_iter().filter(|&tile| tile <= self.batch);
+        let mut choices: Vec<_> = powers.chain(parts).filter(|&tile| tile <= MOST_BATCH_TILE).collect();
+        choices.sort_unstable();
+        choices.dedup();
+        choices
+    }
+}

@@ -1,0 +1,140 @@
+use super::*;
+
+/// An H200.
+fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
+    Problem {
+        cell,
+        element,
+        hidden,
+        batch,
+        layers: 1,
+        directions: 1,
+        steps: 100,
+        tensor_cores: true,
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+    }
+}
+
+/// All blocks are resident.
+#[test]
+fn both_directions_run_at_once_where_they_fit() {
+    let one = problem(Cell::Lstm, Element::Float, 512, 8);
+    let two = Problem { directions: 2, ..one };
+    let configuration: Configuration = "grid u8 b4 t256 l32 r64".parse().unwrap();
+    assert_eq!((configuration.grid(&one), configuration.grid(&two)), ([64, 2, 1], [64, 1, 2]));
+    assert_eq!(configuration.exchange_bytes(&one), 2 * configuration.exchange_bytes(&two));
+    let wide: Configuration = "grid u4 b4 t256 l32 r64".parse().unwrap();
+    assert_eq!((wide.grid(&two), wide.at_once(&two)), ([128, 1, 1], 1));
+    let block: Configuration = "block u512 b1 t256 l32 r64".parse().unwrap();
+    assert_eq!(block.grid(&two), [8, 1, 2]);
+    for configuration in Configuration::space(&two).iter().filter(|it| it.regime == Regime::Grid) {
+        assert!(configuration.grid(&two).into_iter().product::<u32>() <= 132, "{configuration}");
+    }
+}
+
+#[test]
+fn the_space_is_sound() {
+    for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)] {
+        for hidden in [1, 2, 17, 64, 96, 100, 128, 250, 256, 512, 1000, 1024, 1536] {
+            for batch in [1, 3, 20, 64] {
+                let problem = problem(cell, element, hidden, batch);
+                let space = Configuration::space(&problem);
+                assert!(!space.is_empty(), "nothing fits {problem:?}");
+                for (i, configuration) in space.iter().enumerate() {
+                    assert!(configuration.fits(&problem) && !space[..i].contains(configuration), "{configuration}");
+                    assert_eq!(configuration.to_string().parse(), Ok(*configuration));
+                    let (owned, wanted) = match configuration.math {
+                        Math::Fma => (
+                            configuration.threads / configuration.lanes * configuration.group_units(),
+                            configuration.units,
+                        ),
+                        Math::TensorCores => {
+                            let row_warps = configuration.threads / 32 / configuration.parts();
+                            (row_warps * configuration.warp_tiles(&problem), configuration.row_tiles(&problem))
+                        }
+                    };
+                    assert!(owned >= wanted && configuration.blocks(&problem) * configuration.units >= hidden);
+                    assert!(configuration.math == Math::Fma || batch >= 8);
+                    let [x, y, z] = configuration.grid(&problem);
+                    assert!(configuration.regime == Regime::Block || (x * y) as usize <= 132 && z == 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_on_chip_is_not_offered() {
+    assert!(Configuration::space(&problem(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
+    assert!(!Configuration::space(&problem(Cell::Lstm, Element::Half, 2048, 1)).is_empty());
+    assert!(!Configuration::space(&problem(Cell::Tanh, Element::Float, 2048, 1)).is_empty());
+    // All of a GPU that is a quarter as large holds a quarter of the weights.
+    let small = Problem { multiprocessors: 32, ..problem(Cell::Lstm, Element::Float, 1024, 1) };
+    assert!(Configuration::space(&small).is_empty());
+    assert!(!Configuration::space(&Problem { hidden: 512, ..small }).is_empty());
+}
+
+#[test]
+fn memory_is_counted() {
+    let problem = problem(Cell::Lstm, Element::Float, 1024, 20);
+    let configuration: Configuration = "grid u8 b4 t256 l32 r96".parse().unwrap();
+    assert!(configuration.fits(&problem));
+    // 8 chunks of 4 elements, of 4 gates of 1 unit; 32 of them in shared memory.
+    assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (128, 32));
+    let own = 11 * 12 + 12;
+    assert_eq!(configuration.shared_bytes(&problem), 4 * 1024 * 4 + own + 32 * 256 * 4);
+    assert_eq!(configuration.exchange_bytes(&problem), 128 + 2 * 128 * 11 * 16);
+    assert_eq!(configuration.grid(&problem), [128, 1, 1]);
+    let block: Configuration = "block u1024 b1 t256 l32 r0".parse().unwrap();
+    assert_eq!((block.exchange_bytes(&problem), block.fits(&problem)), (0, false));
+    assert_eq!(block.grid(&problem), [20, 1, 1]);
+}
+
+#[test]
+fn tensor_cores_only_where_they_may_multiply() {
+    let with = problem(Cell::Lstm, Element::Half, 1024, 20);
+    let uses = |problem: &Problem| Configuration::space(problem).iter().any(|one| one.math == Math::TensorCores);
+    assert!(uses(&with) && uses(&Problem { element: Element::Float, ..with }));
+    assert!(!uses(&Problem { tensor_cores: false, ..with }) && !uses(&Problem { batch: 7, ..with }));
+}
+
+#[test]
+fn memory_of_tiles_is_counted() {
+    let problem = problem(Cell::Lstm, Element::Half, 1000, 20);
+    let configuration: Configuration = "grid-tensor u8 b24 t256 l16 r64".parse().unwrap();
+    assert!(configuration.fits(&problem));
+    // 4 of 8 warps share out 32 chunks of 32 elements; the others have the other of two tiles of 16 rows.
+    let counts = [configuration.parts(), configuration.row_tiles(&problem), configuration.warp_tiles(&problem)];
+    assert_eq!((counts, configuration.chunks(&problem), configuration.products(&problem)), ([4, 2, 1], 8, 48));
+    assert_eq!((configuration.padded(&problem), configuration.weights(&problem)), (33 * 32, 8 * 2 * 8));
+    let (h, own, sums) = (24 * 33 * 32 * 2, 32 * 12, 4 * 24 * 36 * 4);
+    assert_eq!(configuration.shared_bytes(&problem), h + own + sums + 64 * 256 * 2);
+    assert!(configuration.options(&problem).contains(&"-DTENSOR_CORES".into()));
+}
+
+#[test]
+fn text_that_is_no_configuration() {
+    let all = [
+        "",
+        "grid",
+        "tree u8 b4 t256 l32 r128",
+        "grid u8 b4 t256 l32",
+        "grid u8 b4 t256 l32 r128 x1",
+        "grid u8 b4 t256 l3 r128",
+        "grid u8 b4 t250 l32 r128",
+        "grid u0 b4 t256 l32 r128",
+        "grid u-8 b4 t256 l32 r128",
+        "grid b4 u8 t256 l32 r128",
+        "grid u8 b4 t256 l64 r128",
+        "grid u8 b4 t256 l32 r127",
+        "tensor u8 b8 t256 l32 r128",
+        "grid-tensor u8 b4 t256 l32 r128",
+        "grid-tensor u8 b8 t256 l2 r128",
+        "grid-tensor u8 b8 t64 l16 r128",
+    ];
+    for text in all {
+        let error = text.parse::<Configuration>().unwrap_err();
+        assert!(error.contains(text) && error.contains("such as"), "{error}");
+    }
+}

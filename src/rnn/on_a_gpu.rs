@@ -1,0 +1,229 @@
+//! What the recurrence's kernels compute, of each regime, math, cell and type, against loops in double precision: on a GPU
+//! where there is one, and emulated.
+
+use std::ptr::{null, null_mut};
+
+use half::{bf16, f16};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use super::kernels::{MOST_RECURRENCES, Recurrence, Recurrences, launch, source};
+use super::model::Model;
+use crate::device::Device;
+use crate::device::jit::MULTIPROCESSORS_OF_HOST;
+use crate::exec::emulated;
+
+const STEPS: usize = 4;
+
+/// A recurrence's numbers, each exact in the problem's type.
+struct Data {
+    /// [steps][batch][gates][hidden]
+    input: Vec<f64>,
+    /// [gates][hidden][hidden]
+    weights: Vec<f64>,
+    /// [batch][hidden], twice
+    h0: Vec<f64>,
+    c0: Vec<f64>,
+}
+
+impl Data {
+    fn random(problem: &Problem) -> Self {
+        let Problem { cell, element, hidden, batch, .. } = *problem;
+        let mut random = StdRng::seed_from_u64(7);
+        // Sums of uniform numbers: none is far out, all are everywhere.
+        let mut numbers = |element, count: usize, scale: f64| -> Vec<f64> {
+            let sums = (0..count).map(|_| scale * (0..4).map(|_| random.random_range(-1.0..1.0)).sum::<f64>());
+            sums.map(|sum| number(element, &bits(element, sum))).collect()
+        };
+        Self {
+            input: numbers(Element::Float, STEPS * batch * cell.gates() * hidden, 0.7),
+            weights: numbers(element, cell.gates() * hidden * hidden, 1.0 / (hidden as f64).sqrt()),
+            h0: numbers(element, batch * hidden, 0.4),
+            c0: numbers(element, batch * hidden, 0.4),
+        }
+    }
+
+    /// y, as [steps][batch][hidden].
+    fn expected(&self, problem: &Problem) -> Vec<f64> {
+        let Problem { cell, hidden, batch, .. } = *problem;
+        let (mut h, mut c) = (self.h0.clone(), self.c0.clone());
+        let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let mut y = Vec::new();
+        for step in 0..STEPS {
+            let mut next = vec![0.0; h.len()];
+            for row in 0..batch {
+                for unit in 0..hidden {
+                    let r = |gate: usize| {
+                        let weights = &self.weights[(gate * hidden + unit) * hidden..][..hidden];
+                        weights.iter().zip(&h[row * hidden..]).map(|(weight, h)| weight * h).sum::<f64>()
+                    };
+                    let x = |gate: usize| self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit];
+                    let sum = |gate| x(gate) + r(gate);
+                    let place = row * hidden + unit;
+                    next[place] = match cell {
+                        Cell::Tanh => sum(0).tanh(),
+                        Cell::Relu => sum(0).max(0.0),
+                        Cell::Lstm => {
+                            c[place] = logistic(sum(1)) * c[place] + logistic(sum(0)) * sum(2).tanh();
+                            logistic(sum(3)) * c[place].tanh()
+                        }
+                        Cell::Gru => {
+                            let new = (x(2) + logistic(sum(0)) * r(2)).tanh();
+                            new + logistic(sum(1)) * (h[place] - new)
+                        }
+                    };
+                }
+            }
+            h = next;
+            y.extend(&h);
+        }
+        y
+    }
+}
+
+fn bits(element: Element, value: f64) -> Vec<u8> {
+    match element {
+        Element::Float => (value as f32).to_ne_bytes().into(),
+        Element::Half => f16::from_f64(value).to_ne_bytes().into(),
+        Element::Bfloat16 => bf16::from_f64(value).to_ne_bytes().into(),
+    }
+}
+
+fn number(element: Element, bytes: &[u8]) -> f64 {
+    match element {
+        Element::Float => f32::from_ne_bytes(bytes.try_into().unwrap()).into(),
+        Element::Half => f16::from_ne_bytes(bytes.try_into().unwrap()).into(),
+        Element::Bfloat16 => bf16::from_ne_bytes(bytes.try_into().unwrap()).into(),
+    }
+}
+
+/// The greatest relative error that a result in the type may have.
+fn tolerance(problem: &Problem, configuration: &Configuration) -> f64 {
+    match (problem.element, configuration.math) {
+        (Element::Float, Math::Fma) => 4.0 / f64::from(1 << 24),
+        // As which weights and h are multiplied.
+        (Element::Float, Math::TensorCores) => 1.0 / f64::from(1 << 11),
+        (Element::Half, _) => 1.5 / f64::from(1 << 11),
+        (Element::Bfloat16, _) => 1.5 / f64::from(1 << 8),
+    }
+}
+
+/// y as the kernel leaves it, [steps][batch][hidden]; `None`, aloud, on a machine that has no compiler for it.
+fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &Data) -> Option<Vec<f64>> {
+    let Problem { element, hidden, batch, .. } = *problem;
+    let module = device.load(&source(problem, configuration)).map_err(|error| error.to_string());
+    let module = emulated::compiled(module)?;
+    let (function, launch) = (module.function(configuration.kernel()).unwrap(), launch(problem, configuration));
+    function.allow_shared(launch.shared_bytes).unwrap();
+    let stream = device.stream().expect("a stream");
+    let memory = |bytes: &[u8]| {
+        let buffer = device.allocate(bytes.len()).unwrap();
+        // SAFETY: a buffer of as many bytes.
+        assert!(unsafe { device.write(buffer.data(), bytes, stream.raw()) });
+        buffer
+    };
+    let stored =
+        |element, values: &[f64]| memory(&values.iter().flat_map(|&value| bits(element, value)).collect::<Vec<_>>());
+    let input = stored(Element::Float, &data.input);
+    let [weights, h0, c0] = [&data.weights, &data.h0, &data.c0].map(|values| stored(element, values));
+    // No numbers, and room for what is written past its end.
+    let y_bytes = STEPS * batch * hidden * element.bytes();
+    let y = memory(&vec![0xff; y_bytes + 256]);
+    let exchange = memory(&vec![0; configuration.exchange_bytes(problem)]);
+    let recurrence = Recurrence {
+        input: input.data().cast(),
+        weights: weights.data(),
+        reset_bias: null(),
+        h0: h0.data(),
+        c0: c0.data(),
+        y: y.data(),
+        hy: null_mut(),
+        cy: null_mut(),
+        lengths: null(),
+        starts: null(),
+        y_stride: hidden as i64,
+        time_stride: batch as i64,
+        batch_stride: 1,
+        fill: [0; 4],
+        steps: STEPS as i32,
+        batch: batch as i32,
+        reverse: 0,
+        exchange: exchange.data(),
+    };
+    let mut parameters = Recurrences { of: [recurrence; MOST_RECURRENCES] };
+    let mut arguments = [(&raw mut parameters).cast()];
+    let mut found = vec![0; y_bytes + 256];
+    // SAFETY: the kernel's struct, and memory of the sizes that the problem and the configuration have.
+    unsafe {
+        function.launch(stream.raw(), &launch, &mut arguments).unwrap();
+        assert!(device.read(&mut found, y.data(), stream.raw()));
+    }
+    assert!(found[y_bytes..].iter().all(|&byte| byte == 0xff), "{configuration} has written past y's end");
+    Some(found[..y_bytes].chunks_exact(element.bytes()).map(|bytes| number(element, bytes)).collect())
+}
+
+/// The model's best of each regime and math for each cell, type, and H and batch: what it computes is right.
+fn check(device: Device, [multiprocessors, shared_bytes]: [usize; 2], sizes: &[[usize; 2]]) {
+    let mut kinds = Vec::new();
+    for (cell, element) in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu]
+        .into_iter()
+        .flat_map(|cell| [Element::Float, Element::Half, Element::Bfloat16].map(|element| (cell, element)))
+    {
+        for &[hidden, batch] in sizes {
+            let problem = Problem {
+                cell,
+                element,
+                hidden,
+                batch,
+                layers: 1,
+                directions: 1,
+                steps: STEPS,
+                tensor_cores: true,
+                multiprocessors,
+                shared_bytes,
+            };
+            let data = Data::random(&problem);
+            let expected = data.expected(&problem);
+            let ranked = Model::default().ranked(&problem, usize::MAX);
+            for (regime, math) in [Regime::Block, Regime::Grid]
+                .into_iter()
+                .flat_map(|regime| [Math::Fma, Math::TensorCores].map(|math| (regime, math)))
+            {
+                let is_of_kind = |one: &&Configuration| (one.regime, one.math) == (regime, math);
+                let Some(configuration) = ranked.iter().find(is_of_kind) else { continue };
+                let Some(y) = run(device, &problem, configuration, &data) else { return };
+                let square = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
+                let error = square(&mut y.iter().zip(&expected).map(|(y, expected)| y - expected));
+                let relative = (error / square(&mut expected.iter().copied())).sqrt();
+                println!("{cell:?} {element:?} {hidden} × {batch}, {configuration}: {relative:.1e}");
+                let most = tolerance(&problem, configuration);
+                assert!(relative <= most, "{cell:?} {element:?} {hidden}, {configuration}: {relative:e} > {most:e}");
+                kinds.push((cell, element, regime, math));
+            }
+        }
+    }
+    kinds.sort_unstable_by_key(|kind| format!("{kind:?}"));
+    kinds.dedup();
+    assert_eq!(kinds.len(), 4 * 3 * 4, "each regime and math, with each cell and type");
+}
+
+#[test]
+fn on_a_gpu_as_in_double() {
+    let device = Device::Cuda;
+    if device.count() == 0 {
+        eprintln!("skipped: there is no GPU");
+        return;
+    }
+    let _entered = device.enter(0).expect("a context");
+    let multiprocessors = device.identity(0).expect("what it is").multiprocessors as usize;
+    let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
+    check(device, [multiprocessors, shared_bytes], &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
+}
+
+#[test]
+fn emulated_as_in_double() {
+    if emulated::is_child("rnn::on_a_gpu::emulated_as_in_double") {
+        check(Device::Host, [MULTIPROCESSORS_OF_HOST as usize, 128 << 10], &[[50, 9]]);
+    }
+}
