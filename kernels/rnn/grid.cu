@@ -5,17 +5,8 @@
 // tiles; a group computes its own one after the other. Dynamic shared memory: Factor h[BATCH_TILE][PADDED_HIDDEN];
 // Element[PACKETS_A_BLOCK][values of a packet], the block's own; and what Weights take, each aligned to 16 bytes. Memory
 // at `exchange`: of each group, an Exchange and 2 × PACKETS packets, in whole multiples of 128 bytes.
-#include "rnn/states.cuh"
+#include "rnn/handed.cuh"
 
-#include "exchange.cuh"
-
-typedef Packet<Element> UnitPacket;
-
-constexpr int BLOCKS = divided_up(HIDDEN, UNITS);
-constexpr int PAIRS = UNITS * BATCH_TILE; // of a block: pair p is unit p % UNITS and row p / UNITS
-constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
-constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;
-constexpr int OWN_BYTES = divided_up(PACKETS_A_BLOCK * UnitPacket::values * sizeof(Element), 16) * 16;
 constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * PACKETS * sizeof(UnitPacket), 128) * 128;
 
 // The most packets that a thread asks for at once.
@@ -23,13 +14,8 @@ constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, T
 
 __device__ __forceinline__ void publish_own(const Element *own, UnitPacket *buffer, unsigned epoch) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS) {
-        UnitPacket packet;
-#pragma unroll
-        for (int k = 0; k < UnitPacket::values; k++) packet.value[k] = own[i * UnitPacket::values + k];
-        packet.epoch = epoch;
-        publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], packet);
-    }
+    for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
+        publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], packed(own, i, epoch));
 }
 
 __device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned epoch, Factor *h) {
@@ -41,13 +27,7 @@ __device__ __forceinline__ void collect_all(const UnitPacket *buffer, unsigned e
         for (int i = 0; i < AT_ONCE; i++) {
             const int at = first + i * THREADS;
             if (at >= PACKETS) break;
-            const int first_unit = at / PACKETS_A_BLOCK * UNITS, first_pair = at % PACKETS_A_BLOCK * UnitPacket::values;
-#pragma unroll
-            for (int k = 0; k < UnitPacket::values; k++) {
-                const int pair = first_pair + k, unit = first_unit + pair % UNITS;
-                if (pair < PAIRS && unit < HIDDEN)
-                    h[pair / UNITS * PADDED_HIDDEN + unit] = to_factor(packets[i].value[k]);
-            }
+            unpack(packets[i], at / PACKETS_A_BLOCK, at % PACKETS_A_BLOCK, h);
         }
     }
 }

@@ -11,6 +11,7 @@
 // | -DTHREADS= | of a block |
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
+// | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
 // | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8, LANES 4 of each of 1, 2, 4, … warps, which are a divisor of the block's, and REGISTER_WEIGHTS whole 16 bytes of elements |
 //
 // A cell is a struct `Cell` of
@@ -46,12 +47,22 @@ constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
 
 constexpr int GATES = Cell::gates;
 
+// Sums of a pair of a unit and a row: of its gates. Where a kernel multiplies the layer's input too, it defines
+// INPUT_WEIGHTS before, and has one more if a reset gate comes between W x and R h.
+#ifdef INPUT_WEIGHTS
+constexpr int PAIR_SUMS = GATES + Cell::has_reset_bias;
+#else
+constexpr int PAIR_SUMS = GATES;
+#endif
+
 struct Recurrence {
-    const float *input;          // [rows][GATES * H]: W x and all biases that no reset gate multiplies; rows as of `x`
+    const float *input;          // [rows][GATES * H]: W x and all biases that no reset gate multiplies; rows as of `x`.
+    long long input_stride;      //   From a row to the next; 0: all have the same. Null, with that: zeros
     const Element *weights;      // R: GATES matrices [H][H], row-major, one after another
+    const Element *input_weights; // recurrence_wavefront: W of a layer above another, likewise; else null
     const Element *reset_bias;   // [H], GRU's b_Rn; null: zeros
     const Element *h0, *c0;      // [batch][H]; null: zeros
-    Element *y;                  // unit j of row r is y[r * y_stride + j]
+    Element *y;                  // unit j of row r is y[r * y_stride + j]; null: not wanted
     Element *hy, *cy;            // [batch][H]; null: not wanted. Not h0 or c0 themselves
     const int *lengths;          // [batch]: the steps of each row of the batch; null: all have `steps`
     const int *starts;           // [steps], of packed rows: step t of batch row b is row starts[t] + b; null: it is row
@@ -61,7 +72,7 @@ struct Recurrence {
     unsigned fill;               // the bits of what y gets behind a row's end, where rows are not packed
     int steps, batch;            // both 1 at least
     int reverse;                 // each batch row begins at its own end
-    void *exchange;              // recurrence_grid: memory of its own, all zero before the first launch; one launch at a time
+    void *exchange;              // where blocks exchange h: memory of its own, all zero before the first launch; one launch at a time
 };
 
 // What a launch computes: a recurrence for each blockIdx.z, such as both directions of a layer.

@@ -42,7 +42,7 @@ class Weights {
     Quad *shared; // [SHARED_QUADS][THREADS]
 
   public:
-    // The block's units begin with first_unit.
+    // The block's units begin with first_unit. Null: zeros.
     __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
         : shared(static_cast<Quad *>(memory) + threadIdx.x) {
         // In one access each, where they lie so.
@@ -61,7 +61,7 @@ class Weights {
 #pragma unroll
         for (int output = 0; output < GROUP_UNITS * GATES; output++) {
             const int gate = output % GATES, unit = group() * GROUP_UNITS + output / GATES;
-            const bool is_there = unit < UNITS && first_unit + unit < HIDDEN;
+            const bool is_there = weights && unit < UNITS && first_unit + unit < HIDDEN;
             const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN + first_element(0)];
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -98,14 +98,18 @@ class Weights {
 };
 
 // R h of each gate, of pairs: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
-typedef float Sums[GROUP_PAIRS][GATES];
+typedef float Sums[GROUP_PAIRS][PAIR_SUMS];
 
-// The lane's part of them.
-__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, Sums &sums) {
+__device__ __forceinline__ void clear(Sums &sums) {
 #pragma unroll
     for (int pair = 0; pair < GROUP_PAIRS; pair++)
 #pragma unroll
-        for (int gate = 0; gate < GATES; gate++) sums[pair][gate] = 0;
+        for (int sum = 0; sum < PAIR_SUMS; sum++) sums[pair][sum] = 0;
+}
+
+// Adds the lane's part of them; the last gate's to the last sum.
+template <int LastSum = GATES - 1>
+__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, Sums &sums) {
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
         float4 part[BATCH_TILE];
@@ -117,7 +121,8 @@ __device__ __forceinline__ void multiply_part(const Weights &weights, const floa
             const float4 weight = weights[chunk * GROUP_UNITS * GATES + output];
 #pragma unroll
             for (int row = 0; row < BATCH_TILE; row++) {
-                float &sum = sums[output / GATES * BATCH_TILE + row][output % GATES];
+                const int gate = output % GATES;
+                float &sum = sums[output / GATES * BATCH_TILE + row][gate + 1 < GATES ? gate : LastSum];
                 sum = fmaf(weight.x, part[row].x, sum);
                 sum = fmaf(weight.y, part[row].y, sum);
                 sum = fmaf(weight.z, part[row].z, sum);
@@ -133,15 +138,15 @@ __device__ __forceinline__ float add_kept(float low, float high, int apart) {
     return (upper ? high : low) + warp_shuffle(upper ? low : high, LANE ^ apart);
 }
 
-// Where scatter_gates() leaves each gate: in which of its lanes, and in which element there.
-struct GatePlaces {
-    int lane[GATES], element[GATES];
+// Where scatter_sums() leaves each sum: in which of its lanes, and in which element there.
+struct SumPlaces {
+    int lane[PAIR_SUMS], element[PAIR_SUMS];
 };
-constexpr GatePlaces gate_places(int lanes) {
-    GatePlaces places = {};
-    for (int gate = 0; gate < GATES; gate++) {
+constexpr SumPlaces sum_places(int lanes) {
+    SumPlaces places = {};
+    for (int gate = 0; gate < PAIR_SUMS; gate++) {
         places.element[gate] = gate;
-        int gates = GATES;
+        int gates = PAIR_SUMS;
         for (int apart = lanes / 2; apart > 0 && gates > 1; apart /= 2) {
             const int half = divided_up(gates, 2);
             if (places.element[gate] >= half) {
@@ -155,29 +160,29 @@ constexpr GatePlaces gate_places(int lanes) {
 }
 
 // Adds up one pair over so many lanes, each of which has some of its gates in the end.
-template <int Gates, int Lanes> __device__ __forceinline__ void scatter_gates(float (&sums)[GATES]) {
-    if constexpr (Lanes > 1 && Gates > 1) {
-        constexpr int half = divided_up(Gates, 2);
+template <int Count, int Lanes> __device__ __forceinline__ void scatter_sums(float (&sums)[PAIR_SUMS]) {
+    if constexpr (Lanes > 1 && Count > 1) {
+        constexpr int half = divided_up(Count, 2);
 #pragma unroll
         for (int gate = 0; gate < half; gate++)
-            sums[gate] = add_kept(sums[gate], half + gate < Gates ? sums[half + gate] : 0, Lanes / 2);
-        scatter_gates<half, Lanes / 2>(sums);
+            sums[gate] = add_kept(sums[gate], half + gate < Count ? sums[half + gate] : 0, Lanes / 2);
+        scatter_sums<half, Lanes / 2>(sums);
     } else if constexpr (Lanes > 1) {
         sums[0] = warp_sum(sums[0], Lanes);
     }
 }
 
 // Adds up one pair over so many lanes, and gives all of its gates to all of them.
-template <int Lanes> __device__ __forceinline__ void add_up_one(float (&sums)[GATES]) {
-    scatter_gates<GATES, Lanes>(sums);
-    if constexpr (Lanes > 1 && GATES > 1) {
-        constexpr GatePlaces places = gate_places(Lanes);
-        float all[GATES];
+template <int Lanes> __device__ __forceinline__ void add_up_one(float (&sums)[PAIR_SUMS]) {
+    scatter_sums<PAIR_SUMS, Lanes>(sums);
+    if constexpr (Lanes > 1 && PAIR_SUMS > 1) {
+        constexpr SumPlaces places = sum_places(Lanes);
+        float all[PAIR_SUMS];
 #pragma unroll
-        for (int gate = 0; gate < GATES; gate++)
+        for (int gate = 0; gate < PAIR_SUMS; gate++)
             all[gate] = warp_shuffle(sums[places.element[gate]], (LANE & ~(Lanes - 1)) + places.lane[gate]);
 #pragma unroll
-        for (int gate = 0; gate < GATES; gate++) sums[gate] = all[gate];
+        for (int gate = 0; gate < PAIR_SUMS; gate++) sums[gate] = all[gate];
     }
 }
 
@@ -188,7 +193,7 @@ template <int Pairs = GROUP_PAIRS, int Lanes = LANES> __device__ __forceinline__
 #pragma unroll
         for (int pair = 0; pair < half; pair++)
 #pragma unroll
-            for (int gate = 0; gate < GATES; gate++)
+            for (int gate = 0; gate < PAIR_SUMS; gate++)
                 sums[pair][gate] =
                     add_kept(sums[pair][gate], half + pair < Pairs ? sums[half + pair][gate] : 0, Lanes / 2);
         add_up<half, Lanes / 2>(sums);
@@ -199,6 +204,7 @@ template <int Pairs = GROUP_PAIRS, int Lanes = LANES> __device__ __forceinline__
 
 // R h of the thread's own pairs, from h as [BATCH_TILE][PADDED_HIDDEN].
 __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h, Sums &sums) {
+    clear(sums);
     multiply_part(weights, h, sums);
     add_up(sums);
 }

@@ -57,7 +57,11 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             float c = pair.c;
-            const float h = Cell::step(pair.input, sums[i], pair.reset_bias, pair.h, c);
+            float input[GATES], recurrent[GATES];
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++) input[gate] = pair.input[gate], recurrent[gate] = sums[i][gate];
+            if (PAIR_SUMS > GATES) input[GATES - 1] += sums[i][PAIR_SUMS - 1];
+            const float h = Cell::step(input, recurrent, pair.reset_bias, pair.h, c);
             if (step >= pair.length) continue;
             // What goes into the next step is what y gets.
             pair.h = to_float(to_element(h));
@@ -77,7 +81,7 @@ class States {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
-            if (pair.place >= 0)
+            if (pair.place >= 0 && p.y)
                 p.y[pair.place * p.y_stride + pair.unit] = step < pair.length ? to_element(pair.h) : element_of(p.fill);
             pair.place = pair.next_place;
             pair.next_place = place(pair, step + 2);
@@ -106,8 +110,8 @@ class States {
     }
 
     __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {
-        const bool is_wanted = step < pair.length && place >= 0;
-        const float *source = &p.input[(long long)place * (GATES * HIDDEN) + pair.unit];
+        const bool is_wanted = step < pair.length && place >= 0 && p.input;
+        const float *source = &p.input[place * p.input_stride + pair.unit];
 #pragma unroll
         for (int gate = 0; gate < GATES; gate++) input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
     }

@@ -8,7 +8,7 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::compiling;
-use super::configuration::{Cell, Configuration, Element, Problem, Regime};
+use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
 use super::run::Recurrent;
 use crate::cudnn::rnn::Network;
@@ -26,6 +26,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/share.cuh", include_str!("../../kernels/rnn/share.cuh")),
     ("rnn/tensor_share.cuh", include_str!("../../kernels/rnn/tensor_share.cuh")),
     ("rnn/states.cuh", include_str!("../../kernels/rnn/states.cuh")),
+    ("rnn/handed.cuh", include_str!("../../kernels/rnn/handed.cuh")),
     ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
     ("rnn/cells/gru.cuh", include_str!("../../kernels/rnn/cells/gru.cuh")),
@@ -38,7 +39,9 @@ pub const HEADERS: &[(&str, &str)] = &[
 #[derive(Clone, Copy)]
 pub struct Recurrence {
     pub input: *const f32,
+    pub input_stride: i64,
     pub weights: *const c_void,
+    pub input_weights: *const c_void,
     pub reset_bias: *const c_void,
     pub h0: *const c_void,
     pub c0: *const c_void,
@@ -61,9 +64,8 @@ pub struct Recurrence {
 /// Whether the recurrence on tensor cores has been checked on a GPU. Until then programs on GPUs run without it; `on_a_gpu`
 /// checks it where there is one.
 const TENSOR_CORES_CHECKED: bool = false;
-
-/// The most recurrences that a launch computes.
-pub const MOST_RECURRENCES: usize = 8;
+/// Likewise of layers in a wavefront.
+const WAVEFRONT_CHECKED: bool = false;
 
 /// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
@@ -99,12 +101,13 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
     };
     // As for the input's products, but without tensor cores for other types either.
     let tensor_cores = network.math_type != CUDNN_FMA_MATH && (device == Device::Host || TENSOR_CORES_CHECKED);
+    let layers = if device == Device::Host || WAVEFRONT_CHECKED { network.layers } else { 1 };
     Some(Problem {
         cell,
         element,
         hidden: network.hidden,
         batch,
-        layers: network.layers,
+        layers,
         directions: network.directions(),
         steps,
         tensor_cores,
@@ -118,6 +121,7 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let (name, text) = match configuration.regime {
         Regime::Block => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
         Regime::Grid => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
+        Regime::Wavefront { .. } => ("rnn/wavefront.cu", include_str!("../../kernels/rnn/wavefront.cu")),
     };
     Source { name, text, headers: HEADERS, options: configuration.options(problem) }
 }
@@ -129,7 +133,7 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
         block: [configuration.threads as u32, 1, 1],
         shared_bytes: configuration.shared_bytes(problem) as u32,
         // Blocks that wait for each other run all at once, or not at all.
-        cooperative: configuration.regime == Regime::Grid,
+        cooperative: configuration.regime != Regime::Block,
         ..Launch::default()
     }
 }
@@ -221,6 +225,10 @@ impl Recurrent for Engine {
 
     fn exchange_bytes(&self) -> usize {
         self.exchange_bytes
+    }
+
+    fn layers(&self) -> usize {
+        self.configuration.layers()
     }
 
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {

@@ -23,6 +23,7 @@
 //! | `fit` | its constants, fitted to what was timed |
 //! | `kernels` | the recurrence: its parameters, compiling, launching |
 //! | `resources` | tests of what its kernels take once compiled |
+//! | `networks` | tests of what whole networks compute, on a GPU and emulated |
 //! | `on_a_gpu` | tests of what its kernels compute, on a GPU and emulated |
 //!
 //! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN itself, and `tune` for the database.
@@ -39,6 +40,8 @@ mod input;
 mod kernels;
 pub mod memory;
 mod model;
+#[cfg(test)]
+mod networks;
 #[cfg(test)]
 mod on_a_gpu;
 mod page;

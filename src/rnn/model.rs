@@ -4,7 +4,7 @@
 //! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
 //! way while others compute.
 
-use super::configuration::{Configuration, Math, Problem, Regime};
+use super::configuration::{Configuration, Element, Math, Problem, Regime};
 
 /// What the model knows of a device: an H200's until it has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,9 @@ impl Model {
         let elementwise = self.elementwise + self.more_pairs * (gates * configuration.units * tile) as f64 / 16.0;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
-            Regime::Grid => self.grid_exchange + (16 * configuration.packets(problem)) as f64 / self.l2_bytes,
+            Regime::Grid | Regime::Wavefront { .. } => {
+                self.grid_exchange + (16 * configuration.collected(problem)) as f64 / self.l2_bytes
+            }
         };
         products + elementwise + exchange
     }
@@ -101,7 +103,8 @@ impl Model {
         // What is multiplied in vain takes its time too.
         let weights = threads * configuration.weights(problem);
         let math = (weights * tile) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency);
-        let warp_reads = (threads / 32) * tile * configuration.padded(problem) / (4 * lanes);
+        let elements = configuration.matrices() * configuration.padded(problem);
+        let warp_reads = (threads / 32) * tile * elements / (4 * lanes);
         let h_bytes = warp_reads * LEAST_READ.max(16 * lanes);
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let pairs = configuration.group_units() * tile;
@@ -125,26 +128,37 @@ impl Model {
 
     /// Clocks of one time step of the whole batch, of all layers and directions.
     pub fn clocks(&self, problem: &Problem, configuration: &Configuration) -> f64 {
-        let launches = problem.layers * problem.directions.div_ceil(configuration.at_once(problem));
+        let passes = problem.layers.div_ceil(configuration.layers());
+        let launches = passes * problem.directions.div_ceil(configuration.at_once(problem));
         let launched = self.launched(problem, configuration) + self.launch / problem.steps as f64;
-        launched * launches as f64
+        launched * launches as f64 + self.input(problem) * (passes - 1) as f64
+    }
+
+    /// Clocks that the input of one time step of a layer above another takes where it is multiplied ahead.
+    fn input(&self, problem: &Problem) -> f64 {
+        let Problem { element, hidden, batch, directions, .. } = *problem;
+        let weights = problem.cell.gates() * hidden * hidden * directions * directions;
+        let rate = if element == Element::Float { 4.0 * FMAS * self.efficiency } else { self.tensor };
+        let launches = directions as f64 * self.launch / problem.steps as f64;
+        (batch * weights) as f64 / (rate * problem.multiprocessors as f64) + launches
     }
 
     /// Clocks of one time step in what is launched at once: tiles that wait for others' end count as more steps.
     fn launched(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let tiles = match configuration.regime {
             Regime::Block => configuration.tiles(problem) * configuration.at_once(problem),
-            Regime::Grid => configuration.tiles(problem),
+            Regime::Grid | Regime::Wavefront { .. } => configuration.tiles(problem),
         };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
-            Regime::Grid => configuration.groups(problem),
+            Regime::Grid | Regime::Wavefront { .. } => configuration.groups(problem),
         };
         let rounds = tiles.div_ceil(at_once.max(1));
         // Blocks of one multiprocessor take turns.
         let sharing = match configuration.regime {
             Regime::Block => tiles.min(at_once).div_ceil(problem.multiprocessors) as f64,
-            Regime::Grid => 1.0,
+            // Of T steps, layers that begin one after the other.
+            Regime::Grid | Regime::Wavefront { .. } => 1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64,
         };
         self.step(problem, configuration) * rounds as f64 * sharing
     }
@@ -153,10 +167,16 @@ impl Model {
         (problem.shared_bytes / configuration.shared_bytes(problem).max(1)).min(512 / configuration.threads).max(1)
     }
 
-    /// The best, so many of them; the first is the model's choice. Empty where nothing fits.
+    /// The best, so many of them; the first is the model's choice. Where layers may run in a wavefront, two of them or more
+    /// are of both kinds. Empty where nothing fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
+        // Layers in a wavefront, and one after the other: what the model thinks less of is tried too.
+        let is_other = |other: &Configuration| other.matrices() != space[0].matrices();
+        if let Some(other) = space.iter().position(is_other).filter(|&other| other >= count && count > 1) {
+            space.swap(count - 1, other);
+        }
         space.truncate(count);
         space
     }
@@ -169,7 +189,7 @@ fn weight_bytes(problem: &Problem, configuration: &Configuration) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::configuration::{Cell, Element};
+    use super::super::configuration::Cell;
     use super::*;
 
     fn lstm(hidden: usize, batch: usize) -> Problem {
@@ -235,8 +255,30 @@ mod tests {
             assert!((least..=most).contains(&(second / first)), "{hidden}: {first} {second}");
         }
         let layers = Problem { layers: 3, ..lstm(512, 4) };
-        let configuration = first(&layers);
-        assert_eq!(model.clocks(&layers, &configuration), 3.0 * model.clocks(&lstm(512, 4), &configuration));
+        let configuration = first(&lstm(512, 4));
+        let one = Model { launch: 0.0, ..model }.input(&layers);
+        let layered = 3.0 * model.clocks(&lstm(512, 4), &configuration) + 2.0 * (one + model.launch / 100.0);
+        assert!((model.clocks(&layers, &configuration) - layered).abs() < 1e-6 * layered);
+        assert!((one - 4.0 * 4.0 * 512.0 * 512.0 / (128.0 * 0.8 * 132.0)).abs() < 1e-6 * one);
+    }
+
+    /// Several layers at once save steps, launches and products, and begin one after the other.
+    #[test]
+    fn wavefronts_are_ranked_beside_layers_one_after_the_other() {
+        let model = Model::default();
+        let problem = Problem { layers: 3, ..lstm(256, 1) };
+        let best = first(&problem);
+        assert_eq!(best.regime, Regime::Wavefront { layers: 3 });
+        let short = Problem { steps: 2, ..problem };
+        let (long, in_short) = (model.clocks(&problem, &best), model.clocks(&short, &best));
+        let launches = model.launch * (1.0 / 2.0 - 1.0 / 100.0);
+        assert!(((in_short - launches) / (long) - (2.0 / 1.02)).abs() < 0.05, "{long} {in_short}");
+        for count in [2, 5] {
+            let ranked = model.ranked(&problem, count);
+            assert!(ranked.len() == count && ranked[0] == best);
+            assert!(ranked.iter().any(|one| one.layers() == 1), "{ranked:?}");
+        }
+        assert_eq!(model.ranked(&problem, 1), [best]);
     }
 
     /// Each part of the formula shows where it is the one that differs.

@@ -7,8 +7,8 @@ use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::kernels::{MOST_RECURRENCES, Recurrence, Recurrences, launch, source};
+use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
+use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
 use crate::device::jit::MULTIPROCESSORS_OF_HOST;
@@ -133,7 +133,9 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let exchange = memory(&vec![0; configuration.exchange_bytes(problem)]);
     let recurrence = Recurrence {
         input: input.data().cast(),
+        input_stride: (problem.cell.gates() * hidden) as i64,
         weights: weights.data(),
+        input_weights: null(),
         reset_bias: null(),
         h0: h0.data(),
         c0: c0.data(),

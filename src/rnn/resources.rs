@@ -220,3 +220,28 @@ fn all_architectures_take_them() {
         });
     });
 }
+
+/// Layers in a wavefront: the model's best for networks that programs have, and the best of each on all architectures.
+#[test]
+fn wavefronts_have_no_spills_and_no_fences() {
+    let mut all = Vec::new();
+    for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)] {
+        for (hidden, layers) in [(64, 3), (100, 2), (128, 3), (256, 2), (512, 2)] {
+            for batch in [1, 8] {
+                let problem = Problem { layers, ..problem(cell, element, hidden, batch) };
+                let ranked = Model::default().ranked(&problem, usize::MAX);
+                let wavefronts = ranked.into_iter().filter(|configuration| configuration.layers() > 1).take(2);
+                all.extend(wavefronts.map(|configuration| (problem, configuration)));
+            }
+        }
+    }
+    let mut seen = HashSet::new();
+    all.retain(|(problem, configuration)| seen.insert(configuration.options(problem)));
+    assert!(all.len() > 20, "{}", all.len());
+    assert_sound(&all);
+    let Some(nvrtc) = nvrtc() else { return };
+    for ((problem, configuration), capability) in all.iter().step_by(5).zip([80, 89, 100].into_iter().cycle()) {
+        let resources = compile(nvrtc, &source(problem, configuration), capability);
+        is_sound(configuration, &resources).unwrap_or_else(|fault| panic!("sm_{capability}: {configuration}: {fault}"));
+    }
+}

@@ -22,10 +22,17 @@ pub trait Recurrent: Send + Sync {
     /// Bytes of a recurrence's own memory, which are to be zero before a call's first launch.
     fn exchange_bytes(&self) -> usize;
 
-    /// Launches a layer's recurrences, one for each direction; nothing waits or allocates.
+    /// Layers that it computes at once, each from what the one below it makes. Of the first alone the input's products come
+    /// before.
+    fn layers(&self) -> usize {
+        1
+    }
+
+    /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
+    /// Nothing waits or allocates.
     ///
     /// # Safety
-    /// The memory is the stream's device's, of the network's sizes and type. Each recurrence has an exchange of its own,
+    /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
     /// which no other launch uses meanwhile.
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error>;
 }
@@ -107,22 +114,28 @@ impl Work<'_> {
             _ => [data.batch(), 1],
         };
         let mut x = memory.x;
-        for layer in 0..network.layers {
-            let y = self.output(layer);
-            let of = |direction: usize| {
+        for first in (0..network.layers).step_by(engine.layers()) {
+            let last = network.layers.min(first + engine.layers()) - 1;
+            let y = self.output(last);
+            let of = |layer: usize, direction: usize| {
                 let pseudo_layer = layer * network.directions() + direction;
                 let weights = &self.weights[pseudo_layer];
                 let has_bias = weights.input_bias.is_some() || weights.recurrent_bias.is_some();
                 let biases: *const f32 = self.part(self.temporary.biases).cast();
+                let biases = if has_bias { biases.wrapping_add(pseudo_layer * columns) } else { ptr::null() };
                 let products: *mut f32 = self.part(self.temporary.products).cast();
                 let products = Products {
                     x,
                     weights: self.weight(weights.input),
-                    biases: if has_bias { biases.wrapping_add(pseudo_layer * columns) } else { ptr::null() },
+                    biases,
                     products: products.wrapping_add(direction * data.rows() * columns),
                     rows: data.rows() as i32,
                     columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
+                };
+                let (input, input_stride, input_weights) = match layer == first {
+                    true => (products.products.cast_const(), columns as i64, ptr::null()),
+                    false => (biases, 0, products.weights),
                 };
                 let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
@@ -131,12 +144,14 @@ impl Work<'_> {
                 };
                 let has_c = network.cell == CUDNN_LSTM;
                 let recurrence = Recurrence {
-                    input: products.products,
+                    input,
+                    input_stride,
                     weights: self.weight(weights.recurrent),
+                    input_weights,
                     reset_bias: inside.map_or(ptr::null(), |place| self.weight(place + 2 * hidden * element)),
                     h0: state(memory.hx, true),
                     c0: state(memory.cx, has_c),
-                    y: y.wrapping_byte_add(direction * hidden * element),
+                    y: if layer == last { y.wrapping_byte_add(direction * hidden * element) } else { ptr::null_mut() },
                     hy: state(memory.hy, true).cast_mut(),
                     cy: state(memory.cy, has_c).cast_mut(),
                     lengths: rows.lengths,
@@ -152,8 +167,9 @@ impl Work<'_> {
                 };
                 (products, recurrence)
             };
-            let (products, recurrences): (Vec<_>, Vec<_>) = (0..network.directions()).map(of).unzip();
-            for products in &products {
+            let pseudo_layers = (first..=last).flat_map(|layer| (0..network.directions()).map(move |d| (layer, d)));
+            let (products, recurrences): (Vec<_>, Vec<_>) = pseudo_layers.map(|(layer, d)| of(layer, d)).unzip();
+            for products in &products[..network.directions()] {
                 // SAFETY: rows of the layer's input, its weights, and room for the products.
                 unsafe { engine.input().multiply(self.stream, products, network.math_type != CUDNN_FMA_MATH) }?;
             }

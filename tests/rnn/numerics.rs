@@ -53,5 +53,7 @@ fn random_networks_are_as_exact_as_without_us() {
         assert!(differ > 10, "two implementations round alike: {differ}");
         let grids = decisions.iter().filter(|line| line["chosen"].as_str().unwrap().starts_with("grid"));
         assert!(grids.count() > 0, "no network took the whole grid");
+        let wavefronts = decisions.iter().filter(|line| line["chosen"].as_str().unwrap().starts_with("wavefront"));
+        assert!(wavefronts.count() > 0, "no network's layers ran in a wavefront");
     }
 }

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem};
 use super::element::{Numbers, bits, unit_roundoff};
-use super::reference;
+use super::reference::{self, Expected};
 
 /// How x's and y's rows lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +49,15 @@ const FILL: f64 = -7.0;
 /// The kernels' structs, in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Recurrence {
-    input: *const f32,
+pub struct Recurrence {
+    pub input: *const f32,
+    pub input_stride: i64,
     weights: *const u8,
+    pub input_weights: *const u8,
     reset_bias: *const u8,
     h0: *const u8,
     c0: *const u8,
-    y: *mut u8,
+    pub y: *mut u8,
     hy: *mut u8,
     cy: *mut u8,
     lengths: *const i32,
@@ -90,7 +92,7 @@ pub struct Data {
 }
 
 impl Data {
-    fn lengths_in_memory(&self) -> Vec<i32> {
+    pub fn lengths_in_memory(&self) -> Vec<i32> {
         self.lengths.iter().map(|&length| length as i32).collect()
     }
 }
@@ -194,18 +196,29 @@ impl Case {
         self.other_direction().check(data[1], &results[1])
     }
 
+    /// Weights of a matrix, seen from its first.
+    pub fn weights(&self, numbers: &Numbers) -> *const u8 {
+        numbers.as_ptr().wrapping_add(self.first_weight() * self.problem.element.bytes())
+    }
+
     fn other_direction(&self) -> Self {
         Self { reverse: !self.reverse, ..self.clone() }
     }
 
-    fn poison(&self, data: &Data) -> Results {
+    pub fn poison(&self, data: &Data) -> Results {
         let Problem { element, hidden, batch, .. } = self.problem;
         let poison = |count| Numbers::poison(element, count);
         let y = poison(data.row_count * (hidden + GAP));
         Results { y, hy: poison(batch * hidden), cy: poison(batch * hidden) }
     }
 
-    fn recurrence(&self, data: &Data, lengths: &[i32], exchange: &mut Exchange, results: &mut Results) -> Recurrence {
+    pub fn recurrence(
+        &self,
+        data: &Data,
+        lengths: &[i32],
+        exchange: &mut Exchange,
+        results: &mut Results,
+    ) -> Recurrence {
         let Problem { element, hidden, batch, .. } = self.problem;
         let y_stride = hidden + GAP;
         let given = |numbers: &Numbers| if self.has_states { numbers.as_ptr() } else { ptr::null() };
@@ -220,7 +233,9 @@ impl Case {
         let is_lstm = self.problem.cell == Cell::Lstm;
         Recurrence {
             input: data.input.as_ptr(),
-            weights: data.weights.as_ptr().wrapping_add(self.first_weight() * element.bytes()),
+            input_stride: (self.problem.cell.gates() * hidden) as i64,
+            weights: self.weights(&data.weights),
+            input_weights: ptr::null(),
             reset_bias: given(&data.reset_bias),
             h0: given(&data.h0),
             c0: if is_lstm { given(&data.c0) } else { ptr::null() },
@@ -242,7 +257,7 @@ impl Case {
 
     /// # Safety
     /// The recurrences' memory is there, of the sizes that the configuration and the case have.
-    unsafe fn launch(&self, module: &Module, of: [Recurrence; 8], seed: Option<u64>) -> Result<(), Error> {
+    pub unsafe fn launch(&self, module: &Module, of: [Recurrence; 8], seed: Option<u64>) -> Result<(), Error> {
         let parameters = Recurrences { of };
         let launch = Launch {
             grid: self.configuration.grid(&self.problem),
@@ -257,12 +272,22 @@ impl Case {
 
     /// Whether results are what double precision makes of the data. `Err` says what is not.
     pub fn check(&self, data: &Data, results: &Results) -> Result<(), String> {
+        self.check_against(&reference::compute(self, data), data, results, (true, 1))
+    }
+
+    /// Likewise, given what is right; whether y is wanted, and the layers that have rounded what they handed on.
+    pub fn check_against(
+        &self,
+        expected: &Expected,
+        data: &Data,
+        results: &Results,
+        (has_y, layers): (bool, usize),
+    ) -> Result<(), String> {
         let Problem { cell, element, hidden, batch, .. } = self.problem;
-        let expected = reference::compute(self, data);
         let y_stride = hidden + GAP;
         let mut untouched = vec![true; data.row_count * y_stride];
         let mut y = Norms::default();
-        for (row, states) in expected.y.iter().enumerate() {
+        for (row, states) in expected.y.iter().enumerate().filter(|_| has_y) {
             for (step, h) in states.iter().enumerate() {
                 for (unit, h) in h.iter().enumerate() {
                     let place = data.rows[row][step] * y_stride + unit;
@@ -304,6 +329,7 @@ impl Case {
             (Element::Float, Math::TensorCores) => TF32_ROUNDOFF,
             _ => 1.5 * unit_roundoff(element),
         };
+        let most = most * layers as f64;
         for (name, error) in [("y", y), ("hy", h), ("cy", c)] {
             let relative = error.relative();
             if relative.is_nan() || relative > most {

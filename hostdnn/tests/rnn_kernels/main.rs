@@ -12,3 +12,4 @@ mod element;
 mod reference;
 mod schedules;
 mod sources;
+mod wavefront;

@@ -11,6 +11,7 @@ use super::configuration::{Configuration, Problem, Regime};
 /// The file of each regime, and all that they include.
 pub const BLOCK: &str = "rnn/block.cu";
 pub const GRID: &str = "rnn/grid.cu";
+pub const WAVEFRONT: &str = "rnn/wavefront.cu";
 /// Where tensor cores multiply.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
 
@@ -21,6 +22,7 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] = sources![
     "rnn/block.cu",
     "rnn/grid.cu",
+    "rnn/wavefront.cu",
     "device.cuh",
     "exchange.cuh",
     "ops_float.cuh",
@@ -30,6 +32,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/share.cuh",
     "rnn/tensor_share.cuh",
     "rnn/states.cuh",
+    "rnn/handed.cuh",
     "rnn/cells/logistic.cuh",
     "rnn/cells/lstm.cuh",
     "rnn/cells/gru.cuh",
@@ -68,7 +71,11 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     };
     let texts: Vec<_> = SOURCES.iter().map(text).collect();
     let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
-    let name = if configuration.regime == Regime::Block { BLOCK } else { GRID };
+    let name = match configuration.regime {
+        Regime::Block => BLOCK,
+        Regime::Grid => GRID,
+        Regime::Wavefront { .. } => WAVEFRONT,
+    };
     let text = all.iter().find(|(file, _)| *file == name).expect("a source").1;
     let options = configuration.options(problem);
     let options: Vec<_> = options.iter().map(String::as_str).collect();

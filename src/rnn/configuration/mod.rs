@@ -5,11 +5,13 @@
 //! | --- | --- |
 //! | `tensor` | how tensor cores share out the products, and what that takes |
 //! | `text` | configurations as text |
+//! | `wavefront` | layers that run at the same time |
 
 mod tensor;
 #[cfg(test)]
 mod tests;
 mod text;
+mod wavefront;
 
 use std::ffi::CStr;
 
@@ -54,6 +56,7 @@ pub struct Problem {
     pub element: Element,
     pub hidden: usize,
     pub batch: usize,
+    /// Layers that may run in a wavefront; 1 where there is one, or none may.
     pub layers: usize,
     /// 1, or 2 that run over the same input from its two ends.
     pub directions: usize,
@@ -74,6 +77,8 @@ pub enum Regime {
     Block,
     /// Blocks of the whole grid compute some units each, and exchange them at each step: R3.
     Grid,
+    /// As R3, of so many layers one above the other, each a step behind the one below it.
+    Wavefront { layers: usize },
 }
 
 /// What multiplies.
@@ -122,6 +127,8 @@ const MOST_CODE: usize = 1536;
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 16;
+/// The most recurrences that a launch computes.
+pub const MOST_RECURRENCES: usize = 8;
 
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
 const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -136,7 +143,8 @@ impl Configuration {
         let all = shapes.flat_map(|((math, batch_tile), threads, lanes)| {
             let blocks = [(Regime::Block, problem.hidden)].into_iter();
             let grids = problem.unit_choices().into_iter().map(|units| (Regime::Grid, units));
-            blocks.chain(grids).filter_map(move |(regime, units)| {
+            let wavefronts = if math == Math::Fma { problem.wavefront_choices() } else { vec![] };
+            blocks.chain(grids).chain(wavefronts).filter_map(move |(regime, units)| {
                 let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
                 shape.with_registers(problem).filter(|shape| shape.fits(problem))
             })
@@ -151,7 +159,7 @@ impl Configuration {
         }
         let registers = self.most_registers().checked_sub(self.other_registers(problem))?;
         let (fetched, a_register, whole) = match self.math {
-            Math::Fma => (FETCHED, 1, 4),
+            Math::Fma => (FETCHED, 1, 4 * self.matrices()),
             Math::TensorCores => {
                 (self.fetched_registers(problem), 4 / problem.element.bytes(), tensor::fragment(problem))
             }
@@ -174,8 +182,10 @@ impl Configuration {
                 }
                 Math::TensorCores => problem.tensor_cores && self.tiles_are_used(problem),
             };
-        let resident = self.regime == Regime::Block || self.blocks(problem) <= problem.multiprocessors;
+        let resident = self.regime == Regime::Block || self.blocks(problem) * self.layers() <= problem.multiprocessors;
+        let in_flight = self.layers() == 1 || (problem.directions == 1 && self.layers() <= problem.layers);
         used && resident
+            && in_flight
             && self.code(problem) <= MOST_CODE
             && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
             && self.shared_bytes(problem) <= problem.shared_bytes
@@ -210,6 +220,7 @@ impl Configuration {
         match self.regime {
             Regime::Block => c"recurrence_block",
             Regime::Grid => c"recurrence_grid",
+            Regime::Wavefront { .. } => c"recurrence_wavefront",
         }
     }
 
@@ -233,11 +244,12 @@ impl Configuration {
             ("BATCH_TILE", *batch_tile),
             ("THREADS", *threads),
             ("LANES", *lanes),
-            ("REGISTER_WEIGHTS", *register_weights),
+            ("REGISTER_WEIGHTS", register_weights / self.matrices()),
         ];
         let numbers = numbers.map(|(name, number)| format!("-D{name}={number}"));
         let math = (self.math == Math::TensorCores).then(|| "-DTENSOR_CORES".into());
-        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).collect()
+        let layers = (self.layers() > 1).then(|| format!("-DLAYERS={}", self.layers()));
+        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).collect()
     }
 
     /// Blocks that compute a tile of the batch together.
@@ -250,12 +262,13 @@ impl Configuration {
         problem.batch.div_ceil(self.batch_tile)
     }
 
-    /// Recurrences that a launch computes at the same time: both directions of a layer, unless their blocks wait for each
-    /// other and are too many.
+    /// Recurrences that a launch computes at the same time: all layers of a wavefront; else both directions of a layer,
+    /// unless their blocks wait for each other and are too many.
     pub fn at_once(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => problem.directions,
             Regime::Grid => problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1),
+            Regime::Wavefront { layers } => layers,
         }
     }
 
@@ -265,7 +278,7 @@ impl Configuration {
         let blocks = self.blocks(problem) * self.at_once(problem);
         match self.regime {
             Regime::Block => self.tiles(problem),
-            Regime::Grid => self.tiles(problem).min(problem.multiprocessors / blocks).max(1),
+            Regime::Grid | Regime::Wavefront { .. } => self.tiles(problem).min(problem.multiprocessors / blocks).max(1),
         }
     }
 
@@ -273,7 +286,7 @@ impl Configuration {
     pub fn grid(&self, problem: &Problem) -> [u32; 3] {
         let [x, y] = match self.regime {
             Regime::Block => [self.tiles(problem), 1],
-            Regime::Grid => [self.blocks(problem), self.groups(problem)],
+            Regime::Grid | Regime::Wavefront { .. } => [self.blocks(problem), self.groups(problem)],
         };
         [x as u32, y as u32, self.at_once(problem) as u32]
     }
@@ -286,29 +299,31 @@ impl Configuration {
         };
         let h = self.batch_tile * self.padded(problem) * factor;
         let weights = self.shared_weights(problem) * self.threads * problem.element.bytes();
+        let own = (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16);
         let exchange = match self.regime {
             Regime::Block => h,
-            Regime::Grid => (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16),
+            Regime::Grid => own,
+            Regime::Wavefront { .. } => h + own,
         };
         h + exchange + sums + weights
     }
 
-    /// Memory for the exchange between blocks of one recurrence, all zero before the first launch; none in R1. In bytes.
+    /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1. In bytes.
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => 0,
-            Regime::Grid => {
-                let packets = 2 * self.packets(problem) * PACKET;
+            Regime::Grid | Regime::Wavefront { .. } => {
+                let packets = 2 * self.layers() * self.packets(problem) * PACKET;
                 self.groups(problem) * (EXCHANGE + packets.next_multiple_of(EXCHANGE))
             }
         }
     }
 
-    /// Packets that a tile's blocks exchange at each step; none in R1.
+    /// Packets that a layer's blocks exchange of a tile at each step; none in R1.
     pub fn packets(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => 0,
-            Regime::Grid => self.blocks(problem) * self.packets_a_block(problem),
+            Regime::Grid | Regime::Wavefront { .. } => self.blocks(problem) * self.packets_a_block(problem),
         }
     }
 
@@ -330,7 +345,9 @@ impl Configuration {
                 let pairs = self.group_units() * self.batch_tile;
                 let rounds = self.lanes.ilog2() as usize;
                 let own = pairs.div_ceil(self.lanes) * a_pair;
-                BASE_REGISTERS + ROUND_REGISTERS * rounds + pairs * gates + 4 * self.batch_tile + own
+                let sums = pairs * self.pair_sums(problem);
+                let neighbours = self.neighbour_registers();
+                BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + neighbours
             }
             Math::TensorCores => {
                 BASE_REGISTERS
@@ -357,7 +374,10 @@ impl Configuration {
     /// Weights of a thread, those that are 0 beside rows or columns included.
     pub fn weights(&self, problem: &Problem) -> usize {
         match self.math {
-            Math::Fma => self.padded(problem) / self.lanes * self.group_units() * problem.cell.gates(),
+            Math::Fma => {
+                let a_matrix = self.padded(problem) / self.lanes * self.group_units() * problem.cell.gates();
+                self.matrices() * a_matrix
+            }
             Math::TensorCores => self.fragments(problem) * tensor::fragment(problem),
         }
     }

@@ -64,6 +64,40 @@ fn the_space_is_sound() {
     }
 }
 
+/// Layers of a wavefront have blocks of their own, with the weights of two matrices each.
+#[test]
+fn wavefronts_fit_where_their_layers_do() {
+    let one = problem(Cell::Lstm, Element::Float, 256, 4);
+    let layers = |layers| Problem { layers, ..one };
+    let is_wavefront = |one: &&Configuration| one.layers() > 1;
+    assert!(Configuration::space(&one).iter().find(is_wavefront).is_none());
+    assert!(Configuration::space(&Problem { directions: 2, ..layers(3) }).iter().find(is_wavefront).is_none());
+    for (deep, in_flight) in [(2, vec![2]), (3, vec![2, 3]), (8, vec![3, 4, 8]), (12, vec![4, 6])] {
+        let problem = layers(deep);
+        let space = Configuration::space(&problem);
+        let mut found: Vec<_> = space.iter().map(Configuration::layers).collect();
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, [vec![1], in_flight].concat());
+        for one in space.iter().filter(is_wavefront) {
+            let [x, y, z] = one.grid(&problem);
+            assert!(x * y * z <= 132 && z as usize == one.layers() && one.matrices() == 2, "{one}");
+            assert_eq!(one.to_string().parse(), Ok(*one));
+            assert!(one.register_weights.is_multiple_of(8) && one.fits(&problem));
+        }
+    }
+    let configuration: Configuration = "wavefront3 u8 b4 t256 l32 r64".parse().unwrap();
+    assert_eq!((configuration.weights(&layers(3)), configuration.shared_weights(&layers(3))), (64, 0));
+    assert_eq!(configuration.shared_bytes(&layers(3)), 2 * 4 * 256 * 4 + 11 * 12 + 12);
+    assert_eq!(configuration.exchange_bytes(&layers(3)), 128 + 2 * 3 * 32 * 11 * 16);
+    assert_eq!(configuration.collected(&layers(3)), 2 * 32 * 11 + 32);
+    assert!(configuration.fits(&layers(3)) && !configuration.fits(&layers(2)));
+    // Twice the weights of a layer: two layers of 1024 units are too many, of 512 not.
+    let wide = |hidden| Problem { hidden, layers: 2, ..one };
+    assert!(Configuration::space(&wide(1024)).iter().find(is_wavefront).is_none());
+    assert!(Configuration::space(&wide(512)).iter().find(is_wavefront).is_some());
+}
+
 #[test]
 fn what_does_not_fit_on_chip_is_not_offered() {
     assert!(Configuration::space(&problem(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
@@ -128,6 +162,11 @@ fn text_that_is_no_configuration() {
         "grid b4 u8 t256 l32 r128",
         "grid u8 b4 t256 l64 r128",
         "grid u8 b4 t256 l32 r127",
+        "wavefront u8 b4 t256 l32 r64",
+        "wavefront1 u8 b4 t256 l32 r64",
+        "wavefront9 u8 b4 t256 l32 r64",
+        "wavefront2 u8 b4 t256 l32 r68",
+        "grid2 u8 b4 t256 l32 r64",
         "tensor u8 b8 t256 l32 r128",
         "grid-tensor u8 b4 t256 l32 r128",
         "grid-tensor u8 b8 t256 l2 r128",

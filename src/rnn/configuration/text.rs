@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Configuration, Math, Regime};
+use super::{Configuration, MOST_RECURRENCES, Math, Regime};
 
 const KINDS: [(&str, (Regime, Math)); 4] = [
     ("block", (Regime::Block, Math::Fma)),
@@ -12,14 +12,32 @@ const KINDS: [(&str, (Regime, Math)); 4] = [
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
 
+/// Of so many layers, which stand behind it.
+const WAVEFRONT: &str = "wavefront";
+
 impl fmt::Display for Configuration {
-    /// Such as `grid u8 b4 t256 l32 r128`, or `grid-tensor …`: regime and math, units, batch tile, threads, lanes, weights
-    /// in registers.
+    /// Such as `grid u8 b4 t256 l32 r128`, `grid-tensor …` or, of 3 layers, `wavefront3 …`: regime and math, units, batch
+    /// tile, threads, lanes, weights in registers.
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         let Self { regime, math, units, batch_tile, threads, lanes, register_weights } = self;
-        let (name, ..) = KINDS.into_iter().find(|(_, kind)| *kind == (*regime, *math)).ok_or(fmt::Error)?;
-        write!(formatter, "{name} u{units} b{batch_tile} t{threads} l{lanes} r{register_weights}")
+        match (regime, math) {
+            (Regime::Wavefront { layers }, Math::Fma) => write!(formatter, "{WAVEFRONT}{layers}")?,
+            kind => {
+                let found = KINDS.into_iter().find(|(_, (regime, math))| (regime, math) == kind);
+                formatter.write_str(found.ok_or(fmt::Error)?.0)?;
+            }
+        }
+        write!(formatter, " u{units} b{batch_tile} t{threads} l{lanes} r{register_weights}")
     }
+}
+
+/// What a name says.
+fn kind(name: &str) -> Option<(Regime, Math)> {
+    if let Some(layers) = name.strip_prefix(WAVEFRONT) {
+        let layers = layers.parse().ok().filter(|layers| (2..=MOST_RECURRENCES).contains(layers))?;
+        return Some((Regime::Wavefront { layers }, Math::Fma));
+    }
+    KINDS.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
 }
 
 impl FromStr for Configuration {
@@ -29,8 +47,8 @@ impl FromStr for Configuration {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("{text:?} is no configuration, such as \"grid u8 b4 t256 l32 r128\"");
         let words: Vec<_> = text.split(' ').collect();
-        let [kind, numbers @ ..] = &words[..] else { return Err(bad()) };
-        let (_, (regime, math)) = KINDS.into_iter().find(|(name, _)| name == kind).ok_or_else(bad)?;
+        let [name, numbers @ ..] = &words[..] else { return Err(bad()) };
+        let (regime, math) = kind(name).ok_or_else(bad)?;
         let number = |word: &&str, letter| word.strip_prefix(letter)?.parse::<usize>().ok();
         let read = numbers.iter().zip(['u', 'b', 't', 'l', 'r']).map(|(word, letter)| number(word, letter));
         let numbers = read.collect::<Option<Vec<_>>>().filter(|read| read.len() == numbers.len()).ok_or_else(bad)?;
@@ -40,7 +58,7 @@ impl FromStr for Configuration {
             && lanes.is_power_of_two()
             && threads.is_multiple_of(32)
             && threads <= 1024
-            && register_weights.is_multiple_of(4)
+            && register_weights.is_multiple_of(4 * read.matrices())
             && match math {
                 Math::Fma => lanes <= 32,
                 Math::TensorCores => batch_tile.is_multiple_of(8) && lanes >= 4 && threads.is_multiple_of(8 * lanes),

@@ -1,0 +1,33 @@
+// How blocks hand each other h: what a block has of a tile, as packets, and where their values belong.
+#pragma once
+
+#include "rnn/states.cuh"
+
+#include "exchange.cuh"
+
+typedef Packet<Element> UnitPacket;
+
+constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // of a layer
+constexpr int PAIRS = UNITS * BATCH_TILE;         // of a block: pair p is unit p % UNITS and row p / UNITS
+constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
+constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;
+constexpr int OWN_BYTES = divided_up(PACKETS_A_BLOCK * UnitPacket::values * sizeof(Element), 16) * 16;
+
+// The block's own h as one of its packets.
+__device__ __forceinline__ UnitPacket packed(const Element *own, int packet, unsigned epoch) {
+    UnitPacket made;
+#pragma unroll
+    for (int k = 0; k < UnitPacket::values; k++) made.value[k] = own[packet * UnitPacket::values + k];
+    made.epoch = epoch;
+    return made;
+}
+
+// A block's packet into h, as [BATCH_TILE][PADDED_HIDDEN].
+__device__ __forceinline__ void unpack(const UnitPacket &from, int block, int packet, Factor *h) {
+    const int first_unit = block * UNITS, first_pair = packet * UnitPacket::values;
+#pragma unroll
+    for (int k = 0; k < UnitPacket::values; k++) {
+        const int pair = first_pair + k, unit = first_unit + pair % UNITS;
+        if (pair < PAIRS && unit < HIDDEN) h[pair / UNITS * PADDED_HIDDEN + unit] = to_factor(from.value[k]);
+    }
+}

@@ -1,0 +1,128 @@
+// recurrence_wavefront: layers one above the other in one launch. In wave w layer l computes time step w - l, from its own
+// h of the step before and from what the layer below made of the same step in wave w - 1: both were exchanged at the end
+// of that wave. All steps of L layers are T + L - 1 waves.
+//
+// Layer 0 gets its input as other recurrences do. The others keep W beside R on chip, and their `input` is the sum of
+// their biases, for all rows alike.
+//
+// grid: ceil(H / UNITS) × groups of blocks × layers, LAYERS at most, all of them resident. The groups share out the tiles;
+// a group computes its own one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], the layer's
+// own and that of the layer below; Element[PACKETS_A_BLOCK][values of a packet], the block's own; and
+// Quad[2][SHARED_QUADS][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an Exchange
+// and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
+//
+// Why two buffers are enough, though nobody collects all packets. A block that only collected what it computes with, of its
+// own layer and of the layer below, could run ahead of the layer above and overwrite what that still waits for. So it
+// also waits for the first packet of each block of the layer above, whose values mean nothing to it. Then what
+// `exchange.cuh` says of all blocks holds of neighbouring layers: before a block writes packets of e + 1, it has seen a
+// packet of e of everyone who reads its own, which each of them wrote after collecting e - 1. All blocks take part in all
+// waves; one whose layer has not begun or has ended hands over the h that it has.
+#define INPUT_WEIGHTS
+#include "rnn/handed.cuh"
+
+constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * LAYERS * PACKETS * sizeof(UnitPacket), 128) * 128;
+
+// Of each layer come first the blocks' first packets, which the layer below reads, then the others of each block.
+constexpr int OTHERS_A_BLOCK = at_least(PACKETS_A_BLOCK - 1, 1);
+
+// The most packets that a thread asks for at once.
+constexpr int MOST_COLLECTED = divided_up(2 * PACKETS + BLOCKS, THREADS);
+constexpr int AT_ONCE = MOST_COLLECTED < 4 ? MOST_COLLECTED : 4;
+
+__device__ __forceinline__ void publish_own(const Element *own, UnitPacket *layer, unsigned epoch) {
+    const int others = BLOCKS + blockIdx.x * (PACKETS_A_BLOCK - 1) - 1;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
+        publish(&layer[i == 0 ? blockIdx.x : others + i], packed(own, i, epoch));
+}
+
+// A layer's packet into h.
+__device__ __forceinline__ void unpack_of_layer(const UnitPacket &packet, int at, Factor *h) {
+    const int other = at - BLOCKS;
+    if (at < BLOCKS)
+        unpack(packet, at, 0, h);
+    else
+        unpack(packet, other / OTHERS_A_BLOCK, other % OTHERS_A_BLOCK + 1, h);
+}
+
+// Into h what the layer has sent, into `below` what the layer below has, and of the layer above nothing.
+__device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int layer, int layers, unsigned epoch, Factor *h,
+                                                   Factor *below) {
+    const int own = layer * PACKETS;
+    const int first_packet = layer > 0 ? own - PACKETS : own;
+    const int end = own + PACKETS + (layer + 1 < layers ? BLOCKS : 0);
+#pragma unroll 1
+    for (int first = first_packet + threadIdx.x; first < end; first += AT_ONCE * THREADS) {
+        UnitPacket packets[AT_ONCE];
+        collect(packets, buffer, first, THREADS, end, epoch);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int at = first + i * THREADS - own;
+            if (at >= PACKETS) break;
+            if (at >= 0)
+                unpack_of_layer(packets[i], at, h);
+            else
+                unpack_of_layer(packets[i], at + PACKETS, below);
+        }
+    }
+}
+
+KERNEL(recurrence_wavefront, Recurrences) {
+    SHARED(Factor, h);
+    Factor *const below = h + TILE_FACTORS;
+    Element *const own = reinterpret_cast<Element *>(below + TILE_FACTORS);
+    Quad *const quads = reinterpret_cast<Quad *>(reinterpret_cast<char *>(own) + OWN_BYTES);
+    const int layer = blockIdx.z, layers = gridDim.z;
+    const Recurrence &recurrence = parameters.of[layer];
+    const int first_unit = blockIdx.x * UNITS;
+    const Weights weights(recurrence.weights, first_unit, quads);
+    const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
+    Exchange &exchange =
+        *reinterpret_cast<Exchange *>(static_cast<char *>(recurrence.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
+    unsigned epoch = exchange.epoch;
+    const Own pairs;
+    const int waves = recurrence.steps + layers - 1;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // what is behind H remains so
+
+#pragma unroll 1
+    for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
+        States states(recurrence, pairs, first_unit, first_row);
+        barrier(); // the last tile's h is not read any more
+        read_h0(recurrence, first_row, h);
+        barrier();
+#pragma unroll 1
+        for (int wave = 0; wave < waves; wave++) {
+            const int step = wave - layer;
+            const bool is_at_work = step >= 0 && step < recurrence.steps;
+            if (is_at_work) {
+                states.prefetch(step);
+                Sums sums;
+                clear(sums);
+                multiply_part(weights, h, sums);
+                if (layer > 0) multiply_part<PAIR_SUMS - 1>(input_weights, below, sums);
+                add_up(sums);
+                states.update(step, sums);
+            }
+            if (wave + 1 == waves) {
+                if (is_at_work) states.advance(step);
+                break;
+            }
+            epoch++;
+            UnitPacket *const buffer = exchange.buffer<Element>(epoch, LAYERS * PACKETS);
+            states.hand_over(first_unit, first_row,
+                             [&](int unit, int row, float h) { own[row * UNITS + unit] = to_element(h); });
+            barrier(); // all own h are there, and the old h is not read any more
+            publish_own(own, buffer + layer * PACKETS, epoch);
+            if (is_at_work) states.advance(step);
+            collect_neighbours(buffer, layer, layers, epoch, h, below);
+            barrier(); // the new h is there, and own packets are sent
+        }
+        states.write_last();
+    }
+    // All blocks of the group have read the epoch: those of layer l have published in the first exchange before layer 0 has
+    // collected the l-th, and there are layers - 1 at least.
+    if (blockIdx.x == 0 && layer == 0 && threadIdx.x == 0) exchange.epoch = epoch;
+}

@@ -1,0 +1,66 @@
+//! Layers in a wavefront: each a time step behind the one below it, in one launch; twins of the constants in
+//! `kernels/rnn/wavefront.cu`.
+
+use super::{Cell, Configuration, MOST_RECURRENCES, Problem, Regime};
+
+/// Registers for what comes from two other layers.
+const NEIGHBOURS: usize = 16;
+
+impl Configuration {
+    /// Layers that a launch computes.
+    pub fn layers(&self) -> usize {
+        match self.regime {
+            Regime::Wavefront { layers } => layers,
+            Regime::Block | Regime::Grid => 1,
+        }
+    }
+
+    /// Matrices of which a block keeps its units' rows: R, and in a wavefront W.
+    pub fn matrices(&self) -> usize {
+        match self.regime {
+            Regime::Wavefront { .. } => 2,
+            Regime::Block | Regime::Grid => 1,
+        }
+    }
+
+    /// Sums of a pair of a unit and a row: of each gate, and one more where a reset gate comes between W x and R h.
+    pub(super) fn pair_sums(&self, problem: &Problem) -> usize {
+        let is_apart = self.matrices() > 1 && problem.cell == Cell::Gru;
+        problem.cell.gates() + usize::from(is_apart)
+    }
+
+    /// Registers that a thread needs more than those of a single layer do.
+    pub(super) fn neighbour_registers(&self) -> usize {
+        if self.matrices() > 1 { NEIGHBOURS } else { 0 }
+    }
+
+    /// Packets that a block reads at each step: those of its own layer, in a wavefront those of the layer below too, and
+    /// one of each block of the layer above.
+    pub fn collected(&self, problem: &Problem) -> usize {
+        match self.regime {
+            Regime::Wavefront { .. } => 2 * self.packets(problem) + self.blocks(problem),
+            Regime::Block | Regime::Grid => self.packets(problem),
+        }
+    }
+}
+
+impl Problem {
+    /// Wavefronts, and units of a block: all layers in one launch, or in two or three, of blocks as few as compute 1, 2, 4,
+    /// … tiles at the same time.
+    pub(super) fn wavefront_choices(&self) -> Vec<(Regime, usize)> {
+        let mut choices = Vec::new();
+        if self.directions > 1 {
+            return choices;
+        }
+        for layers in [1, 2, 3].map(|launches| self.layers.div_ceil(launches)) {
+            if !(2..=MOST_RECURRENCES).contains(&layers) {
+                continue;
+            }
+            let blocks = (0..).map(|power| self.multiprocessors / (layers << power)).take_while(|&blocks| blocks > 0);
+            choices.extend(blocks.map(|blocks| (Regime::Wavefront { layers }, self.hidden.div_ceil(blocks))));
+        }
+        choices.sort_by_key(|&(regime, units)| (format!("{regime:?}"), units));
+        choices.dedup();
+        choices
+    }
+}
