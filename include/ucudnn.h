@@ -272,6 +272,11 @@ typedef struct ucudnnRnnArguments_t {
  */
 #define UCUDNN_RNN_GRU CUDNN_GRU
 
+/*
+ The canonical one, which cuDNN does not have: as UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
+ */
+#define UCUDNN_RNN_CANONICAL_GRU 16
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus

@@ -4,7 +4,7 @@
 // | option | what it says |
 // | --- | --- |
 // | -DELEMENT_FLOAT, -DELEMENT_HALF, -DELEMENT_BFLOAT16 | what weights, states and outputs are stored as |
-// | -DCELL_LSTM, -DCELL_GRU, -DCELL_TANH, -DCELL_RELU | the cell |
+// | -DCELL_LSTM, -DCELL_GRU, -DCELL_CANONICAL_GRU, -DCELL_TANH, -DCELL_RELU | the cell |
 // | -DHIDDEN= | H, the layer's hidden units |
 // | -DUNITS= | hidden units that a block computes |
 // | -DBATCH_TILE= | rows of the batch that a block computes at once, with each weight that it reads |
@@ -36,6 +36,8 @@
 #include "rnn/cells/lstm.cuh"
 #elif defined CELL_GRU
 #include "rnn/cells/gru.cuh"
+#elif defined CELL_CANONICAL_GRU
+#include "rnn/cells/canonical_gru.cuh"
 #elif defined CELL_TANH
 #include "rnn/cells/tanh.cuh"
 #elif defined CELL_RELU
@@ -80,3 +82,11 @@ constexpr int MOST_RECURRENCES = 8;
 struct Recurrences {
     Recurrence of[MOST_RECURRENCES];
 };
+
+// The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill; < 0:
+// there is none.
+__device__ __forceinline__ int place_of(const Recurrence &p, int row, int length, int step) {
+    if (step >= p.steps || (p.starts && step >= length)) return -1;
+    const int time = p.reverse && step < length ? length - 1 - step : step;
+    return p.starts ? p.starts[time] + row : int(time * p.time_stride + row * p.batch_stride);
+}

@@ -51,6 +51,19 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) read_input(pairs[i], step + 1, pairs[i].next_place, pairs[i].next_input);
     }
 
+#ifdef CELL_CANONICAL_GRU
+    // Calls write(unit of the block, row of the tile, r h) for each pair, given R h of r and z.
+    template <typename Write>
+    __device__ __forceinline__ void reset(int first_unit, int first_row, const float (&sums)[GROUP_PAIRS][2], Write write) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            const Pair &pair = pairs[i];
+            if (pair.row < 0) continue;
+            write(pair.unit - first_unit, pair.row - first_row, Cell::reset(pair.input[0], sums[i][0], pair.h));
+        }
+    }
+#endif
+
     // New states, given R h. Rows that have ended keep theirs.
     __device__ __forceinline__ void update(int step, const Sums &sums) {
 #pragma unroll
@@ -102,11 +115,8 @@ class States {
     }
 
   private:
-    // The row of x and y that belongs to a step. Behind its row's end it is one that y has to fill, if there is any.
     __device__ __forceinline__ int place(const Pair &pair, int step) const {
-        if (pair.row < 0 || step >= p.steps || (p.starts && step >= pair.length)) return -1;
-        const int time = p.reverse && step < pair.length ? pair.length - 1 - step : step;
-        return p.starts ? p.starts[time] + pair.row : int(time * p.time_stride + pair.row * p.batch_stride);
+        return pair.row < 0 ? -1 : place_of(p, pair.row, pair.length, step);
     }
 
     __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {

@@ -10,6 +10,9 @@ use super::calls;
 use super::kernel::element_size;
 use super::owned::OwnedTensor;
 
+/// GRU that resets h before R_n multiplies it: a cell that cuDNN does not have, among the numbers of those that it has.
+pub const CANONICAL_GRU: cudnnRNNMode_t = 16;
+
 /// A recurrent network, as its descriptor has it; sizes are positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
@@ -93,7 +96,7 @@ impl Network {
     pub fn gates(&self) -> usize {
         match self.cell {
             CUDNN_RNN_RELU | CUDNN_RNN_TANH => 1,
-            CUDNN_GRU => 3,
+            CUDNN_GRU | CANONICAL_GRU => 3,
             CUDNN_LSTM => 4,
             _ => 0,
         }

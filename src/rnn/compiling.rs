@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::background;
 use crate::device::Device;
-use crate::settings::{self, Fault, Rnn};
+use crate::settings::{self, Fault};
 
 /// So many times as long as a compilation took nothing is compiled.
 const REST: u32 = 4;
@@ -78,8 +78,7 @@ fn work(mut promise: Promise) {
     }
 }
 
-/// Compiles on the thread that does, once it has rested; who forces kernels of ours on a program waits for no rests. `None`
-/// if the process is about to end.
+/// Compiles on the thread that does, once it has rested. `None` if the process is about to end.
 pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
     static RESTED: Mutex<Option<Instant>> = Mutex::new(None);
     let rested = *RESTED.lock();
@@ -88,9 +87,7 @@ pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
     }
     let begin = Instant::now();
     let compiled = now(compile);
-    if settings::get().rnn != Rnn::Force {
-        *RESTED.lock() = Some(Instant::now() + REST * begin.elapsed());
-    }
+    *RESTED.lock() = Some(Instant::now() + REST * begin.elapsed());
     Some(compiled)
 }
 

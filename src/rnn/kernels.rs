@@ -11,7 +11,7 @@ use super::compiling;
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
 use super::run::Recurrent;
-use crate::cudnn::rnn::Network;
+use crate::cudnn::rnn::{CANONICAL_GRU, Network};
 use crate::device::jit::{Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
 use crate::device::{Device, Stream};
 
@@ -27,8 +27,11 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/tensor_share.cuh", include_str!("../../kernels/rnn/tensor_share.cuh")),
     ("rnn/states.cuh", include_str!("../../kernels/rnn/states.cuh")),
     ("rnn/handed.cuh", include_str!("../../kernels/rnn/handed.cuh")),
+    ("rnn/canonical_share.cuh", include_str!("../../kernels/rnn/canonical_share.cuh")),
+    ("rnn/hand_over.cuh", include_str!("../../kernels/rnn/hand_over.cuh")),
     ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
+    ("rnn/cells/canonical_gru.cuh", include_str!("../../kernels/rnn/cells/canonical_gru.cuh")),
     ("rnn/cells/gru.cuh", include_str!("../../kernels/rnn/cells/gru.cuh")),
     ("rnn/cells/tanh.cuh", include_str!("../../kernels/rnn/cells/tanh.cuh")),
     ("rnn/cells/relu.cuh", include_str!("../../kernels/rnn/cells/relu.cuh")),
@@ -80,6 +83,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
     let cell = match network.cell {
         CUDNN_LSTM => Cell::Lstm,
         CUDNN_GRU => Cell::Gru,
+        CANONICAL_GRU => Cell::CanonicalGru,
         CUDNN_RNN_TANH => Cell::Tanh,
         CUDNN_RNN_RELU => Cell::Relu,
         _ => return None,
@@ -118,10 +122,16 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
 
 /// What a configuration's kernel is compiled from.
 pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
-    let (name, text) = match configuration.regime {
-        Regime::Block => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
-        Regime::Grid => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
-        Regime::Wavefront { .. } => ("rnn/wavefront.cu", include_str!("../../kernels/rnn/wavefront.cu")),
+    let (name, text) = match (configuration.regime, problem.cell) {
+        (Regime::Block, Cell::CanonicalGru) => {
+            ("rnn/canonical_block.cu", include_str!("../../kernels/rnn/canonical_block.cu"))
+        }
+        (Regime::Grid, Cell::CanonicalGru) => {
+            ("rnn/canonical_grid.cu", include_str!("../../kernels/rnn/canonical_grid.cu"))
+        }
+        (Regime::Block, _) => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
+        (Regime::Grid, _) => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
+        (Regime::Wavefront { .. }, _) => ("rnn/wavefront.cu", include_str!("../../kernels/rnn/wavefront.cu")),
     };
     Source { name, text, headers: HEADERS, options: configuration.options(problem) }
 }
@@ -174,6 +184,12 @@ fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
     }))
 }
 
+/// The kernels before a recurrence on the calling thread's device, loaded or taken from what is.
+pub fn input(element: Element) -> Result<Arc<Input>, String> {
+    let load = || Input::load(Device::current(), element).map_err(|error| error.to_string());
+    known_or_made(&INPUTS, element, load)
+}
+
 impl Engine {
     /// Compiles and loads on the calling thread's device, or takes what is loaded. `Err` says why it cannot run there.
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
@@ -192,10 +208,10 @@ impl Engine {
         compiling::hang()?;
         let device = Device::current();
         let text = |error: Error| error.to_string();
-        let input = known_or_made(&INPUTS, problem.element, || Input::load(device, problem.element).map_err(text))?;
+        let input = input(problem.element)?;
         let source = source(problem, &configuration);
         let recurrence =
-            device.load(&source).and_then(|module| module.function(configuration.kernel())).map_err(text)?;
+            device.load(&source).and_then(|module| module.function(configuration.kernel(problem))).map_err(text)?;
         let launch = launch(problem, &configuration);
         let Launch { grid, block: [threads, ..], shared_bytes: shared, .. } = launch;
         recurrence.allow_shared(shared).map_err(text)?;

@@ -4,7 +4,7 @@
 //! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
 //! way while others compute.
 
-use super::configuration::{Configuration, Element, Math, Problem, Regime};
+use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
 /// What the model knows of a device: an H200's until it has been measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,9 @@ impl Model {
                 self.grid_exchange + (16 * configuration.collected(problem)) as f64 / self.l2_bytes
             }
         };
-        products + elementwise + exchange
+        // Canonical GRU exchanges what each of its two products is with.
+        let exchanges = if problem.cell == Cell::CanonicalGru { 2.0 } else { 1.0 };
+        products + elementwise + exchanges * exchange
     }
 
     /// Products with fused multiply-adds, and their reduction.
@@ -189,7 +191,6 @@ fn weight_bytes(problem: &Problem, configuration: &Configuration) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::configuration::Cell;
     use super::*;
 
     fn lstm(hidden: usize, batch: usize) -> Problem {

@@ -68,6 +68,18 @@ impl Data {
                             c[place] = logistic(sum(1)) * c[place] + logistic(sum(0)) * sum(2).tanh();
                             logistic(sum(3)) * c[place].tanh()
                         }
+                        Cell::CanonicalGru => {
+                            let of = |gate: usize, unit: usize, h: &[f64]| {
+                                let weights = &self.weights[(gate * hidden + unit) * hidden..][..hidden];
+                                weights.iter().zip(h).map(|(weight, h)| weight * h).sum::<f64>()
+                            };
+                            let (h_row, x_row) = (&h[row * hidden..][..hidden], (step * batch + row) * cell.gates());
+                            let reset =
+                                |unit| logistic(self.input[x_row * hidden + unit] + of(0, unit, h_row)) * h_row[unit];
+                            let reset: Vec<_> = (0..hidden).map(reset).collect();
+                            let new = (x(2) + of(2, unit, &reset)).tanh();
+                            new + logistic(sum(1)) * (h[place] - new)
+                        }
                         Cell::Gru => {
                             let new = (x(2) + logistic(sum(0)) * r(2)).tanh();
                             new + logistic(sum(1)) * (h[place] - new)
@@ -114,7 +126,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let Problem { element, hidden, batch, .. } = *problem;
     let module = device.load(&source(problem, configuration)).map_err(|error| error.to_string());
     let module = emulated::compiled(module)?;
-    let (function, launch) = (module.function(configuration.kernel()).unwrap(), launch(problem, configuration));
+    let (function, launch) = (module.function(configuration.kernel(problem)).unwrap(), launch(problem, configuration));
     function.allow_shared(launch.shared_bytes).unwrap();
     let stream = device.stream().expect("a stream");
     let memory = |bytes: &[u8]| {

@@ -78,10 +78,13 @@ static double sum_of(const double *weights, size_t matrix, size_t biases, int ha
 
 /* One step: h and c become the new ones. */
 static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, const Places *p, const double *x, int inputs,
-                      double *h, double *c, double *new_h) {
+                      double *h, double *c, double *new_h, double *reset_h) {
     int size = d->hiddenSize;
 #define W(gate) sum_of(weights, p->w, p->b_w, p->has_biases, (gate) * size + j, x, inputs)
-#define R(gate) sum_of(weights, p->r, p->b_r, p->has_biases, (gate) * size + j, h, size)
+#define R_OF(gate, vector) sum_of(weights, p->r, p->b_r, p->has_biases, (gate) * size + j, vector, size)
+#define R(gate) R_OF(gate, h)
+    if (d->cell == UCUDNN_RNN_CANONICAL_GRU)
+        for (int j = 0; j < size; j++) reset_h[j] = logistic(W(0) + R(0)) * h[j];
     for (int j = 0; j < size; j++) {
         double reset, update, new;
         switch (d->cell) {
@@ -91,6 +94,10 @@ static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, co
                 c[j] = logistic(W(1) + R(1)) * c[j] + logistic(W(0) + R(0)) * tanh(W(2) + R(2));
                 new_h[j] = logistic(W(3) + R(3)) * tanh(c[j]);
                 break;
+            case UCUDNN_RNN_CANONICAL_GRU:
+                update = logistic(W(1) + R(1)), new = tanh(W(2) + R_OF(2, reset_h));
+                new_h[j] = (1 - update) * new + update * h[j];
+                break;
             default:
                 reset = logistic(W(0) + R(0)), update = logistic(W(1) + R(1)), new = tanh(W(2) + reset * R(2));
                 new_h[j] = (1 - update) * new + update * h[j];
@@ -99,6 +106,7 @@ static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, co
     memcpy(h, new_h, size * sizeof *h);
 #undef W
 #undef R
+#undef R_OF
 }
 
 static double *numbers(size_t count) {
@@ -117,7 +125,8 @@ static void expect(Direct *direct) {
     const ucudnnRnnDescription_t *d = &direct->description;
     const ucudnnRnnArguments_t *a = &direct->arguments;
     int size = d->hiddenSize, wide = d->directions * size, inputs = d->inputSize;
-    double *weights = widened(&direct->weights, d->dataType, direct->weight_count), *new_h = numbers(size);
+    double *weights = widened(&direct->weights, d->dataType, direct->weight_count);
+    double *new_h = numbers(size), *reset_h = numbers(size);
     double *x = widened(&direct->x, d->dataType, direct->x_count), *y = NULL;
     double *h = widened(&direct->hx, d->dataType, direct->state_count);
     double *c = widened(&direct->cx, d->dataType, direct->state_count);
@@ -131,7 +140,8 @@ static void expect(Direct *direct) {
                 size_t state = ((size_t)(layer * d->directions + direction) * a->batch + b) * size;
                 for (int i = 0; i < direct->lengths[b]; i++) {
                     size_t row = row_of(direct, b, direction ? direct->lengths[b] - 1 - i : i);
-                    step_cell(d, weights, &places, x + row * inputs, inputs, h + state, c + state, new_h);
+                    step_cell(d, weights, &places, x + row * inputs, inputs, h + state, c + state, new_h,
+                              reset_h);
                     memcpy(y + row * wide + direction * size, h + state, size * sizeof *y);
                 }
             }
@@ -140,7 +150,7 @@ static void expect(Direct *direct) {
         x = y, inputs = wide;
     }
     direct->expected[0] = y, direct->expected[1] = h, direct->expected[2] = c;
-    free(weights), free(new_h);
+    free(weights), free(new_h), free(reset_h);
 }
 
 /* ---- runs ---- */

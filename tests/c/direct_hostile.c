@@ -33,6 +33,7 @@ static void descriptions(void) {
     expect_refusal(ucudnnCreateRnn(NULL, &direct.description), CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "rnn", "rnn is null");
     description_is_refused(NULL, CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no description", "description is null");
     REFUSED_WITH(cell, -1, CUDNN_STATUS_BAD_PARAM, "cell is -1");
+    REFUSED_WITH(cell, 17, CUDNN_STATUS_BAD_PARAM, "cell is 17");
     REFUSED_WITH(cell, 4, CUDNN_STATUS_BAD_PARAM, "cell is 4");
     REFUSED_WITH(dataType, CUDNN_DATA_DOUBLE, CUDNN_STATUS_BAD_PARAM, "dataType");
     REFUSED_WITH(inputSize, 0, CUDNN_STATUS_BAD_PARAM, "inputSize is 0");
@@ -106,6 +107,10 @@ static void runs(void) {
     expect_refusal(ucudnnRunRnn(garbage, &direct.arguments, NULL), CUDNN_STATUS_BAD_PARAM, "garbage", "no network");
     direct_check(&direct, 1);
     direct.arguments = sound;
+    /* The device is another's. */
+    CALL(hostdnnSetDevice(1));
+    run_is_refused(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the device", "is for device 0, and the calling thread's is 1");
+    CALL(hostdnnSetDevice(0));
 }
 
 static void others(void) {

@@ -9,7 +9,8 @@
 
 /* Cells, types, layers and directions of which any two occur together in three rounds of the cells; the rest is random. */
 static ucudnnRnnDescription_t describe(int i, int largest, Random *random) {
-    static const ucudnnRnnCell_t cells[] = {UCUDNN_RNN_RELU, UCUDNN_RNN_TANH, UCUDNN_RNN_LSTM, UCUDNN_RNN_GRU};
+    static const ucudnnRnnCell_t cells[] = {UCUDNN_RNN_RELU, UCUDNN_RNN_TANH, UCUDNN_RNN_LSTM, UCUDNN_RNN_GRU,
+                                            UCUDNN_RNN_CANONICAL_GRU};
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     enum { CELLS = sizeof cells / sizeof *cells };
     ucudnnRnnDescription_t d = direct_plain(1 + random_below(random, largest), 1 + random_below(random, 7),

@@ -46,7 +46,7 @@ impl<'a> Line<'a> {
 
 /// Any two of cell, type, layers and directions occur together.
 fn assert_pairwise(lines: &[Line]) {
-    let choices = [("cell", 4), ("type", 3), ("layers", 3), ("directions", 2)];
+    let choices = [("cell", 5), ("type", 3), ("layers", 3), ("directions", 2)];
     for (i, (a, a_count)) in choices.iter().enumerate() {
         for (b, b_count) in &choices[..i] {
             let pairs: BTreeSet<_> = lines.iter().map(|line| (line.number(a), line.number(b))).collect();
@@ -61,13 +61,26 @@ fn random_networks_are_exact() {
         return;
     }
     let program = program("direct_random");
-    let ran = program.plain(&[&seed().to_string(), "12", "90"], &[FIRST]);
+    let ran = program.plain(&[&seed().to_string(), "15", "90"], &[FIRST]);
     let lines = Line::all(&ran.stdout);
-    assert_eq!(lines.len(), 3 * 12, "{}", ran.stderr);
+    assert_eq!(lines.len(), 3 * 15, "{}", ran.stderr);
     assert_pairwise(&lines);
     lines.iter().for_each(Line::assert_exact);
     assert!(lines.iter().any(|line| !line.configuration.starts_with("block")), "no blocks exchanged anything");
     assert_eq!(ran.stderr, "");
+}
+
+/// One time step after the other: what is left where nothing fits on the chip.
+#[test]
+fn steps_are_exact() {
+    if !has_emulator() {
+        return;
+    }
+    let ran = program("direct_random").plain(&[&seed().to_string(), "15", "60", "step"], &[]);
+    let lines = Line::all(&ran.stdout);
+    assert_pairwise(&lines);
+    assert!(lines.iter().all(|line| line.configuration == "step"));
+    lines.iter().for_each(Line::assert_exact);
 }
 
 /// Several candidates are timed in memory that is freed again; whichever is chosen is right.

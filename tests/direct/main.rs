@@ -4,6 +4,7 @@
 mod hostdnn;
 
 mod computes;
+mod readme;
 mod refuses;
 
 use self::hostdnn::{Build, Program, programs};

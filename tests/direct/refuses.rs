@@ -8,7 +8,7 @@ const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
 #[test]
 fn misuse_is_refused() {
     if has_emulator() {
-        let ran = program("direct_hostile").plain(&[], &[FIRST]);
+        let ran = program("direct_hostile").plain(&[], &[FIRST, ("HOSTDNN_DEVICES", "2")]);
         assert_eq!(ran.stderr, "");
     }
 }

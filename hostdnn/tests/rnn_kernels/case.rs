@@ -265,7 +265,7 @@ impl Case {
             shared_bytes: self.configuration.shared_bytes(&self.problem),
             seed,
         };
-        let kernel = module.kernel(self.configuration.kernel())?;
+        let kernel = module.kernel(self.configuration.kernel(&self.problem))?;
         // SAFETY: the kernel's struct, and the caller's promise.
         unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) }
     }

@@ -8,7 +8,7 @@ use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::sources;
 
-const CELLS: [Cell; 4] = [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu];
+const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh, Cell::Relu];
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 const LAYOUTS: [Layout; 4] = [Layout::TimeMajor, Layout::BatchMajor, Layout::Padded, Layout::Packed];
 const BATCHES: [usize; 6] = [1, 2, 3, 8, 17, 33];
@@ -93,7 +93,8 @@ fn case(choice: &Choice) -> Case {
         threads,
         split,
     ] = choice;
-    let math = [Math::Fma, Math::TensorCores][math];
+    // Canonical GRU's kernels have no tensor cores.
+    let math = if CELLS[cell] == Cell::CanonicalGru { Math::Fma } else { [Math::Fma, Math::TensorCores][math] };
     let hidden = HIDDEN[hidden];
     let problem = Problem {
         cell: CELLS[cell],

@@ -37,12 +37,22 @@ pub fn compute(case: &Case, data: &Data) -> Expected {
             let time = if case.reverse { length - 1 - step } else { step };
             let input = &data.input[data.rows[row][time] * gates * hidden..];
             let mut next = vec![0.0; hidden];
+            let reset = |unit: usize, h: &[f64]| {
+                let weights = &weights[unit * hidden..][..hidden];
+                let product = weights.iter().zip(h).map(|(weight, h)| weight * h).sum::<f64>();
+                logistic(f64::from(input[unit]) + product) * h[unit]
+            };
+            let reset_h: Vec<_> = match cell {
+                Cell::CanonicalGru => (0..hidden).map(|unit| reset(unit, &h)).collect(),
+                _ => Vec::new(),
+            };
             for unit in 0..hidden {
                 let x = |gate: usize| f64::from(input[gate * hidden + unit]);
-                let r = |gate: usize| {
+                let r_of = |gate: usize, h: &[f64]| {
                     let weights = &weights[(gate * hidden + unit) * hidden..][..hidden];
-                    weights.iter().zip(&h).map(|(weight, h)| weight * h).sum::<f64>()
+                    weights.iter().zip(h).map(|(weight, h)| weight * h).sum::<f64>()
                 };
+                let r = |gate: usize| r_of(gate, &h);
                 let sum = |gate| x(gate) + r(gate);
                 next[unit] = match cell {
                     Cell::Tanh => sum(0).tanh(),
@@ -50,6 +60,10 @@ pub fn compute(case: &Case, data: &Data) -> Expected {
                     Cell::Lstm => {
                         c[unit] = logistic(sum(1)) * c[unit] + logistic(sum(0)) * sum(2).tanh();
                         logistic(sum(3)) * c[unit].tanh()
+                    }
+                    Cell::CanonicalGru => {
+                        let (update, new) = (logistic(sum(1)), (x(2) + r_of(2, &reset_h)).tanh());
+                        (1.0 - update) * new + update * h[unit]
                     }
                     Cell::Gru => {
                         let (reset, update) = (logistic(sum(0)), logistic(sum(1)));

@@ -4,7 +4,7 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::sources::{self, BLOCK, GRID, Mutation, TENSOR};
+use super::sources::{self, BLOCK, CANONICAL_BLOCK, CANONICAL_GRID, GRID, HAND_OVER, Mutation, TENSOR};
 
 const SEEDS: u64 = 200;
 
@@ -60,6 +60,8 @@ fn no_schedule_changes_a_bit() {
         (IN_GRID, Cell::Tanh),
         (TENSOR_IN_BLOCK, Cell::Gru),
         (TENSOR_IN_GRID, Cell::Lstm),
+        (IN_BLOCK, Cell::CanonicalGru),
+        (IN_GRID, Cell::CanonicalGru),
     ];
     for (kind, cell) in kinds {
         let case = smallest(kind, cell);
@@ -165,4 +167,30 @@ fn rounding_to_tf32_is_needed() {
     let mutation =
         Mutation { file: "ops_float.cuh", from: "return float_to_tf32(element)", occurrence: 0, to: "return element" };
     is_found(TENSOR_IN_GRID, &mutation);
+}
+
+#[test]
+fn canonical_gru_needs_all_barriers_and_epochs() {
+    for (kind, file, barriers) in
+        [(IN_BLOCK, CANONICAL_BLOCK, 3), (IN_GRID, CANONICAL_GRID, 2), (IN_GRID, HAND_OVER, 2)]
+    {
+        assert_eq!(sources::occurrences(file, "barrier();"), barriers);
+        let case = smallest(kind, Cell::CanonicalGru);
+        for occurrence in 0..barriers {
+            is_found_by(&case, &Mutation { file, from: "barrier();", occurrence, to: "" });
+        }
+    }
+    let case = smallest(IN_GRID, Cell::CanonicalGru);
+    for (file, from, to) in [
+        ("exchange.cuh", "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        ("exchange.cuh", "epoch % 2 ? packets : 0", "0"),
+        (HAND_OVER, "epoch++", "epoch += 0"),
+    ] {
+        is_found_by(&case, &Mutation { file, from, occurrence: 0, to });
+    }
+    let mut once = case;
+    (once.steps, once.problem.batch) = (2, 2);
+    let forgotten =
+        Mutation { file: HAND_OVER, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
+    is_found_by(&once, &forgotten);
 }

@@ -6,7 +6,7 @@ use cudnn_abi::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
 use hostdnn::emulator::{Module, Source};
 
 use super::built;
-use super::configuration::{Configuration, Problem, Regime};
+use super::configuration::{Cell, Configuration, Problem, Regime};
 
 /// The file of each regime, and all that they include.
 pub const BLOCK: &str = "rnn/block.cu";
@@ -14,6 +14,10 @@ pub const GRID: &str = "rnn/grid.cu";
 pub const WAVEFRONT: &str = "rnn/wavefront.cu";
 /// Where tensor cores multiply.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
+/// Canonical GRU's.
+pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
+pub const CANONICAL_GRID: &str = "rnn/canonical_grid.cu";
+pub const HAND_OVER: &str = "rnn/hand_over.cuh";
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
@@ -23,6 +27,8 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/block.cu",
     "rnn/grid.cu",
     "rnn/wavefront.cu",
+    "rnn/canonical_block.cu",
+    "rnn/canonical_grid.cu",
     "device.cuh",
     "exchange.cuh",
     "ops_float.cuh",
@@ -33,9 +39,12 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/tensor_share.cuh",
     "rnn/states.cuh",
     "rnn/handed.cuh",
+    "rnn/canonical_share.cuh",
+    "rnn/hand_over.cuh",
     "rnn/cells/logistic.cuh",
     "rnn/cells/lstm.cuh",
     "rnn/cells/gru.cuh",
+    "rnn/cells/canonical_gru.cuh",
     "rnn/cells/tanh.cuh",
     "rnn/cells/relu.cuh",
 ];
@@ -71,10 +80,12 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     };
     let texts: Vec<_> = SOURCES.iter().map(text).collect();
     let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
-    let name = match configuration.regime {
-        Regime::Block => BLOCK,
-        Regime::Grid => GRID,
-        Regime::Wavefront { .. } => WAVEFRONT,
+    let name = match (configuration.regime, problem.cell) {
+        (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
+        (Regime::Grid, Cell::CanonicalGru) => CANONICAL_GRID,
+        (Regime::Block, _) => BLOCK,
+        (Regime::Grid, _) => GRID,
+        (Regime::Wavefront { .. }, _) => WAVEFRONT,
     };
     let text = all.iter().find(|(file, _)| *file == name).expect("a source").1;
     let options = configuration.options(problem);

@@ -24,6 +24,8 @@ pub const UCUDNN_RNN_LSTM: ucudnnRnnCell_t = CUDNN_LSTM;
 /// cuDNN's and PyTorch's: gates r, z, n, with n = tanh(W x + b_W + s(r) * (R h + b_R)) and
 /// h' = (1 - s(z)) * n + s(z) * h.
 pub const UCUDNN_RNN_GRU: ucudnnRnnCell_t = CUDNN_GRU;
+/// The canonical one, which cuDNN does not have: as UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
+pub const UCUDNN_RNN_CANONICAL_GRU: ucudnnRnnCell_t = 16;
 
 /// A network with the kernels that run it, on one device.
 pub struct ucudnnRnnStruct(());

@@ -20,6 +20,8 @@ use std::ffi::CStr;
 pub enum Cell {
     Lstm,
     Gru,
+    /// GRU that resets h before it is multiplied.
+    CanonicalGru,
     Tanh,
     Relu,
 }
@@ -29,7 +31,7 @@ impl Cell {
     pub fn gates(self) -> usize {
         match self {
             Self::Lstm => 4,
-            Self::Gru => 3,
+            Self::Gru | Self::CanonicalGru => 3,
             Self::Tanh | Self::Relu => 1,
         }
     }
@@ -180,10 +182,13 @@ impl Configuration {
                     (4 * self.units >= 3 * owned || self.threads == THREADS[0])
                         && (self.lanes == 1 || 16 * problem.hidden >= 11 * self.padded(problem))
                 }
-                Math::TensorCores => problem.tensor_cores && self.tiles_are_used(problem),
+                Math::TensorCores => {
+                    problem.tensor_cores && problem.cell != Cell::CanonicalGru && self.tiles_are_used(problem)
+                }
             };
         let resident = self.regime == Regime::Block || self.blocks(problem) * self.layers() <= problem.multiprocessors;
-        let in_flight = self.layers() == 1 || (problem.directions == 1 && self.layers() <= problem.layers);
+        let in_flight = self.layers() == 1
+            || (problem.cell != Cell::CanonicalGru && problem.directions == 1 && self.layers() <= problem.layers);
         used && resident
             && in_flight
             && self.code(problem) <= MOST_CODE
@@ -216,11 +221,13 @@ impl Configuration {
     }
 
     /// The kernel's name.
-    pub fn kernel(&self) -> &'static CStr {
-        match self.regime {
-            Regime::Block => c"recurrence_block",
-            Regime::Grid => c"recurrence_grid",
-            Regime::Wavefront { .. } => c"recurrence_wavefront",
+    pub fn kernel(&self, problem: &Problem) -> &'static CStr {
+        match (self.regime, problem.cell) {
+            (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
+            (Regime::Grid, Cell::CanonicalGru) => c"canonical_grid",
+            (Regime::Block, _) => c"recurrence_block",
+            (Regime::Grid, _) => c"recurrence_grid",
+            (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",
         }
     }
 
@@ -230,6 +237,7 @@ impl Configuration {
         let cell = match problem.cell {
             Cell::Lstm => "-DCELL_LSTM",
             Cell::Gru => "-DCELL_GRU",
+            Cell::CanonicalGru => "-DCELL_CANONICAL_GRU",
             Cell::Tanh => "-DCELL_TANH",
             Cell::Relu => "-DCELL_RELU",
         };

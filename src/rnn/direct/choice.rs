@@ -8,6 +8,7 @@ use cudnn_abi::*;
 
 use super::Refusal;
 use super::description::{WeightSpace, data_of};
+use super::steps::{self, Steps};
 use crate::cudnn::rnn::{Data, Network};
 use crate::device::{Buffer, Device};
 use crate::rnn::configuration::{Configuration, Problem};
@@ -37,14 +38,17 @@ pub fn choose(
     wanted: Option<&str>,
 ) -> Result<Candidate, Refusal> {
     let unknown = || Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, "the device does not say what it has");
-    let problem = problem(network, data.batch(), data.steps).ok_or_else(unknown)?;
+    let makings = Makings::of(network, data).ok_or_else(unknown)?;
     if let Some(text) = wanted {
-        return named(&problem, text);
+        return makings.named(text);
     }
-    let mut why = "nothing fits on the device".to_owned();
-    let configurations = fit::model().ranked(&problem, settings::get().rnn_top_k);
-    let load = |configuration| load(&problem, configuration).inspect_err(|error| why = error.clone()).ok();
-    let mut candidates: Vec<_> = configurations.into_iter().filter_map(load).collect();
+    let mut why = String::new();
+    let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();
+    let mut candidates: Vec<_> = makings.best().into_iter().filter_map(&mut load).collect();
+    // Where nothing fits on the chip; and among several, since large batches may reuse weights better so.
+    if candidates.len() != 1 {
+        candidates.extend(load(Kind::Steps));
+    }
     let fastest = match candidates.len() {
         0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
         1 => 0,
@@ -58,20 +62,56 @@ pub fn choose(
     Ok(candidates.swap_remove(fastest))
 }
 
-/// In a configuration that the program names.
-fn named(problem: &Problem, text: &str) -> Result<Candidate, Refusal> {
-    let bad = |why| Refusal::new(CUDNN_STATUS_BAD_PARAM, why);
-    let configuration: Configuration = text.parse().map_err(bad)?;
-    let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
-    if !configuration.fits(problem) {
-        return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
-    }
-    load(problem, configuration).map_err(unsupported)
+/// A way to run a recurrence.
+enum Kind {
+    Persistent(Configuration),
+    Steps,
 }
 
-fn load(problem: &Problem, configuration: Configuration) -> Result<Candidate, String> {
-    let engine = Engine::load(problem, configuration)?;
-    Ok(Candidate { engine, configuration: configuration.to_string() })
+/// What kernels are made for.
+struct Makings {
+    problem: Problem,
+    allows_tf32: bool,
+}
+
+impl Makings {
+    fn of(network: &Network, data: &Data) -> Option<Self> {
+        let allows_tf32 = network.math_type != CUDNN_FMA_MATH;
+        Some(Self { problem: problem(network, data.batch(), data.steps)?, allows_tf32 })
+    }
+
+    /// Those that the model ranks best.
+    fn best(&self) -> Vec<Kind> {
+        let ranked = fit::model().ranked(&self.problem, settings::get().rnn_top_k);
+        ranked.into_iter().map(Kind::Persistent).collect()
+    }
+
+    /// The one that the program names.
+    fn named(&self, text: &str) -> Result<Candidate, Refusal> {
+        let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
+        if text == steps::NAME {
+            return self.load(Kind::Steps).map_err(unsupported);
+        }
+        let bad = |why: String| Refusal::new(CUDNN_STATUS_BAD_PARAM, format!("{why}, and not {:?}", steps::NAME));
+        let configuration: Configuration = text.parse().map_err(bad)?;
+        if !configuration.fits(&self.problem) {
+            return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
+        }
+        self.load(Kind::Persistent(configuration)).map_err(unsupported)
+    }
+
+    fn load(&self, kind: Kind) -> Result<Candidate, String> {
+        match kind {
+            Kind::Persistent(configuration) => {
+                let engine = Engine::load(&self.problem, configuration)?;
+                Ok(Candidate { engine, configuration: configuration.to_string() })
+            }
+            Kind::Steps => {
+                let engine = Arc::new(Steps::load(&self.problem, self.allows_tf32)?);
+                Ok(Candidate { engine, configuration: steps::NAME.into() })
+            }
+        }
+    }
 }
 
 /// The index of the fastest on zeros: no kernel asks what it computes with.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use cudnn_abi::*;
 
 use super::Refusal;
-use crate::cudnn::rnn::{Data, Network, Weights};
+use crate::cudnn::rnn::{CANONICAL_GRU, Data, Network, Weights};
 
 /// The largest sizes: what is larger by mistake is to be refused before memory is asked for.
 const MOST_ELEMENTS: c_int = 1 << 20;
@@ -35,7 +35,7 @@ impl Description<'_> {
     /// What it describes.
     pub fn network(&self) -> Result<Network, Refusal> {
         let bad = |why: &dyn Display| Refusal::new(CUDNN_STATUS_BAD_PARAM, why);
-        if !matches!(self.cell, CUDNN_RNN_RELU | CUDNN_RNN_TANH | CUDNN_LSTM | CUDNN_GRU) {
+        if !matches!(self.cell, CUDNN_RNN_RELU | CUDNN_RNN_TANH | CUDNN_LSTM | CUDNN_GRU | CANONICAL_GRU) {
             return Err(bad(&format!("cell is {}, which is none of ucudnnRnnCell_t", self.cell)));
         }
         if !matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16) {
@@ -171,6 +171,7 @@ mod tests {
         for (description, field) in [
             (Description { cell: 4, ..PLAIN }, "cell is 4"),
             (Description { cell: -1, ..PLAIN }, "cell is -1"),
+            (Description { cell: CANONICAL_GRU + 1, ..PLAIN }, "cell is 17"),
             (Description { data_type: CUDNN_DATA_DOUBLE, ..PLAIN }, "dataType is 1"),
             (Description { directions: 0, ..PLAIN }, "directions is 0"),
             (Description { directions: 3, ..PLAIN }, "directions is 3"),

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `description` | what a network is made from, and where its weights lie |
 //! | `choice` | which kernels run it |
+//! | `steps` | running one time step after the other |
 //! | `handles` | networks by the handles that the program has |
 
 mod choice;
 mod description;
 pub mod handles;
+mod steps;
 
 use std::ffi::c_int;
 use std::fmt::Display;
@@ -82,7 +84,10 @@ impl Rnn {
         };
         let _entered = device.enter(ordinal).ok_or_else(none)?;
         let chosen = choice::choose(&network, &data, &weights, description.configuration)?;
-        let temporary = Temporary::of(&network, &data, chosen.engine.exchange_bytes()).ok_or_else(too_large)?;
+        let exchange_bytes = chosen.engine.exchange_bytes();
+        // The kernel that zeroes those of both directions counts by an `int`, 16 at a time.
+        let temporary = i32::try_from(exchange_bytes / 8).ok();
+        let temporary = temporary.and_then(|_| Temporary::of(&network, &data, exchange_bytes)).ok_or_else(too_large)?;
         let (engine, configuration) = (chosen.engine, chosen.configuration);
         Ok(Self { network, most, device: ordinal, weights, workspace_size: temporary.bytes, engine, configuration })
     }

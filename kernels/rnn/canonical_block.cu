@@ -1,0 +1,31 @@
+// canonical_block: as recurrence_block, of canonical GRU: a block computes all units, of BATCH_TILE rows of the batch.
+//
+// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; float r h,
+// likewise; and Quad[SHARED_QUADS][THREADS].
+#include "rnn/canonical_share.cuh"
+
+KERNEL(canonical_block, Recurrences) {
+    const Recurrence &recurrence = parameters.of[blockIdx.z];
+    SHARED(float, h);
+    float *const reset = h + TILE_FACTORS;
+    const int first_row = blockIdx.x * BATCH_TILE;
+    const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
+    States states(recurrence, Own(), 0, first_row);
+    read_h0(recurrence, first_row, h);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // what is behind H remains so
+    barrier();
+#pragma unroll 1
+    for (int step = 0; step < recurrence.steps; step++) {
+        states.prefetch(step);
+        FirstSums sums;
+        first_part(weights, h, states, 0, first_row, sums,
+                   [&](int unit, int row, float value) { reset[row * PADDED_HIDDEN + unit] = value; });
+        barrier(); // r h is there, and the old h is not read any more
+        last_part(weights, reset, states, step, sums);
+        states.hand_over(0, first_row, [&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
+        barrier(); // the new h is there, and r h is not read any more
+        states.advance(step);
+    }
+    states.write_last();
+}

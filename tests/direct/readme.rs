@@ -1,0 +1,21 @@
+//! README's example compiles, without a warning, and computes what it says.
+
+use super::has_emulator;
+use super::hostdnn::programs::Folder;
+use super::hostdnn::{Build, Program};
+
+#[test]
+fn the_example_runs() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let after = readme.split("```c\n#include <ucudnn.h>").nth(1).expect("an example in README");
+    let example = format!("#include <ucudnn.h>{}", after.split("```").next().unwrap());
+    let folder = Folder::new("example");
+    let source = folder.join("example.c");
+    std::fs::write(&source, example).unwrap();
+    let sources = ["direct_example.c", "rnn.c", "kernel.c"];
+    let build = Build { sources: &sources, options: &[source.to_str().unwrap()], with_ucudnn: true };
+    let program = Program::build("direct_example", build);
+    if has_emulator() {
+        assert!(program.plain(&[], &[("UCUDNN_RNN_TOP_K", "1")]).stdout.contains("ended"));
+    }
+}
