@@ -92,7 +92,7 @@ KERNEL(finish_step, Step) {
         p.h[own.at] = h;
         if (Cell::has_cell_state) p.c[own.at] = c;
     }
-    if (place >= 0) r.y[place * r.y_stride + own.unit] = p.step < own.length ? h : r.fill;
+    if (place >= 0) r.y[place * r.y_stride + own.unit] = p.step < own.length ? h : element_of(r.fill);
     if (p.step + 1 == r.steps) {
         if (r.hy) r.hy[own.at] = h;
         if (Cell::has_cell_state && r.cy) r.cy[own.at] = to_element(c);

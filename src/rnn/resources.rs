@@ -196,6 +196,20 @@ fn all_that_is_offered_has_no_spills_and_no_fences() {
     assert_sound(&offered());
 }
 
+/// Canonical GRU's, by kernels of its own.
+#[test]
+fn canonical_gru_has_no_spills_and_no_fences() {
+    let mut all = Vec::new();
+    for (element, hidden, batch) in
+        [(Element::Float, 64, 1), (Element::Half, 64, 20), (Element::Float, 256, 1), (Element::Bfloat16, 1024, 10)]
+    {
+        let problem = problem(Cell::CanonicalGru, element, hidden, batch);
+        all.extend(Model::default().ranked(&problem, 2).into_iter().map(|configuration| (problem, configuration)));
+    }
+    assert!([Regime::Block, Regime::Grid].iter().all(|regime| all.iter().any(|(_, one)| one.regime == *regime)));
+    assert_sound(&all);
+}
+
 /// Those that the model picks, on each architecture.
 #[test]
 fn all_architectures_take_them() {
