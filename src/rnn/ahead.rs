@@ -77,9 +77,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
                 // SAFETY: as above.
                 let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
                 match ran {
-                    Some(CUDNN_STATUS_SUCCESS) => trial.ran(index, running.case.data.steps, timed),
-                    Some(status) => return Err(format!("cuDNN refuses it with status {status}")),
-                    None => trial.failed(index),
+                    Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, running.case.data.steps, timed),
+                    Ok(status) => return Err(format!("cuDNN refuses it with status {status}")),
+                    Err(_) => trial.failed(index),
                 }
                 remaining = remaining.saturating_sub(1);
                 (job.progress)(remaining);

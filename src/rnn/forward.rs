@@ -195,19 +195,22 @@ impl Running<'_> {
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
         // SAFETY: as ours.
         let (ran, timed) = unsafe { self.measure(engine) };
-        self.page.with_trial(|trial| match ran {
-            Some(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
-            _ => trial.failed(index),
+        self.page.with_trial(|trial| match &ran {
+            Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
+            // cuDNN refuses the call, which says nothing of its kernels.
+            Ok(_) => trial.skipped(),
+            Err(Refusal::NoRoom) => trial.ran(index, self.case.data.steps, None),
+            Err(Refusal::Failed(_)) => trial.failed(index),
         });
         // SAFETY: as ours.
-        ran.unwrap_or_else(|| unsafe { self.call.run_as_asked() })
+        ran.unwrap_or_else(|_| unsafe { self.call.run_as_asked() })
     }
 
-    /// An engine between marks, or cuDNN; no status if the engine cannot run it.
+    /// An engine between marks, or cuDNN, whose status this is.
     ///
     /// # Safety
     /// As for [`Call::run`].
-    pub unsafe fn measure(&self, engine: Option<&Engine>) -> (Option<cudnnStatus_t>, Option<Timed>) {
+    pub unsafe fn measure(&self, engine: Option<&Engine>) -> (Result<cudnnStatus_t, Refusal>, Option<Timed>) {
         let (device, stream) = (Device::current(), self.stream);
         let timing = Timing::start(device, stream);
         // SAFETY: as ours.
@@ -221,7 +224,7 @@ impl Running<'_> {
         if let Err(Refusal::Failed(why)) = &ran {
             log::info!("{}: a candidate failed: {why}", self.page.key.inference);
         }
-        (ran.ok(), timed)
+        (ran, timed)
     }
 
     /// # Safety
@@ -243,7 +246,7 @@ impl Running<'_> {
 }
 
 /// Why ours did not run.
-enum Refusal {
+pub enum Refusal {
     /// The call brings too little workspace.
     NoRoom,
     /// What went wrong.

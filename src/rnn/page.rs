@@ -15,7 +15,7 @@ use super::forward::Call;
 use super::kernels::{Engine, problem};
 use super::record::Record;
 use super::report::{self, Decision};
-use super::run::bias_stride;
+use super::run::{Recurrent, bias_stride};
 use super::trial::{Step, Trial};
 use crate::cudnn::Inference;
 use crate::cudnn::rnn::{Data, Network, Weights};
@@ -153,9 +153,17 @@ impl Page {
         self.ranked.get_or_init(rank).as_ref()
     }
 
-    /// Bytes that the exchange takes at most; `None` if none of ours may run.
+    /// Bytes that the exchange takes at most, by whatever is still to be chosen from; `None` where cuDNN runs it.
     pub fn most_exchange_bytes(&self) -> Option<usize> {
-        self.ranked().map(|ranked| ranked.most_exchange_bytes)
+        let most = self.ranked()?.most_exchange_bytes;
+        if self.is_broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        match &*self.course.lock() {
+            Course::Settled(chosen) => chosen.as_ref().map(|engine| engine.exchange_bytes()),
+            Course::New if !is_forced() && is_deterministic() => None,
+            _ => Some(most),
+        }
     }
 
     /// The model's first choice.
@@ -184,7 +192,7 @@ impl Page {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().map_or(Run::Cudnn, Run::Ours),
             Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
             // Results are to be the same bits each time.
-            Course::New if !is_forced() && settings::get().numerics == Numerics::Deterministic => Run::Cudnn,
+            Course::New if !is_forced() && is_deterministic() => Run::Cudnn,
             Course::New => {
                 drop(course);
                 self.begin()
@@ -330,7 +338,7 @@ impl Page {
             }
             page.loaded(known, engines, failed, &why);
         };
-        if settings::get().rnn_top_k == 1 && first.is_some() {
+        if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
         } else if !compiling::later(load) {
             self.settle(first, "there is no thread to compile others on");
@@ -411,6 +419,11 @@ impl Page {
 /// Whether ours are to run wherever they can.
 fn is_forced() -> bool {
     settings::get().rnn == Rnn::Force
+}
+
+/// Whether results are to be the same bits each time: then times choose nothing.
+fn is_deterministic() -> bool {
+    settings::get().numerics == Numerics::Deterministic
 }
 
 /// What runs while times are still to come: cuDNN where that is a candidate, else the model's first choice.

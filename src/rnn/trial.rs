@@ -6,8 +6,10 @@ use crate::device::{Device, Elapsed, Mark, Stream};
 
 /// Executions of each candidate that count; one before them warms it up.
 const SAMPLES: usize = 5;
-/// A candidate that takes so many times the best one's time is not run again.
+/// A candidate that takes so many times the best one's time is not run again, once so many of its executions have
+/// counted: a single one may have met with anything.
 const HOPELESS: f64 = 2.0;
+const HOPELESS_SAMPLES: usize = 3;
 
 /// Executions are dealt to candidates in turns.
 pub struct Trial {
@@ -85,7 +87,7 @@ impl Trial {
         candidates * (SAMPLES + 1)
     }
 
-    /// What the next execution is to run. What is to run is in flight until it is [`Self::ran`] or has
+    /// What the next execution is to run. What is to run is in flight until it is [`Self::ran`], [`Self::skipped`] or has
     /// [`Self::failed`]; others wait.
     pub fn step(&mut self) -> Step {
         if self.in_flight || !self.read_pending() || Quiet::begin().is_none() {
@@ -93,7 +95,8 @@ impl Trial {
         }
         let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
         let wants = |times: &Times| {
-            let hopeless = times.least.zip(best).is_some_and(|(least, best)| least > HOPELESS * best);
+            let hopeless = times.executions > HOPELESS_SAMPLES
+                && times.least.zip(best).is_some_and(|(least, best)| least > HOPELESS * best);
             !times.has_failed && !hopeless && times.executions <= SAMPLES
         };
         let count = self.candidates.len();
@@ -119,6 +122,11 @@ impl Trial {
                 times.has_failed |= times.unmarked > SAMPLES;
             }
         }
+    }
+
+    /// The execution says nothing of a candidate: it was refused as no candidate's is, by its arguments.
+    pub fn skipped(&mut self) {
+        self.in_flight = false;
     }
 
     /// A candidate could not be launched.
@@ -157,10 +165,10 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Runs a trial of candidates that sleep for so many milliseconds; how often each ran.
-    fn run(trial: &mut Trial, milliseconds: &[u64]) -> Vec<usize> {
+    /// Runs a trial of candidates that sleep for so many milliseconds in their executions; how often each ran.
+    fn run(trial: &mut Trial, candidates: usize, milliseconds: impl Fn(usize, usize) -> u64) -> Vec<usize> {
         let (device, stream) = (Device::Host, std::ptr::null_mut());
-        let mut ran = vec![0; milliseconds.len()];
+        let mut ran = vec![0; candidates];
         loop {
             match trial.step() {
                 Step::Over => return ran,
@@ -168,7 +176,7 @@ mod tests {
                 Step::Run(candidate) => {
                     assert_eq!(trial.step(), Step::Wait);
                     let timing = Timing::start(device, stream);
-                    std::thread::sleep(Duration::from_millis(milliseconds[candidate]));
+                    std::thread::sleep(Duration::from_millis(milliseconds(candidate, ran[candidate])));
                     ran[candidate] += 1;
                     trial.ran(candidate, 10, timing.and_then(|timing| timing.end(device, stream)));
                 }
@@ -179,10 +187,19 @@ mod tests {
     #[test]
     fn candidates_take_turns_and_the_hopeless_leave() {
         let mut trial = Trial::new(3);
-        let ran = run(&mut trial, &[2, 40, 2]);
-        assert_eq!(ran, [SAMPLES + 1, 2, SAMPLES + 1]);
+        let ran = run(&mut trial, 3, |candidate, _| [2, 40, 2][candidate]);
+        assert_eq!(ran, [SAMPLES + 1, HOPELESS_SAMPLES + 1, SAMPLES + 1]);
         let times = trial.times();
         assert!(times[0].unwrap() >= 0.2 && times[1].unwrap() >= 4.0, "{times:?}");
+    }
+
+    #[test]
+    fn a_single_stall_decides_nothing() {
+        let mut trial = Trial::new(2);
+        let ran = run(&mut trial, 2, |candidate, execution| if execution == 1 { 80 } else { [5, 15][candidate] });
+        assert_eq!(ran[0], SAMPLES + 1);
+        let times = trial.times();
+        assert!(times[0].unwrap() < times[1].unwrap(), "{times:?}");
     }
 
     #[test]
@@ -190,7 +207,19 @@ mod tests {
         let mut trial = Trial::new(2);
         assert_eq!(trial.step(), Step::Run(0));
         trial.failed(0);
-        assert_eq!(run(&mut trial, &[0, 1]), [0, SAMPLES + 1]);
+        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64), [0, SAMPLES + 1]);
         assert!(trial.times()[0].is_none() && trial.times()[1].is_some());
+    }
+
+    /// A call with bad arguments, say, which cuDNN refuses.
+    #[test]
+    fn what_is_skipped_counts_for_nothing() {
+        let mut trial = Trial::new(2);
+        for _ in 0..4 * SAMPLES {
+            assert!(matches!(trial.step(), Step::Run(_)));
+            trial.skipped();
+        }
+        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64 + 1), [SAMPLES + 1; 2]);
+        assert!(trial.times().iter().all(Option::is_some));
     }
 }
