@@ -77,14 +77,15 @@ KERNEL(input_products, Products) {
     }
 }
 
-// sums[layer][column] = the biases beside W and R together, of all layers. From column `inside` on the latter stays out:
-// GRU adds it inside of the reset gate.
+// sums[layer * pitch + column] = the biases beside W and R together, of all layers. From column `inside` on the latter
+// stays out: GRU adds it inside of the reset gate.
 struct Biases {
     const Element *input;     // beside W, of the first layer; null: none
     const Element *recurrent; // beside R; null: none
     long long stride;         // from one layer's to the next's, in elements
     float *sums;
     int layers, columns, inside; // no layers: no sums are wanted
+    int pitch;
 };
 
 // What a call needs before its products, all in one launch, of however many blocks. Lengths travel in the launch itself:
@@ -93,7 +94,7 @@ struct Biases {
 struct Preparation {
     Biases biases;
     uint4 *zeroed;        // memory that becomes zero, of so many quads of 16 bytes
-    int quads;
+    long long quads;
     int first, count;     // the sequences whose lengths the launch brings: `count` from `first` on
     int *lengths;         // of all sequences
     int *starts;          // [steps]: the rows of packed sequences before each step. Of the sequences so far
@@ -101,9 +102,8 @@ struct Preparation {
     int values[LENGTHS];
 };
 
-__device__ __forceinline__ float sum_of(const Biases &biases, int i) {
-    const int column = i % biases.columns;
-    const long long at = i / biases.columns * biases.stride + column;
+__device__ __forceinline__ float sum_of(const Biases &biases, int layer, int column) {
+    const long long at = layer * biases.stride + column;
     float sum = biases.input ? to_float(biases.input[at]) : 0.0f;
     if (biases.recurrent && column < biases.inside) sum += to_float(biases.recurrent[at]);
     return sum;
@@ -111,9 +111,12 @@ __device__ __forceinline__ float sum_of(const Biases &biases, int i) {
 
 KERNEL(prepare, Preparation) {
     const int begin = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
-    for (int i = begin; i < parameters.quads; i += stride) parameters.zeroed[i] = make_uint4(0, 0, 0, 0);
-    for (int i = begin; i < parameters.biases.layers * parameters.biases.columns; i += stride)
-        parameters.biases.sums[i] = sum_of(parameters.biases, i);
+    for (long long i = begin; i < parameters.quads; i += stride) parameters.zeroed[i] = make_uint4(0, 0, 0, 0);
+    for (int i = begin; i < parameters.biases.layers * parameters.biases.columns; i += stride) {
+        const int layer = i / parameters.biases.columns, column = i % parameters.biases.columns;
+        parameters.biases.sums[(long long)layer * parameters.biases.pitch + column] =
+            sum_of(parameters.biases, layer, column);
+    }
     for (int i = begin; i < parameters.count; i += stride)
         parameters.lengths[parameters.first + i] = parameters.values[i];
     for (int step = begin; step < parameters.steps; step += stride) {

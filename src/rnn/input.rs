@@ -44,11 +44,12 @@ pub struct Biases {
     pub recurrent: *const c_void,
     /// From one layer's to the next's, in elements.
     pub stride: i64,
-    /// [layers][columns]
+    /// [layers][pitch]
     pub sums: *mut f32,
     pub layers: i32,
     pub columns: i32,
     pub inside: i32,
+    pub pitch: i32,
 }
 
 /// What a call needs before its products.
@@ -69,7 +70,7 @@ pub struct Preparation<'a> {
 struct Prepare {
     biases: Biases,
     zeroed: *mut c_void,
-    quads: i32,
+    quads: i64,
     first: i32,
     count: i32,
     lengths: *mut i32,
@@ -152,15 +153,23 @@ impl Input {
     pub unsafe fn prepare(&self, stream: Stream, preparation: &Preparation) -> Result<(), Error> {
         let Preparation { biases, zeroed: (zeroed, bytes), lengths, starts } = *preparation;
         let null = ptr::null_mut();
-        let none =
-            Biases { input: null, recurrent: null, stride: 0, sums: null.cast(), layers: 0, columns: 1, inside: 0 };
+        let none = Biases {
+            input: null,
+            recurrent: null,
+            stride: 0,
+            sums: null.cast(),
+            layers: 0,
+            columns: 1,
+            inside: 0,
+            pitch: 1,
+        };
         let (values, lengths) = lengths.unwrap_or((&[], null.cast()));
         let (starts, steps) = starts.unwrap_or((null.cast(), 0));
         let (biases, quads) = (biases.unwrap_or(none), bytes / 16);
         let mut parameters = Prepare {
             biases,
             zeroed,
-            quads: quads as i32,
+            quads: quads as i64,
             first: 0,
             count: 0,
             lengths,
@@ -222,11 +231,11 @@ mod tests {
         }
         let loaded = Input::load(Device::Host, Element::Float).map_err(|error| error.to_string());
         let Some(input) = emulated::compiled(loaded) else { return };
-        let (layers, columns, inside, stride, steps) = (3, 7, 5, 20, 6);
+        let (layers, columns, inside, pitch, stride, steps) = (3, 7, 5, 8, 20, 6);
         let biases: Vec<f32> = (0..layers * stride + columns).map(|i| 1.0 + i as f32 / 8.0).collect();
         for (sequences, quads) in [(3, 0), (0, 300), (LENGTHS, 1), (2 * LENGTHS + 5, 40)] {
             let lengths: Vec<i32> = (0..sequences).map(|i| (i * 5 % (steps + 1)) as i32).collect();
-            let mut sums = vec![f32::NAN; layers * columns + 1];
+            let mut sums = vec![f32::NAN; layers * pitch];
             let mut zeroed = vec![-1_i128; quads + 1];
             let (mut written, mut starts) = (vec![-1; sequences + 1], vec![-1; steps + 1]);
             let has_input = sequences > 0;
@@ -238,6 +247,7 @@ mod tests {
                 layers: layers as i32,
                 columns: columns as i32,
                 inside: inside as i32,
+                pitch: pitch as i32,
             };
             let preparation = Preparation {
                 biases: Some(added),
@@ -247,14 +257,18 @@ mod tests {
             };
             // SAFETY: as much memory as is said.
             unsafe { input.prepare(ptr::null_mut(), &preparation) }.unwrap();
-            for (i, sum) in sums[..layers * columns].iter().enumerate() {
-                let at = i / columns * stride + i % columns;
+            for (i, sum) in sums.iter().enumerate() {
+                let (layer, column) = (i / pitch, i % pitch);
+                if column >= columns {
+                    assert!(sum.is_nan(), "{i}");
+                    continue;
+                }
+                let at = layer * stride + column;
                 let (beside_w, beside_r) = (biases[at], biases[columns + at]);
-                let expected =
-                    if has_input { beside_w } else { 0.0 } + if i % columns < inside { beside_r } else { 0.0 };
+                let expected = if has_input { beside_w } else { 0.0 } + if column < inside { beside_r } else { 0.0 };
                 assert_eq!(*sum, expected, "{i}");
             }
-            assert!(sums[layers * columns].is_nan() && zeroed[..quads].iter().all(|&quad| quad == 0));
+            assert!(zeroed[..quads].iter().all(|&quad| quad == 0));
             assert_eq!((zeroed[quads], written[sequences], starts[steps]), (-1, -1, -1));
             assert_eq!(written[..sequences], lengths);
             if has_input {

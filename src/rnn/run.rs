@@ -99,6 +99,7 @@ impl Work<'_> {
             columns: columns as i32,
             // The last of GRU's gates has its bias inside of the reset gate.
             inside: if network.cell == CUDNN_GRU { 2 * network.hidden } else { columns } as i32,
+            pitch: Temporary::bias_pitch(network) as i32,
         })
     }
 
@@ -122,7 +123,8 @@ impl Work<'_> {
                 let weights = &self.weights[pseudo_layer];
                 let has_bias = weights.input_bias.is_some() || weights.recurrent_bias.is_some();
                 let biases: *const f32 = self.part(self.temporary.biases).cast();
-                let biases = if has_bias { biases.wrapping_add(pseudo_layer * columns) } else { ptr::null() };
+                let biases = biases.wrapping_add(pseudo_layer * Temporary::bias_pitch(network));
+                let biases = if has_bias { biases } else { ptr::null() };
                 let products: *mut f32 = self.part(self.temporary.products).cast();
                 let products = Products {
                     x,

@@ -12,7 +12,7 @@ pub struct Temporary {
     pub products: usize,
     /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
     pub between: usize,
-    /// Sums of all pseudo layers' biases: float, [layers · D][G·H].
+    /// Sums of all pseudo layers' biases: float, [layers · D][[`Self::bias_pitch`]].
     pub biases: usize,
     /// Sequences' lengths: int, [B].
     pub lengths: usize,
@@ -27,8 +27,8 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// For a network on such data, with an exchange of so many bytes in each direction. `None` if that is more than memory has addresses
-    /// for, or rows and columns than an `int` counts.
+    /// For a network on such data, with an exchange of so many bytes in each direction. `None` if that is more than
+    /// memory has addresses for, or rows and columns than an `int` counts.
     pub fn of(network: &Network, data: &Data, exchange_bytes: usize) -> Option<Self> {
         let (rows, columns) = (data.rows(), network.gates().checked_mul(network.hidden)?);
         let counts = [rows, columns, network.pseudo_layers().checked_mul(columns)?, network.layer_input(1)];
@@ -43,12 +43,18 @@ impl Temporary {
         };
         let products = part(rows, network.directions() * columns, size_of::<f32>())?;
         let between = part(rows, between, network.element())?;
-        let biases = part(network.pseudo_layers(), columns, size_of::<f32>())?;
+        let biases = part(network.pseudo_layers(), Self::bias_pitch(network), size_of::<f32>())?;
         let lengths = part(data.batch(), 1, size_of::<i32>())?;
         let starts = part(data.steps, 1, size_of::<i32>())?;
         let exchange = part(exchange_bytes, network.directions(), 1)?;
         let bytes = end.checked_add(ALIGNMENT)?;
         Some(Self { products, between, biases, lengths, starts, exchange, exchange_bytes, bytes })
+    }
+
+    /// From one pseudo layer's sums of biases to the next's: so many floats that all begin at 16 bytes, as cublasLt's
+    /// kernels read them.
+    pub fn bias_pitch(network: &Network) -> usize {
+        (network.gates() * network.hidden).next_multiple_of(4)
     }
 
     /// The first aligned byte of a workspace.
@@ -92,7 +98,7 @@ mod tests {
         let parts = [
             (t.products, 2 * rows * 3 * 5 * 4),
             (t.between, rows * 2 * 5 * 2),
-            (t.biases, sums * 3 * 5 * 4),
+            (t.biases, sums * 16 * 4),
             (t.lengths, 2 * 4),
             (t.starts, 9 * 4),
             (t.exchange, 2 * 1000),

@@ -56,7 +56,10 @@ impl Description<'_> {
             direction,
             input_mode: CUDNN_LINEAR_INPUT,
             data_type: self.data_type,
-            math_type: if self.allows_tf32 { CUDNN_DEFAULT_MATH } else { CUDNN_FMA_MATH },
+            math_type: match self.data_type == CUDNN_DATA_FLOAT && !self.allows_tf32 {
+                true => CUDNN_FMA_MATH,
+                false => CUDNN_DEFAULT_MATH,
+            },
             input,
             hidden,
             projection: hidden,
