@@ -1,16 +1,9 @@
-// How the blocks of a tile hand each other what is one number a unit and row of the batch, such as h.
+// How the blocks of a tile hand each other what is one number a unit and row of the batch, such as h: all of it to all of
+// them at once.
 #pragma once
 
-#include "exchange.cuh"
-#include "rnn/share.cuh"
+#include "rnn/handed.cuh"
 
-typedef Packet<Element> UnitPacket;
-
-constexpr int BLOCKS = divided_up(HIDDEN, UNITS);
-constexpr int PAIRS = UNITS * BATCH_TILE; // of a block: pair p is unit p % UNITS and row p / UNITS
-constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
-constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;
-constexpr int OWN_BYTES = divided_up(PACKETS_A_BLOCK * UnitPacket::values * sizeof(Element), 16) * 16;
 constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * PACKETS * sizeof(UnitPacket), 128) * 128;
 
 // The most packets that a thread asks for at once.
@@ -35,11 +28,13 @@ class HandOver {
 
     // Sends all own numbers, and reads those of all units into `all`, [BATCH_TILE][PADDED_HIDDEN]. What a thread has to do
     // that waits for nothing it does between.
-    template <typename Meanwhile> __device__ __forceinline__ void swap(float *all, Meanwhile meanwhile) {
+    template <typename Meanwhile> __device__ __forceinline__ void swap(Factor *all, Meanwhile meanwhile) {
         epoch++;
         UnitPacket *const buffer = exchange.buffer<Element>(epoch, PACKETS);
         barrier(); // all own numbers are there, and what `all` held before is not read any more
-        publish_own(buffer);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
+            publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], packed(own, i, epoch));
         meanwhile();
         collect_all(buffer, all);
         barrier(); // all numbers are there, and own packets are sent
@@ -51,18 +46,7 @@ class HandOver {
     }
 
   private:
-    __device__ __forceinline__ void publish_own(UnitPacket *buffer) const {
-#pragma unroll 1
-        for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS) {
-            UnitPacket packet;
-#pragma unroll
-            for (int k = 0; k < UnitPacket::values; k++) packet.value[k] = own[i * UnitPacket::values + k];
-            packet.epoch = epoch;
-            publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], packet);
-        }
-    }
-
-    __device__ __forceinline__ void collect_all(const UnitPacket *buffer, float *all) const {
+    __device__ __forceinline__ void collect_all(const UnitPacket *buffer, Factor *all) const {
 #pragma unroll 1
         for (int first = threadIdx.x; first < PACKETS; first += AT_ONCE * THREADS) {
             UnitPacket packets[AT_ONCE];
@@ -71,12 +55,7 @@ class HandOver {
             for (int i = 0; i < AT_ONCE; i++) {
                 const int at = first + i * THREADS;
                 if (at >= PACKETS) break;
-                const int first_unit = at / PACKETS_A_BLOCK * UNITS, pair = at % PACKETS_A_BLOCK * UnitPacket::values;
-#pragma unroll
-                for (int k = 0; k < UnitPacket::values; k++) {
-                    const int row = (pair + k) / UNITS, unit = first_unit + (pair + k) % UNITS;
-                    if (row < BATCH_TILE && unit < HIDDEN) all[row * PADDED_HIDDEN + unit] = to_float(packets[i].value[k]);
-                }
+                unpack(packets[i], at / PACKETS_A_BLOCK, at % PACKETS_A_BLOCK, all);
             }
         }
     }

@@ -97,19 +97,22 @@ class Weights {
     }
 };
 
-// R h of each gate, of pairs: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
-typedef float Sums[GROUP_PAIRS][PAIR_SUMS];
+// Sums of each pair: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
+template <int Count> using PairSums = float[GROUP_PAIRS][Count];
 
-__device__ __forceinline__ void clear(Sums &sums) {
+// R h of each gate.
+typedef PairSums<PAIR_SUMS> Sums;
+
+template <int Count> __device__ __forceinline__ void clear(PairSums<Count> &sums) {
 #pragma unroll
     for (int pair = 0; pair < GROUP_PAIRS; pair++)
 #pragma unroll
-        for (int sum = 0; sum < PAIR_SUMS; sum++) sums[pair][sum] = 0;
+        for (int sum = 0; sum < Count; sum++) sums[pair][sum] = 0;
 }
 
-// Adds the lane's part of them; the last gate's to the last sum.
-template <int LastSum = GATES - 1>
-__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, Sums &sums) {
+// Adds the lane's part of the products of h and of gates from First on; the last of them to the sum Last.
+template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Count>
+__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, PairSums<Count> &sums) {
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
         float4 part[BATCH_TILE];
@@ -117,16 +120,18 @@ __device__ __forceinline__ void multiply_part(const Weights &weights, const floa
         for (int row = 0; row < BATCH_TILE; row++)
             part[row] = *reinterpret_cast<const float4 *>(&h[row * PADDED_HIDDEN + first_element(chunk)]);
 #pragma unroll
-        for (int output = 0; output < GROUP_UNITS * GATES; output++) {
-            const float4 weight = weights[chunk * GROUP_UNITS * GATES + output];
+        for (int unit = 0; unit < GROUP_UNITS; unit++) {
 #pragma unroll
-            for (int row = 0; row < BATCH_TILE; row++) {
-                const int gate = output % GATES;
-                float &sum = sums[output / GATES * BATCH_TILE + row][gate + 1 < GATES ? gate : LastSum];
-                sum = fmaf(weight.x, part[row].x, sum);
-                sum = fmaf(weight.y, part[row].y, sum);
-                sum = fmaf(weight.z, part[row].z, sum);
-                sum = fmaf(weight.w, part[row].w, sum);
+            for (int gate = 0; gate < Gates; gate++) {
+                const float4 weight = weights[(chunk * GROUP_UNITS + unit) * GATES + First + gate];
+#pragma unroll
+                for (int row = 0; row < BATCH_TILE; row++) {
+                    float &sum = sums[unit * BATCH_TILE + row][gate + 1 < Gates ? gate : Last];
+                    sum = fmaf(weight.x, part[row].x, sum);
+                    sum = fmaf(weight.y, part[row].y, sum);
+                    sum = fmaf(weight.z, part[row].z, sum);
+                    sum = fmaf(weight.w, part[row].w, sum);
+                }
             }
         }
     }
@@ -139,14 +144,14 @@ __device__ __forceinline__ float add_kept(float low, float high, int apart) {
 }
 
 // Where scatter_sums() leaves each sum: in which of its lanes, and in which element there.
-struct SumPlaces {
-    int lane[PAIR_SUMS], element[PAIR_SUMS];
+template <int Count> struct SumPlaces {
+    int lane[Count], element[Count];
 };
-constexpr SumPlaces sum_places(int lanes) {
-    SumPlaces places = {};
-    for (int gate = 0; gate < PAIR_SUMS; gate++) {
+template <int Count> constexpr SumPlaces<Count> sum_places(int lanes) {
+    SumPlaces<Count> places = {};
+    for (int gate = 0; gate < Count; gate++) {
         places.element[gate] = gate;
-        int gates = PAIR_SUMS;
+        int gates = Count;
         for (int apart = lanes / 2; apart > 0 && gates > 1; apart /= 2) {
             const int half = divided_up(gates, 2);
             if (places.element[gate] >= half) {
@@ -160,7 +165,7 @@ constexpr SumPlaces sum_places(int lanes) {
 }
 
 // Adds up one pair over so many lanes, each of which has some of its gates in the end.
-template <int Count, int Lanes> __device__ __forceinline__ void scatter_sums(float (&sums)[PAIR_SUMS]) {
+template <int Count, int Lanes, int All> __device__ __forceinline__ void scatter_sums(float (&sums)[All]) {
     if constexpr (Lanes > 1 && Count > 1) {
         constexpr int half = divided_up(Count, 2);
 #pragma unroll
@@ -173,27 +178,28 @@ template <int Count, int Lanes> __device__ __forceinline__ void scatter_sums(flo
 }
 
 // Adds up one pair over so many lanes, and gives all of its gates to all of them.
-template <int Lanes> __device__ __forceinline__ void add_up_one(float (&sums)[PAIR_SUMS]) {
-    scatter_sums<PAIR_SUMS, Lanes>(sums);
-    if constexpr (Lanes > 1 && PAIR_SUMS > 1) {
-        constexpr SumPlaces places = sum_places(Lanes);
-        float all[PAIR_SUMS];
+template <int Lanes, int Count> __device__ __forceinline__ void add_up_one(float (&sums)[Count]) {
+    scatter_sums<Count, Lanes>(sums);
+    if constexpr (Lanes > 1 && Count > 1) {
+        constexpr SumPlaces<Count> places = sum_places<Count>(Lanes);
+        float all[Count];
 #pragma unroll
-        for (int gate = 0; gate < PAIR_SUMS; gate++)
+        for (int gate = 0; gate < Count; gate++)
             all[gate] = warp_shuffle(sums[places.element[gate]], (LANE & ~(Lanes - 1)) + places.lane[gate]);
 #pragma unroll
-        for (int gate = 0; gate < PAIR_SUMS; gate++) sums[gate] = all[gate];
+        for (int gate = 0; gate < Count; gate++) sums[gate] = all[gate];
     }
 }
 
 // Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front.
-template <int Pairs = GROUP_PAIRS, int Lanes = LANES> __device__ __forceinline__ void add_up(Sums &sums) {
+template <int Pairs = GROUP_PAIRS, int Lanes = LANES, int Count>
+__device__ __forceinline__ void add_up(PairSums<Count> &sums) {
     if constexpr (Lanes > 1 && Pairs > 1) {
         constexpr int half = divided_up(Pairs, 2);
 #pragma unroll
         for (int pair = 0; pair < half; pair++)
 #pragma unroll
-            for (int gate = 0; gate < PAIR_SUMS; gate++)
+            for (int gate = 0; gate < Count; gate++)
                 sums[pair][gate] =
                     add_kept(sums[pair][gate], half + pair < Pairs ? sums[half + pair][gate] : 0, Lanes / 2);
         add_up<half, Lanes / 2>(sums);

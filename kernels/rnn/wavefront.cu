@@ -102,7 +102,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 Sums sums;
                 clear(sums);
                 multiply_part(weights, h, sums);
-                if (layer > 0) multiply_part<PAIR_SUMS - 1>(input_weights, below, sums);
+                if (layer > 0) multiply_part<0, GATES, PAIR_SUMS - 1>(input_weights, below, sums);
                 add_up(sums);
                 states.update(step, sums);
             }

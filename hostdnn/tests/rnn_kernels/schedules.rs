@@ -115,10 +115,12 @@ fn is_found_by(case: &Case, mutation: &Mutation) {
 fn every_barrier_is_needed() {
     let all = [
         (IN_BLOCK, BLOCK, 0..2),
-        (IN_GRID, GRID, 0..4),
+        (IN_GRID, GRID, 0..2),
+        (IN_GRID, HAND_OVER, 0..2),
         (TENSOR_IN_BLOCK, BLOCK, 0..2),
         // Before a tile's first h nobody reads the last one's: its sums have met since.
-        (TENSOR_IN_GRID, GRID, 1..4),
+        (TENSOR_IN_GRID, GRID, 1..2),
+        (TENSOR_IN_GRID, HAND_OVER, 0..2),
         (TENSOR_IN_BLOCK, TENSOR, 0..1),
         (TENSOR_IN_GRID, TENSOR, 0..1),
     ];
@@ -138,7 +140,7 @@ fn epochs_and_both_buffers_are_needed() {
         // What was sent last is taken, or waited for and overwritten.
         ("exchange.cuh", "epoch % 2 ? packets : 0", "0"),
         // The next h goes where others still read this one.
-        (GRID, "epoch++", "epoch += 0"),
+        (HAND_OVER, "epoch++", "epoch += 0"),
     ];
     for (file, from, to) in mutations {
         for kind in [IN_GRID, TENSOR_IN_GRID] {
@@ -150,7 +152,7 @@ fn epochs_and_both_buffers_are_needed() {
     (once.steps, once.problem.batch) = (2, 2);
     is_found_by(
         &once,
-        &Mutation { file: GRID, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" },
+        &Mutation { file: HAND_OVER, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" },
     );
     let one_h = Mutation {
         file: BLOCK,
