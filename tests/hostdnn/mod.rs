@@ -132,7 +132,7 @@ fn end(mut command: Command, folder: &Folder) -> Ended {
     let (out, err) = (folder.join(&format!("{number}.out")), folder.join(&format!("{number}.err")));
     command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(300);
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
