@@ -77,8 +77,7 @@ pub struct Recurrences {
 }
 
 /// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its
-/// cell is none of theirs, or where
-/// the device does not say what it has.
+/// cell is none of theirs, or where the device does not say what it has.
 pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
     let cell = match network.cell {
         CUDNN_LSTM => Cell::Lstm,

@@ -84,10 +84,7 @@ impl Rnn {
         };
         let _entered = device.enter(ordinal).ok_or_else(none)?;
         let chosen = choice::choose(&network, &data, &weights, description.configuration)?;
-        let exchange_bytes = chosen.engine.exchange_bytes();
-        // The kernel that zeroes those of both directions counts by an `int`, 16 at a time.
-        let temporary = i32::try_from(exchange_bytes / 8).ok();
-        let temporary = temporary.and_then(|_| Temporary::of(&network, &data, exchange_bytes)).ok_or_else(too_large)?;
+        let temporary = Temporary::of(&network, &data, chosen.engine.exchange_bytes()).ok_or_else(too_large)?;
         let (engine, configuration) = (chosen.engine, chosen.configuration);
         Ok(Self { network, most, device: ordinal, weights, workspace_size: temporary.bytes, engine, configuration })
     }
