@@ -24,6 +24,7 @@ import cache
 import cells
 import picture
 import summary
+from arguments import above_zero
 from results import Results, append, whole_lines
 
 HERE = pathlib.Path(__file__).parent
@@ -36,15 +37,6 @@ KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "divisi
 
 
 def parse_arguments(words=None):
-    def above_zero(text):
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-        return value
-
     def rounds(text):
         if not text.isdecimal() or int(text) < 1:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")

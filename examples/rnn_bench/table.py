@@ -31,19 +31,11 @@ import summary
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "examples/pytorch"), str(ROOT / "scripts")]
 import demo  # noqa: E402
+from arguments import above_zero  # noqa: E402
 from results import append, whole_lines  # noqa: E402
 
 
 def parse_arguments(words=None):
-    def above_zero(text):
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-        return value
-
     def network(text):
         cells, types = "|".join(networks.CELLS), "|".join(networks.TYPES)
         if not re.fullmatch(rf"({cells})/({types})/[1-9][0-9]*/[1-9][0-9]*", text):

@@ -233,18 +233,7 @@ mod tests {
     use super::*;
 
     fn problem(cell: Cell, hidden: usize, batch: usize, layers: usize) -> Problem {
-        Problem {
-            cell,
-            element: Element::Float,
-            hidden,
-            batch,
-            layers,
-            directions: 1,
-            steps: 100,
-            tensor_cores: false,
-            multiprocessors: 132,
-            shared_bytes: 227 << 10,
-        }
+        Problem { layers, tensor_cores: false, ..Problem::on_an_h200(cell, Element::Float, hidden, batch) }
     }
 
     /// What would be timed on a device of such constants: so many configurations of each network, with 1% of noise.

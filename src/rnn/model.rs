@@ -194,18 +194,7 @@ mod tests {
     use super::*;
 
     fn lstm(hidden: usize, batch: usize) -> Problem {
-        Problem {
-            cell: Cell::Lstm,
-            element: Element::Float,
-            hidden,
-            batch,
-            layers: 1,
-            directions: 1,
-            steps: 100,
-            tensor_cores: false,
-            multiprocessors: 132,
-            shared_bytes: 227 << 10,
-        }
+        Problem { tensor_cores: false, ..Problem::on_an_h200(Cell::Lstm, Element::Float, hidden, batch) }
     }
 
     fn first(problem: &Problem) -> Configuration {

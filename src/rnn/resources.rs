@@ -94,22 +94,6 @@ fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
     });
 }
 
-/// An H200's.
-fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
-    Problem {
-        cell,
-        element,
-        hidden,
-        batch,
-        layers: 1,
-        directions: 1,
-        steps: 100,
-        tensor_cores: true,
-        multiprocessors: 132,
-        shared_bytes: 227 << 10,
-    }
-}
-
 /// What the sample below is to have of each.
 const KINDS: [(Regime, Math); 3] =
     [(Regime::Block, Math::Fma), (Regime::Grid, Math::Fma), (Regime::Grid, Math::TensorCores)];
@@ -123,7 +107,7 @@ fn offered() -> Vec<Kernel> {
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             for hidden in [64, 128, 256, 512, 1024, 1536] {
                 for batch in [1, 4, 10, 20, 32, 64] {
-                    let with = problem(cell, element, hidden, batch);
+                    let with = Problem::on_an_h200(cell, element, hidden, batch);
                     problems.extend([with, Problem { tensor_cores: false, ..with }]);
                 }
             }
@@ -203,7 +187,7 @@ fn canonical_gru_has_no_spills_and_no_fences() {
     for (element, hidden, batch) in
         [(Element::Float, 64, 1), (Element::Half, 64, 20), (Element::Float, 256, 1), (Element::Bfloat16, 1024, 10)]
     {
-        let problem = problem(Cell::CanonicalGru, element, hidden, batch);
+        let problem = Problem::on_an_h200(Cell::CanonicalGru, element, hidden, batch);
         all.extend(Model::default().ranked(&problem, 2).into_iter().map(|configuration| (problem, configuration)));
     }
     assert!([Regime::Block, Regime::Grid].iter().all(|regime| all.iter().any(|(_, one)| one.regime == *regime)));
@@ -217,7 +201,7 @@ fn all_architectures_take_them() {
     let mut all = Vec::new();
     for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Relu, Element::Bfloat16)] {
         for (hidden, batch) in [(64, 10), (256, 1), (1024, 10)] {
-            let problem = problem(cell, element, hidden, batch);
+            let problem = Problem::on_an_h200(cell, element, hidden, batch);
             let ranked = Model::default().ranked(&problem, usize::MAX);
             for math in [Math::Fma, Math::TensorCores] {
                 let Some(best) = ranked.iter().find(|one| one.math == math) else { continue };
@@ -242,7 +226,7 @@ fn wavefronts_have_no_spills_and_no_fences() {
     for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)] {
         for (hidden, layers) in [(64, 3), (100, 2), (128, 3), (256, 2), (512, 2)] {
             for batch in [1, 8] {
-                let problem = Problem { layers, ..problem(cell, element, hidden, batch) };
+                let problem = Problem { layers, ..Problem::on_an_h200(cell, element, hidden, batch) };
                 let ranked = Model::default().ranked(&problem, usize::MAX);
                 let wavefronts = ranked.into_iter().filter(|configuration| configuration.layers() > 1).take(2);
                 all.extend(wavefronts.map(|configuration| (problem, configuration)));

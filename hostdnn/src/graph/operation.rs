@@ -248,8 +248,7 @@ impl Pointwise {
             return Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, reason));
         }
         let b = CUDNN_ATTR_OPERATION_POINTWISE_BDESC;
-        let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
-        let function = function.filter(|function| function.kind() == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+        let function = function_of(descriptor).filter(|function| function.kind() == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
         let missing = || Error::new(BAD_PARAM, "the pointwise operation's descriptor is missing");
         let function = function.ok_or_else(missing)?;
         Ok(Self {
@@ -293,10 +292,14 @@ fn operands_of(mode: cudnnPointwiseMode_t) -> Option<Operands> {
     })
 }
 
+/// A pointwise operation's function, as far as one is set.
+fn function_of(descriptor: &Descriptor) -> Option<&Arc<Descriptor>> {
+    descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first()
+}
+
 /// The mode of a pointwise operation's function.
 fn mode(descriptor: &Descriptor) -> cudnnPointwiseMode_t {
-    let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
-    function.map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE))
+    function_of(descriptor).map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE))
 }
 
 /// The ranks of the tensors that a mode needs are equal, where an unset tensor has none; whether extents go together is
@@ -309,8 +312,7 @@ fn check_pointwise(descriptor: &mut Descriptor) -> Result {
     let x = rank(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
     let like_x = |name| require(rank(name) == x, "tensors of a pointwise operation have as many dimensions");
     if matches!(mode(descriptor), CUDNN_POINTWISE_RELU_FWD | CUDNN_POINTWISE_RELU_BWD) {
-        let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
-        let clips = function.map_or([0.0; 2], |function| {
+        let clips = function_of(descriptor).map_or([0.0; 2], |function| {
             [CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP].map(|name| function.real(name))
         });
         require(clips[0].is_nan() || clips[1].is_nan() || clips[0] <= clips[1], "ReLU clips below and then above")?;
@@ -324,8 +326,7 @@ fn check_pointwise(descriptor: &mut Descriptor) -> Result {
         }
         Some(Operands::Axis) => {
             like_x(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)?;
-            let function = descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first();
-            let axis = function.map_or(-1, |function| function.integer(CUDNN_ATTR_POINTWISE_AXIS));
+            let axis = function_of(descriptor).map_or(-1, |function| function.integer(CUDNN_ATTR_POINTWISE_AXIS));
             require(axis >= 0, "indices along an axis")
         }
         Some(Operands::Selected) => {

@@ -396,6 +396,25 @@ impl Configuration {
     }
 }
 
+#[cfg(test)]
+impl Problem {
+    /// One layer in one direction over 100 steps, on an H200.
+    pub fn on_an_h200(cell: Cell, element: Element, hidden: usize, batch: usize) -> Self {
+        Self {
+            cell,
+            element,
+            hidden,
+            batch,
+            layers: 1,
+            directions: 1,
+            steps: 100,
+            tensor_cores: true,
+            multiprocessors: 132,
+            shared_bytes: 227 << 10,
+        }
+    }
+}
+
 impl Problem {
     /// Units of a block with which 1, 2, 4, … tiles are computed at the same time, and with which fewer blocks exchange.
     fn unit_choices(&self) -> Vec<usize> {

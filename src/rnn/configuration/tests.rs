@@ -1,25 +1,9 @@
 use super::*;
 
-/// An H200.
-fn problem(cell: Cell, element: Element, hidden: usize, batch: usize) -> Problem {
-    Problem {
-        cell,
-        element,
-        hidden,
-        batch,
-        layers: 1,
-        directions: 1,
-        steps: 100,
-        tensor_cores: true,
-        multiprocessors: 132,
-        shared_bytes: 227 << 10,
-    }
-}
-
 /// All blocks are resident.
 #[test]
 fn both_directions_run_at_once_where_they_fit() {
-    let one = problem(Cell::Lstm, Element::Float, 512, 8);
+    let one = Problem::on_an_h200(Cell::Lstm, Element::Float, 512, 8);
     let two = Problem { directions: 2, ..one };
     let configuration: Configuration = "grid u8 b4 t256 l32 r64".parse().unwrap();
     assert_eq!((configuration.grid(&one), configuration.grid(&two)), ([64, 2, 1], [64, 1, 2]));
@@ -38,7 +22,7 @@ fn the_space_is_sound() {
     for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)] {
         for hidden in [1, 2, 17, 64, 96, 100, 128, 250, 256, 512, 1000, 1024, 1536] {
             for batch in [1, 3, 20, 64] {
-                let problem = problem(cell, element, hidden, batch);
+                let problem = Problem::on_an_h200(cell, element, hidden, batch);
                 let space = Configuration::space(&problem);
                 assert!(!space.is_empty(), "nothing fits {problem:?}");
                 for (i, configuration) in space.iter().enumerate() {
@@ -67,7 +51,7 @@ fn the_space_is_sound() {
 /// Layers of a wavefront have blocks of their own, with the weights of two matrices each.
 #[test]
 fn wavefronts_fit_where_their_layers_do() {
-    let one = problem(Cell::Lstm, Element::Float, 256, 4);
+    let one = Problem::on_an_h200(Cell::Lstm, Element::Float, 256, 4);
     let layers = |layers| Problem { layers, ..one };
     let is_wavefront = |one: &&Configuration| one.layers() > 1;
     assert!(Configuration::space(&one).iter().find(is_wavefront).is_none());
@@ -100,18 +84,18 @@ fn wavefronts_fit_where_their_layers_do() {
 
 #[test]
 fn what_does_not_fit_on_chip_is_not_offered() {
-    assert!(Configuration::space(&problem(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
-    assert!(!Configuration::space(&problem(Cell::Lstm, Element::Half, 2048, 1)).is_empty());
-    assert!(!Configuration::space(&problem(Cell::Tanh, Element::Float, 2048, 1)).is_empty());
+    assert!(Configuration::space(&Problem::on_an_h200(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
+    assert!(!Configuration::space(&Problem::on_an_h200(Cell::Lstm, Element::Half, 2048, 1)).is_empty());
+    assert!(!Configuration::space(&Problem::on_an_h200(Cell::Tanh, Element::Float, 2048, 1)).is_empty());
     // All of a GPU that is a quarter as large holds a quarter of the weights.
-    let small = Problem { multiprocessors: 32, ..problem(Cell::Lstm, Element::Float, 1024, 1) };
+    let small = Problem { multiprocessors: 32, ..Problem::on_an_h200(Cell::Lstm, Element::Float, 1024, 1) };
     assert!(Configuration::space(&small).is_empty());
     assert!(!Configuration::space(&Problem { hidden: 512, ..small }).is_empty());
 }
 
 #[test]
 fn memory_is_counted() {
-    let problem = problem(Cell::Lstm, Element::Float, 1024, 20);
+    let problem = Problem::on_an_h200(Cell::Lstm, Element::Float, 1024, 20);
     let configuration: Configuration = "grid u8 b4 t256 l32 r96".parse().unwrap();
     assert!(configuration.fits(&problem));
     // 8 chunks of 4 elements, of 4 gates of 1 unit; 32 of them in shared memory.
@@ -127,7 +111,7 @@ fn memory_is_counted() {
 
 #[test]
 fn tensor_cores_only_where_they_may_multiply() {
-    let with = problem(Cell::Lstm, Element::Half, 1024, 20);
+    let with = Problem::on_an_h200(Cell::Lstm, Element::Half, 1024, 20);
     let uses = |problem: &Problem| Configuration::space(problem).iter().any(|one| one.math == Math::TensorCores);
     assert!(uses(&with) && uses(&Problem { element: Element::Float, ..with }));
     assert!(!uses(&Problem { tensor_cores: false, ..with }) && !uses(&Problem { batch: 7, ..with }));
@@ -135,7 +119,7 @@ fn tensor_cores_only_where_they_may_multiply() {
 
 #[test]
 fn memory_of_tiles_is_counted() {
-    let problem = problem(Cell::Lstm, Element::Half, 1000, 20);
+    let problem = Problem::on_an_h200(Cell::Lstm, Element::Half, 1000, 20);
     let configuration: Configuration = "grid-tensor u8 b24 t256 l16 r64".parse().unwrap();
     assert!(configuration.fits(&problem));
     // 4 of 8 warps share out 32 chunks of 32 elements; the others have the other of two tiles of 16 rows.
