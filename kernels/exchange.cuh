@@ -30,6 +30,31 @@ struct alignas(128) Exchange {
     }
 };
 
+// A block's way through one exchange after the other, each of so many packets. The groups of blocks that exchange among
+// themselves have their memory one after the other, `bytes` each.
+template <typename Value, int Packets> class Exchanges {
+    Exchange &exchange;
+
+  public:
+    static constexpr int bytes = sizeof(Exchange) + (2 * Packets * sizeof(Packet<Value>) + 127) / 128 * 128;
+
+    unsigned epoch; // of the last exchange there was
+
+    __device__ __forceinline__ Exchanges(void *memory, int group)
+        : exchange(*reinterpret_cast<Exchange *>(static_cast<char *>(memory) + (size_t)group * bytes)),
+          epoch(exchange.epoch) {}
+
+    // The packets of the next one, whose epoch it is from here on.
+    __device__ __forceinline__ Packet<Value> *next() {
+        epoch++;
+        return exchange.buffer<Value>(epoch, Packets);
+    }
+
+    // For the next launch, by one thread of the group; after an exchange in which all of its blocks have published: they
+    // have read the epoch.
+    __device__ __forceinline__ void keep_epoch() { exchange.epoch = epoch; }
+};
+
 template <typename Value> union PacketBits {
     Packet<Value> packet;
     unsigned long long half[2];

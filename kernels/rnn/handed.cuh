@@ -13,14 +13,29 @@ constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
 constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;
 constexpr int OWN_BYTES = divided_up(PACKETS_A_BLOCK * UnitPacket::values * sizeof(Element), 16) * 16;
 
-// The block's own h as one of its packets.
-__device__ __forceinline__ UnitPacket packed(const Element *own, int packet, unsigned epoch) {
-    UnitPacket made;
+// The block's own numbers, as [PACKETS_A_BLOCK][values of a packet].
+class OwnNumbers {
+    Element *const numbers;
+
+  public:
+    // Zeros, in OWN_BYTES of shared memory.
+    __device__ __forceinline__ explicit OwnNumbers(void *memory) : numbers(static_cast<Element *>(memory)) {
+#pragma unroll 1
+        for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) numbers[i] = to_element(0);
+    }
+
+    __device__ __forceinline__ void set(int unit, int row, float value) {
+        numbers[row * UNITS + unit] = to_element(value);
+    }
+
+    __device__ __forceinline__ UnitPacket packed(int packet, unsigned epoch) const {
+        UnitPacket made;
 #pragma unroll
-    for (int k = 0; k < UnitPacket::values; k++) made.value[k] = own[packet * UnitPacket::values + k];
-    made.epoch = epoch;
-    return made;
-}
+        for (int k = 0; k < UnitPacket::values; k++) made.value[k] = numbers[packet * UnitPacket::values + k];
+        made.epoch = epoch;
+        return made;
+    }
+};
 
 // A block's packet into h, as [BATCH_TILE][PADDED_HIDDEN].
 __device__ __forceinline__ void unpack(const UnitPacket &from, int block, int packet, Factor *h) {

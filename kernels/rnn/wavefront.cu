@@ -20,8 +20,6 @@
 #define INPUT_WEIGHTS
 #include "rnn/handed.cuh"
 
-constexpr int GROUP_BYTES = sizeof(Exchange) + divided_up(2 * LAYERS * PACKETS * sizeof(UnitPacket), 128) * 128;
-
 // Of each layer come first the blocks' first packets, which the layer below reads, then the others of each block.
 constexpr int OTHERS_A_BLOCK = at_least(PACKETS_A_BLOCK - 1, 1);
 
@@ -29,11 +27,11 @@ constexpr int OTHERS_A_BLOCK = at_least(PACKETS_A_BLOCK - 1, 1);
 constexpr int MOST_COLLECTED = divided_up(2 * PACKETS + BLOCKS, THREADS);
 constexpr int AT_ONCE = MOST_COLLECTED < 4 ? MOST_COLLECTED : 4;
 
-__device__ __forceinline__ void publish_own(const Element *own, UnitPacket *layer, unsigned epoch) {
+__device__ __forceinline__ void publish_own(const OwnNumbers &own, UnitPacket *layer, unsigned epoch) {
     const int others = BLOCKS + blockIdx.x * (PACKETS_A_BLOCK - 1) - 1;
 #pragma unroll 1
     for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
-        publish(&layer[i == 0 ? blockIdx.x : others + i], packed(own, i, epoch));
+        publish(&layer[i == 0 ? blockIdx.x : others + i], own.packed(i, epoch));
 }
 
 // A layer's packet into h.
@@ -70,20 +68,16 @@ __device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int
 KERNEL(recurrence_wavefront, Recurrences) {
     SHARED(Factor, h);
     Factor *const below = h + TILE_FACTORS;
-    Element *const own = reinterpret_cast<Element *>(below + TILE_FACTORS);
-    Quad *const quads = reinterpret_cast<Quad *>(reinterpret_cast<char *>(own) + OWN_BYTES);
+    OwnNumbers own(below + TILE_FACTORS);
+    Quad *const quads = reinterpret_cast<Quad *>(reinterpret_cast<char *>(below + TILE_FACTORS) + OWN_BYTES);
     const int layer = blockIdx.z, layers = gridDim.z;
     const Recurrence &recurrence = parameters.of[layer];
     const int first_unit = blockIdx.x * UNITS;
     const Weights weights(recurrence.weights, first_unit, quads);
     const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
-    Exchange &exchange =
-        *reinterpret_cast<Exchange *>(static_cast<char *>(recurrence.exchange) + (size_t)blockIdx.y * GROUP_BYTES);
-    unsigned epoch = exchange.epoch;
+    Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
     const Own pairs;
     const int waves = recurrence.steps + layers - 1;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < OWN_BYTES / int(sizeof(Element)); i += THREADS) own[i] = to_element(0);
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // what is behind H remains so
 
@@ -110,19 +104,17 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 if (is_at_work) states.advance(step);
                 break;
             }
-            epoch++;
-            UnitPacket *const buffer = exchange.buffer<Element>(epoch, LAYERS * PACKETS);
-            states.hand_over(first_unit, first_row,
-                             [&](int unit, int row, float h) { own[row * UNITS + unit] = to_element(h); });
+            UnitPacket *const buffer = exchanges.next();
+            states.hand_over(first_unit, first_row, [&](int unit, int row, float h) { own.set(unit, row, h); });
             barrier(); // all own h are there, and the old h is not read any more
-            publish_own(own, buffer + layer * PACKETS, epoch);
+            publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
             if (is_at_work) states.advance(step);
-            collect_neighbours(buffer, layer, layers, epoch, h, below);
+            collect_neighbours(buffer, layer, layers, exchanges.epoch, h, below);
             barrier(); // the new h is there, and own packets are sent
         }
         states.write_last();
     }
-    // All blocks of the group have read the epoch: those of layer l have published in the first exchange before layer 0 has
-    // collected the l-th, and there are layers - 1 at least.
-    if (blockIdx.x == 0 && layer == 0 && threadIdx.x == 0) exchange.epoch = epoch;
+    // All blocks of the group have published: those of layer l in the first exchange before layer 0 has collected the l-th,
+    // and there are layers - 1 at least.
+    if (blockIdx.x == 0 && layer == 0 && threadIdx.x == 0) exchanges.keep_epoch();
 }

@@ -29,6 +29,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/handed.cuh", include_str!("../../kernels/rnn/handed.cuh")),
     ("rnn/canonical_share.cuh", include_str!("../../kernels/rnn/canonical_share.cuh")),
     ("rnn/hand_over.cuh", include_str!("../../kernels/rnn/hand_over.cuh")),
+    ("rnn/grid_steps.cuh", include_str!("../../kernels/rnn/grid_steps.cuh")),
     ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
     ("rnn/cells/canonical_gru.cuh", include_str!("../../kernels/rnn/cells/canonical_gru.cuh")),
@@ -124,9 +125,6 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let (name, text) = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => {
             ("rnn/canonical_block.cu", include_str!("../../kernels/rnn/canonical_block.cu"))
-        }
-        (Regime::Grid, Cell::CanonicalGru) => {
-            ("rnn/canonical_grid.cu", include_str!("../../kernels/rnn/canonical_grid.cu"))
         }
         (Regime::Block, _) => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
         (Regime::Grid, _) => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),

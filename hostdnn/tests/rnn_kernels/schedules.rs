@@ -4,7 +4,7 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::sources::{self, BLOCK, CANONICAL_BLOCK, CANONICAL_GRID, GRID, HAND_OVER, Mutation, TENSOR};
+use super::sources::{self, BLOCK, CANONICAL_BLOCK, EXCHANGE, GRID, HAND_OVER, Mutation, TENSOR};
 
 const SEEDS: u64 = 200;
 
@@ -136,11 +136,11 @@ fn every_barrier_is_needed() {
 fn epochs_and_both_buffers_are_needed() {
     let mutations = [
         // Whatever is there is taken.
-        ("exchange.cuh", "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
         // What was sent last is taken, or waited for and overwritten.
-        ("exchange.cuh", "epoch % 2 ? packets : 0", "0"),
+        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
         // The next h goes where others still read this one.
-        (HAND_OVER, "epoch++", "epoch += 0"),
+        (EXCHANGE, "epoch++", "epoch += 0"),
     ];
     for (file, from, to) in mutations {
         for kind in [IN_GRID, TENSOR_IN_GRID] {
@@ -152,7 +152,7 @@ fn epochs_and_both_buffers_are_needed() {
     (once.steps, once.problem.batch) = (2, 2);
     is_found_by(
         &once,
-        &Mutation { file: HAND_OVER, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" },
+        &Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" },
     );
     let one_h = Mutation {
         file: BLOCK,
@@ -173,9 +173,7 @@ fn rounding_to_tf32_is_needed() {
 
 #[test]
 fn canonical_gru_needs_all_barriers_and_epochs() {
-    for (kind, file, barriers) in
-        [(IN_BLOCK, CANONICAL_BLOCK, 3), (IN_GRID, CANONICAL_GRID, 2), (IN_GRID, HAND_OVER, 2)]
-    {
+    for (kind, file, barriers) in [(IN_BLOCK, CANONICAL_BLOCK, 3), (IN_GRID, GRID, 2), (IN_GRID, HAND_OVER, 2)] {
         assert_eq!(sources::occurrences(file, "barrier();"), barriers);
         let case = smallest(kind, Cell::CanonicalGru);
         for occurrence in 0..barriers {
@@ -184,15 +182,15 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
     }
     let case = smallest(IN_GRID, Cell::CanonicalGru);
     for (file, from, to) in [
-        ("exchange.cuh", "arrived &= packets[i].epoch == epoch", "arrived &= true"),
-        ("exchange.cuh", "epoch % 2 ? packets : 0", "0"),
-        (HAND_OVER, "epoch++", "epoch += 0"),
+        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
+        (EXCHANGE, "epoch++", "epoch += 0"),
     ] {
         is_found_by(&case, &Mutation { file, from, occurrence: 0, to });
     }
     let mut once = case;
     (once.steps, once.problem.batch) = (2, 2);
     let forgotten =
-        Mutation { file: HAND_OVER, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
+        Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
     is_found_by(&once, &forgotten);
 }

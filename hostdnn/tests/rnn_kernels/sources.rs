@@ -16,8 +16,9 @@ pub const WAVEFRONT: &str = "rnn/wavefront.cu";
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
 /// Canonical GRU's.
 pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
-pub const CANONICAL_GRID: &str = "rnn/canonical_grid.cu";
+/// What blocks hand each other.
 pub const HAND_OVER: &str = "rnn/hand_over.cuh";
+pub const EXCHANGE: &str = "exchange.cuh";
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
@@ -28,7 +29,6 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/grid.cu",
     "rnn/wavefront.cu",
     "rnn/canonical_block.cu",
-    "rnn/canonical_grid.cu",
     "device.cuh",
     "exchange.cuh",
     "ops_float.cuh",
@@ -41,6 +41,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/handed.cuh",
     "rnn/canonical_share.cuh",
     "rnn/hand_over.cuh",
+    "rnn/grid_steps.cuh",
     "rnn/cells/logistic.cuh",
     "rnn/cells/lstm.cuh",
     "rnn/cells/gru.cuh",
@@ -82,7 +83,6 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
     let name = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
-        (Regime::Grid, Cell::CanonicalGru) => CANONICAL_GRID,
         (Regime::Block, _) => BLOCK,
         (Regime::Grid, _) => GRID,
         (Regime::Wavefront { .. }, _) => WAVEFRONT,

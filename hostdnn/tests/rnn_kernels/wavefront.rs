@@ -11,7 +11,7 @@ use super::case::{Case, Data, Exchange, Layout, Results};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::element::Numbers;
 use super::reference::{self, Expected};
-use super::sources::{self, Mutation, WAVEFRONT};
+use super::sources::{self, EXCHANGE, Mutation, WAVEFRONT};
 
 const SEEDS: u64 = 200;
 
@@ -224,11 +224,11 @@ fn every_barrier_is_needed() {
 fn epochs_buffers_and_the_layer_above_are_needed() {
     let mutations = [
         // Whatever is there is taken.
-        ("exchange.cuh", "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
         // What was sent last is taken, or waited for and overwritten.
-        ("exchange.cuh", "epoch % 2 ? packets : 0", "0"),
+        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
         // The next h goes where others still read this one.
-        (WAVEFRONT, "epoch++", "epoch += 0"),
+        (EXCHANGE, "epoch++", "epoch += 0"),
         // A layer runs ahead of the one above it, and overwrites what that waits for.
         (WAVEFRONT, "(layer + 1 < layers ? BLOCKS : 0)", "0"),
         // A layer does not wait for the one below it.
@@ -240,6 +240,6 @@ fn epochs_buffers_and_the_layer_above_are_needed() {
     // A launch with one exchange, which begins where the last one did.
     let mut once = smallest(2, Cell::Tanh);
     (once.steps, once.problem.batch) = (1, 2);
-    let again = Mutation { file: WAVEFRONT, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
+    let again = Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
     is_found(&once, &again);
 }

@@ -224,7 +224,6 @@ impl Configuration {
     pub fn kernel(&self, problem: &Problem) -> &'static CStr {
         match (self.regime, problem.cell) {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
-            (Regime::Grid, Cell::CanonicalGru) => c"canonical_grid",
             (Regime::Block, _) => c"recurrence_block",
             (Regime::Grid, _) => c"recurrence_grid",
             (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",

@@ -1,0 +1,48 @@
+// A block's steps where blocks hand each other their units' h at the end of each, but for the last; those of canonical GRU
+// hand each other r h in it before.
+#pragma once
+
+#ifdef CELL_CANONICAL_GRU
+#include "rnn/canonical_share.cuh"
+#endif
+#include "rnn/hand_over.cuh"
+
+// Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
+// numbers; and what Weights take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
+class GridSteps {
+    const Recurrence &recurrence;
+    const int first_unit;
+    Factor *const h;
+    const Weights weights;
+    HandOver others;
+
+  public:
+    __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, Factor *h)
+        : recurrence(recurrence), first_unit(first_unit), h(h),
+          weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
+          others(recurrence.exchange, h + TILE_FACTORS) {}
+
+    // A step of the tile that begins with first_row, from h to h.
+    __device__ __forceinline__ void compute(int step, int first_row, States &states) {
+        const auto set = [&](int unit, int row, float value) { others.set(unit, row, value); };
+#ifdef CELL_CANONICAL_GRU
+        FirstSums sums;
+        first_part(weights, h, states, first_unit, first_row, sums, set);
+        others.swap(h, [] {});
+        last_part(weights, h, states, step, sums);
+#else
+        Sums sums;
+        multiply(weights, h, sums);
+        states.update(step, sums);
+#endif
+        if (step + 1 == recurrence.steps) {
+            states.advance(step);
+            return;
+        }
+        states.hand_over(first_unit, first_row, set);
+        others.swap(h, [&] { states.advance(step); });
+    }
+
+    // Of the launch.
+    __device__ __forceinline__ void end() { others.keep_epoch(); }
+};
