@@ -20,7 +20,7 @@ KERNEL(canonical_block, Recurrences) {
         states.prefetch(step);
         FirstSums sums;
         first_part(weights, h, states, 0, first_row, sums,
-                   [&](int unit, int row, float value) { reset[row * PADDED_HIDDEN + unit] = value; });
+                   [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // r h is there, and the old h is not read any more
         last_part(weights, reset, states, step, sums);
         states.hand_over(0, first_row, [&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });

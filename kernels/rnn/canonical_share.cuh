@@ -6,7 +6,7 @@
 // r's and z's sums.
 typedef PairSums<2> FirstSums;
 
-// r h of each of the thread's pairs goes to write(unit of the block, row of the tile, r h).
+// r h and z of each of the thread's pairs go to write(unit of the block, row of the tile, r h, z).
 template <typename Write>
 __device__ __forceinline__ void first_part(const Weights &weights, const float *h, States &states, int first_unit,
                                            int first_row, FirstSums &sums, Write write) {

@@ -4,7 +4,11 @@
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence share out its
 // tiles; a group computes its own one after the other. Dynamic shared memory: Factor h[BATCH_TILE][PADDED_HIDDEN], and
 // behind it what GridSteps have. Memory at `exchange`: theirs, of each group.
+#ifdef SINGLE_EXCHANGE
+#include "rnn/single_exchange.cuh"
+#else
 #include "rnn/grid_steps.cuh"
+#endif
 
 KERNEL(recurrence_grid, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
@@ -18,11 +22,12 @@ KERNEL(recurrence_grid, Recurrences) {
         States states(recurrence, pairs, first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
+        steps.begin(first_row);
         barrier();
 #pragma unroll 1
         for (int step = 0; step < recurrence.steps; step++) {
             states.prefetch(step);
-            steps.compute(step, first_row, states);
+            steps.compute(step, states);
         }
         states.write_last();
     }

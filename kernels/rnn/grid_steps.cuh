@@ -15,6 +15,7 @@ class GridSteps {
     Factor *const h;
     const Weights weights;
     HandOver others;
+    int first_row = 0;
 
   public:
     __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, Factor *h)
@@ -22,12 +23,15 @@ class GridSteps {
           weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
           others(recurrence.exchange, h + TILE_FACTORS) {}
 
-    // A step of the tile that begins with first_row, from h to h.
-    __device__ __forceinline__ void compute(int step, int first_row, States &states) {
-        const auto set = [&](int unit, int row, float value) { others.set(unit, row, value); };
+    // The tile that begins with a row.
+    __device__ __forceinline__ void begin(int row) { first_row = row; }
+
+    // A step of it, from h to h.
+    __device__ __forceinline__ void compute(int step, States &states) {
 #ifdef CELL_CANONICAL_GRU
         FirstSums sums;
-        first_part(weights, h, states, first_unit, first_row, sums, set);
+        first_part(weights, h, states, first_unit, first_row, sums,
+                   [&](int unit, int row, float value, float) { others.set(unit, row, value); });
         others.swap(h, [] {});
         last_part(weights, h, states, step, sums);
 #else
@@ -39,7 +43,7 @@ class GridSteps {
             states.advance(step);
             return;
         }
-        states.hand_over(first_unit, first_row, set);
+        states.hand_over(first_unit, first_row, [&](int unit, int row, float value) { others.set(unit, row, value); });
         others.swap(h, [&] { states.advance(step); });
     }
 

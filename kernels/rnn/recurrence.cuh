@@ -12,6 +12,7 @@
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
 // | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
+// | -DSINGLE_EXCHANGE | recurrence_grid of canonical GRU: blocks exchange once a step. REGISTER_WEIGHTS are those of rows, and then those of columns |
 // | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8, LANES 4 of each of 1, 2, 4, … warps, which are a divisor of the block's, and REGISTER_WEIGHTS whole 16 bytes of elements |
 //
 // A cell is a struct `Cell` of

@@ -18,8 +18,15 @@ constexpr int CHUNKS = divided_up(HIDDEN, 4 * LANES);
 constexpr int PADDED_HIDDEN = CHUNKS * 4 * LANES;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_HIDDEN;
 
-// A thread's weights, in fours: those of each gate of each of the group's units, for each chunk.
-constexpr int QUADS = CHUNKS * GROUP_UNITS * GATES;
+// Gates of which a block has the rows of its units: all, but where it has the last one's columns (rnn/columns.cuh).
+#ifdef SINGLE_EXCHANGE
+constexpr int ROW_GATES = GATES - 1;
+#else
+constexpr int ROW_GATES = GATES;
+#endif
+
+// A thread's weights, in fours: those of each of these gates of each of the group's units, for each chunk.
+constexpr int QUADS = CHUNKS * GROUP_UNITS * ROW_GATES;
 constexpr int REGISTER_QUADS = REGISTER_WEIGHTS / 4 < QUADS ? REGISTER_WEIGHTS / 4 : QUADS;
 constexpr int SHARED_QUADS = QUADS - REGISTER_QUADS;
 
@@ -36,15 +43,50 @@ __device__ __forceinline__ int lane_of_group() { return threadIdx.x % LANES; }
 __device__ __forceinline__ int group() { return threadIdx.x / LANES; }
 __device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LANES + lane_of_group()); }
 
-// Those of a thread, from memory once and for all steps.
-class Weights {
-    float4 kept[at_least(REGISTER_QUADS, 1)];
-    Quad *shared; // [SHARED_QUADS][THREADS]
+// Up to 4 elements from a place on, and zeros for what is not left there.
+template <bool Aligned> __device__ __forceinline__ Quad load_quad(const Element *from, int left) {
+    Quad loaded = {};
+    if (Aligned) {
+        if (left > 0) loaded = *reinterpret_cast<const Quad *>(from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (i < left) loaded.element[i] = from[i];
+    }
+    return loaded;
+}
+
+// A thread's quads, so many of them in registers.
+template <int Registers> class Quads {
+    float4 kept[at_least(Registers, 1)];
+    Quad *const shared; // [the others][THREADS]
 
   public:
-    // The block's units begin with first_unit. Null: zeros.
-    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
-        : shared(static_cast<Quad *>(memory) + threadIdx.x) {
+    __device__ __forceinline__ explicit Quads(void *memory) : shared(static_cast<Quad *>(memory) + threadIdx.x) {}
+
+    __device__ __forceinline__ float4 operator[](int quad) const {
+        return quad < Registers ? kept[quad] : in_float(shared[(quad - Registers) * THREADS]);
+    }
+
+    __device__ __forceinline__ void set(int quad, const Quad &loaded) {
+        if (quad < Registers)
+            kept[quad] = in_float(loaded);
+        else
+            shared[(quad - Registers) * THREADS] = loaded;
+    }
+
+  private:
+    __device__ static __forceinline__ float4 in_float(const Quad &quad) {
+        return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                           to_float(quad.element[3]));
+    }
+};
+
+// Those of a thread, from memory once and for all steps.
+class Weights : public Quads<REGISTER_QUADS> {
+  public:
+    // The block's units begin with first_unit. Null: zeros. Shared memory for SHARED_QUADS of each thread.
+    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory) : Quads(memory) {
         // In one access each, where they lie so.
         if (HIDDEN % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
@@ -52,48 +94,21 @@ class Weights {
             load<false>(weights, first_unit);
     }
 
-    __device__ __forceinline__ float4 operator[](int quad) const {
-        return quad < REGISTER_QUADS ? kept[quad] : in_float(shared[(quad - REGISTER_QUADS) * THREADS]);
-    }
-
   private:
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
 #pragma unroll
-        for (int output = 0; output < GROUP_UNITS * GATES; output++) {
-            const int gate = output % GATES, unit = group() * GROUP_UNITS + output / GATES;
+        for (int output = 0; output < GROUP_UNITS * ROW_GATES; output++) {
+            const int gate = output % ROW_GATES, unit = group() * GROUP_UNITS + output / ROW_GATES;
             const bool is_there = weights && unit < UNITS && first_unit + unit < HIDDEN;
-            const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN + first_element(0)];
+            const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN];
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
-                const Quad loaded = load<Aligned>(row, is_there, chunk);
-                const int quad = chunk * GROUP_UNITS * GATES + output;
-                if (quad < REGISTER_QUADS)
-                    kept[quad] = in_float(loaded);
-                else
-                    shared[(quad - REGISTER_QUADS) * THREADS] = loaded;
+                const int first = first_element(chunk);
+                // Only the last chunk goes on behind H.
+                const int left = (chunk + 1) * 4 * LANES <= HIDDEN ? 4 : HIDDEN - first;
+                set(chunk * GROUP_UNITS * ROW_GATES + output, load_quad<Aligned>(&row[first], is_there ? left : 0));
             }
         }
-    }
-
-    // Of a row of a matrix, seen from the lane's first element.
-    template <bool Aligned>
-    __device__ static __forceinline__ Quad load(const Element *row, bool is_there, int chunk) {
-        // Only the last chunk goes on behind H.
-        const int left = (chunk + 1) * 4 * LANES <= HIDDEN ? 4 : HIDDEN - first_element(chunk);
-        Quad loaded = {};
-        if (Aligned) {
-            if (is_there && left > 0) loaded = reinterpret_cast<const Quad *>(row)[chunk * LANES];
-        } else {
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (is_there && i < left) loaded.element[i] = row[chunk * 4 * LANES + i];
-        }
-        return loaded;
-    }
-
-    __device__ static __forceinline__ float4 in_float(const Quad &quad) {
-        return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
-                           to_float(quad.element[3]));
     }
 };
 
@@ -123,7 +138,7 @@ __device__ __forceinline__ void multiply_part(const Weights &weights, const floa
         for (int unit = 0; unit < GROUP_UNITS; unit++) {
 #pragma unroll
             for (int gate = 0; gate < Gates; gate++) {
-                const float4 weight = weights[(chunk * GROUP_UNITS + unit) * GATES + First + gate];
+                const float4 weight = weights[(chunk * GROUP_UNITS + unit) * ROW_GATES + First + gate];
 #pragma unroll
                 for (int row = 0; row < BATCH_TILE; row++) {
                     float &sum = sums[unit * BATCH_TILE + row][gate + 1 < Gates ? gate : Last];
@@ -192,8 +207,8 @@ template <int Lanes, int Count> __device__ __forceinline__ void add_up_one(float
 }
 
 // Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front.
-template <int Pairs = GROUP_PAIRS, int Lanes = LANES, int Count>
-__device__ __forceinline__ void add_up(PairSums<Count> &sums) {
+template <int Pairs = GROUP_PAIRS, int Lanes = LANES, int All, int Count>
+__device__ __forceinline__ void add_up(float (&sums)[All][Count]) {
     if constexpr (Lanes > 1 && Pairs > 1) {
         constexpr int half = divided_up(Pairs, 2);
 #pragma unroll
@@ -215,15 +230,14 @@ __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h
     add_up(sums);
 }
 
-// The pairs that a thread owns, as add_up() leaves them.
-class Own {
-    int first = 0, count = GROUP_PAIRS;
+// The pairs that a lane owns, as add_up() leaves them.
+template <int Pairs, int Lanes> struct OwnPairs {
+    int first = 0, count = Pairs;
 
-  public:
-    __device__ __forceinline__ Own() {
-        int pairs = GROUP_PAIRS;
+    __device__ __forceinline__ OwnPairs() {
+        int pairs = Pairs;
 #pragma unroll
-        for (int apart = LANES / 2; apart > 0; apart /= 2) {
+        for (int apart = Lanes / 2; apart > 0; apart /= 2) {
             // Several lanes have one pair: the first of them owns it.
             const int half = divided_up(pairs, 2);
             const bool upper = LANE & apart;
@@ -232,9 +246,15 @@ class Own {
             pairs = half;
         }
     }
+};
 
+// Those that a thread owns.
+class Own {
+    const OwnPairs<GROUP_PAIRS, LANES> pairs;
+
+  public:
     // Whether there is an i-th; its unit of the block and its row of the tile.
-    __device__ __forceinline__ bool has(int i) const { return i < count && unit(i) < UNITS; }
-    __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (first + i) / BATCH_TILE; }
-    __device__ __forceinline__ int row(int i) const { return (first + i) % BATCH_TILE; }
+    __device__ __forceinline__ bool has(int i) const { return i < pairs.count && unit(i) < UNITS; }
+    __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (pairs.first + i) / BATCH_TILE; }
+    __device__ __forceinline__ int row(int i) const { return (pairs.first + i) % BATCH_TILE; }
 };

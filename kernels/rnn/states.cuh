@@ -52,15 +52,23 @@ class States {
     }
 
 #ifdef CELL_CANONICAL_GRU
-    // Calls write(unit of the block, row of the tile, r h) for each pair, given R h of r and z.
+    // Calls write(unit of the block, row of the tile, r h, z) for each pair, given R h of r and z.
     template <typename Write>
     __device__ __forceinline__ void reset(int first_unit, int first_row, const float (&sums)[GROUP_PAIRS][2], Write write) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             const Pair &pair = pairs[i];
             if (pair.row < 0) continue;
-            write(pair.unit - first_unit, pair.row - first_row, Cell::reset(pair.input[0], sums[i][0], pair.h));
+            const float reset = Cell::reset(pair.input[0], sums[i][0], pair.h);
+            write(pair.unit - first_unit, pair.row - first_row, reset, Cell::update(pair.input[1], sums[i][1]));
         }
+    }
+
+    // Each pair's h is what read(unit of the layer, row of the tile) says.
+    template <typename Read> __device__ __forceinline__ void take_over(int first_row, Read read) {
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++)
+            if (pairs[i].row >= 0) pairs[i].h = read(pairs[i].unit, pairs[i].row - first_row);
     }
 #endif
 

@@ -30,6 +30,8 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/canonical_share.cuh", include_str!("../../kernels/rnn/canonical_share.cuh")),
     ("rnn/hand_over.cuh", include_str!("../../kernels/rnn/hand_over.cuh")),
     ("rnn/grid_steps.cuh", include_str!("../../kernels/rnn/grid_steps.cuh")),
+    ("rnn/columns.cuh", include_str!("../../kernels/rnn/columns.cuh")),
+    ("rnn/single_exchange.cuh", include_str!("../../kernels/rnn/single_exchange.cuh")),
     ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
     ("rnn/cells/canonical_gru.cuh", include_str!("../../kernels/rnn/cells/canonical_gru.cuh")),
@@ -127,7 +129,7 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
             ("rnn/canonical_block.cu", include_str!("../../kernels/rnn/canonical_block.cu"))
         }
         (Regime::Block, _) => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
-        (Regime::Grid, _) => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
+        (Regime::Grid | Regime::GridSingle, _) => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
         (Regime::Wavefront { .. }, _) => ("rnn/wavefront.cu", include_str!("../../kernels/rnn/wavefront.cu")),
     };
     Source { name, text, headers: HEADERS, options: configuration.options(problem) }

@@ -27,6 +27,10 @@ pub struct Model {
     pub grid_exchange: f64,
     /// Bytes that a multiprocessor reads from the L2 cache in a clock.
     pub l2_bytes: f64,
+    /// Where threads ask for packets again once others have come: clocks of each time, a read of the L2 cache.
+    pub l2_latency: f64,
+    /// Clocks in which a multiprocessor adds a packet of partial sums to others.
+    pub packet: f64,
     /// Clocks that one more launch takes.
     pub launch: f64,
 }
@@ -43,6 +47,8 @@ impl Default for Model {
             block_exchange: 67.0,
             grid_exchange: 424.0,
             l2_bytes: 34.6,
+            l2_latency: 270.0,
+            packet: 0.1,
             launch: 3700.0,
         }
     }
@@ -63,9 +69,9 @@ const CHUNK_BYTES: usize = 64;
 
 impl Model {
     /// The constants by their names, to be read and set.
-    pub fn constants(&mut self) -> [(&'static str, &mut f64); 10] {
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 12] {
         let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
-        let Self { block_exchange, grid_exchange, l2_bytes, launch, .. } = self;
+        let Self { block_exchange, grid_exchange, l2_bytes, l2_latency, packet, launch, .. } = self;
         [
             ("efficiency", efficiency),
             ("tensor", tensor),
@@ -76,6 +82,8 @@ impl Model {
             ("block_exchange", block_exchange),
             ("grid_exchange", grid_exchange),
             ("l2_bytes", l2_bytes),
+            ("l2_latency", l2_latency),
+            ("packet", packet),
             ("launch", launch),
         ]
     }
@@ -87,16 +95,31 @@ impl Model {
             Math::Fma => self.products(problem, configuration),
             Math::TensorCores => self.tensor_products(problem, configuration),
         };
-        let elementwise = self.elementwise + self.more_pairs * (gates * configuration.units * tile) as f64 / 16.0;
+        // Where all blocks compute the new h, they have all units' last gate.
+        let functions = match configuration.regime {
+            Regime::GridSingle => (gates - 1) * configuration.units + problem.hidden,
+            _ => gates * configuration.units,
+        };
+        let elementwise = self.elementwise + self.more_pairs * (functions * tile) as f64 / 16.0;
+        products + elementwise + self.exchanges(problem, configuration)
+    }
+
+    /// What blocks hand each other in a step.
+    fn exchanges(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        let collected = configuration.collected(problem) as f64;
+        let through_l2 = self.grid_exchange + 16.0 * collected / self.l2_bytes;
+        let is_single = configuration.regime == Regime::GridSingle;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
-            Regime::Grid | Regime::Wavefront { .. } => {
-                self.grid_exchange + (16 * configuration.collected(problem)) as f64 / self.l2_bytes
+            Regime::Grid | Regime::Wavefront { .. } => through_l2,
+            Regime::GridSingle => {
+                let again = (configuration.rounds(problem) - 1) as f64;
+                through_l2 + self.l2_latency * again + self.packet * collected
             }
         };
         // Canonical GRU exchanges what each of its two products is with.
-        let exchanges = if problem.cell == Cell::CanonicalGru { 2.0 } else { 1.0 };
-        products + elementwise + exchanges * exchange
+        let exchanges = if problem.cell == Cell::CanonicalGru && !is_single { 2.0 } else { 1.0 };
+        exchanges * exchange
     }
 
     /// Products with fused multiply-adds, and their reduction.
@@ -111,9 +134,19 @@ impl Model {
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let pairs = configuration.group_units() * tile;
         let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
-        let values = threads * problem.cell.gates() * (pairs - pairs.div_ceil(lanes)).max(1);
+        let values = threads * configuration.row_gates(problem) * (pairs - pairs.div_ceil(lanes)).max(1);
         let reduction = if lanes > 1 { (self.shuffle * rounds).max(values as f64 / SHUFFLES) } else { 0.0 };
-        math.max(shared) + reduction
+        math.max(shared) + reduction + self.second_product(problem, configuration)
+    }
+
+    /// What the product with the columns takes that comes after the one with rows: a barrier, and a reduction of its own.
+    fn second_product(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        match configuration.regime {
+            Regime::GridSingle => {
+                self.block_exchange + self.shuffle * f64::from(configuration.column_lanes(problem).ilog2())
+            }
+            _ => 0.0,
+        }
     }
 
     /// Products on tensor cores, and adding up their parts in shared memory: written, and read.
@@ -149,18 +182,20 @@ impl Model {
     fn launched(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let tiles = match configuration.regime {
             Regime::Block => configuration.tiles(problem) * configuration.at_once(problem),
-            Regime::Grid | Regime::Wavefront { .. } => configuration.tiles(problem),
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => configuration.tiles(problem),
         };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
-            Regime::Grid | Regime::Wavefront { .. } => configuration.groups(problem),
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => configuration.groups(problem),
         };
         let rounds = tiles.div_ceil(at_once.max(1));
         // Blocks of one multiprocessor take turns.
         let sharing = match configuration.regime {
             Regime::Block => tiles.min(at_once).div_ceil(problem.multiprocessors) as f64,
             // Of T steps, layers that begin one after the other.
-            Regime::Grid | Regime::Wavefront { .. } => 1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64,
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
+                1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64
+            }
         };
         self.step(problem, configuration) * rounds as f64 * sharing
     }
@@ -169,13 +204,14 @@ impl Model {
         (problem.shared_bytes / configuration.shared_bytes(problem).max(1)).min(512 / configuration.threads).max(1)
     }
 
-    /// The best, so many of them; the first is the model's choice. Where layers may run in a wavefront, two of them or more
-    /// are of both kinds. Empty where nothing fits.
+    /// The best, so many of them; the first is the model's choice. Where layers may run in a wavefront, or blocks exchange
+    /// once a step instead of twice, two of them or more are of both kinds. Empty where nothing fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
-        // Layers in a wavefront, and one after the other: what the model thinks less of is tried too.
-        let is_other = |other: &Configuration| other.matrices() != space[0].matrices();
+        // What the model thinks less of is tried too.
+        let kind = |one: &Configuration| (one.matrices(), one.regime == Regime::GridSingle);
+        let is_other = |other: &Configuration| kind(other) != kind(&space[0]);
         if let Some(other) = space.iter().position(is_other).filter(|&other| other >= count && count > 1) {
             space.swap(count - 1, other);
         }
@@ -269,6 +305,29 @@ mod tests {
             assert!(ranked.iter().any(|one| one.layers() == 1), "{ranked:?}");
         }
         assert_eq!(model.ranked(&problem, 1), [best]);
+    }
+
+    /// Few blocks exchange once a step what becomes too much for many; and what may be chosen is tried in both ways.
+    #[test]
+    fn canonical_gru_exchanges_once_or_twice() {
+        let problem = |hidden| Problem::on_an_h200(Cell::CanonicalGru, Element::Float, hidden, 1);
+        for (hidden, regime) in
+            [(64, Regime::Block), (160, Regime::GridSingle), (256, Regime::Grid), (1024, Regime::Grid)]
+        {
+            assert_eq!(first(&problem(hidden)).regime, regime, "{hidden}");
+        }
+        for hidden in [160, 256] {
+            let ranked = Model::default().ranked(&problem(hidden), 3);
+            let singles = ranked.iter().filter(|one| one.regime == Regime::GridSingle).count();
+            assert!((1..3).contains(&singles), "{ranked:?}");
+        }
+        // Every block takes packets of all units from all, at once or in turns.
+        let clocks = |text: &str, model: &Model| model.step(&problem(160), &text.parse().unwrap());
+        let (model, slow) = (Model::default(), Model { packet: 0.2, l2_latency: 540.0, ..Model::default() });
+        let more = |text: &str| clocks(text, &slow) - clocks(text, &model);
+        assert!((more("grid-single u32 b1 t128 l4 r0") - 0.1 * f64::from(6 * 5 * 11)).abs() < 1e-9);
+        assert!((more("grid-single u10 b1 t32 l4 r0") - 0.1 * f64::from(17 * 16 * 4) - 3.0 * 270.0).abs() < 1e-9);
+        assert_eq!(more("grid u32 b1 t128 l4 r0"), 0.0);
     }
 
     /// Each part of the formula shows where it is the one that differs.

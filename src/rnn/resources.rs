@@ -183,15 +183,31 @@ fn all_that_is_offered_has_no_spills_and_no_fences() {
 /// Canonical GRU's, by kernels of its own.
 #[test]
 fn canonical_gru_has_no_spills_and_no_fences() {
+    let regimes = [Regime::Block, Regime::Grid, Regime::GridSingle];
     let mut all = Vec::new();
-    for (element, hidden, batch) in
-        [(Element::Float, 64, 1), (Element::Half, 64, 20), (Element::Float, 256, 1), (Element::Bfloat16, 1024, 10)]
-    {
+    for (element, hidden, batch) in [
+        (Element::Float, 64, 1),
+        (Element::Half, 64, 20),
+        (Element::Half, 128, 4),
+        (Element::Float, 200, 1),
+        (Element::Float, 256, 1),
+        (Element::Bfloat16, 1024, 10),
+    ] {
         let problem = Problem::on_an_h200(Cell::CanonicalGru, element, hidden, batch);
-        all.extend(Model::default().ranked(&problem, 2).into_iter().map(|configuration| (problem, configuration)));
+        let ranked = Model::default().ranked(&problem, usize::MAX);
+        for regime in regimes {
+            let best = ranked.iter().filter(|one| one.regime == regime).take(2);
+            all.extend(best.map(|configuration| (problem, *configuration)));
+        }
     }
-    assert!([Regime::Block, Regime::Grid].iter().all(|regime| all.iter().any(|(_, one)| one.regime == *regime)));
+    let of = |regime| all.iter().filter(move |(_, one)| one.regime == regime);
+    assert!(regimes.into_iter().all(|regime| of(regime).count() >= 4));
     assert_sound(&all);
+    let Some(nvrtc) = nvrtc() else { return };
+    for (capability, (problem, configuration)) in [80, 89, 100].into_iter().zip(of(Regime::GridSingle)) {
+        let resources = compile(nvrtc, &source(problem, configuration), capability);
+        is_sound(configuration, &resources).unwrap_or_else(|fault| panic!("sm_{capability}: {configuration}: {fault}"));
+    }
 }
 
 /// Those that the model picks, on each architecture.

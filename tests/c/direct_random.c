@@ -1,7 +1,7 @@
 /* Random networks by the direct call, each run on several batches. A line a batch: what it is, what runs it, and how far y,
  * hy and cy are from double precision.
  *
- * direct_random SEED NETWORKS [LARGEST [CONFIGURATION]] */
+ * direct_random SEED NETWORKS [LARGEST [CONFIGURATION [CELL]]] */
 #include <math.h>
 #include <string.h>
 
@@ -49,11 +49,12 @@ static void run_batch(Direct *direct, const char *name, Random *random) {
 }
 
 int main(int count, char **arguments) {
-    REQUIRE(count >= 3 && count <= 5, "direct_random SEED NETWORKS [LARGEST [CONFIGURATION]]");
+    REQUIRE(count >= 3 && count <= 6, "direct_random SEED NETWORKS [LARGEST [CONFIGURATION [CELL]]]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     for (int i = 0; i < atoi(arguments[2]); i++) {
         ucudnnRnnDescription_t description = describe(i, count > 3 ? atoi(arguments[3]) : 70, &random);
         if (count > 4) description.configuration = arguments[4];
+        if (count > 5) description.cell = atoi(arguments[5]);
         Direct direct;
         direct_open(&direct, &description, &random);
         char name[128], again[128];

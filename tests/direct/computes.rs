@@ -83,6 +83,21 @@ fn steps_are_exact() {
     lines.iter().for_each(Line::assert_exact);
 }
 
+/// Canonical GRU in both ways in which its blocks exchange; 16 is its number.
+#[test]
+fn canonical_gru_is_exact_with_one_exchange_and_with_two() {
+    if !has_emulator() {
+        return;
+    }
+    for configuration in ["grid-single u24 b2 t32 l1 r64", "grid u24 b2 t32 l1 r64"] {
+        let ran = program("direct_random").plain(&[&seed().to_string(), "15", "70", configuration, "16"], &[]);
+        let lines = Line::all(&ran.stdout);
+        assert_eq!(lines.len(), 3 * 15, "{}", ran.stderr);
+        assert!(lines.iter().all(|line| line.configuration == configuration && line.number("cell") == 16));
+        lines.iter().for_each(Line::assert_exact);
+    }
+}
+
 /// Several candidates are timed in memory that is freed again; whichever is chosen is right.
 #[test]
 fn the_fastest_is_chosen() {

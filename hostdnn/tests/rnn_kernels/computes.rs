@@ -8,6 +8,7 @@ use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::sources;
 
+const REGIMES: [Regime; 3] = [Regime::Block, Regime::Grid, Regime::GridSingle];
 const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh, Cell::Relu];
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 const LAYOUTS: [Layout; 4] = [Layout::TimeMajor, Layout::BatchMajor, Layout::Padded, Layout::Packed];
@@ -25,7 +26,7 @@ const REGISTERS: [usize; 3] = [0, 2, 4];
 
 /// How many values each choice has: those above in their order, and regime, math, direction, states, alignment.
 const CHOICES: [usize; 15] = [
-    2,
+    REGIMES.len(),
     2,
     CELLS.len(),
     ELEMENTS.len(),
@@ -93,11 +94,13 @@ fn case(choice: &Choice) -> Case {
         threads,
         split,
     ] = choice;
-    // Canonical GRU's kernels have no tensor cores.
-    let math = if CELLS[cell] == Cell::CanonicalGru { Math::Fma } else { [Math::Fma, Math::TensorCores][math] };
+    // A single exchange is canonical GRU's, whose kernels have no tensor cores.
+    let regime = REGIMES[regime];
+    let cell = if regime == Regime::GridSingle { Cell::CanonicalGru } else { CELLS[cell] };
+    let math = if cell == Cell::CanonicalGru { Math::Fma } else { [Math::Fma, Math::TensorCores][math] };
     let hidden = HIDDEN[hidden];
     let problem = Problem {
-        cell: CELLS[cell],
+        cell,
         element: ELEMENTS[element],
         hidden,
         batch: BATCHES[batch],
@@ -109,7 +112,6 @@ fn case(choice: &Choice) -> Case {
         multiprocessors: 2 * SHARES[share],
         shared_bytes: usize::MAX,
     };
-    let regime = [Regime::Block, Regime::Grid][regime];
     let threads = THREADS[threads];
     let (batch_tile, lanes) = match math {
         Math::Fma => (TILES[tile], LANES[split % LANES.len()]),
@@ -160,6 +162,7 @@ fn offered_configurations_are_right() {
         (Cell::Gru, Element::Half, 96, 9),
         (Cell::Lstm, Element::Float, 72, 10),
         (Cell::Relu, Element::Bfloat16, 96, 17),
+        (Cell::CanonicalGru, Element::Float, 72, 3),
     ];
     for (cell, element, hidden, batch) in all {
         let (layers, directions, steps, tensor_cores) = (1, 1, 3, true);
@@ -176,13 +179,18 @@ fn offered_configurations_are_right() {
             multiprocessors,
             shared_bytes,
         };
-        let (tensor, fma): (Vec<_>, Vec<_>) =
-            Configuration::space(&problem).into_iter().partition(|one| one.math == Math::TensorCores);
-        assert_eq!(tensor.is_empty(), batch < 8);
-        for configuration in fma.choose_multiple(&mut random, 3).chain(tensor.choose_multiple(&mut random, 3)) {
+        let space = Configuration::space(&problem);
+        let of = |single: bool, math| {
+            space.iter().filter(move |one| (one.regime == Regime::GridSingle, one.math) == (single, math)).collect()
+        };
+        let kinds: [Vec<_>; 3] = [of(false, Math::Fma), of(false, Math::TensorCores), of(true, Math::Fma)];
+        let is_canonical = cell == Cell::CanonicalGru;
+        assert_eq!(kinds.each_ref().map(Vec::is_empty), [false, batch < 8 || is_canonical, !is_canonical]);
+        let some: Vec<_> = kinds.iter().flat_map(|kind| kind.choose_multiple(&mut random, 3)).collect();
+        for configuration in some {
             let case = Case {
                 problem,
-                configuration: *configuration,
+                configuration: **configuration,
                 steps: 3,
                 reverse: random.random(),
                 layout: Layout::Padded,

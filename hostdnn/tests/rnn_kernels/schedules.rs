@@ -4,13 +4,14 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::sources::{self, BLOCK, CANONICAL_BLOCK, EXCHANGE, GRID, HAND_OVER, Mutation, TENSOR};
+use super::sources::{self, BLOCK, CANONICAL_BLOCK, EXCHANGE, GRID, HAND_OVER, Mutation, SINGLE_EXCHANGE, TENSOR};
 
 const SEEDS: u64 = 200;
 
 type Kind = (Regime, Math);
 const IN_BLOCK: Kind = (Regime::Block, Math::Fma);
 const IN_GRID: Kind = (Regime::Grid, Math::Fma);
+const SINGLE: Kind = (Regime::GridSingle, Math::Fma);
 const TENSOR_IN_BLOCK: Kind = (Regime::Block, Math::TensorCores);
 const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores);
 
@@ -62,6 +63,7 @@ fn no_schedule_changes_a_bit() {
         (TENSOR_IN_GRID, Cell::Lstm),
         (IN_BLOCK, Cell::CanonicalGru),
         (IN_GRID, Cell::CanonicalGru),
+        (SINGLE, Cell::CanonicalGru),
     ];
     for (kind, cell) in kinds {
         let case = smallest(kind, cell);
@@ -173,24 +175,47 @@ fn rounding_to_tf32_is_needed() {
 
 #[test]
 fn canonical_gru_needs_all_barriers_and_epochs() {
-    for (kind, file, barriers) in [(IN_BLOCK, CANONICAL_BLOCK, 3), (IN_GRID, GRID, 2), (IN_GRID, HAND_OVER, 2)] {
+    let all = [
+        (IN_BLOCK, CANONICAL_BLOCK, 3),
+        (IN_GRID, GRID, 2),
+        (IN_GRID, HAND_OVER, 2),
+        (SINGLE, GRID, 2),
+        (SINGLE, SINGLE_EXCHANGE, 2),
+    ];
+    for (kind, file, barriers) in all {
         assert_eq!(sources::occurrences(file, "barrier();"), barriers);
         let case = smallest(kind, Cell::CanonicalGru);
         for occurrence in 0..barriers {
             is_found_by(&case, &Mutation { file, from: "barrier();", occurrence, to: "" });
         }
     }
-    let case = smallest(IN_GRID, Cell::CanonicalGru);
-    for (file, from, to) in [
-        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
-        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
-        (EXCHANGE, "epoch++", "epoch += 0"),
-    ] {
-        is_found_by(&case, &Mutation { file, from, occurrence: 0, to });
+    for kind in [IN_GRID, SINGLE] {
+        let case = smallest(kind, Cell::CanonicalGru);
+        for (from, to) in [
+            ("arrived &= packets[i].epoch == epoch", "arrived &= true"),
+            ("epoch % 2 ? packets : 0", "0"),
+            ("epoch++", "epoch += 0"),
+        ] {
+            is_found_by(&case, &Mutation { file: EXCHANGE, from, occurrence: 0, to });
+        }
+        // A launch with few exchanges, which begins where the last one did.
+        let mut once = case;
+        (once.steps, once.problem.batch) = (if kind == SINGLE { 1 } else { 2 }, 2);
+        let forgotten =
+            Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
+        is_found_by(&once, &forgotten);
     }
-    let mut once = case;
-    (once.steps, once.problem.batch) = (2, 2);
-    let forgotten =
-        Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };
-    is_found_by(&once, &forgotten);
+}
+
+/// The last block's part, z behind all parts, and a row's end.
+#[test]
+fn all_parts_are_needed() {
+    let case = smallest(SINGLE, Cell::CanonicalGru);
+    for (from, to) in [
+        ("first + sender < BLOCKS", "first + sender + 1 < BLOCKS"),
+        ("first + sender == BLOCKS", "first + sender + 1 == BLOCKS"),
+        ("step >= triples[i].length", "false"),
+    ] {
+        is_found_by(&case, &Mutation { file: SINGLE_EXCHANGE, from, occurrence: 0, to });
+    }
 }

@@ -19,6 +19,7 @@ pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
 /// What blocks hand each other.
 pub const HAND_OVER: &str = "rnn/hand_over.cuh";
 pub const EXCHANGE: &str = "exchange.cuh";
+pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
@@ -42,6 +43,8 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/canonical_share.cuh",
     "rnn/hand_over.cuh",
     "rnn/grid_steps.cuh",
+    "rnn/columns.cuh",
+    "rnn/single_exchange.cuh",
     "rnn/cells/logistic.cuh",
     "rnn/cells/lstm.cuh",
     "rnn/cells/gru.cuh",
@@ -84,7 +87,7 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     let name = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
         (Regime::Block, _) => BLOCK,
-        (Regime::Grid, _) => GRID,
+        (Regime::Grid | Regime::GridSingle, _) => GRID,
         (Regime::Wavefront { .. }, _) => WAVEFRONT,
     };
     let text = all.iter().find(|(file, _)| *file == name).expect("a source").1;

@@ -13,10 +13,18 @@ struct Cell {
         return logistic(input + recurrent) * h;
     }
 
+    // z.
+    __device__ static __forceinline__ float update(float input, float recurrent) { return logistic(input + recurrent); }
+
+    // h', given what n is the hyperbolic tangent of.
+    __device__ static __forceinline__ float next(float z, float sum, float h) {
+        const float n = tanhf(sum);
+        return fmaf(z, h - n, n);
+    }
+
     // The last of `recurrent` is R_n (r h); r itself is not needed any more.
     __device__ static __forceinline__ float step(const float (&input)[gates], const float (&recurrent)[gates], float,
                                                  float h, float &) {
-        const float z = logistic(input[1] + recurrent[1]), n = tanhf(input[2] + recurrent[2]);
-        return fmaf(z, h - n, n);
+        return next(update(input[1], recurrent[1]), input[2] + recurrent[2], h);
     }
 };

@@ -1,12 +1,14 @@
 //! What the recurrence's kernels can be compiled for: the space of configurations for a problem, and what each takes.
-//! Nothing here knows a device: twins of the constants in `kernels/rnn/{share.cuh, tensor_share.cuh, block.cu, grid.cu}`.
+//! Nothing here knows a device: twins of the constants in `kernels/rnn/{share.cuh, tensor_share.cuh, block.cu, grid_steps.cuh}`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and what that takes |
 //! | `text` | configurations as text |
 //! | `wavefront` | layers that run at the same time |
 
+mod single;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -79,6 +81,8 @@ pub enum Regime {
     Block,
     /// Blocks of the whole grid compute some units each, and exchange them at each step: R3.
     Grid,
+    /// As R3, of canonical GRU, with one exchange a step where that has two: all blocks compute all units' new h.
+    GridSingle,
     /// As R3, of so many layers one above the other, each a step behind the one below it.
     Wavefront { layers: usize },
 }
@@ -145,8 +149,10 @@ impl Configuration {
         let all = shapes.flat_map(|((math, batch_tile), threads, lanes)| {
             let blocks = [(Regime::Block, problem.hidden)].into_iter();
             let grids = problem.unit_choices().into_iter().map(|units| (Regime::Grid, units));
+            let singles = if math == Math::Fma { problem.single_choices() } else { vec![] };
+            let singles = singles.into_iter().map(|units| (Regime::GridSingle, units));
             let wavefronts = if math == Math::Fma { problem.wavefront_choices() } else { vec![] };
-            blocks.chain(grids).chain(wavefronts).filter_map(move |(regime, units)| {
+            blocks.chain(grids).chain(singles).chain(wavefronts).filter_map(move |(regime, units)| {
                 let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
                 shape.with_registers(problem).filter(|shape| shape.fits(problem))
             })
@@ -189,8 +195,11 @@ impl Configuration {
         let resident = self.regime == Regime::Block || self.blocks(problem) * self.layers() <= problem.multiprocessors;
         let in_flight = self.layers() == 1
             || (problem.cell != Cell::CanonicalGru && problem.directions == 1 && self.layers() <= problem.layers);
+        let single =
+            self.regime != Regime::GridSingle || (problem.cell == Cell::CanonicalGru && self.math == Math::Fma);
         used && resident
             && in_flight
+            && single
             && self.code(problem) <= MOST_CODE
             && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
             && self.shared_bytes(problem) <= problem.shared_bytes
@@ -225,7 +234,7 @@ impl Configuration {
         match (self.regime, problem.cell) {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
             (Regime::Block, _) => c"recurrence_block",
-            (Regime::Grid, _) => c"recurrence_grid",
+            (Regime::Grid | Regime::GridSingle, _) => c"recurrence_grid",
             (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",
         }
     }
@@ -256,7 +265,8 @@ impl Configuration {
         let numbers = numbers.map(|(name, number)| format!("-D{name}={number}"));
         let math = (self.math == Math::TensorCores).then(|| "-DTENSOR_CORES".into());
         let layers = (self.layers() > 1).then(|| format!("-DLAYERS={}", self.layers()));
-        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).collect()
+        let single = (self.regime == Regime::GridSingle).then(|| "-DSINGLE_EXCHANGE".into());
+        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).chain(single).collect()
     }
 
     /// Blocks that compute a tile of the batch together.
@@ -274,7 +284,9 @@ impl Configuration {
     pub fn at_once(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => problem.directions,
-            Regime::Grid => problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1),
+            Regime::Grid | Regime::GridSingle => {
+                problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1)
+            }
             Regime::Wavefront { layers } => layers,
         }
     }
@@ -285,7 +297,9 @@ impl Configuration {
         let blocks = self.blocks(problem) * self.at_once(problem);
         match self.regime {
             Regime::Block => self.tiles(problem),
-            Regime::Grid | Regime::Wavefront { .. } => self.tiles(problem).min(problem.multiprocessors / blocks).max(1),
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
+                self.tiles(problem).min(problem.multiprocessors / blocks).max(1)
+            }
         }
     }
 
@@ -293,7 +307,9 @@ impl Configuration {
     pub fn grid(&self, problem: &Problem) -> [u32; 3] {
         let [x, y] = match self.regime {
             Regime::Block => [self.tiles(problem), 1],
-            Regime::Grid | Regime::Wavefront { .. } => [self.blocks(problem), self.groups(problem)],
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
+                [self.blocks(problem), self.groups(problem)]
+            }
         };
         [x as u32, y as u32, self.at_once(problem) as u32]
     }
@@ -310,6 +326,7 @@ impl Configuration {
         let exchange = match self.regime {
             Regime::Block => h,
             Regime::Grid => own,
+            Regime::GridSingle => self.reset_bytes(problem),
             Regime::Wavefront { .. } => h + own,
         };
         h + exchange + sums + weights
@@ -319,7 +336,7 @@ impl Configuration {
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block => 0,
-            Regime::Grid | Regime::Wavefront { .. } => {
+            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
                 let packets = 2 * self.layers() * self.packets(problem) * PACKET;
                 self.groups(problem) * (EXCHANGE + packets.next_multiple_of(EXCHANGE))
             }
@@ -331,6 +348,7 @@ impl Configuration {
         match self.regime {
             Regime::Block => 0,
             Regime::Grid | Regime::Wavefront { .. } => self.blocks(problem) * self.packets_a_block(problem),
+            Regime::GridSingle => self.triple_packets(problem),
         }
     }
 
@@ -353,8 +371,8 @@ impl Configuration {
                 let rounds = self.lanes.ilog2() as usize;
                 let own = pairs.div_ceil(self.lanes) * a_pair;
                 let sums = pairs * self.pair_sums(problem);
-                let neighbours = self.neighbour_registers();
-                BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + neighbours
+                let more = self.neighbour_registers() + self.single_registers(problem);
+                BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + more
             }
             Math::TensorCores => {
                 BASE_REGISTERS
@@ -382,8 +400,8 @@ impl Configuration {
     pub fn weights(&self, problem: &Problem) -> usize {
         match self.math {
             Math::Fma => {
-                let a_matrix = self.padded(problem) / self.lanes * self.group_units() * problem.cell.gates();
-                self.matrices() * a_matrix
+                let a_matrix = self.padded(problem) / self.lanes * self.group_units() * self.row_gates(problem);
+                self.matrices() * a_matrix + self.column_weights(problem)
             }
             Math::TensorCores => self.fragments(problem) * tensor::fragment(problem),
         }

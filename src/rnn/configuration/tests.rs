@@ -19,7 +19,12 @@ fn both_directions_run_at_once_where_they_fit() {
 
 #[test]
 fn the_space_is_sound() {
-    for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Tanh, Element::Bfloat16)] {
+    for (cell, element) in [
+        (Cell::Lstm, Element::Float),
+        (Cell::Gru, Element::Half),
+        (Cell::Tanh, Element::Bfloat16),
+        (Cell::CanonicalGru, Element::Half),
+    ] {
         for hidden in [1, 2, 17, 64, 96, 100, 128, 250, 256, 512, 1000, 1024, 1536] {
             for batch in [1, 3, 20, 64] {
                 let problem = Problem::on_an_h200(cell, element, hidden, batch);
@@ -80,6 +85,24 @@ fn wavefronts_fit_where_their_layers_do() {
     let wide = |hidden| Problem { hidden, layers: 2, ..one };
     assert!(Configuration::space(&wide(1024)).iter().find(is_wavefront).is_none());
     assert!(Configuration::space(&wide(512)).iter().find(is_wavefront).is_some());
+}
+
+/// Rows of two gates, and columns of the third; packets from each block of all units.
+#[test]
+fn a_single_exchange_is_counted() {
+    let problem = Problem::on_an_h200(Cell::CanonicalGru, Element::Float, 160, 2);
+    let configuration: Configuration = "grid-single u32 b2 t128 l4 r128".parse().unwrap();
+    assert!(configuration.fits(&problem) && Configuration::space(&problem).contains(&configuration));
+    // 11 triples a block, of which each of 55 has two lanes with 16 columns.
+    assert_eq!((configuration.column_lanes(&problem), configuration.packets(&problem)), (2, 6 * 2 * 55));
+    let (rows, columns) = (160 / 4 * 2, 3 * 16);
+    assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (rows + columns, 0));
+    assert_eq!(configuration.shared_bytes(&problem), (2 * 160 + 2 * 32 + 68) * 4);
+    assert_eq!(configuration.exchange_bytes(&problem), 128 + 2 * 660 * 16);
+    assert!(configuration.options(&problem).contains(&"-DSINGLE_EXCHANGE".into()));
+    assert!(!configuration.fits(&Problem { cell: Cell::Gru, ..problem }));
+    let many: Configuration = "grid-single u10 b1 t32 l4 r0".parse().unwrap();
+    assert_eq!((many.column_lanes(&problem), many.rounds(&problem)), (1, 2 * 2));
 }
 
 #[test]
@@ -151,6 +174,8 @@ fn text_that_is_no_configuration() {
         "wavefront9 u8 b4 t256 l32 r64",
         "wavefront2 u8 b4 t256 l32 r68",
         "grid2 u8 b4 t256 l32 r64",
+        "single u8 b4 t256 l32 r64",
+        "block-single u8 b4 t256 l32 r64",
         "tensor u8 b8 t256 l32 r128",
         "grid-tensor u8 b4 t256 l32 r128",
         "grid-tensor u8 b8 t256 l2 r128",

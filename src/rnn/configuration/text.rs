@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use super::{Configuration, MOST_RECURRENCES, Math, Regime};
 
-const KINDS: [(&str, (Regime, Math)); 4] = [
+const KINDS: [(&str, (Regime, Math)); 5] = [
     ("block", (Regime::Block, Math::Fma)),
     ("grid", (Regime::Grid, Math::Fma)),
+    ("grid-single", (Regime::GridSingle, Math::Fma)),
     ("block-tensor", (Regime::Block, Math::TensorCores)),
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
@@ -16,7 +17,7 @@ const KINDS: [(&str, (Regime, Math)); 4] = [
 const WAVEFRONT: &str = "wavefront";
 
 impl fmt::Display for Configuration {
-    /// Such as `grid u8 b4 t256 l32 r128`, `grid-tensor …` or, of 3 layers, `wavefront3 …`: regime and math, units, batch
+    /// Such as `grid u8 b4 t256 l32 r128`, `grid-single …`, `grid-tensor …` or, of 3 layers, `wavefront3 …`: regime and math, units, batch
     /// tile, threads, lanes, weights in registers.
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         let Self { regime, math, units, batch_tile, threads, lanes, register_weights } = self;

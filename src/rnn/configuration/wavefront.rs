@@ -11,7 +11,7 @@ impl Configuration {
     pub fn layers(&self) -> usize {
         match self.regime {
             Regime::Wavefront { layers } => layers,
-            Regime::Block | Regime::Grid => 1,
+            Regime::Block | Regime::Grid | Regime::GridSingle => 1,
         }
     }
 
@@ -19,14 +19,14 @@ impl Configuration {
     pub fn matrices(&self) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2,
-            Regime::Block | Regime::Grid => 1,
+            Regime::Block | Regime::Grid | Regime::GridSingle => 1,
         }
     }
 
     /// Sums of a pair of a unit and a row: of each gate, and one more where a reset gate comes between W x and R h.
     pub(super) fn pair_sums(&self, problem: &Problem) -> usize {
         let is_apart = self.matrices() > 1 && problem.cell == Cell::Gru;
-        problem.cell.gates() + usize::from(is_apart)
+        self.row_gates(problem) + usize::from(is_apart)
     }
 
     /// Registers that a thread needs more than those of a single layer do.
@@ -39,7 +39,7 @@ impl Configuration {
     pub fn collected(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2 * self.packets(problem) + self.blocks(problem),
-            Regime::Block | Regime::Grid => self.packets(problem),
+            Regime::Block | Regime::Grid | Regime::GridSingle => self.packets(problem),
         }
     }
 }

@@ -1,0 +1,172 @@
+// A block's steps of canonical GRU where blocks exchange once in each: GRNN's variant with a single synchronisation.
+//
+// A block computes r and z of its own units, and then its part of what n of all units is made of. It hands over these parts
+// and its z. Then each block has all parts and all z, and computes the new h of all units itself: parts are added up in the
+// blocks' order, so that all have the same bits. Nothing is left to hand over before the next step.
+#pragma once
+
+#include "rnn/canonical_share.cuh"
+#include "rnn/columns.cuh"
+
+// Packets of an exchange: each block's parts, as [BATCH_TILE][TRIPLES], and behind those of all blocks all z, likewise.
+constexpr int TILE_TRIPLES = BATCH_TILE * TRIPLES;
+constexpr int SENDERS = BLOCKS + 1;
+
+// The most packets that a thread asks for at once.
+constexpr int MOST_AT_ONCE = SENDERS < 9 ? SENDERS : 9;
+
+constexpr int RESET_FLOATS = BATCH_TILE * PADDED_UNITS;
+constexpr int UPDATE_FLOATS = divided_up(BATCH_TILE * BLOCK_TRIPLES * TRIPLE, 4) * 4;
+
+// The units and rows of which a thread computes the new h: a triple of a row, and each that is THREADS further.
+class NewStates {
+    static constexpr int COUNT = divided_up(TILE_TRIPLES, THREADS);
+    struct Triple {
+        int length;            // the row's steps; 0: there is no such row
+        int place, next_place; // the row of x that this step reads, and the next; < 0: none
+        float input[TRIPLE];   // of n, in this step
+    };
+    Triple triples[COUNT];
+    const Recurrence &p;
+    int first_row = 0;
+
+  public:
+    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters) {}
+
+    __device__ __forceinline__ void begin(int row) {
+        first_row = row;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const bool is_there = at(i) < TILE_TRIPLES && row_of(i) < p.batch;
+            triples[i].length = !is_there ? 0 : p.lengths ? p.lengths[row_of(i)] : p.steps;
+            triples[i].place = place(i, 0);
+            triples[i].next_place = place(i, 1);
+        }
+    }
+
+    // Asks for the step's input. It is there when the others' parts are.
+    __device__ __forceinline__ void fetch(int step) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            Triple &triple = triples[i];
+            const bool is_wanted = step < triple.length && triple.place >= 0 && p.input;
+            const float *source = &p.input[triple.place * p.input_stride + (GATES - 1) * HIDDEN];
+#pragma unroll
+            for (int k = 0; k < TRIPLE; k++) {
+                const int unit = unit_of(at(i) % TRIPLES, k);
+                triple.input[k] = is_wanted && unit >= 0 ? source[unit] : 0;
+            }
+            triple.place = triple.next_place;
+            triple.next_place = place(i, step + 2);
+        }
+    }
+
+    // Waits for all parts and z, and makes h, [BATCH_TILE][PADDED_HIDDEN], that of the next step. Rows that have ended keep
+    // theirs.
+    __device__ __forceinline__ void update(int step, const TriplePacket *buffer, unsigned epoch, float *h) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            if (at(i) >= TILE_TRIPLES) break;
+            float sums[TRIPLE] = {}, z[TRIPLE] = {};
+#pragma unroll 1
+            for (int first = 0; first < SENDERS; first += MOST_AT_ONCE) {
+                TriplePacket packets[MOST_AT_ONCE];
+                collect(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, SENDERS * TILE_TRIPLES, epoch);
+#pragma unroll
+                for (int sender = 0; sender < MOST_AT_ONCE; sender++)
+#pragma unroll
+                    for (int k = 0; k < TRIPLE; k++) {
+                        if (first + sender < BLOCKS) sums[k] += packets[sender].value[k];
+                        if (first + sender == BLOCKS) z[k] = packets[sender].value[k];
+                    }
+            }
+#pragma unroll
+            for (int k = 0; k < TRIPLE; k++) {
+                const int unit = unit_of(at(i) % TRIPLES, k);
+                if (unit < 0 || step >= triples[i].length) continue;
+                float &state = h[at(i) / TRIPLES * PADDED_HIDDEN + unit];
+                state = to_float(to_element(Cell::next(z[k], triples[i].input[k] + sums[k], state)));
+            }
+        }
+    }
+
+  private:
+    __device__ static __forceinline__ int at(int i) { return threadIdx.x + i * THREADS; }
+    __device__ __forceinline__ int row_of(int i) const { return first_row + at(i) / TRIPLES; }
+    __device__ __forceinline__ int place(int i, int step) const {
+        return triples[i].length > 0 ? place_of(p, row_of(i), triples[i].length, step) : -1;
+    }
+};
+
+// Shared memory behind h, each part aligned to 16 bytes: float r h [BATCH_TILE][PADDED_UNITS]; float z
+// [BATCH_TILE][BLOCK_TRIPLES][TRIPLE]; what Weights take, and what ColumnWeights do. Memory at `exchange`: of each group, an
+// Exchange and 2 × SENDERS × TILE_TRIPLES packets, in whole multiples of 128 bytes.
+class GridSteps {
+    const int first_unit;
+    float *const h, *const reset, *const update;
+    const Weights weights;
+    const ColumnWeights column_weights;
+    Exchanges<float, SENDERS * TILE_TRIPLES> exchanges;
+    NewStates next;
+    int first_row = 0;
+
+  public:
+    __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, float *h)
+        : first_unit(first_unit), h(h), reset(h + TILE_FACTORS), update(reset + RESET_FLOATS),
+          weights(recurrence.weights, first_unit, update + UPDATE_FLOATS),
+          column_weights(recurrence.weights, first_unit,
+                         reinterpret_cast<Quad *>(update + UPDATE_FLOATS) + SHARED_QUADS * THREADS),
+          exchanges(recurrence.exchange, blockIdx.y), next(recurrence) {
+        // What is behind the block's units remains so.
+#pragma unroll 1
+        for (int i = threadIdx.x; i < RESET_FLOATS + UPDATE_FLOATS; i += THREADS) reset[i] = 0;
+    }
+
+    // The tile that begins with a row.
+    __device__ __forceinline__ void begin(int row) {
+        first_row = row;
+        next.begin(row);
+    }
+
+    // A step of it, from h to h.
+    __device__ __forceinline__ void compute(int step, States &states) {
+        next.fetch(step);
+        FirstSums sums;
+        first_part(weights, h, states, first_unit, first_row, sums, [&](int unit, int row, float value, float z) {
+            reset[row * PADDED_UNITS + unit] = value;
+            update[row * BLOCK_TRIPLES * TRIPLE + unit] = z;
+        });
+        TriplePacket *const buffer = exchanges.next();
+        barrier(); // r h and z are there, and the old h is not multiplied any more
+        publish_updates(&buffer[BLOCKS * TILE_TRIPLES + blockIdx.x * BLOCK_TRIPLES]);
+        TriplePacket *const own = &buffer[blockIdx.x * TILE_TRIPLES];
+        multiply_columns(column_weights, reset, [&](int triple, int row, const float(&part)[TRIPLE]) {
+            publish(&own[row * TRIPLES + triple], packed(part));
+        });
+        next.update(step, buffer, exchanges.epoch, h);
+        barrier(); // the new h is there, r h and z are not read any more, and own packets are sent
+        states.take_over(first_row, [&](int unit, int row) { return h[row * PADDED_HIDDEN + unit]; });
+        states.advance(step);
+    }
+
+    // Of the launch.
+    __device__ __forceinline__ void end() {
+        if (blockIdx.x == 0 && threadIdx.x == 0) exchanges.keep_epoch();
+    }
+
+  private:
+    // The block's z, to where its own are in the tile's first row.
+    __device__ __forceinline__ void publish_updates(TriplePacket *first) {
+#pragma unroll 1
+        for (int i = threadIdx.x; i < BATCH_TILE * BLOCK_TRIPLES; i += THREADS)
+            publish(&first[i / BLOCK_TRIPLES * TRIPLES + i % BLOCK_TRIPLES], packed(&update[i * TRIPLE]));
+    }
+
+    __device__ __forceinline__ TriplePacket packed(const float *values) const {
+        TriplePacket made;
+#pragma unroll
+        for (int k = 0; k < TRIPLE; k++) made.value[k] = values[k];
+        made.epoch = exchanges.epoch;
+        return made;
+    }
+};
