@@ -9,8 +9,10 @@
 use std::ffi::{c_float, c_int};
 
 mod graph;
+mod host;
 mod rnn;
 pub use graph::*;
+pub use host::*;
 pub use rnn::*;
 
 /// An execution context: device, stream and what the library keeps for them.

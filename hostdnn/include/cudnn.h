@@ -157,6 +157,28 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
 
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
+/*
+ A source in the words of `kernels/device.cuh`, as C strings: none of them is null.
+ */
+typedef struct hostdnnKernelSource_t {
+  /*
+   What it is called in the compiler's words.
+   */
+  const char *name;
+  const char *text;
+  /*
+   So many names and texts that `#include` finds. May be null where there are none.
+   */
+  const char *const *headerNames;
+  const char *const *headerTexts;
+  size_t headerCount;
+  /*
+   Those that define are taken; others are to NVRTC. May be null where there are none.
+   */
+  const char *const *options;
+  size_t optionCount;
+} hostdnnKernelSource_t;
+
 typedef int cudnnTensorFormat_t;
 
 /*
@@ -1470,35 +1492,21 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
                                          int *threads);
 
 /*
- Compiles a source in the words of `kernels/device.cuh` by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or
- finds what was compiled before (in `HOSTDNN_KERNEL_CACHE`, or among the temporary files). `headers` is how many names
- and texts there are that `#include` finds, `options_count` how many options: those that define are taken, others are to
- NVRTC. Where it fails, `log`, if not null, gets why, at most `log_bytes` with the final 0, the compiler's words among it:
- CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is no compiler,
- CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+ Compiles a source by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds what was compiled before (in
+ `HOSTDNN_KERNEL_CACHE`, or among the temporary files). Where it fails, `log`, if not null, gets why, at most `log_bytes`
+ with the final 0, the compiler's words among it: CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is
+ no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
  */
-cudnnStatus_t hostdnnLoadKernels(const char *name,
-                                 const char *text,
-                                 const char *const *header_names,
-                                 const char *const *header_texts,
-                                 size_t headers,
-                                 const char *const *options,
-                                 size_t options_count,
+cudnnStatus_t hostdnnLoadKernels(const struct hostdnnKernelSource_t *source,
                                  void **module,
                                  char *log,
                                  size_t log_bytes);
 
 /*
  Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
- CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING. Arguments as for `hostdnnLoadKernels`.
+ CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING.
  */
-cudnnStatus_t hostdnnFindKernels(const char *name,
-                                 const char *text,
-                                 const char *const *header_names,
-                                 const char *const *header_texts,
-                                 size_t headers,
-                                 const char *const *options,
-                                 size_t options_count);
+cudnnStatus_t hostdnnFindKernels(const struct hostdnnKernelSource_t *source);
 
 /*
  A kernel of a module, by its name; valid until the module is unloaded.

@@ -7,61 +7,34 @@ use crate::error::{Error, Result, require};
 use cudnn_abi::*;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
-/// Compiles a source in the words of `kernels/device.cuh` by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or
-/// finds what was compiled before (in `HOSTDNN_KERNEL_CACHE`, or among the temporary files). `headers` is how many names
-/// and texts there are that `#include` finds, `options_count` how many options: those that define are taken, others are to
-/// NVRTC. Where it fails, `log`, if not null, gets why, at most `log_bytes` with the final 0, the compiler's words among it:
-/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is no compiler,
-/// CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+/// Compiles a source by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds what was compiled before (in
+/// `HOSTDNN_KERNEL_CACHE`, or among the temporary files). Where it fails, `log`, if not null, gets why, at most `log_bytes`
+/// with the final 0, the compiler's words among it: CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is
+/// no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnLoadKernels(
-    name: *const c_char,
-    text: *const c_char,
-    header_names: *const *const c_char,
-    header_texts: *const *const c_char,
-    headers: usize,
-    options: *const *const c_char,
-    options_count: usize,
+    source: *const hostdnnKernelSource_t,
     module: *mut *mut c_void,
     log: *mut c_char,
     log_bytes: usize,
 ) -> cudnnStatus_t {
     export!(hostdnnLoadKernels, {
-        // SAFETY: null, or arrays of as many C strings, and places to write to, by this function's contract.
+        // SAFETY: null, or a source, and places to write to, by this function's contract.
         unsafe {
             require(!module.is_null(), "pointers to results are not null")?;
-            let names = texts(header_names, headers)?;
-            let headers: Vec<_> = names.into_iter().zip(texts(header_texts, headers)?).collect();
-            let options = texts(options, options_count)?;
-            let source = Source { name: string(name)?, text: string(text)?, headers: &headers, options: &options };
-            let loaded = Module::load(&source).inspect_err(|error| say(&error.reason, log, log_bytes))?;
+            let texts = Texts::of(source)?;
+            let loaded = Module::load(&texts.source()).inspect_err(|error| say(&error.reason, log, log_bytes))?;
             create_of(loaded, module)
         }
     })
 }
 
 /// Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
-/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING. Arguments as for `hostdnnLoadKernels`.
+/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hostdnnFindKernels(
-    name: *const c_char,
-    text: *const c_char,
-    header_names: *const *const c_char,
-    header_texts: *const *const c_char,
-    headers: usize,
-    options: *const *const c_char,
-    options_count: usize,
-) -> cudnnStatus_t {
-    export!(hostdnnFindKernels, {
-        // SAFETY: null, or arrays of as many C strings, by this function's contract.
-        unsafe {
-            let names = texts(header_names, headers)?;
-            let headers: Vec<_> = names.into_iter().zip(texts(header_texts, headers)?).collect();
-            let options = texts(options, options_count)?;
-            let source = Source { name: string(name)?, text: string(text)?, headers: &headers, options: &options };
-            Module::find(&source)
-        }
-    })
+pub unsafe extern "C" fn hostdnnFindKernels(source: *const hostdnnKernelSource_t) -> cudnnStatus_t {
+    // SAFETY: null or a source by this function's contract.
+    export!(hostdnnFindKernels, { unsafe { Module::find(&Texts::of(source)?.source()) } })
 }
 
 /// A kernel of a module, by its name; valid until the module is unloaded.
@@ -122,6 +95,33 @@ unsafe fn three(numbers: *const c_uint) -> Result<[u32; 3]> {
     // SAFETY: the caller's promise.
     let numbers = unsafe { read_array(numbers, 3) }?;
     Ok([numbers[0], numbers[1], numbers[2]])
+}
+
+/// A source's texts.
+struct Texts<'a> {
+    name: &'a str,
+    text: &'a str,
+    headers: Vec<(&'a str, &'a str)>,
+    options: Vec<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    /// # Safety
+    /// Null, or a source whose strings live as long as what is made of it.
+    unsafe fn of(source: *const hostdnnKernelSource_t) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let source = read_array(source, 1)?[0];
+            let names = texts(source.headerNames, source.headerCount)?;
+            let headers = names.into_iter().zip(texts(source.headerTexts, source.headerCount)?).collect();
+            let options = texts(source.options, source.optionCount)?;
+            Ok(Self { name: string(source.name)?, text: string(source.text)?, headers, options })
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source { name: self.name, text: self.text, headers: &self.headers, options: &self.options }
+    }
 }
 
 /// # Safety

@@ -1,27 +1,16 @@
-//! The four functions of the finished library, by processes of their own.
+//! What the finished library exports, by processes of their own.
 
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::ptr::{null, null_mut};
 
+use cudnn_abi::hostdnnKernelSource_t;
 use libloading::os::unix::Library;
 
 use super::{HEADERS, Parameters, TURN, built};
 
-type Texts = *const *const c_char;
-type Load = unsafe extern "C" fn(
-    *const c_char,
-    *const c_char,
-    Texts,
-    Texts,
-    usize,
-    Texts,
-    usize,
-    *mut *mut c_void,
-    *mut c_char,
-    usize,
-) -> i32;
+type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> i32;
 type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> i32;
 type Launch =
     unsafe extern "C" fn(*mut c_void, *const c_uint, *const c_uint, *const c_uint, usize, *mut *mut c_void) -> i32;
@@ -43,18 +32,16 @@ fn child() {
         let (names, headers, options) =
             ([c"device.cuh".as_ptr()], [header.as_ptr()], [c"--use_fast_math".as_ptr(), c"-DUNUSED=1".as_ptr()]);
         let (mut module, mut kernel, mut log) = (null_mut(), null_mut(), [0; 400]);
-        let status = load(
-            c"turn.cu".as_ptr(),
-            text.as_ptr(),
-            names.as_ptr(),
-            headers.as_ptr(),
-            1,
-            options.as_ptr(),
-            2,
-            &mut module,
-            log.as_mut_ptr(),
-            log.len(),
-        );
+        let source = hostdnnKernelSource_t {
+            name: c"turn.cu".as_ptr(),
+            text: text.as_ptr(),
+            headerNames: names.as_ptr(),
+            headerTexts: headers.as_ptr(),
+            headerCount: 1,
+            options: options.as_ptr(),
+            optionCount: 2,
+        };
+        let status = load(&source, &mut module, log.as_mut_ptr(), log.len());
         println!("load {status} {}", CStr::from_ptr(log.as_ptr()).to_string_lossy());
         if status != 0 {
             return;
@@ -88,15 +75,30 @@ fn child() {
 /// Null, and what is no module or kernel, is refused.
 #[test]
 fn arguments_that_are_none_are_refused() {
-    use hostdnn::abi::{hostdnnGetKernel, hostdnnLaunchKernel, hostdnnLoadKernels, hostdnnUnloadKernels};
+    use hostdnn::abi::{
+        hostdnnFindKernels, hostdnnGetKernel, hostdnnLaunchKernel, hostdnnLoadKernels, hostdnnUnloadKernels,
+    };
     let (name, mut module, mut kernel) = (c"none.cu".as_ptr(), null_mut(), null_mut());
     let mut other = [0_u64; 16];
     let other = other.as_mut_ptr().cast::<c_void>();
     // SAFETY: null, C strings, and memory that is large enough for what is looked at.
     unsafe {
-        let load = |name, text, headers: usize, options: usize, module| {
-            hostdnnLoadKernels(name, text, null(), null(), headers, null(), options, module, null_mut(), 0)
+        let load = |name, text, header_count, option_count, module: *mut *mut c_void| {
+            let source = hostdnnKernelSource_t {
+                name,
+                text,
+                headerNames: null(),
+                headerTexts: null(),
+                headerCount: header_count,
+                options: null(),
+                optionCount: option_count,
+            };
+            // A source that is refused is never found either.
+            assert_eq!(hostdnnFindKernels(&source) == 2000, !module.is_null());
+            hostdnnLoadKernels(&source, module, null_mut(), 0)
         };
+        assert_eq!(hostdnnLoadKernels(null(), &mut module, null_mut(), 0), 2000);
+        assert_eq!(hostdnnFindKernels(null()), 2000);
         assert_eq!(load(null(), name, 0, 0, &mut module), 2000);
         assert_eq!(load(name, null(), 0, 0, &mut module), 2000);
         assert_eq!(load(name, name, 1, 0, &mut module), 2000);

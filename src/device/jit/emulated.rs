@@ -25,29 +25,9 @@ pub fn resident_blocks(threads: u32) -> u32 {
     (MOST_THREADS / MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
 }
 
-/// Name and text; names, texts and the number of headers; options and their number; the module; a log and its bytes.
-type Load = unsafe extern "C" fn(
-    *const c_char,
-    *const c_char,
-    *const *const c_char,
-    *const *const c_char,
-    usize,
-    *const *const c_char,
-    usize,
-    *mut *mut c_void,
-    *mut c_char,
-    usize,
-) -> cudnnStatus_t;
-/// The first of these.
-type Find = unsafe extern "C" fn(
-    *const c_char,
-    *const c_char,
-    *const *const c_char,
-    *const *const c_char,
-    usize,
-    *const *const c_char,
-    usize,
-) -> cudnnStatus_t;
+/// The source; the module; a log and its bytes.
+type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> cudnnStatus_t;
+type Find = unsafe extern "C" fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;
 type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
 /// Kernel, grid, block, cluster, bytes of dynamic shared memory, arguments.
 type Run = unsafe extern "C" fn(
@@ -152,21 +132,8 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     let failed = |log| Error::Compilation { name: source.name, log };
     let strings = Strings::of(source).map_err(|_| failed("a zero byte stands in it".into()))?;
     let (mut module, mut log): (_, [c_char; 8192]) = (null_mut(), [0; _]);
-    // SAFETY: C strings that outlive the call, as many as said, and room for what is written.
-    let status = unsafe {
-        (functions.load)(
-            strings.own[0].as_ptr(),
-            strings.own[1].as_ptr(),
-            strings.names.as_ptr(),
-            strings.headers.as_ptr(),
-            strings.names.len(),
-            strings.options.as_ptr(),
-            strings.options.len(),
-            &mut module,
-            log.as_mut_ptr(),
-            log.len(),
-        )
-    };
+    // SAFETY: a source that outlives the call, and room for what is written.
+    let status = unsafe { (functions.load)(&strings.source(), &mut module, log.as_mut_ptr(), log.len()) };
     match status {
         CUDNN_STATUS_SUCCESS => Ok(Module(Arc::new(Loaded { functions, module }))),
         CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => Err(Error::NoCompiler(text(&log))),
@@ -177,18 +144,8 @@ pub fn load(source: &Source) -> Result<Module, Error> {
 /// Whether that was compiled before.
 pub fn is_compiled(source: &Source) -> bool {
     let (Some(functions), Ok(strings)) = (FUNCTIONS.as_ref(), Strings::of(source)) else { return false };
-    // SAFETY: C strings that outlive the call, as many as said.
-    let status = unsafe {
-        (functions.find)(
-            strings.own[0].as_ptr(),
-            strings.own[1].as_ptr(),
-            strings.names.as_ptr(),
-            strings.headers.as_ptr(),
-            strings.names.len(),
-            strings.options.as_ptr(),
-            strings.options.len(),
-        )
-    };
+    // SAFETY: a source that outlives the call.
+    let status = unsafe { (functions.find)(&strings.source()) };
     status == CUDNN_STATUS_SUCCESS
 }
 
@@ -216,6 +173,20 @@ impl Strings {
         let headers = pointers(&mut source.headers.iter().map(|header| header.1))?;
         let options = pointers(&mut source.options.iter().map(String::as_str))?;
         Ok(Self { own: [CString::new(source.name)?, CString::new(source.text)?], names, headers, options, _kept: kept })
+    }
+
+    /// Valid as long as these live.
+    fn source(&self) -> hostdnnKernelSource_t {
+        let [name, text] = self.own.each_ref().map(|string| string.as_ptr());
+        hostdnnKernelSource_t {
+            name,
+            text,
+            headerNames: self.names.as_ptr(),
+            headerTexts: self.headers.as_ptr(),
+            headerCount: self.names.len(),
+            options: self.options.as_ptr(),
+            optionCount: self.options.len(),
+        }
     }
 }
 
