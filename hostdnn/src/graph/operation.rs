@@ -5,11 +5,11 @@ use super::tensor::{Tensor, supported};
 use super::*;
 use crate::convolution::Direction;
 
-/// The kind of a direction's operation. What cuDNN answers differs between the directions: to alpha and beta of a wrong
-/// type, to x of one, to no x, to an attribute that there is not; how descriptors are asked for; and which factor's type
-/// alpha is read as.
+/// The kind of a direction's operation. What cuDNN answers differs between the directions: whether alpha's and beta's
+/// elements are counted before their type is looked at; to alpha and beta of a wrong type, to x of one, to no x, to an
+/// attribute that there is not; how descriptors are asked for; and which factor's type alpha is read as.
 macro_rules! convolution_kind {
-    ($kind:ident: $direction:ident, factors of $scale:ident, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
+    ($kind:ident: $direction:ident, factors of $scale:ident $($counted_first:ident)?, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
      alpha as $typed_by:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
         pub const $kind: Kind = Kind {
             attributes: &[
@@ -17,8 +17,8 @@ macro_rules! convolution_kind {
                 descriptor($w, $asked),
                 descriptor($y, $asked),
                 descriptor($conv, $asked),
-                factor_of_convolution($alpha, $scale, $scale_type).typed_by($typed_by).or_real(1.0),
-                factor_of_convolution($beta, $scale, $scale_type).or_real(0.0),
+                factor_of_convolution($alpha, $scale, $scale_type)$(.$counted_first())?.typed_by($typed_by).or_real(1.0),
+                factor_of_convolution($beta, $scale, $scale_type)$(.$counted_first())?.or_real(0.0),
             ],
             finalize: |descriptor| Convolution::read(descriptor, &Names::$direction)?.check(),
             unknown_set: $unknown,
@@ -71,7 +71,7 @@ convolution_kind! { FORWARD: Forward, factors of SCALE_BITS,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA
 }
-convolution_kind! { BACKWARD_DATA: BackwardData, factors of SCALE,
+convolution_kind! { BACKWARD_DATA: BackwardData, factors of SCALE counted_first,
     answering NOT_SUPPORTED BAD_PARAM BAD_PARAM BAD_PARAM, Listing::Asked(i64::MAX, BAD_PARAM),
     alpha as CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
@@ -92,8 +92,7 @@ const fn factor_of_convolution(
     types: &'static [cudnnBackendAttributeType_t],
     set_type: cudnnStatus_t,
 ) -> Attribute {
-    let factor = Attribute::one(name, types).answering(set_type, BAD_PARAM).read_as(SCALE, BAD_PARAM);
-    if set_type == BAD_PARAM { factor } else { factor.counted_first() }
+    Attribute::one(name, types).answering(set_type, BAD_PARAM).read_as(SCALE, BAD_PARAM)
 }
 
 /// A tensor or function of a pointwise operation.
