@@ -25,6 +25,7 @@
 //! | `resources` | tests of what its kernels take once compiled |
 //! | `networks` | tests of what whole networks compute, on a GPU and emulated |
 //! | `on_a_gpu` | tests of what its kernels compute, on a GPU and emulated |
+//! | `in_double` | what is right in those |
 //!
 //! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN itself, and `tune` for the database.
 
@@ -36,6 +37,8 @@ pub mod direct;
 mod eligible;
 mod fit;
 pub mod forward;
+#[cfg(test)]
+mod in_double;
 mod input;
 mod kernels;
 pub mod memory;

@@ -6,7 +6,8 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 use half::f16;
 
-use super::configuration::{Configuration, Problem, Regime};
+use super::configuration::{Cell, Configuration, Problem, Regime};
+use super::in_double;
 use super::kernels::{Engine, problem};
 use super::memory::Memory;
 use super::model::Model;
@@ -100,50 +101,30 @@ impl Case {
     }
 
     /// y, hy and cy in double precision.
-    fn expected(&self) -> [Vec<f64>; 3] {
+    fn expected(&self, cell: Cell) -> [Vec<f64>; 3] {
         let Self { network, data, .. } = self;
         let (hidden, directions, element) = (network.hidden, network.directions(), network.element());
         let (mut x, mut hy, mut cy) = (self.x.clone(), self.hx.clone(), self.cx.clone());
-        let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
         for layer in 0..network.layers {
             let (columns, stride) = (network.layer_input(layer), directions * hidden);
             let mut y = vec![FILL; data.rows() * stride];
             for direction in 0..directions {
                 let pseudo_layer = layer * directions + direction;
-                let at = |place: usize, index: usize| self.weight_space[place / element + index];
+                let weights = |place: usize| &self.weight_space[place / element..];
                 let Weights { input, recurrent, input_bias, recurrent_bias } = self.weights[pseudo_layer];
+                let with_bias = |matrix, bias: Option<usize>, output, vector: &[f64]| {
+                    in_double::product(weights(matrix), output, vector) + weights(bias.unwrap())[output]
+                };
+                let r = |gate, unit, h: &[f64]| with_bias(recurrent, recurrent_bias, gate * hidden + unit, h);
                 for (sequence, &length) in data.lengths.iter().enumerate() {
-                    let state = (pseudo_layer * data.batch() + sequence) * hidden;
+                    let first = (pseudo_layer * data.batch() + sequence) * hidden;
+                    let (h, c) = (&mut hy[first..][..hidden], &mut cy[first..][..hidden]);
                     for step in 0..length as usize {
                         let row = self.row(sequence, if direction == 1 { length as usize - 1 - step } else { step });
-                        let w = |gate: usize, unit: usize| {
-                            let first = (gate * hidden + unit) * columns;
-                            let sum: f64 = (0..columns).map(|k| at(input, first + k) * x[row * columns + k]).sum();
-                            sum + at(input_bias.unwrap(), gate * hidden + unit)
-                        };
-                        let h = hy[state..][..hidden].to_vec();
-                        let r = |gate: usize, unit: usize| {
-                            let first = (gate * hidden + unit) * hidden;
-                            let sum: f64 = (0..hidden).map(|k| at(recurrent, first + k) * h[k]).sum();
-                            sum + at(recurrent_bias.unwrap(), gate * hidden + unit)
-                        };
-                        for unit in 0..hidden {
-                            let sum = |gate| w(gate, unit) + r(gate, unit);
-                            hy[state + unit] = match network.cell {
-                                CUDNN_LSTM => {
-                                    let c = logistic(sum(1)) * cy[state + unit] + logistic(sum(0)) * sum(2).tanh();
-                                    cy[state + unit] = c;
-                                    logistic(sum(3)) * c.tanh()
-                                }
-                                CUDNN_GRU => {
-                                    let (reset, update) = (logistic(sum(0)), logistic(sum(1)));
-                                    let new = (w(2, unit) + reset * r(2, unit)).tanh();
-                                    (1.0 - update) * new + update * h[unit]
-                                }
-                                _ => sum(0).tanh(),
-                            };
-                            y[row * stride + direction * hidden + unit] = hy[state + unit];
-                        }
+                        let x = &x[row * columns..][..columns];
+                        let w = |gate, unit| with_bias(input, input_bias, gate * hidden + unit, x);
+                        in_double::step(cell, w, r, h, c);
+                        y[row * stride + direction * hidden..][..hidden].copy_from_slice(h);
                     }
                 }
             }
@@ -235,8 +216,8 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let (lengths, layout) = (lengths[kind].clone(), layouts[kind]);
         let (data_type, vector, padding_fill) = (network.data_type, network.input, [0; 8]);
         let case = Case::new(network, Data { data_type, layout, steps, vector, lengths, padding_fill });
-        let expected = case.expected();
         let problem = problem(&network, case.data.batch(), steps).unwrap();
+        let expected = case.expected(problem.cell);
         let problem = Problem { layers: network.layers, ..problem };
         let all = Model::default().ranked(&problem, usize::MAX);
         // Of wavefronts of each depth: the last launch may have fewer layers.

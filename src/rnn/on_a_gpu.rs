@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
+use super::in_double;
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
@@ -62,46 +63,14 @@ impl Data {
     fn expected(&self, problem: &Problem) -> Vec<f64> {
         let Problem { cell, hidden, batch, .. } = *problem;
         let (mut h, mut c) = (self.h0.clone(), self.c0.clone());
-        let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
         let mut y = Vec::new();
         for step in 0..STEPS {
-            let mut next = vec![0.0; h.len()];
             for row in 0..batch {
-                for unit in 0..hidden {
-                    let r = |gate: usize| {
-                        let weights = &self.weights[(gate * hidden + unit) * hidden..][..hidden];
-                        weights.iter().zip(&h[row * hidden..]).map(|(weight, h)| weight * h).sum::<f64>()
-                    };
-                    let x = |gate: usize| self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit];
-                    let sum = |gate| x(gate) + r(gate);
-                    let place = row * hidden + unit;
-                    next[place] = match cell {
-                        Cell::Tanh => sum(0).tanh(),
-                        Cell::Relu => sum(0).max(0.0),
-                        Cell::Lstm => {
-                            c[place] = logistic(sum(1)) * c[place] + logistic(sum(0)) * sum(2).tanh();
-                            logistic(sum(3)) * c[place].tanh()
-                        }
-                        Cell::CanonicalGru => {
-                            let of = |gate: usize, unit: usize, h: &[f64]| {
-                                let weights = &self.weights[(gate * hidden + unit) * hidden..][..hidden];
-                                weights.iter().zip(h).map(|(weight, h)| weight * h).sum::<f64>()
-                            };
-                            let (h_row, x_row) = (&h[row * hidden..][..hidden], (step * batch + row) * cell.gates());
-                            let reset =
-                                |unit| logistic(self.input[x_row * hidden + unit] + of(0, unit, h_row)) * h_row[unit];
-                            let reset: Vec<_> = (0..hidden).map(reset).collect();
-                            let new = (x(2) + of(2, unit, &reset)).tanh();
-                            new + logistic(sum(1)) * (h[place] - new)
-                        }
-                        Cell::Gru => {
-                            let new = (x(2) + logistic(sum(0)) * r(2)).tanh();
-                            new + logistic(sum(1)) * (h[place] - new)
-                        }
-                    };
-                }
+                let x = |gate, unit| self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit];
+                let r = |gate, unit, h: &[f64]| in_double::product(&self.weights, gate * hidden + unit, h);
+                let state = row * hidden..(row + 1) * hidden;
+                in_double::step(cell, x, r, &mut h[state.clone()], &mut c[state]);
             }
-            h = next;
             y.extend(&h);
         }
         y

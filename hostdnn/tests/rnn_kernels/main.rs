@@ -9,6 +9,8 @@ mod computes;
 #[path = "../../../src/rnn/configuration/mod.rs"]
 mod configuration;
 mod element;
+#[path = "../../../src/rnn/in_double.rs"]
+mod in_double;
 mod reference;
 mod schedules;
 mod sources;
