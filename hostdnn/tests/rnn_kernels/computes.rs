@@ -16,7 +16,7 @@ const BATCHES: [usize; 6] = [1, 2, 3, 8, 17, 33];
 const HIDDEN: [usize; 6] = [1, 5, 32, 45, 64, 96];
 const STEPS: [usize; 3] = [1, 2, 4];
 /// Units of a block, as H divided by these, rounded up.
-const SHARES: [usize; 3] = [2, 3, 7];
+const SHARES: [usize; 3] = [2, 3, 11];
 const TILES: [usize; 4] = [1, 2, 3, 8];
 const TENSOR_TILES: [usize; 4] = [8, 16, 24, 40];
 const THREADS: [usize; 3] = [32, 64, 128];
@@ -144,6 +144,10 @@ fn case(choice: &Choice) -> Case {
 fn a_pairwise_sample_is_right() {
     let sample: Vec<_> = pairwise().iter().map(case).collect();
     println!("{} cases", sample.len());
+    // More packets than a thread asks for at once.
+    let takes_turns =
+        |case: &Case| case.configuration.regime == Regime::GridSingle && case.configuration.blocks(&case.problem) > 9;
+    assert!(sample.iter().any(takes_turns));
     for (number, case) in sample.iter().enumerate() {
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
         let data = case.data(number as u64);

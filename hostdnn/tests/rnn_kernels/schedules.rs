@@ -84,8 +84,10 @@ fn no_schedule_changes_a_bit() {
 /// Both directions in one launch, each with an exchange of its own.
 #[test]
 fn no_schedule_changes_a_bit_of_either_direction() {
-    for kind in [IN_BLOCK, IN_GRID, TENSOR_IN_GRID] {
-        let mut case = smallest(kind, Cell::Gru);
+    let kinds =
+        [(IN_BLOCK, Cell::Gru), (IN_GRID, Cell::Gru), (TENSOR_IN_GRID, Cell::Gru), (SINGLE, Cell::CanonicalGru)];
+    for (kind, cell) in kinds {
+        let mut case = smallest(kind, cell);
         (case.problem.directions, case.problem.multiprocessors) = (2, 6);
         assert_eq!(case.configuration.grid(&case.problem)[2], 2);
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
