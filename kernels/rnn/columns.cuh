@@ -56,17 +56,22 @@ class ColumnWeights : public Quads<COLUMN_REGISTER_QUADS> {
 
   private:
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
+#pragma unroll
+        for (int quad = 0; quad < COLUMN_REGISTER_QUADS; quad++)
+            set(quad, load<Aligned>(weights, first_unit, quad));
+        // More of these at once would take registers that there are not.
+#pragma unroll 8
+        for (int quad = COLUMN_REGISTER_QUADS; quad < COLUMN_QUADS; quad++)
+            set(quad, load<Aligned>(weights, first_unit, quad));
+    }
+
+    template <bool Aligned>
+    __device__ static __forceinline__ Quad load(const Element *weights, int first_unit, int quad) {
+        const int output = quad / COLUMN_CHUNKS, first = first_column(quad % COLUMN_CHUNKS);
+        const int unit = unit_of(triple_of_group(output / TRIPLE), output % TRIPLE);
         const int columns = HIDDEN - first_unit < UNITS ? HIDDEN - first_unit : UNITS;
-#pragma unroll
-        for (int output = 0; output < GROUP_TRIPLES * TRIPLE; output++) {
-            const int unit = unit_of(triple_of_group(output / TRIPLE), output % TRIPLE);
-            const Element *row = &weights[((long long)(GATES - 1) * HIDDEN + unit) * HIDDEN + first_unit];
-#pragma unroll
-            for (int chunk = 0; chunk < COLUMN_CHUNKS; chunk++) {
-                const int first = first_column(chunk), left = weights && unit >= 0 ? columns - first : 0;
-                set(output * COLUMN_CHUNKS + chunk, load_quad<Aligned>(&row[first], left));
-            }
-        }
+        const Element *row = &weights[((long long)(GATES - 1) * HIDDEN + unit) * HIDDEN + first_unit];
+        return load_quad<Aligned>(&row[first], weights && unit >= 0 ? columns - first : 0);
     }
 };
 

@@ -189,6 +189,8 @@ fn canonical_gru_has_no_spills_and_no_fences() {
         (Element::Float, 64, 1),
         (Element::Half, 64, 20),
         (Element::Half, 128, 4),
+        (Element::Half, 224, 1),
+        (Element::Half, 512, 4),
         (Element::Float, 200, 1),
         (Element::Float, 256, 1),
         (Element::Bfloat16, 1024, 10),
