@@ -113,3 +113,21 @@ fn the_fastest_is_chosen() {
         assert_eq!(is_told, variables[0].0 == "UCUDNN_FAULT", "{}", ran.stderr);
     }
 }
+
+/// All candidates' times are told, of which the chosen one's is the least.
+#[test]
+fn what_was_timed_is_told() {
+    if !has_emulator() {
+        return;
+    }
+    let variables = [("UCUDNN_RNN_TOP_K", "3"), ("UCUDNN_LOG", "info")];
+    let ran = program("direct_random").plain(&["3", "1", "33"], &variables);
+    let chosen = Line::all(&ran.stdout)[0].configuration;
+    let told = ran.stderr.lines().find_map(|line| Some(line.split_once("microseconds a step: ")?.1));
+    let told = told.unwrap_or_else(|| panic!("{}", ran.stderr)).split(", ").map(|one| one.rsplit_once(": ").unwrap());
+    let mut told: Vec<_> = told.map(|(one, time)| (one, time.parse::<f64>().unwrap())).collect();
+    // The model's three, and a product a step.
+    assert_eq!((told.len(), told[3].0), (4, "step"));
+    told.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    assert!(told[0].0 == chosen || told[0].1 == told[1].1, "{chosen}, of {told:?}");
+}

@@ -182,7 +182,19 @@ fn fastest(
     // Nothing of the scratch is used once it is freed.
     device.synchronize(stream.raw());
     let times = trial.times();
+    log::info!("{}", told(network, most, candidates, &times));
     let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
     let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
     best.ok_or("no candidate could be timed")
+}
+
+/// What was timed, as a line of the log.
+fn told(network: &Network, most: &Data, candidates: &[Candidate], times: &[Option<f64>]) -> String {
+    let of = |(candidate, time): (&Candidate, &Option<f64>)| {
+        let time = time.map_or_else(|| "none".into(), |milliseconds| format!("{:.3}", milliseconds * 1e3));
+        format!("{}: {time}", candidate.configuration)
+    };
+    let all: Vec<_> = candidates.iter().zip(times).map(of).collect();
+    let (hidden, layers, batch) = (network.hidden, network.layers, most.batch());
+    format!("an RNN of {hidden} units, {layers} layers and batch {batch}, microseconds a step: {}", all.join(", "))
 }
