@@ -6,6 +6,7 @@ mod hostdnn;
 mod computes;
 mod readme;
 mod refuses;
+mod table;
 
 use self::hostdnn::{Build, Program, programs};
 
