@@ -19,6 +19,8 @@
 // | `lower_half(bits)` | the lower 2 of 4 bytes, all of which are read where they are a parameter: compute-sanitizer's racecheck may not know a parameter's read of 2 bytes |
 // | `float_to_tf32(x)` | the nearest float of 10 bits behind the point, away from zero where two are: tensor cores do not look at the rest |
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
+// | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
+// | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
 //
@@ -44,12 +46,32 @@
     extern "C" __global__ void LAUNCH_BOUNDS name(const __grid_constant__ Parameters parameters)
 
 extern __shared__ uint4 dynamic_shared_memory[];
-#define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(dynamic_shared_memory)
+#define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(shared_in_register(dynamic_shared_memory))
 #define STATIC_SHARED(Type, name, ...) __shared__ Type name __VA_ARGS__
 
 #define LANE (threadIdx.x % 32)
 #define WARP (threadIdx.x / 32)
 #define WHOLE_WARP 0xffffffffu
+
+__device__ __forceinline__ int in_register(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+__device__ __forceinline__ unsigned in_register(unsigned x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+// As addresses in their spaces, so that the compiler still knows these.
+template <typename T> __device__ __forceinline__ T *in_register(T *pointer) {
+    size_t address = __cvta_generic_to_global(pointer);
+    asm volatile("" : "+l"(address));
+    return static_cast<T *>(__cvta_global_to_generic(address));
+}
+template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointer) {
+    unsigned address = __cvta_generic_to_shared(pointer);
+    asm volatile("" : "+r"(address));
+    return static_cast<T *>(__cvta_shared_to_generic(address));
+}
 
 __device__ __forceinline__ void barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
@@ -95,6 +117,15 @@ class Spin {
   public:
     __device__ __forceinline__ void again() {}
 #endif
+};
+
+class Moment {
+    const unsigned then = clock();
+
+  public:
+    __device__ __forceinline__ void wait(unsigned clocks) const {
+        while (unsigned(clock()) - then < clocks) {}
+    }
 };
 
 __device__ __forceinline__ float half_to_float(unsigned short bits) {

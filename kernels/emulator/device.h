@@ -122,6 +122,12 @@ class Spin {
     }
 };
 
+template <typename T> inline T in_register(T x) { return x; }
+
+struct Moment {
+    void wait(unsigned) const {}
+};
+
 [[noreturn]] inline void fail(const char *why) { emulator::stop(why); }
 
 #include "mma.h"

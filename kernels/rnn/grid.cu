@@ -25,7 +25,7 @@ KERNEL(recurrence_grid, Recurrences) {
         steps.begin(first_row);
         barrier();
 #pragma unroll 1
-        for (int step = 0; step < recurrence.steps; step++) {
+        for (int step = 0; step < states.steps(); step++) {
             states.prefetch(step);
             steps.compute(step, states);
         }

@@ -10,7 +10,6 @@
 // Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
 // numbers; and what Weights take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
 class GridSteps {
-    const Recurrence &recurrence;
     const int first_unit;
     Factor *const h;
     const Weights weights;
@@ -19,7 +18,7 @@ class GridSteps {
 
   public:
     __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, Factor *h)
-        : recurrence(recurrence), first_unit(first_unit), h(h),
+        : first_unit(first_unit), h(h),
           weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
           others(recurrence.exchange, h + TILE_FACTORS) {}
 
@@ -39,7 +38,7 @@ class GridSteps {
         multiply(weights, h, sums);
         states.update(step, sums);
 #endif
-        if (step + 1 == recurrence.steps) {
+        if (step + 1 == states.steps()) {
             states.advance(step);
             return;
         }

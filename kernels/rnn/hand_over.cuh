@@ -26,7 +26,9 @@ class HandOver {
 #pragma unroll 1
         for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
             publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], own.packed(i, exchanges.epoch));
+        const Moment sent;
         meanwhile();
+        sent.wait(FIRST_LOOK);
         collect_all(buffer, all);
         barrier(); // all numbers are there, and own packets are sent
     }

@@ -11,6 +11,7 @@
 // | -DTHREADS= | of a block |
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
+// | -DFIRST_LOOK= | where blocks hand each other h: clocks from when a block has sent its own to when it first looks for the others' |
 // | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
 // | -DSINGLE_EXCHANGE | recurrence_grid of canonical GRU: blocks exchange once a step. REGISTER_WEIGHTS are those of rows, and then those of columns |
 // | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8, LANES 4 of each of 1, 2, 4, … warps, which are a divisor of the block's, and REGISTER_WEIGHTS whole 16 bytes of elements |
@@ -84,10 +85,35 @@ struct Recurrences {
     Recurrence of[MOST_RECURRENCES];
 };
 
-// The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill; < 0:
-// there is none.
-__device__ __forceinline__ int place_of(const Recurrence &p, int row, int length, int step) {
-    if (step >= p.steps || (p.starts && step >= length)) return -1;
-    const int time = p.reverse && step < length ? length - 1 - step : step;
-    return p.starts ? p.starts[time] + row : int(time * p.time_stride + row * p.batch_stride);
-}
+// Where a recurrence's steps find their rows of x and y: what each step needs of the parameters. Strides fit an int, as
+// numbers of rows and of a row's elements do.
+struct Rows {
+    const float *const input;
+    Element *const y;
+    const int *const starts;
+    const int input_stride, y_stride, time_stride, batch_stride;
+    const unsigned fill;
+    const int steps, reverse;
+
+    __device__ __forceinline__ explicit Rows(const Recurrence &p)
+        : input(in_register(p.input)), y(in_register(p.y)), starts(in_register(p.starts)),
+          input_stride(in_register(int(p.input_stride))), y_stride(in_register(int(p.y_stride))),
+          time_stride(in_register(int(p.time_stride))), batch_stride(in_register(int(p.batch_stride))),
+          fill(in_register(p.fill)), steps(in_register(p.steps)), reverse(in_register(p.reverse)) {}
+
+    // The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill;
+    // < 0: there is none.
+    __device__ __forceinline__ int place(int row, int length, int step) const {
+        if (step >= steps || (starts && step >= length)) return -1;
+        const int time = reverse && step < length ? length - 1 - step : step;
+        return starts ? starts[time] + row : time * time_stride + row * batch_stride;
+    }
+
+    // Of a unit, in such a row.
+    __device__ __forceinline__ const float *input_of(int place, int unit) const {
+        return &input[(long long)place * input_stride + unit];
+    }
+    __device__ __forceinline__ Element &y_of(int place, int unit) const {
+        return y[(long long)place * y_stride + unit];
+    }
+};

@@ -28,10 +28,11 @@ class NewStates {
     };
     Triple triples[COUNT];
     const Recurrence &p;
+    const Rows rows;
     int first_row = 0;
 
   public:
-    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters) {}
+    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters), rows(parameters) {}
 
     __device__ __forceinline__ void begin(int row) {
         first_row = row;
@@ -49,8 +50,8 @@ class NewStates {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             Triple &triple = triples[i];
-            const bool is_wanted = step < triple.length && triple.place >= 0 && p.input;
-            const float *source = &p.input[triple.place * p.input_stride + (GATES - 1) * HIDDEN];
+            const bool is_wanted = step < triple.length && triple.place >= 0 && rows.input;
+            const float *source = rows.input_of(triple.place, (GATES - 1) * HIDDEN);
 #pragma unroll
             for (int k = 0; k < TRIPLE; k++) {
                 const int unit = unit_of(at(i) % TRIPLES, k);
@@ -94,7 +95,7 @@ class NewStates {
     __device__ static __forceinline__ int at(int i) { return threadIdx.x + i * THREADS; }
     __device__ __forceinline__ int row_of(int i) const { return first_row + at(i) / TRIPLES; }
     __device__ __forceinline__ int place(int i, int step) const {
-        return triples[i].length > 0 ? place_of(p, row_of(i), triples[i].length, step) : -1;
+        return triples[i].length > 0 ? rows.place(row_of(i), triples[i].length, step) : -1;
     }
 };
 
@@ -143,6 +144,8 @@ class GridSteps {
         multiply_columns(column_weights, reset, [&](int triple, int row, const float(&part)[TRIPLE]) {
             publish(&own[row * TRIPLES + triple], packed(part));
         });
+        const Moment sent;
+        sent.wait(FIRST_LOOK);
         next.update(step, buffer, exchanges.epoch, h);
         barrier(); // the new h is there, r h and z are not read any more, and own packets are sent
         states.take_over(first_row, [&](int unit, int row) { return h[row * PADDED_HIDDEN + unit]; });

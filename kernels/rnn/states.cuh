@@ -17,11 +17,12 @@ class States {
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
+    const Rows rows;
 
   public:
     // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
     __device__ __forceinline__ States(const Recurrence &parameters, const Own &own, int first_unit, int first_row)
-        : p(parameters) {
+        : p(parameters), rows(parameters) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
@@ -44,6 +45,8 @@ class States {
             pair.next_place = place(pair, 1);
         }
     }
+
+    __device__ __forceinline__ int steps() const { return rows.steps; }
 
     // Asks for the next step's input. It is there when this step is done.
     __device__ __forceinline__ void prefetch(int step) {
@@ -102,8 +105,8 @@ class States {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
-            if (pair.place >= 0 && p.y)
-                p.y[pair.place * p.y_stride + pair.unit] = step < pair.length ? to_element(pair.h) : element_of(p.fill);
+            if (pair.place >= 0 && rows.y)
+                rows.y_of(pair.place, pair.unit) = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
             pair.place = pair.next_place;
             pair.next_place = place(pair, step + 2);
 #pragma unroll
@@ -124,12 +127,12 @@ class States {
 
   private:
     __device__ __forceinline__ int place(const Pair &pair, int step) const {
-        return pair.row < 0 ? -1 : place_of(p, pair.row, pair.length, step);
+        return pair.row < 0 ? -1 : rows.place(pair.row, pair.length, step);
     }
 
     __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {
-        const bool is_wanted = step < pair.length && place >= 0 && p.input;
-        const float *source = &p.input[place * p.input_stride + pair.unit];
+        const bool is_wanted = step < pair.length && place >= 0 && rows.input;
+        const float *source = rows.input_of(place, pair.unit);
 #pragma unroll
         for (int gate = 0; gate < GATES; gate++) input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
     }

@@ -65,7 +65,7 @@ KERNEL(reset_step, Step) {
     if (own.at < 0) return;
     float reset = 0;
     if (p.step < own.length) {
-        const int place = place_of(p.recurrence, own.row, own.length, p.step);
+        const int place = Rows(p.recurrence).place(own.row, own.length, p.step);
         reset = Cell::reset(input_part(p, own, place, 0), recurrent_part(p, own, 0), to_float(p.h[own.at]));
     }
     p.reset[own.at] = to_element(reset);
@@ -77,7 +77,7 @@ KERNEL(finish_step, Step) {
     const Recurrence &r = p.recurrence;
     const Own own = own_element(p);
     if (own.at < 0) return;
-    const int place = place_of(r, own.row, own.length, p.step);
+    const int place = Rows(r).place(own.row, own.length, p.step);
     Element h = p.h[own.at];
     float c = Cell::has_cell_state ? p.c[own.at] : 0;
     if (p.step < own.length) {

@@ -77,7 +77,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
     Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
     const Own pairs;
-    const int waves = recurrence.steps + layers - 1;
+    const int steps = in_register(recurrence.steps), waves = steps + layers - 1;
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // what is behind H remains so
 
@@ -90,7 +90,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
 #pragma unroll 1
         for (int wave = 0; wave < waves; wave++) {
             const int step = wave - layer;
-            const bool is_at_work = step >= 0 && step < recurrence.steps;
+            const bool is_at_work = step >= 0 && step < steps;
             if (is_at_work) {
                 states.prefetch(step);
                 Sums sums;
@@ -108,7 +108,9 @@ KERNEL(recurrence_wavefront, Recurrences) {
             states.hand_over(first_unit, first_row, [&](int unit, int row, float h) { own.set(unit, row, h); });
             barrier(); // all own h are there, and the old h is not read any more
             publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
+            const Moment sent;
             if (is_at_work) states.advance(step);
+            sent.wait(FIRST_LOOK);
             collect_neighbours(buffer, layer, layers, exchanges.epoch, h, below);
             barrier(); // the new h is there, and own packets are sent
         }

@@ -247,7 +247,7 @@ mod tests {
                 let problem = problem(cell, hidden, batch, layers);
                 let base = random.random_range(0.0..0.003);
                 let ranked = Model::default().ranked(&problem, 40);
-                let times = ranked.into_iter().step_by(4).map(|configuration| {
+                let times = ranked.into_iter().step_by(3).map(|configuration| {
                     let clocks = truth.clocks(&problem, &configuration);
                     (configuration, (base + clocks * 5.7e-7) * random.random_range(0.99..1.01))
                 });
@@ -281,7 +281,8 @@ mod tests {
             let problem = problem(Cell::Lstm, hidden, batch, 1);
             let time = |model: &Model| truth.clocks(&problem, &model.ranked(&problem, 1)[0]);
             let best = truth.clocks(&problem, &truth.ranked(&problem, 1)[0]);
-            assert!(time(&fitted) <= 1.1 * best && time(&fitted) <= 1.001 * time(&default), "{hidden} {batch}");
+            let ratios = [time(&fitted) / best, time(&fitted) / time(&default)];
+            assert!(ratios[0] <= 1.1 && ratios[1] <= 1.001, "{hidden} {batch}: {ratios:?}");
         }
     }
 
