@@ -67,12 +67,6 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// Whether the recurrence on tensor cores has been checked on a GPU. Until then programs on GPUs run without it; `on_a_gpu`
-/// checks it where there is one.
-const TENSOR_CORES_CHECKED: bool = false;
-/// Likewise of layers in a wavefront.
-const WAVEFRONT_CHECKED: bool = false;
-
 /// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
@@ -106,14 +100,13 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         }
     };
     // As for the input's products, but without tensor cores for other types either.
-    let tensor_cores = network.math_type != CUDNN_FMA_MATH && (device == Device::Host || TENSOR_CORES_CHECKED);
-    let layers = if device == Device::Host || WAVEFRONT_CHECKED { network.layers } else { 1 };
+    let tensor_cores = network.math_type != CUDNN_FMA_MATH;
     Some(Problem {
         cell,
         element,
         hidden: network.hidden,
         batch,
-        layers,
+        layers: network.layers,
         directions: network.directions(),
         steps,
         tensor_cores,
