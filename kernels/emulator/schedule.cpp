@@ -1,13 +1,11 @@
 #include "schedule.h"
 
 #include <algorithm>
-#include <memory>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <vector>
 
+#include "block.h"
+#include "cluster.h"
 #include "fiber.h"
 
 namespace emulator {
@@ -21,43 +19,8 @@ constexpr size_t most_threads = 1 << 15;
 constexpr unsigned most_idle_rounds = 1000;
 // So many in which no thread has come to a barrier or its end, whatever else it did, too.
 constexpr unsigned most_rounds_apart = 100 * most_idle_rounds;
-// Bytes behind a block's shared memory that stay as they are, or something has written beyond it.
-constexpr size_t guard = 1024;
-constexpr unsigned char poison = 0xff;
-
-struct alignas(16) Unit {
-    unsigned char bytes[16];
-};
-
-// Poisoned memory, and its guard.
-class Memory {
-    std::unique_ptr<Unit[]> units;
-    size_t bytes;
-
-  public:
-    explicit Memory(size_t bytes) : units(new Unit[(bytes + guard) / sizeof(Unit) + 1]), bytes(bytes) {
-        memset(units.get(), poison, bytes + guard);
-    }
-    unsigned char *data() const { return units[0].bytes; }
-    bool is_whole() const {
-        for (size_t i = bytes; i < bytes + guard; i++)
-            if (data()[i] != poison) return false;
-        return true;
-    }
-};
-
-struct Variable {
-    const void *key;
-    Memory memory;
-};
-
-struct Warp {
-    unsigned arrived = 0, generation = 0;
-    Combine combine = nullptr;
-    Slot slots[32];
-    // How often, in percent, all of it loses its turn.
-    unsigned skips = 0;
-};
+// The most blocks of a cluster, as on a GPU.
+constexpr unsigned most_in_a_cluster = 16;
 
 // A seed's random numbers (SplitMix64: Steele, Lea, Flood 2014).
 class Random {
@@ -75,29 +38,11 @@ class Random {
     bool chance(unsigned percent) { return below(100) < percent; }
 };
 
-} // namespace
-
-struct Block {
-    uint3 index;
-    unsigned arrived = 0, alive = 0, generation = 0;
-    // How often, in percent, one of its threads, and all of them, lose their turn.
-    unsigned skips_thread = 0, skips_all = 0;
-    std::vector<Thread> threads;
-    std::vector<Warp> warps;
-    std::vector<Variable> variables;
-    std::unique_ptr<Memory> shared;
-
-    void ended() {
-        if (--alive > 0 && arrived == alive) open();
-    }
-    // All go on behind the barrier.
-    void open() {
-        arrived = 0;
-        generation++;
-    }
+// A block that has not begun.
+struct Waiting {
+    size_t cluster;
+    unsigned rank;
 };
-
-namespace {
 
 class Schedule;
 __thread Schedule *running;
@@ -106,11 +51,12 @@ class Schedule {
   public:
     const Kernel &kernel;
     const Launch &launch;
-    const dim3 grid, block;
+    const dim3 grid, block, cluster;
 
     Schedule(const Kernel &kernel, const Launch &launch)
         : kernel(kernel), launch(launch), grid{launch.grid[0], launch.grid[1], launch.grid[2]},
-          block{launch.block[0], launch.block[1], launch.block[2]}, random(launch.seed) {}
+          block{launch.block[0], launch.block[1], launch.block[2]},
+          cluster{launch.cluster[0], launch.cluster[1], launch.cluster[2]}, random(launch.seed) {}
 
     // Runs all to its end, or answers what was wrong.
     const char *run();
@@ -120,6 +66,8 @@ class Schedule {
     void go_on() { idle_rounds = 0; }
     // A thread is where others wait for it, or at its end.
     void arrive() { idle_rounds = rounds_apart = 0; }
+    // Sends to a block what arrives at once or later. Answers what was wrong, or null.
+    const char *send(Block &to, Store store);
     // Nobody runs any more.
     [[noreturn]] void stop(const char *format, const char *why);
 
@@ -128,14 +76,18 @@ class Schedule {
     Random random;
     Stacks stacks;
     std::vector<std::unique_ptr<Block>> resident;
-    std::vector<uint64_t> waiting_blocks;
+    std::vector<std::unique_ptr<Cluster>> clusters;
+    std::vector<Waiting> waiting_blocks;
     unsigned idle_rounds = 0, rounds_apart = 0;
     bool failed = false;
     char message[2048];
 
     // Whether the seed has a turn be skipped.
     bool skips(unsigned percent) { return launch.is_adversarial && random.chance(percent); }
-    void begin(size_t place, uint64_t number);
+    void line_up(size_t clusters, unsigned blocks);
+    void begin(size_t place, const Waiting &waiting);
+    // Has some of what was sent to a block arrive; likewise.
+    const char *deliver(Block &block);
     bool give_turns(Block &block);
     const char *explain(const char *why);
     const char *deadlock();
@@ -146,13 +98,15 @@ const char *Schedule::run() {
     const size_t threads = size_t(block.x) * block.y * block.z, blocks = size_t(grid.x) * grid.y * grid.z;
     if (threads == 0 || blocks == 0) return explain("a launch has blocks, and blocks have threads");
     if (threads > kernel.most_threads) return explain("its blocks have more threads than its THREADS");
+    const size_t together = size_t(cluster.x) * cluster.y * cluster.z;
+    if (std::max({cluster.x, cluster.y, cluster.z}) > most_in_a_cluster || together < 1 || together > most_in_a_cluster)
+        return explain("a cluster has 1 to 16 blocks");
+    if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+        return explain("its clusters do not make up its grid");
     const size_t places = std::min(blocks, most_threads / threads);
-    if (places == 0 || !stacks.allocate(places * threads)) return explain("there is no memory for its threads' stacks");
+    if (places < together || !stacks.allocate(places * threads)) return explain("there is no memory for its threads' stacks");
     resident.resize(places);
-    // In the order in which they begin, the last one first.
-    for (size_t i = blocks; i-- > 0;) waiting_blocks.push_back(i);
-    if (launch.is_adversarial)
-        for (size_t i = blocks; i > 1; i--) std::swap(waiting_blocks[i - 1], waiting_blocks[random.below(i)]);
+    line_up(blocks / together, together);
     for (size_t unfinished = blocks; unfinished > 0;) {
         bool any = false;
         idle_rounds++;
@@ -168,7 +122,9 @@ const char *Schedule::run() {
             }
             any |= give_turns(*here);
             if (failed) return message;
-            if (here->alive > 0) continue;
+            if (here->meeting.alive > 0) continue;
+            here->cluster->blocks[here->rank] = nullptr;
+            if (!here->arriving.empty()) return explain("a block has ended before all that was sent to it has arrived");
             if (!here->shared->is_whole()) return explain("a block has written beyond its dynamic shared memory");
             for (const Variable &variable : here->variables)
                 if (!variable.memory.is_whole()) return explain("a block has written beyond its static shared memory");
@@ -182,11 +138,38 @@ const char *Schedule::run() {
     return nullptr;
 }
 
-void Schedule::begin(size_t place, uint64_t number) {
-    const unsigned threads = block.x * block.y * block.z;
+// Blocks in the order in which they begin, the last one first; those of a cluster next to each other, so that they get room
+// before those behind them.
+void Schedule::line_up(size_t count, unsigned blocks) {
+    const auto shuffle = [&](auto *first, size_t count) {
+        for (size_t i = count; launch.is_adversarial && i > 1; i--) std::swap(first[i - 1], first[random.below(i)]);
+    };
+    std::vector<size_t> order;
+    for (size_t i = count; i-- > 0;) order.push_back(i);
+    shuffle(order.data(), count);
+    for (const size_t cluster : order) {
+        for (unsigned rank = blocks; rank-- > 0;) waiting_blocks.push_back({cluster, rank});
+        shuffle(&waiting_blocks.back() + 1 - blocks, blocks);
+    }
+    for (size_t i = 0; i < count; i++) {
+        auto made = std::make_unique<Cluster>();
+        made->blocks.resize(blocks);
+        made->meeting.alive = blocks * block.x * block.y * block.z;
+        clusters.push_back(std::move(made));
+    }
+}
+
+void Schedule::begin(size_t place, const Waiting &waiting) {
+    const unsigned threads = block.x * block.y * block.z, rank = waiting.rank;
+    const size_t across = grid.x / cluster.x, down = grid.y / cluster.y, of = waiting.cluster;
     auto made = std::make_unique<Block>();
-    made->index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
-    made->alive = threads;
+    made->index = {unsigned(of % across * cluster.x + rank % cluster.x),
+                   unsigned(of / across % down * cluster.y + rank / cluster.x % cluster.y),
+                   unsigned(of / across / down * cluster.z + rank / cluster.x / cluster.y)};
+    made->cluster = clusters[of].get();
+    made->cluster->blocks[rank] = made.get();
+    made->rank = rank;
+    made->meeting.alive = threads;
     made->shared = std::make_unique<Memory>(launch.shared_bytes);
     made->warps.resize((threads + 31) / 32);
     made->threads.resize(threads);
@@ -204,9 +187,36 @@ void Schedule::begin(size_t place, uint64_t number) {
     arrive();
 }
 
+const char *Schedule::send(Block &to, Store store) {
+    // Some are much slower than others.
+    if (launch.is_adversarial) store.skips = random.chance(25) ? 90 : random.below(70);
+    to.arriving.push_back(store);
+    return launch.is_adversarial && random.chance(25) ? deliver(to) : nullptr;
+}
+
+const char *Schedule::deliver(Block &block) {
+    std::vector<Store> later;
+    for (const Store &store : block.arriving) {
+        if (skips(store.skips)) {
+            later.push_back(store);
+            continue;
+        }
+        memcpy(store.place, store.value, store.bytes);
+        if (const char *wrong = store.mbarrier->arrive(store.bytes)) return wrong;
+        go_on();
+    }
+    block.arriving.swap(later);
+    return nullptr;
+}
+
 // Whether any of its threads may go on.
 bool Schedule::give_turns(Block &block) {
     bool any = false;
+    if (const char *wrong = deliver(block)) {
+        failed = true;
+        explain(wrong);
+        return any;
+    }
     const bool all_skipped = skips(block.skips_all);
     bool warp_skipped = false;
     for (Thread &thread : block.threads) {
@@ -226,7 +236,8 @@ bool Schedule::give_turns(Block &block) {
 void Schedule::enter() {
     running->kernel.run(running->launch.parameters);
     running->arrive();
-    current->block->ended();
+    current->block->meeting.ended();
+    current->block->cluster->meeting.ended();
     void *nowhere;
     void *const scheduler = running->scheduler;
     current->stack = nullptr;
@@ -289,6 +300,13 @@ void wait(const unsigned &generation) {
     running->leave();
 }
 
+void meet(const Where &where, Meeting &meeting) {
+    current->where = where;
+    running->arrive();
+    if (++meeting.arrived == meeting.alive) meeting.open();
+    else wait(meeting.generation);
+}
+
 } // namespace
 
 __thread Thread *current;
@@ -306,12 +324,29 @@ void *static_shared(const void *key, size_t bytes) {
     return variables.back().memory.data();
 }
 
-void meet_block(const Where &where) {
-    Block &block = *current->block;
-    current->where = where;
-    running->arrive();
-    if (++block.arrived == block.alive) block.open();
-    else wait(block.generation);
+void meet_block(const Where &where) { meet(where, current->block->meeting); }
+void meet_cluster(const Where &where) { meet(where, current->block->cluster->meeting); }
+
+// Where something of so many bytes lies in the dynamic shared memory of the thread's block, from its beginning.
+static size_t offset_of(const void *place, size_t bytes) {
+    const size_t size = running->launch.shared_bytes;
+    const size_t offset = static_cast<const unsigned char *>(place) - current->block->shared->data();
+    if (offset > size || bytes > size - offset)
+        stop("what it sends, and where that arrives, is to lie in dynamic shared memory");
+    if (offset % bytes) stop("what it sends is to be aligned to its size, and an Mbarrier to 8 bytes");
+    return offset;
+}
+
+void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank) {
+    const auto &blocks = current->block->cluster->blocks;
+    if (rank >= blocks.size()) stop("it sends to a block of a rank that its cluster does not have");
+    Block *const to = blocks[rank];
+    if (!to) stop("it sends to a block that has not begun or has ended");
+    unsigned char *const memory = to->shared->data();
+    unsigned char *const arrivals = memory + offset_of(&mbarrier, sizeof mbarrier);
+    Store store = {{}, bytes, memory + offset_of(place, bytes), reinterpret_cast<Mbarrier *>(arrivals), 0};
+    memcpy(store.value, value, bytes);
+    if (const char *wrong = running->send(*to, store)) stop(wrong);
 }
 
 unsigned meet_warp(const Where &where, Slot mine, Combine combine) {

@@ -7,6 +7,8 @@
 
 #define INTERNAL __attribute__((visibility("hidden")))
 
+class Mbarrier;
+
 namespace emulator {
 
 // Where in a source something is waited for.
@@ -32,7 +34,7 @@ INTERNAL int launch(const Kernel &kernel, const Launch &launch, char *message, s
 
 // What a launch asks for; mirrored by hostdnn.
 struct Launch {
-    unsigned grid[3], block[3];
+    unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     const void *parameters;
     // Threads take turns, in order; or as this seed has it.
@@ -74,7 +76,11 @@ INTERNAL void *shared();
 // The block's variable that belongs to a key, which is some address.
 INTERNAL void *static_shared(const void *key, size_t bytes);
 INTERNAL void meet_block(const Where &where);
+INTERNAL void meet_cluster(const Where &where);
 INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
+// Stores so many bytes at a place of dynamic shared memory, and has them arrive at an Mbarrier, both as they lie in the block
+// of the cluster that has this rank.
+INTERNAL void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank);
 // Lets others run. Whether anything has come of the thread's turn, or it has only looked again.
 INTERNAL void give_way(const Where &where, bool went_on);
 [[noreturn]] INTERNAL void stop(const char *why);

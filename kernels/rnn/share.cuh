@@ -258,3 +258,21 @@ class Own {
     __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (pairs.first + i) / BATCH_TILE; }
     __device__ __forceinline__ int row(int i) const { return (pairs.first + i) % BATCH_TILE; }
 };
+
+// The units that a warp's threads own, with all rows of the tile.
+constexpr int WARP_UNITS = 32 / LANES * GROUP_UNITS;
+
+// Whether the warp has any of the layer's; else its products are nobody's.
+__device__ __forceinline__ bool multiplies(int first_unit) {
+    const int unit = WARP * WARP_UNITS;
+    return unit < UNITS && first_unit + unit < HIDDEN;
+}
+
+// What the warp's threads own, as vectors of neighbouring units of a row: of as many units as divide OWN_RUN and UNITS. Some
+// have units behind UNITS, or rows behind the tile.
+constexpr int OWN_RUN = WARP_UNITS;
+template <int Width> struct OwnVectors {
+    static constexpr int a_row = WARP_UNITS / Width, count = BATCH_TILE * a_row;
+    __device__ static __forceinline__ int unit(int i) { return WARP * WARP_UNITS + i % a_row * Width; }
+    __device__ static __forceinline__ int row(int i) { return i / a_row; }
+};

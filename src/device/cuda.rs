@@ -85,6 +85,11 @@ pub fn compute_capability(ordinal: i32) -> Option<u32> {
     u32::try_from(10 * attribute(ordinal, MAJOR)? + attribute(ordinal, MINOR)?).ok()
 }
 
+/// The most blocks of a cluster, of those that not every kernel gets; 0 before compute capability 9.0.
+pub fn cluster_blocks(ordinal: i32) -> usize {
+    if compute_capability(ordinal).is_some_and(|capability| capability >= 90) { 16 } else { 0 }
+}
+
 /// Bytes of shared memory that a block may opt in to.
 pub fn shared_bytes(ordinal: i32) -> Option<usize> {
     use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as BYTES;

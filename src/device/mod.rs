@@ -133,6 +133,14 @@ impl Device {
         }
     }
 
+    /// The most blocks of a cluster on the device of this number; 0 where it has none, and on the host.
+    pub fn cluster_blocks(self, ordinal: i32) -> usize {
+        match self {
+            Self::Host => 0,
+            Self::Cuda => cuda::cluster_blocks(ordinal),
+        }
+    }
+
     /// Makes a device the calling thread's until the guard is dropped. `None` if there is none of this
     /// number.
     pub fn enter(self, ordinal: i32) -> Option<Entered> {

@@ -265,6 +265,7 @@ mod tests {
             shuffle: 60.0,
             grid_exchange: 1200.0,
             block_exchange: 150.0,
+            cluster_exchange: 700.0,
             l2_bytes: 15.0,
             ..default
         };

@@ -12,13 +12,15 @@ use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Probl
 use super::input::Input;
 use super::run::Recurrent;
 use crate::cudnn::rnn::{CANONICAL_GRU, Network};
-use crate::device::jit::{Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
+use crate::device::jit::{CLUSTER_BLOCKS_OF_HOST, Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
 use crate::device::{Device, Stream};
 
 /// What the sources include.
 pub const HEADERS: &[(&str, &str)] = &[
     ("device.cuh", include_str!("../../kernels/device.cuh")),
     ("exchange.cuh", include_str!("../../kernels/exchange.cuh")),
+    ("cluster.cuh", include_str!("../../kernels/cluster.cuh")),
+    ("cluster_exchange.cuh", include_str!("../../kernels/cluster_exchange.cuh")),
     ("ops_float.cuh", include_str!("../../kernels/ops_float.cuh")),
     ("ops_half.cuh", include_str!("../../kernels/ops_half.cuh")),
     ("ops_bfloat16.cuh", include_str!("../../kernels/ops_bfloat16.cuh")),
@@ -67,6 +69,10 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
+/// Whether clusters have been checked on a GPU. Until then programs on GPUs run without them; `on_a_gpu` checks them where
+/// there is one.
+const CLUSTER_CHECKED: bool = false;
+
 /// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
@@ -91,12 +97,13 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         _ => return None,
     };
     let device = Device::current();
-    let (multiprocessors, shared_bytes) = match device {
+    let (multiprocessors, shared_bytes, cluster_blocks) = match device {
         // Emulated; a block has as much memory as it asks for.
-        Device::Host => (MULTIPROCESSORS_OF_HOST as usize, 128 << 10),
+        Device::Host => (MULTIPROCESSORS_OF_HOST as usize, 128 << 10, CLUSTER_BLOCKS_OF_HOST as usize),
         Device::Cuda => {
             let ordinal = device.ordinal();
-            (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?)
+            let cluster_blocks = if CLUSTER_CHECKED { device.cluster_blocks(ordinal) } else { 0 };
+            (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?, cluster_blocks)
         }
     };
     // As for the input's products, but without tensor cores for other types either.
@@ -112,6 +119,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         tensor_cores,
         multiprocessors,
         shared_bytes,
+        cluster_blocks,
     })
 }
 
@@ -122,6 +130,7 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
             ("rnn/canonical_block.cu", include_str!("../../kernels/rnn/canonical_block.cu"))
         }
         (Regime::Block, _) => ("rnn/block.cu", include_str!("../../kernels/rnn/block.cu")),
+        (Regime::Cluster, _) => ("rnn/cluster.cu", include_str!("../../kernels/rnn/cluster.cu")),
         (Regime::Grid | Regime::GridSingle, _) => ("rnn/grid.cu", include_str!("../../kernels/rnn/grid.cu")),
         (Regime::Wavefront { .. }, _) => ("rnn/wavefront.cu", include_str!("../../kernels/rnn/wavefront.cu")),
     };
@@ -133,10 +142,10 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
     Launch {
         grid: configuration.grid(problem),
         block: [configuration.threads as u32, 1, 1],
+        cluster: configuration.cluster(problem),
         shared_bytes: configuration.shared_bytes(problem) as u32,
-        // Blocks that wait for each other run all at once, or not at all.
-        cooperative: configuration.regime != Regime::Block,
-        ..Launch::default()
+        // Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
+        cooperative: !matches!(configuration.regime, Regime::Block | Regime::Cluster),
     }
 }
 
@@ -207,6 +216,9 @@ impl Engine {
         let launch = launch(problem, &configuration);
         let Launch { grid, block: [threads, ..], shared_bytes: shared, .. } = launch;
         recurrence.allow_shared(shared).map_err(text)?;
+        if launch.cluster != [1; 3] {
+            recurrence.allow_large_clusters().map_err(text)?;
+        }
         let spilled = recurrence.resources().map_err(text)?.local_bytes;
         if spilled > 0 {
             return Err(format!("{configuration}: {spilled} bytes of a thread do not fit into registers"));
@@ -215,6 +227,9 @@ impl Engine {
         let count = grid.into_iter().product::<u32>() as usize;
         if resident == 0 || (launch.cooperative && resident < count) {
             return Err(format!("{configuration}: {count} blocks, and the device holds {resident} at once"));
+        }
+        if launch.cluster != [1; 3] && recurrence.resident_clusters(&launch).map_err(text)? == 0 {
+            return Err(format!("{configuration}: the device holds no cluster of {} blocks", launch.cluster[0]));
         }
         let exchange_bytes = configuration.exchange_bytes(problem);
         Ok(Self { configuration, recurrence, launch, exchange_bytes, input })

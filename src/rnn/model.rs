@@ -23,6 +23,10 @@ pub struct Model {
     /// Clocks between the last h and the first product in R1, or between products and what is added up of them on tensor
     /// cores: a barrier and shared memory.
     pub block_exchange: f64,
+    /// Likewise in R2: a store's way to another block of the cluster.
+    pub cluster_exchange: f64,
+    /// Bytes that a multiprocessor gets from others of its cluster in a clock, in stores of 16.
+    pub cluster_bytes: f64,
     /// Likewise in R3: two barriers, and a packet's way through the L2 cache.
     pub grid_exchange: f64,
     /// Bytes that a multiprocessor reads from the L2 cache in a clock.
@@ -45,6 +49,8 @@ impl Default for Model {
             elementwise: 180.0,
             more_pairs: 2.5,
             block_exchange: 67.0,
+            cluster_exchange: 250.0,
+            cluster_bytes: 16.0,
             grid_exchange: 424.0,
             l2_bytes: 34.6,
             l2_latency: 270.0,
@@ -69,9 +75,10 @@ const CHUNK_BYTES: usize = 64;
 
 impl Model {
     /// The constants by their names, to be read and set.
-    pub fn constants(&mut self) -> [(&'static str, &mut f64); 12] {
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 14] {
         let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
-        let Self { block_exchange, grid_exchange, l2_bytes, l2_latency, packet, launch, .. } = self;
+        let Self { block_exchange, cluster_exchange, cluster_bytes, grid_exchange, .. } = self;
+        let Self { l2_bytes, l2_latency, packet, launch, .. } = self;
         [
             ("efficiency", efficiency),
             ("tensor", tensor),
@@ -80,6 +87,8 @@ impl Model {
             ("elementwise", elementwise),
             ("more_pairs", more_pairs),
             ("block_exchange", block_exchange),
+            ("cluster_exchange", cluster_exchange),
+            ("cluster_bytes", cluster_bytes),
             ("grid_exchange", grid_exchange),
             ("l2_bytes", l2_bytes),
             ("l2_latency", l2_latency),
@@ -111,6 +120,8 @@ impl Model {
         let is_single = configuration.regime == Regime::GridSingle;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
+            // A store of fewer bytes takes as long.
+            Regime::Cluster => self.cluster_exchange + (16 * configuration.stores(problem)) as f64 / self.cluster_bytes,
             Regime::Grid | Regime::Wavefront { .. } => through_l2,
             Regime::GridSingle => {
                 let again = (configuration.rounds(problem) - 1) as f64;
@@ -182,20 +193,18 @@ impl Model {
     fn launched(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let tiles = match configuration.regime {
             Regime::Block => configuration.tiles(problem) * configuration.at_once(problem),
-            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => configuration.tiles(problem),
+            _ => configuration.tiles(problem),
         };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
-            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => configuration.groups(problem),
+            _ => configuration.groups(problem),
         };
         let rounds = tiles.div_ceil(at_once.max(1));
         // Blocks of one multiprocessor take turns.
         let sharing = match configuration.regime {
             Regime::Block => tiles.min(at_once).div_ceil(problem.multiprocessors) as f64,
             // Of T steps, layers that begin one after the other.
-            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
-                1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64
-            }
+            _ => 1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64,
         };
         self.step(problem, configuration) * rounds as f64 * sharing
     }

@@ -222,7 +222,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let all = Model::default().ranked(&problem, usize::MAX);
         // Of wavefronts of each depth: the last launch may have fewer layers.
         let depths = (2..=network.layers).map(|layers| Regime::Wavefront { layers });
-        let kinds = [Regime::Block, Regime::Grid].into_iter().chain(depths);
+        let kinds = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
         for configuration in kinds.filter_map(|regime| all.iter().find(|one| one.regime == regime)) {
             let found = case.run(device, stream, &problem, *configuration);
             let u = 2_f64.powi(if network.data_type == half { -11 } else { -24 });
@@ -239,7 +239,9 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         }
     }
     let waves = regimes.iter().filter(|regime| matches!(regime, Regime::Wavefront { .. })).count();
+    let has_clusters = regimes.contains(&Regime::Cluster) || device == Device::Cuda;
     assert!(waves >= 5 && regimes.contains(&Regime::Grid) && regimes.contains(&Regime::Block), "{regimes:?}");
+    assert!(has_clusters, "{regimes:?}");
 }
 
 #[test]

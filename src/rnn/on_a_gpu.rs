@@ -13,7 +13,7 @@ use super::in_double;
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
-use crate::device::jit::MULTIPROCESSORS_OF_HOST;
+use crate::device::jit::{CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS_OF_HOST};
 use crate::exec::emulated;
 
 const STEPS: usize = 4;
@@ -21,14 +21,14 @@ const STEPS: usize = 4;
 const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh, Cell::Relu];
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 
-/// The kinds of kernels that a cell has.
-fn kinds(cell: Cell) -> Vec<(Regime, Math)> {
-    let regimes = [Regime::Block, Regime::Grid];
-    let fma = regimes.map(|regime| (regime, Math::Fma)).into_iter();
-    match cell {
-        Cell::CanonicalGru => fma.chain([(Regime::GridSingle, Math::Fma)]).collect(),
-        _ => fma.chain(regimes.map(|regime| (regime, Math::TensorCores))).collect(),
-    }
+/// The kinds of kernels that a cell has, where there are clusters and where not.
+fn kinds(cell: Cell, has_clusters: bool) -> Vec<(Regime, Math)> {
+    let (regimes, all): (&[Regime], &[Math]) = match cell {
+        Cell::CanonicalGru => (&[Regime::Block, Regime::Grid, Regime::GridSingle], &[Math::Fma]),
+        _ => (&[Regime::Block, Regime::Cluster, Regime::Grid], &[Math::Fma, Math::TensorCores]),
+    };
+    let regimes = regimes.iter().filter(|&&regime| has_clusters || regime != Regime::Cluster);
+    regimes.flat_map(|&regime| all.iter().map(move |&math| (regime, math))).collect()
 }
 
 /// A recurrence's numbers, each exact in the problem's type.
@@ -111,6 +111,9 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let module = emulated::compiled(module)?;
     let (function, launch) = (module.function(configuration.kernel(problem)).unwrap(), launch(problem, configuration));
     function.allow_shared(launch.shared_bytes).unwrap();
+    if launch.cluster != [1; 3] {
+        function.allow_large_clusters().unwrap();
+    }
     let stream = device.stream().expect("a stream");
     let memory = |bytes: &[u8]| {
         let buffer = device.allocate(bytes.len()).unwrap();
@@ -161,8 +164,9 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
 }
 
 /// The model's best of each kind for each cell, type, and H and batch: what it computes is right.
-fn check(device: Device, [multiprocessors, shared_bytes]: [usize; 2], sizes: &[[usize; 2]]) {
+fn check(device: Device, [multiprocessors, shared_bytes, cluster_blocks]: [usize; 3], sizes: &[[usize; 2]]) {
     for (cell, element) in CELLS.into_iter().flat_map(|cell| ELEMENTS.map(|element| (cell, element))) {
+        let kinds = kinds(cell, cluster_blocks > 0);
         let mut seen = HashSet::new();
         for &[hidden, batch] in sizes {
             let problem = Problem {
@@ -176,11 +180,12 @@ fn check(device: Device, [multiprocessors, shared_bytes]: [usize; 2], sizes: &[[
                 tensor_cores: true,
                 multiprocessors,
                 shared_bytes,
+                cluster_blocks,
             };
             let data = Data::random(&problem);
             let expected = data.expected(&problem);
             let ranked = Model::default().ranked(&problem, usize::MAX);
-            for kind in kinds(cell) {
+            for &kind in &kinds {
                 let is_of_kind = |one: &&Configuration| (one.regime, one.math) == kind;
                 let Some(configuration) = ranked.iter().find(is_of_kind) else { continue };
                 let Some(y) = run(device, &problem, configuration, &data) else { return };
@@ -193,7 +198,7 @@ fn check(device: Device, [multiprocessors, shared_bytes]: [usize; 2], sizes: &[[
                 seen.insert(kind);
             }
         }
-        assert_eq!(seen.len(), kinds(cell).len(), "each kind of {cell:?} in {element:?}: {seen:?}");
+        assert_eq!(seen.len(), kinds.len(), "each kind of {cell:?} in {element:?}: {seen:?}");
     }
 }
 
@@ -207,12 +212,18 @@ fn on_a_gpu_as_in_double() {
     let _entered = device.enter(0).expect("a context");
     let multiprocessors = device.identity(0).expect("what it is").multiprocessors as usize;
     let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
-    check(device, [multiprocessors, shared_bytes], &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
+    check(
+        device,
+        [multiprocessors, shared_bytes, device.cluster_blocks(0)],
+        &[[64, 10], [90, 20], [256, 20], [1000, 9]],
+    );
 }
 
 #[test]
 fn emulated_as_in_double() {
     if emulated::is_child("rnn::on_a_gpu::emulated_as_in_double") {
-        check(Device::Host, [MULTIPROCESSORS_OF_HOST as usize, 128 << 10], &[[50, 9]]);
+        let [multiprocessors, cluster_blocks] =
+            [MULTIPROCESSORS_OF_HOST, CLUSTER_BLOCKS_OF_HOST].map(|count| count as usize);
+        check(Device::Host, [multiprocessors, 128 << 10, cluster_blocks], &[[50, 9]]);
     }
 }

@@ -95,8 +95,13 @@ fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
 }
 
 /// What the sample below is to have of each.
-const KINDS: [(Regime, Math); 3] =
-    [(Regime::Block, Math::Fma), (Regime::Grid, Math::Fma), (Regime::Grid, Math::TensorCores)];
+const KINDS: [(Regime, Math); 5] = [
+    (Regime::Block, Math::Fma),
+    (Regime::Cluster, Math::Fma),
+    (Regime::Cluster, Math::TensorCores),
+    (Regime::Grid, Math::Fma),
+    (Regime::Grid, Math::TensorCores),
+];
 
 type Kernel = (Problem, Configuration);
 
@@ -164,13 +169,15 @@ fn assert_sound(all: &[Kernel]) {
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
 }
 
-/// One in seven, spread over all.
+/// One in seven, spread over all, and one of each kind.
 #[test]
 fn what_is_offered_has_no_spills_and_no_fences() {
-    let sample: Vec<_> = offered().into_iter().step_by(7).collect();
-    for kind in KINDS {
-        assert!(sample.iter().any(|(_, one)| (one.regime, one.math) == kind), "{kind:?} is not in the sample");
-    }
+    let all = offered();
+    let first = |kind| {
+        let first = all.iter().find(|(_, one)| (one.regime, one.math) == kind);
+        *first.unwrap_or_else(|| panic!("{kind:?} is not offered"))
+    };
+    let sample: Vec<_> = all.iter().copied().step_by(7).chain(KINDS.map(first)).collect();
     assert_sound(&sample);
 }
 
@@ -219,11 +226,14 @@ fn all_architectures_take_them() {
     let mut all = Vec::new();
     for (cell, element) in [(Cell::Lstm, Element::Float), (Cell::Gru, Element::Half), (Cell::Relu, Element::Bfloat16)] {
         for (hidden, batch) in [(64, 10), (256, 1), (1024, 10)] {
-            let problem = Problem::on_an_h200(cell, element, hidden, batch);
-            let ranked = Model::default().ranked(&problem, usize::MAX);
-            for math in [Math::Fma, Math::TensorCores] {
-                let Some(best) = ranked.iter().find(|one| one.math == math) else { continue };
-                all.extend([80, 89, 100].map(|capability| (problem, *best, capability)));
+            for capability in [80, 89, 100] {
+                let cluster_blocks = if capability < 90 { 0 } else { 16 };
+                let problem = Problem { cluster_blocks, ..Problem::on_an_h200(cell, element, hidden, batch) };
+                let ranked = Model::default().ranked(&problem, usize::MAX);
+                for kind in KINDS {
+                    let Some(best) = ranked.iter().find(|one| (one.regime, one.math) == kind) else { continue };
+                    all.push((problem, *best, capability));
+                }
             }
         }
     }

@@ -14,12 +14,12 @@ fn tensor_cores_multiply_what_they_may() {
     let tf32 = 1.0 / 2048.0;
     let all = [
         // TF32's own error, and never where it is forbidden.
-        (CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, 24, Some(tf32)),
-        (CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, 24, Some(tf32)),
+        (CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, 48, Some(tf32)),
+        (CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, 48, Some(tf32)),
         (CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 24, None),
-        (CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH, 12, Some(0.0)),
+        (CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH, 48, Some(0.0)),
         (CUDNN_DATA_HALF, CUDNN_FMA_MATH, 12, None),
-        (CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH, 12, Some(0.0)),
+        (CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH, 48, Some(0.0)),
         // Too few rows to be worth their while.
         (CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH, 7, None),
     ];

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn hostdnnGetKernel(
 }
 
 /// Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
-/// block. `cluster` is null or three ones: there are no clusters yet. A block has `shared_bytes` of dynamic shared memory.
+/// block. `cluster` is null where there are no clusters, or three numbers: blocks of a cluster, 16 at most. A block has `shared_bytes` of dynamic shared memory.
 /// `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says in which order threads take turns.
 /// CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails: `cudnnGetLastErrorString` says
 /// which threads wait where.
@@ -72,11 +72,11 @@ pub unsafe extern "C" fn hostdnnLaunchKernel(
         // SAFETY: null, or a kernel of a loaded module, three numbers each and its parameters, by this function's contract.
         unsafe {
             let kernel = Kernel::at(kernel.cast())?;
-            let single = cluster.is_null() || three(cluster)? == [1; 3];
-            require(single, "no clusters: blocks of a cluster are not emulated together")?;
+            let cluster = if cluster.is_null() { [1; 3] } else { three(cluster)? };
             let parameters = read_array(arguments, 1)?[0];
             require(!parameters.is_null(), "a kernel's parameters are not null")?;
-            let launch = Launch { grid: three(grid)?, block: three(block)?, shared_bytes, seed: seed_of_process() };
+            let (grid, block, seed) = (three(grid)?, three(block)?, seed_of_process());
+            let launch = Launch { grid, block, cluster, shared_bytes, seed };
             kernel.launch(&launch, parameters)
         }
     })

@@ -54,6 +54,7 @@ pub struct Kernel {
 struct Request {
     grid: [u32; 3],
     block: [u32; 3],
+    cluster: [u32; 3],
     shared_bytes: usize,
     parameters: *const c_void,
     is_adversarial: c_int,
@@ -67,6 +68,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block: x, y, z.
     pub block: [u32; 3],
+    /// Blocks of a cluster: x, y, z. All ones where there are no clusters.
+    pub cluster: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
     /// The schedule's, or none for turns in order.
@@ -140,9 +143,10 @@ impl Kernel {
     /// # Safety
     /// `parameters` points to the struct that the kernel takes, and what that points to is as the kernel expects.
     pub unsafe fn launch(&self, launch: &Launch, parameters: *const c_void) -> Result {
-        let Launch { grid, block, shared_bytes, seed } = *launch;
+        let Launch { grid, block, cluster, shared_bytes, seed } = *launch;
         let is_adversarial = seed.is_some().into();
-        let request = Request { grid, block, shared_bytes, parameters, is_adversarial, seed: seed.unwrap_or(0) };
+        let request =
+            Request { grid, block, cluster, shared_bytes, parameters, is_adversarial, seed: seed.unwrap_or(0) };
         let mut message = [0; 2048];
         // SAFETY: the object's own function, with a request that outlives the call and room for its words.
         let status = unsafe { (self.launch)(self, &request, message.as_mut_ptr(), message.len()) };

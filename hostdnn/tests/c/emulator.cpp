@@ -66,7 +66,7 @@ int main() {
         begin(x);
         const Parameters parameters = {x, rounds};
         char message[2048] = "";
-        const emulator::Launch launch = {{blocks, 1, 1}, {THREADS, 1, 1}, sizeof(float) * THREADS, &parameters, seed > 0, seed};
+        const emulator::Launch launch = {{blocks, 1, 1}, {THREADS, 1, 1}, {1, 1, 1}, sizeof(float) * THREADS, &parameters, seed > 0, seed};
         if (mix.launch(mix, launch, message, sizeof message) != 0) {
             printf("seed %u: %s\n", seed, message);
             return 1;

@@ -59,10 +59,11 @@ fn child() {
             launch(null_mut(), grid.as_ptr(), block.as_ptr(), null(), 256, arguments),
             launch(kernel, null(), block.as_ptr(), null(), 256, arguments),
             launch(kernel, grid.as_ptr(), null(), null(), 256, arguments),
-            launch(kernel, grid.as_ptr(), block.as_ptr(), pair.as_ptr(), 256, arguments),
             launch(kernel, grid.as_ptr(), block.as_ptr(), null(), 256, null_mut()),
         ];
         assert!(refusals.iter().all(|&status| status == 2000), "{refusals:?}");
+        // One block is no cluster of two.
+        assert_eq!(launch(kernel, grid.as_ptr(), block.as_ptr(), pair.as_ptr(), 256, arguments), 5000);
         let status = launch(kernel, grid.as_ptr(), block.as_ptr(), grid.as_ptr(), 256, arguments);
         assert_eq!((status, data[0], data[63]), (0, 64, 1));
         let status = launch(kernel, grid.as_ptr(), [96, 1, 1].as_ptr(), null(), 256, arguments);

@@ -3,6 +3,7 @@
 mod alone;
 #[path = "../built/mod.rs"]
 mod built;
+mod clusters;
 mod exported;
 mod words;
 
@@ -16,7 +17,11 @@ const HEADERS: &[(&str, &str)] = &[("device.cuh", include_str!("../../../kernels
 
 /// Compiles a text that is to compile. `None`, aloud, where there is no C++ compiler.
 fn load(text: &str, options: &[&str]) -> Option<Module> {
-    match Module::load(&Source { name: "test.cu", text, headers: HEADERS, options }) {
+    load_source(&Source { name: "test.cu", text, headers: HEADERS, options })
+}
+
+fn load_source(source: &Source) -> Option<Module> {
+    match Module::load(source) {
         Ok(module) => Some(module),
         Err(error) if error.status == cudnn_abi::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => {
             built::skip(&error.reason);
@@ -28,7 +33,7 @@ fn load(text: &str, options: &[&str]) -> Option<Module> {
 
 /// Launches `kernel` with blocks in one dimension.
 fn launch<T>(module: &Module, [blocks, threads]: [u32; 2], seed: Option<u64>, parameters: &T) -> Result<(), Error> {
-    let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared_bytes: 1024, seed };
+    let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: [1; 3], shared_bytes: 1024, seed };
     let parameters: *const T = parameters;
     // SAFETY: each test's kernel takes what the test hands over.
     unsafe { module.kernel(c"kernel")?.launch(&launch, parameters.cast::<c_void>()) }

@@ -130,7 +130,8 @@ KERNEL(kernel, Parameters) {
     for seed in [None, Some(8)] {
         let mut data = [0_u32; 6 * 4];
         let parameters = Parameters { data: data.as_mut_ptr(), count: 0 };
-        let launch = hostdnn::emulator::Launch { grid: [3, 2, 1], block: [32, 1, 1], shared_bytes: 1024, seed };
+        let launch =
+            hostdnn::emulator::Launch { grid: [3, 2, 1], block: [32, 1, 1], cluster: [1; 3], shared_bytes: 1024, seed };
         // SAFETY: room for four numbers of each block.
         unsafe { module.kernel(c"kernel").unwrap().launch(&launch, (&raw const parameters).cast()) }.unwrap();
         for (block, found) in (0..).zip(data.chunks_exact(4)) {

@@ -262,6 +262,7 @@ impl Case {
         let launch = Launch {
             grid: self.configuration.grid(&self.problem),
             block: [self.configuration.threads as u32, 1, 1],
+            cluster: self.configuration.cluster(&self.problem),
             shared_bytes: self.configuration.shared_bytes(&self.problem),
             seed,
         };

@@ -4,7 +4,10 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::sources::{self, BLOCK, CANONICAL_BLOCK, EXCHANGE, GRID, HAND_OVER, Mutation, SINGLE_EXCHANGE, TENSOR};
+use super::sources::{
+    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, HAND_OVER, Mutation, SINGLE_EXCHANGE,
+    TENSOR,
+};
 
 const SEEDS: u64 = 200;
 
@@ -12,6 +15,8 @@ type Kind = (Regime, Math);
 const IN_BLOCK: Kind = (Regime::Block, Math::Fma);
 const IN_GRID: Kind = (Regime::Grid, Math::Fma);
 const SINGLE: Kind = (Regime::GridSingle, Math::Fma);
+const IN_CLUSTER: Kind = (Regime::Cluster, Math::Fma);
+const TENSOR_IN_CLUSTER: Kind = (Regime::Cluster, Math::TensorCores);
 const TENSOR_IN_BLOCK: Kind = (Regime::Block, Math::TensorCores);
 const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores);
 
@@ -33,6 +38,7 @@ fn smallest((regime, math): Kind, cell: Cell) -> Case {
         tensor_cores: math == Math::TensorCores,
         multiprocessors: 3,
         shared_bytes: usize::MAX,
+        cluster_blocks: 16,
     };
     let units = if regime == Regime::Block { hidden } else { hidden.div_ceil(3) };
     let configuration = Configuration { regime, math, units, batch_tile, threads: 64, lanes, register_weights: 0 };
@@ -59,8 +65,11 @@ fn no_schedule_changes_a_bit() {
         (IN_BLOCK, Cell::Lstm),
         (IN_GRID, Cell::Lstm),
         (IN_GRID, Cell::Tanh),
+        (IN_CLUSTER, Cell::Lstm),
+        (IN_CLUSTER, Cell::Tanh),
         (TENSOR_IN_BLOCK, Cell::Gru),
         (TENSOR_IN_GRID, Cell::Lstm),
+        (TENSOR_IN_CLUSTER, Cell::Lstm),
         (IN_BLOCK, Cell::CanonicalGru),
         (IN_GRID, Cell::CanonicalGru),
         (SINGLE, Cell::CanonicalGru),
@@ -84,8 +93,13 @@ fn no_schedule_changes_a_bit() {
 /// Both directions in one launch, each with an exchange of its own.
 #[test]
 fn no_schedule_changes_a_bit_of_either_direction() {
-    let kinds =
-        [(IN_BLOCK, Cell::Gru), (IN_GRID, Cell::Gru), (TENSOR_IN_GRID, Cell::Gru), (SINGLE, Cell::CanonicalGru)];
+    let kinds = [
+        (IN_BLOCK, Cell::Gru),
+        (IN_GRID, Cell::Gru),
+        (IN_CLUSTER, Cell::Gru),
+        (TENSOR_IN_GRID, Cell::Gru),
+        (SINGLE, Cell::CanonicalGru),
+    ];
     for (kind, cell) in kinds {
         let mut case = smallest(kind, cell);
         (case.problem.directions, case.problem.multiprocessors) = (2, 6);
@@ -220,4 +234,59 @@ fn all_parts_are_needed() {
     ] {
         is_found_by(&case, &Mutation { file: SINGLE_EXCHANGE, from, occurrence: 0, to });
     }
+}
+
+/// Warps of the cluster's smallest case: of all but the last block each has a unit, and there the second has none.
+#[test]
+fn clusters_need_all_that_keeps_blocks_apart() {
+    let mutations = [
+        // The last tile's h is still read, and the first h is not there yet.
+        (CLUSTER, "    barrier();", 0, ""),
+        (CLUSTER, "    barrier();", 1, ""),
+        // The warp's new h is not there yet.
+        (CLUSTER, "warp_barrier();", 0, ""),
+        // What is behind H is multiplied, too.
+        (CLUSTER, "buffers[i] = to_factor(to_element(0))", 0, ""),
+        // A warp that sends nothing is waited for by nobody.
+        (CLUSTER, "if (!multiplies(first_unit))", 0, "if (false)"),
+        // Blocks that have not begun are sent to.
+        (CLUSTER_EXCHANGE, "cluster_barrier();", 0, ""),
+        // Phases end with nothing arrived, or never.
+        (CLUSTER_EXCHANGE, "expect(bytes);", 0, "expect(0);"),
+        (CLUSTER_EXCHANGE, "arrived[next_buffer()].expect(bytes);", 0, ""),
+        (CLUSTER_EXCHANGE, "initialize(1)", 1, "initialize(2)"),
+        // Nobody waits, or for the phase before.
+        (CLUSTER_EXCHANGE, "while (!arrived[next_buffer()].has_ended(next / 2 % 2)) spin.again();", 0, ""),
+        (CLUSTER_EXCHANGE, "next / 2 % 2", 0, "(next / 2 + 1) % 2"),
+        // The next h goes where others still read this one.
+        (CLUSTER_EXCHANGE, "return 1 - next_buffer()", 0, "return next_buffer()"),
+    ];
+    for (file, from, occurrence, to) in mutations {
+        is_found(IN_CLUSTER, &Mutation { file, from, occurrence, to });
+    }
+    assert_eq!(sources::occurrences(CLUSTER, "barrier();"), 3);
+    // Most lanes of the first warp have no unit, and the second, which has none, reads a part of each tile's first h.
+    let mut idle = smallest(IN_CLUSTER, Cell::Tanh);
+    (idle.problem.batch, idle.configuration.batch_tile, idle.configuration.lanes) = (16, 8, 1);
+    for (from, to) in [("warp_barrier();", ""), ("others.leave_out(states.steps() - 1);", "")] {
+        is_found_by(&idle, &Mutation { file: CLUSTER, from, occurrence: 0, to });
+    }
+}
+
+/// On tensor cores all warps multiply, of which here the last two own nothing; the others' lanes send what four have.
+#[test]
+fn clusters_on_tensor_cores_need_all_that_keeps_blocks_apart() {
+    let mut case = smallest(TENSOR_IN_CLUSTER, Cell::Tanh);
+    (case.configuration.units, case.configuration.threads, case.configuration.lanes) = (8, 128, 16);
+    let mutations = [
+        (CLUSTER, "    barrier();", 1),
+        (CLUSTER, "warp_barrier();", 0),
+        (CLUSTER_EXCHANGE, "while (!arrived[next_buffer()].has_ended(next / 2 % 2)) spin.again();", 0),
+        (TENSOR, "barrier();", 0),
+    ];
+    for (file, from, occurrence) in mutations {
+        is_found_by(&case, &Mutation { file, from, occurrence, to: "" });
+    }
+    let module = sources::load(&case.problem, &case.configuration, None);
+    assert!(module.is_none_or(|module| first_failure(&case, &module).is_none()));
 }

@@ -10,8 +10,11 @@ use super::configuration::{Cell, Configuration, Problem, Regime};
 
 /// The file of each regime, and all that they include.
 pub const BLOCK: &str = "rnn/block.cu";
+pub const CLUSTER: &str = "rnn/cluster.cu";
 pub const GRID: &str = "rnn/grid.cu";
 pub const WAVEFRONT: &str = "rnn/wavefront.cu";
+/// How a cluster's blocks hand each other anything.
+pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
 /// Where tensor cores multiply.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
 /// Canonical GRU's.
@@ -27,11 +30,14 @@ macro_rules! sources {
 
 const SOURCES: &[(&str, &str)] = sources![
     "rnn/block.cu",
+    "rnn/cluster.cu",
     "rnn/grid.cu",
     "rnn/wavefront.cu",
     "rnn/canonical_block.cu",
     "device.cuh",
     "exchange.cuh",
+    "cluster.cuh",
+    "cluster_exchange.cuh",
     "ops_float.cuh",
     "ops_half.cuh",
     "ops_bfloat16.cuh",
@@ -87,6 +93,7 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     let name = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
         (Regime::Block, _) => BLOCK,
+        (Regime::Cluster, _) => CLUSTER,
         (Regime::Grid | Regime::GridSingle, _) => GRID,
         (Regime::Wavefront { .. }, _) => WAVEFRONT,
     };

@@ -107,6 +107,7 @@ fn smallest(layers: usize, cell: Cell) -> Case {
         tensor_cores: false,
         multiprocessors: 2 * layers,
         shared_bytes: usize::MAX,
+        cluster_blocks: 16,
     };
     let (regime, math) = (Regime::Wavefront { layers }, Math::Fma);
     let (units, batch_tile, threads, lanes) = (3, 2, 64, 32);
@@ -145,6 +146,7 @@ fn random_stacks_are_right() {
             tensor_cores: false,
             multiprocessors: groups * layers * blocks,
             shared_bytes: usize::MAX,
+            cluster_blocks: 16,
         };
         let mut configuration = Configuration {
             regime: Regime::Wavefront { layers },

@@ -25,6 +25,15 @@ pub fn resident_blocks(threads: u32) -> u32 {
     (MOST_THREADS / MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
 }
 
+/// The most blocks of a cluster, as there.
+pub const MOST_IN_A_CLUSTER: u32 = 16;
+
+/// How many clusters of so many blocks of so many threads all of them hold.
+pub fn resident_clusters(launch: &Launch) -> u32 {
+    let [blocks, threads] = [launch.cluster, launch.block].map(|sizes| sizes.into_iter().product::<u32>());
+    if blocks == 1 { 0 } else { MOST_THREADS.checked_div(blocks * threads).unwrap_or(0) }
+}
+
 /// The source; the module; a log and its bytes.
 type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> cudnnStatus_t;
 type Find = unsafe extern "C" fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;

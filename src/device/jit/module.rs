@@ -104,11 +104,10 @@ impl Function {
         }
     }
 
-    /// How many of a launch's clusters the calling thread's device holds at once. 0 for one without clusters, and on
-    /// the host.
+    /// How many of a launch's clusters the calling thread's device holds at once. 0 for one without clusters.
     pub fn resident_clusters(&self, launch: &Launch) -> Result<u32, Error> {
         match &self.0 {
-            OnDevice::Host(_) => Ok(0),
+            OnDevice::Host(_) => Ok(emulated::resident_clusters(launch)),
             OnDevice::Cuda(function) => function.resident_clusters(launch),
         }
     }

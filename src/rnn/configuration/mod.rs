@@ -3,11 +3,13 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `cluster` | blocks that write into each other's memory |
 //! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and what that takes |
 //! | `text` | configurations as text |
 //! | `wavefront` | layers that run at the same time |
 
+mod cluster;
 mod single;
 mod tensor;
 #[cfg(test)]
@@ -72,6 +74,8 @@ pub struct Problem {
     pub multiprocessors: usize,
     /// Bytes of shared memory that a block may have.
     pub shared_bytes: usize,
+    /// The most blocks of a cluster; 0 where there are no clusters.
+    pub cluster_blocks: usize,
 }
 
 /// How blocks share out the work.
@@ -79,6 +83,9 @@ pub struct Problem {
 pub enum Regime {
     /// A block computes all units of some rows of the batch: R1.
     Block,
+    /// Blocks of a cluster compute some units each, and send them to each other at each step; more clusters have other rows
+    /// of the batch: R2.
+    Cluster,
     /// Blocks of the whole grid compute some units each, and exchange them at each step: R3.
     Grid,
     /// As R3, of canonical GRU, with one exchange a step where that has two: all blocks compute all units' new h.
@@ -155,7 +162,9 @@ impl Configuration {
             let singles = if math == Math::Fma { problem.single_choices() } else { vec![] };
             let singles = singles.into_iter().map(|units| (Regime::GridSingle, units));
             let wavefronts = if math == Math::Fma { problem.wavefront_choices() } else { vec![] };
-            blocks.chain(grids).chain(singles).chain(wavefronts).filter_map(move |(regime, units)| {
+            let clusters = problem.cluster_choices();
+            let all = blocks.chain(clusters).chain(grids).chain(singles).chain(wavefronts);
+            all.filter_map(move |(regime, units)| {
                 let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
                 shape.with_registers(problem).filter(|shape| shape.fits(problem))
             })
@@ -195,7 +204,11 @@ impl Configuration {
                     problem.tensor_cores && problem.cell != Cell::CanonicalGru && self.tiles_are_used(problem)
                 }
             };
-        let resident = self.regime == Regime::Block || self.blocks(problem) * self.layers() <= problem.multiprocessors;
+        let resident = match self.regime {
+            Regime::Block => true,
+            Regime::Cluster => self.is_a_cluster(problem),
+            _ => self.blocks(problem) * self.layers() <= problem.multiprocessors,
+        };
         let in_flight = self.layers() == 1
             || (problem.cell != Cell::CanonicalGru && problem.directions == 1 && self.layers() <= problem.layers);
         let single =
@@ -237,6 +250,7 @@ impl Configuration {
         match (self.regime, problem.cell) {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
             (Regime::Block, _) => c"recurrence_block",
+            (Regime::Cluster, _) => c"recurrence_cluster",
             (Regime::Grid | Regime::GridSingle, _) => c"recurrence_grid",
             (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",
         }
@@ -298,7 +312,7 @@ impl Configuration {
     /// unless their blocks wait for each other and are too many.
     pub fn at_once(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block => problem.directions,
+            Regime::Block | Regime::Cluster => problem.directions,
             Regime::Grid | Regime::GridSingle => {
                 problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1)
             }
@@ -307,14 +321,12 @@ impl Configuration {
     }
 
     /// Groups of blocks that have tiles of their own at the same time, in each recurrence, all of them resident with one
-    /// block a multiprocessor. In R1 each block is one, and blocks wait for each other as the device likes.
+    /// block a multiprocessor. In R1 each block is one, and blocks wait for each other as the device likes, as clusters do.
     pub fn groups(&self, problem: &Problem) -> usize {
         let blocks = self.blocks(problem) * self.at_once(problem);
         match self.regime {
             Regime::Block => self.tiles(problem),
-            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
-                self.tiles(problem).min(problem.multiprocessors / blocks).max(1)
-            }
+            _ => self.tiles(problem).min(problem.multiprocessors / blocks).max(1),
         }
     }
 
@@ -322,11 +334,14 @@ impl Configuration {
     pub fn grid(&self, problem: &Problem) -> [u32; 3] {
         let [x, y] = match self.regime {
             Regime::Block => [self.tiles(problem), 1],
-            Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
-                [self.blocks(problem), self.groups(problem)]
-            }
+            _ => [self.blocks(problem), self.groups(problem)],
         };
         [x as u32, y as u32, self.at_once(problem) as u32]
+    }
+
+    /// Blocks of the launch's clusters, as its grid is written.
+    pub fn cluster(&self, problem: &Problem) -> [u32; 3] {
+        if self.regime == Regime::Cluster { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
     }
 
     /// Dynamic shared memory of a block, in bytes.
@@ -340,6 +355,7 @@ impl Configuration {
         let own = (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16);
         let exchange = match self.regime {
             Regime::Block => h,
+            Regime::Cluster => h + cluster::MBARRIERS,
             Regime::Grid => own,
             Regime::GridSingle => self.reset_bytes(problem),
             Regime::Wavefront { .. } => h + own,
@@ -347,10 +363,10 @@ impl Configuration {
         h + exchange + sums + weights
     }
 
-    /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1. In bytes.
+    /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1 and R2. In bytes.
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block => 0,
+            Regime::Block | Regime::Cluster => 0,
             Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
                 let packets = 2 * self.layers() * self.packets(problem) * PACKET;
                 self.groups(problem) * (EXCHANGE + packets.next_multiple_of(EXCHANGE))
@@ -358,10 +374,10 @@ impl Configuration {
         }
     }
 
-    /// Packets that a layer's blocks exchange of a tile at each step; none in R1.
+    /// Packets that a layer's blocks exchange of a tile at each step; none in R1 and R2.
     pub fn packets(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block => 0,
+            Regime::Block | Regime::Cluster => 0,
             Regime::Grid | Regime::Wavefront { .. } => self.blocks(problem) * self.packets_a_block(problem),
             Regime::GridSingle => self.triple_packets(problem),
         }
@@ -443,6 +459,7 @@ impl Problem {
             tensor_cores: true,
             multiprocessors: 132,
             shared_bytes: 227 << 10,
+            cluster_blocks: 16,
         }
     }
 }

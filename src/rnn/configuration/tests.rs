@@ -105,6 +105,47 @@ fn a_single_exchange_is_counted() {
     assert_eq!((many.column_lanes(&problem), many.rounds(&problem)), (1, 2 * 2));
 }
 
+/// Blocks of a cluster are as many as the device allows, whichever its multiprocessors.
+#[test]
+fn clusters_fit_where_the_device_has_them() {
+    let problem = Problem::on_an_h200(Cell::Lstm, Element::Float, 256, 20);
+    let clusters = |problem: &Problem| {
+        let all = Configuration::space(problem).into_iter();
+        all.filter(|one| one.regime == Regime::Cluster).collect::<Vec<_>>()
+    };
+    let mut blocks: Vec<_> = clusters(&problem).iter().map(|one| one.blocks(&problem)).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks, [4, 8, 16]);
+    for one in clusters(&problem) {
+        let [x, y, z] = one.grid(&problem);
+        assert!(one.cluster(&problem) == [x, 1, 1] && x * y <= 132 && z == 1, "{one}");
+        assert_eq!((one.exchange_bytes(&problem), one.to_string().parse()), (0, Ok(one)));
+    }
+    let eight = Problem { cluster_blocks: 8, ..problem };
+    assert!(clusters(&eight).iter().all(|one| one.blocks(&eight) <= 8) && !clusters(&eight).is_empty());
+    assert!(clusters(&Problem { cluster_blocks: 0, ..problem }).is_empty());
+    assert!(clusters(&Problem { cell: Cell::CanonicalGru, ..problem }).is_empty());
+    let both = Problem { directions: 2, ..problem };
+    assert!(clusters(&both).iter().all(|one| one.grid(&both)[2] == 2 && one.at_once(&both) == 2));
+
+    let configuration: Configuration = "cluster u16 b4 t128 l16 r64".parse().unwrap();
+    assert!(configuration.fits(&problem) && !configuration.fits(&eight));
+    assert_eq!(configuration.grid(&problem), [16, 5, 1]);
+    assert_eq!(configuration.shared_bytes(&problem), 16 + 2 * 4 * 256 * 4 + (128 - 64) * 128 * 4);
+    // 4 units of a warp are one store; where it owns 2 or an odd number of them, more.
+    assert_eq!(configuration.stores(&problem), 4 * 256 / 4);
+    assert_eq!("cluster u16 b1 t256 l32 r64".parse::<Configuration>().unwrap().stores(&problem), 256 / 2);
+    assert_eq!("cluster u17 b1 t128 l16 r64".parse::<Configuration>().unwrap().stores(&problem), 256);
+    // On tensor cores h is sent as it is multiplied; a store has no single element of 2 bytes.
+    let half = Problem { element: Element::Half, ..problem };
+    let on_tensor_cores = |text: &str| text.parse::<Configuration>().unwrap();
+    let configuration = on_tensor_cores("cluster-tensor u16 b8 t128 l8 r64");
+    assert!(configuration.fits(&half) && configuration.stores(&half) == 8 * 256 / 8);
+    assert_eq!(configuration.stores(&problem), 8 * 256 / 4);
+    assert!(!on_tensor_cores("cluster-tensor u17 b8 t128 l8 r64").fits(&half));
+}
+
 #[test]
 fn what_does_not_fit_on_chip_is_not_offered() {
     assert!(Configuration::space(&Problem::on_an_h200(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
@@ -169,6 +210,8 @@ fn text_that_is_no_configuration() {
         "grid b4 u8 t256 l32 r128",
         "grid u8 b4 t256 l64 r128",
         "grid u8 b4 t256 l32 r127",
+        "cluster-tensor u8 b4 t256 l32 r64",
+        "cluster4 u8 b4 t256 l32 r64",
         "wavefront u8 b4 t256 l32 r64",
         "wavefront1 u8 b4 t256 l32 r64",
         "wavefront9 u8 b4 t256 l32 r64",

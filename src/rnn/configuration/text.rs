@@ -5,11 +5,13 @@ use std::str::FromStr;
 
 use super::{Configuration, MOST_RECURRENCES, Math, Regime};
 
-const KINDS: [(&str, (Regime, Math)); 5] = [
+const KINDS: [(&str, (Regime, Math)); 7] = [
     ("block", (Regime::Block, Math::Fma)),
+    ("cluster", (Regime::Cluster, Math::Fma)),
     ("grid", (Regime::Grid, Math::Fma)),
     ("grid-single", (Regime::GridSingle, Math::Fma)),
     ("block-tensor", (Regime::Block, Math::TensorCores)),
+    ("cluster-tensor", (Regime::Cluster, Math::TensorCores)),
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
 

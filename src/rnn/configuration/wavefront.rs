@@ -11,7 +11,7 @@ impl Configuration {
     pub fn layers(&self) -> usize {
         match self.regime {
             Regime::Wavefront { layers } => layers,
-            Regime::Block | Regime::Grid | Regime::GridSingle => 1,
+            _ => 1,
         }
     }
 
@@ -19,7 +19,7 @@ impl Configuration {
     pub fn matrices(&self) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2,
-            Regime::Block | Regime::Grid | Regime::GridSingle => 1,
+            _ => 1,
         }
     }
 
@@ -39,7 +39,7 @@ impl Configuration {
     pub fn collected(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2 * self.packets(problem) + self.blocks(problem),
-            Regime::Block | Regime::Grid | Regime::GridSingle => self.packets(problem),
+            _ => self.packets(problem),
         }
     }
 }

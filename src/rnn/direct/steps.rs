@@ -209,6 +209,7 @@ mod tests {
                     tensor_cores: false,
                     multiprocessors: 1,
                     shared_bytes: 0,
+                    cluster_blocks: 0,
                 };
                 for capability in [80, 89, 90, 100] {
                     let architecture = nvrtc.architecture(capability).unwrap();

@@ -53,7 +53,12 @@ fn kernels_run_on_the_host() {
     assert!(x.iter().enumerate().all(|(i, &x)| x == 2.0 * i as f32), "{x:?}");
     let waits = run(&launch, Scale { x: x.as_mut_ptr(), n: 0, by: 0.0 }).unwrap_err().to_string();
     assert!(waits.contains("a deadlock") && waits.contains("scale.cu:7"), "{waits}");
+    assert_eq!(scale.resident_clusters(&launch), Ok(0));
     let cluster = Launch { cluster: [2, 1, 1], ..launch };
+    assert_eq!(scale.resident_clusters(&cluster), Ok(64));
+    run(&cluster, Scale { x: x.as_mut_ptr(), n: 1000, by: -0.5 }).unwrap();
+    assert!(x.iter().all(|&x| x == 0.0), "{x:?}");
+    let cluster = Launch { cluster: [3, 1, 1], ..launch };
     let refused = run(&cluster, Scale { x: x.as_mut_ptr(), n: 1000, by: 0.0 }).unwrap_err().to_string();
     assert!(refused.contains("cluster"), "{refused}");
     match device.load(&source("nothing")).err() {
