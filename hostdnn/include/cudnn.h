@@ -1515,10 +1515,10 @@ cudnnStatus_t hostdnnGetKernel(void *module, const char *name, void **kernel);
 
 /*
  Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
- block. `cluster` is null where there are no clusters, or three numbers: blocks of a cluster, 16 at most. A block has `shared_bytes` of dynamic shared memory.
- `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says in which order threads take turns.
- CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails: `cudnnGetLastErrorString` says
- which threads wait where.
+ block. `cluster` is null where there are no clusters, or three numbers: blocks of a cluster, 16 at most. A block has
+ `shared_bytes` of dynamic shared memory. `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says
+ in which order threads take turns. CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails:
+ `cudnnGetLastErrorString` says which threads wait where.
  */
 cudnnStatus_t hostdnnLaunchKernel(void *kernel,
                                   const unsigned int *grid,

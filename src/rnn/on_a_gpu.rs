@@ -217,6 +217,8 @@ fn on_a_gpu_as_in_double() {
         [multiprocessors, shared_bytes, device.cluster_blocks(0)],
         &[[64, 10], [90, 20], [256, 20], [1000, 9]],
     );
+    // Few blocks, which compute their tiles one after the other.
+    check(device, [4, shared_bytes, device.cluster_blocks(0)], &[[64, 300]]);
 }
 
 #[test]

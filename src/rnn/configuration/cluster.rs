@@ -28,7 +28,7 @@ impl Configuration {
     /// Whether a cluster's kernel is there for it, and the device has such clusters.
     pub(super) fn is_a_cluster(&self, problem: &Problem) -> bool {
         let has_stores = self.math == Math::Fma || self.width(problem) * problem.element.bytes() >= LEAST_STORE;
-        let blocks = 2..=problem.cluster_blocks;
+        let blocks = 2..=problem.cluster_blocks.min(problem.multiprocessors);
         has_stores && problem.cell != Cell::CanonicalGru && blocks.contains(&self.blocks(problem))
     }
 }
