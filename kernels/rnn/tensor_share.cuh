@@ -38,6 +38,7 @@ constexpr int FRAGMENTS = CHUNKS * 2 * WARP_TILES;
 constexpr int KEPT = REGISTER_WEIGHTS / Fragment::factors;
 constexpr int REGISTER_FRAGMENTS = KEPT < FRAGMENTS ? KEPT : FRAGMENTS;
 constexpr int SHARED_FRAGMENTS = FRAGMENTS - REGISTER_FRAGMENTS;
+constexpr int KEPT_CHUNKS = divided_up(REGISTER_FRAGMENTS, 2 * WARP_TILES); // those of which registers hold some
 
 // Sums of parts: [PARTS][BATCH_TILE][SUM_ROWS], where the columns that a warp writes at once fall into different banks.
 constexpr int SUM_ROWS = ROW_TILES * 16 + 4;
@@ -83,22 +84,28 @@ class Weights {
   private:
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
 #pragma unroll
+        for (int chunk = 0; chunk < KEPT_CHUNKS; chunk++) load<Aligned, true>(weights, first_unit, chunk);
+        // More of these at once would take registers that there are not.
+#pragma unroll 2
+        for (int chunk = KEPT_CHUNKS; chunk < CHUNKS; chunk++) load<Aligned, false>(weights, first_unit, chunk);
+    }
+
+    template <bool Aligned, bool IsKept>
+    __device__ __forceinline__ void load(const Element *weights, int first_unit, int chunk) {
+#pragma unroll
         for (int tile = 0; tile < WARP_TILES; tile++) {
             const int row = (first_tile() + tile) * 16 + LANE / 4;
+            const Fragment upper = load<Aligned>(weights, first_unit, row, first_factor(chunk));
+            const Fragment lower = load<Aligned>(weights, first_unit, row + 8, first_factor(chunk));
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; chunk++) {
-                const Fragment upper = load<Aligned>(weights, first_unit, row, first_factor(chunk));
-                const Fragment lower = load<Aligned>(weights, first_unit, row + 8, first_factor(chunk));
-#pragma unroll
-                for (int product = 0; product < 2; product++) {
-                    const Fragment loaded = {upper.word[product * 2], lower.word[product * 2],
-                                             upper.word[product * 2 + 1], lower.word[product * 2 + 1]};
-                    const int fragment = (chunk * 2 + product) * WARP_TILES + tile;
-                    if (fragment < REGISTER_FRAGMENTS)
-                        kept[fragment] = loaded;
-                    else
-                        shared[(fragment - REGISTER_FRAGMENTS) * THREADS] = loaded;
-                }
+            for (int product = 0; product < 2; product++) {
+                const Fragment loaded = {upper.word[product * 2], lower.word[product * 2], upper.word[product * 2 + 1],
+                                         lower.word[product * 2 + 1]};
+                const int fragment = (chunk * 2 + product) * WARP_TILES + tile;
+                if (IsKept && fragment < REGISTER_FRAGMENTS)
+                    kept[fragment] = loaded;
+                else
+                    shared[(fragment - REGISTER_FRAGMENTS) * THREADS] = loaded;
             }
         }
     }
