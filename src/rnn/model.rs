@@ -352,5 +352,11 @@ mod tests {
         assert!((in_shared - in_registers - (f64::from(h + weights) - math)).abs() < 1e-6);
         let expected = math + 25.0 * 6.0 + 180.0 + 2.5 * 2.0 + 424.0 + 16.0 * 128.0 * 3.0 / 34.6;
         assert!((in_registers - expected).abs() < 1e-6, "{in_registers} {expected}");
+        // What else a step takes is the same in a cluster: of each row, stores of 4 units.
+        let problem = lstm(256, 8);
+        let [cluster, grid] = ["cluster", "grid"].map(|regime| format!("{regime} u16 b4 t128 l16 r64"));
+        let [cluster, grid] = [cluster, grid].map(|text| model.step(&problem, &text.parse().unwrap()));
+        let (sent, packets) = (250.0 + 16.0 * 4.0 * 64.0 / 16.0, 424.0 + 16.0 * 16.0 * 22.0 / 34.6);
+        assert!((cluster - sent - (grid - packets)).abs() < 1e-6, "{cluster} {grid}");
     }
 }
