@@ -301,6 +301,37 @@ mod tests {
         assert!(fit(&[few]).is_none());
     }
 
+    /// What an H200 was timed with, by `ucudnn tune --rnn … --top-k 20` and less: LSTM and GRU, one layer, 100 steps.
+    fn timed_on_an_h200() -> Vec<Timed> {
+        let mut networks: Vec<Timed> = Vec::new();
+        for line in include_str!("h200.csv").lines().skip(1) {
+            let [cell, element, hidden, batch, configuration, step_us] =
+                line.split(',').collect::<Vec<_>>().try_into().unwrap();
+            let cell = if cell == "LSTM" { Cell::Lstm } else { Cell::Gru };
+            let element = if element == "float" { Element::Float } else { Element::Half };
+            let problem = Problem {
+                tensor_cores: element == Element::Half,
+                ..Problem::on_an_h200(cell, element, hidden.parse().unwrap(), batch.parse().unwrap())
+            };
+            if networks.last().is_none_or(|last| last.problem != problem) {
+                networks.push(Timed { problem, times: Vec::new() });
+            }
+            let time = (configuration.parse().unwrap(), step_us.parse::<f64>().unwrap() / 1e3);
+            networks.last_mut().unwrap().times.push(time);
+        }
+        networks
+    }
+
+    /// GRNN's first choice took 3% longer than the best of all.
+    #[test]
+    fn the_defaults_choose_well_on_an_h200() {
+        let networks = timed_on_an_h200();
+        let regrets = networks.iter().map(|network| regret(std::slice::from_ref(network), &Model::default()));
+        let worst = regrets.fold(0.0, f64::max);
+        let mean = regret(&networks, &Model::default());
+        assert!(networks.len() > 20 && mean < 1.03 && worst < 1.15, "{mean} {worst}");
+    }
+
     /// Whatever was timed, constants are sane.
     #[test]
     fn nonsense_is_bounded() {
