@@ -69,10 +69,6 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// Whether clusters have been checked on a GPU. Until then programs on GPUs run without them; `on_a_gpu` checks them where
-/// there is one.
-const CLUSTER_CHECKED: bool = false;
-
 /// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
@@ -102,8 +98,11 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         Device::Host => (MULTIPROCESSORS_OF_HOST as usize, 128 << 10, CLUSTER_BLOCKS_OF_HOST as usize),
         Device::Cuda => {
             let ordinal = device.ordinal();
-            let cluster_blocks = if CLUSTER_CHECKED { device.cluster_blocks(ordinal) } else { 0 };
-            (device.identity(ordinal)?.multiprocessors as usize, device.shared_bytes(ordinal)?, cluster_blocks)
+            (
+                device.identity(ordinal)?.multiprocessors as usize,
+                device.shared_bytes(ordinal)?,
+                device.cluster_blocks(ordinal),
+            )
         }
     };
     // As for the input's products, but without tensor cores for other types either.
