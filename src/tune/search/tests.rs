@@ -220,6 +220,36 @@ fn an_ended_search_keeps_to_what_was_measured() {
     assert_eq!(search.best().unwrap().0.to_string(), "1×64[IMPLICIT_GEMM]");
 }
 
+/// Which of two that take the same time is chosen hangs on their order; what ran decides all the same.
+#[test]
+fn an_ended_search_finds_its_trials_again_whatever_order_its_parts_come_in() {
+    let time = |batch: usize, _: i32| if batch == 64 { 64.0 } else { 3.0 };
+    let micro = |batch, of: i32| MicroConfiguration {
+        batch,
+        algorithm: algorithm(of),
+        time: time(batch, of),
+        workspace: if batch == 64 { 0 } else { 90 },
+    };
+    let mut measured = vec![micro(64, 0), micro(32, 1), micro(32, 2)];
+    let candidate = |micro: &MicroConfiguration<Algorithm>| Candidate {
+        batch: micro.batch,
+        algorithm: micro.algorithm,
+        workspace: micro.workspace,
+    };
+    for goal in [Goal::Fastest { limit: 500 }, Goal::FastestWithin(Room { limit: 100, per_image: 20 })] {
+        let known = Known { measured: measured.clone(), ..Known::default() };
+        let mut first = Search::new(64, goal, measured.iter().map(candidate).collect(), known);
+        let (best, _) = drive(&mut first, time);
+        assert!(!best.is_undivided(), "{best}");
+        let trials: Vec<_> = first.trials().map(|(configuration, time)| (configuration.clone(), Some(time))).collect();
+        measured.reverse();
+        let known = Known { measured: measured.clone(), trials, ended: true, ..Known::default() };
+        let mut again = Search::new(64, goal, measured.iter().map(candidate).collect(), known);
+        assert_eq!(again.wants(), Next::Nothing);
+        assert_eq!(again.best().unwrap().0, best);
+    }
+}
+
 #[test]
 fn what_is_known_to_fail_is_not_tried_and_what_is_no_candidate_is_not_used() {
     let known = Known {

@@ -72,7 +72,8 @@ impl<A> Trial<A> {
 
 /// The configurations worth running in place; none where there is no choice. What is known of them is
 /// taken over if it is known of all, or if the search has `ended`: times in place are compared where they
-/// were taken in turns.
+/// were taken in turns. One that has ended also keeps to all that fits of what was run: of parts that take as long as each
+/// other it may choose others now, of which nothing is known.
 pub fn choose<A: Copy + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -85,14 +86,28 @@ pub fn choose<A: Copy + PartialEq>(
         Goal::FastestWithin(room) => worthwhile(plan::best_within(batch, timed, room, MOST)),
         Goal::DesirableSet { limit } => front(batch, timed, limit),
     };
-    if chosen.len() < 2 {
-        return Vec::new();
-    }
     let trial = |configuration: Configuration<A>| {
         let found = known.iter().find(|(known, _)| is_same(known, &configuration)).map(|(_, time)| *time);
         Trial { configuration, known: found.flatten(), times: Vec::new(), failed: found == Some(None) }
     };
     let mut trials: Vec<_> = chosen.into_iter().map(trial).collect();
+    if ended {
+        let fits = |configuration: &Configuration<A>| {
+            let is_timed = |part: &MicroConfiguration<A>| {
+                timed.iter().any(|micro| micro.batch == part.batch && micro.algorithm == part.algorithm)
+            };
+            configuration.needs(goal.room().per_image) <= goal.limit()
+                && configuration.parts().iter().all(|(_, part)| is_timed(part))
+        };
+        for (configuration, _) in known.iter().filter(|(configuration, time)| time.is_some() && fits(configuration)) {
+            if !trials.iter().any(|trial| is_same(&trial.configuration, configuration)) {
+                trials.push(trial(configuration.clone()));
+            }
+        }
+    }
+    if trials.len() < 2 {
+        return Vec::new();
+    }
     if !ended && trials.iter().any(|trial| trial.is_waiting()) {
         trials.iter_mut().for_each(|trial| trial.known = None);
     }
