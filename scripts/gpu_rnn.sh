@@ -105,9 +105,14 @@ sanitized() {
     log=$out/sanitizer-$1-${2//\//-}.log
     allowed 1 >/dev/null || { verdict skipped "$tool, $network" "no time left"; return; }
     ours 3 4 "$network" "$out/sanitizer.json" "$sanitizer" --tool "$tool" --error-exitcode 99 --log-file "$log" 2>"$log.err"
-    local status=$?
-    if ((status == 0)) && grep -q 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' "$log"; then
-        verdict ok "$tool, $network" "$(field decision.chosen "$out/sanitizer.json")"
+    local status=$? chosen
+    chosen=$(field decision.chosen "$out/sanitizer.json")
+    if [[ $tool = racecheck && $chosen = cluster* ]]; then
+        # It does not see that a block waits for what others store into its shared memory (with a barrier more behind
+        # that wait it finds nothing).
+        verdict skipped "$tool, $network" "it does not know what a cluster's blocks wait for: $chosen"
+    elif ((status == 0)) && grep -q 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' "$log"; then
+        verdict ok "$tool, $network" "$chosen"
     elif ((status == 124)); then
         verdict skipped "$tool, $network" "took too long"
     else
@@ -174,7 +179,7 @@ else
     sanitizers="there is no compute-sanitizer"
     if [[ -n $sanitizer ]]; then
         sanitizers=
-        for network in lstm/float/64/2 lstm/float/256/1 lstm/half/256/8 gru/float/128/3; do
+        for network in lstm/float/64/2 lstm/float/256/1 lstm/float/512/1 lstm/half/1024/9; do
             for tool in memcheck synccheck racecheck; do sanitized $tool $network; done
         done
     fi
