@@ -107,7 +107,7 @@ sanitized() {
     ours 3 4 "$network" "$out/sanitizer.json" "$sanitizer" --tool "$tool" --error-exitcode 99 --log-file "$log" 2>"$log.err"
     local status=$? chosen
     chosen=$(field decision.chosen "$out/sanitizer.json")
-    if [[ $tool = racecheck && $chosen = cluster* ]]; then
+    if [[ $tool = racecheck && $chosen = cluster* ]] && ((status == 99)); then
         # It does not see that a block waits for what others store into its shared memory (with a barrier more behind
         # that wait it finds nothing).
         verdict skipped "$tool, $network" "it does not know what a cluster's blocks wait for: $chosen"

@@ -213,19 +213,26 @@ impl Model {
         (problem.shared_bytes / configuration.shared_bytes(problem).max(1)).min(512 / configuration.threads).max(1)
     }
 
-    /// The best, so many of them; the first is the model's choice. Where layers may run in a wavefront, or blocks exchange
-    /// once a step instead of twice, two of them or more are of both kinds. Empty where nothing fits.
+    /// The best, so many of them; the first is the model's choice. Some are of another kind, where there is one: layers in
+    /// a wavefront or not, blocks that exchange once a step or twice, blocks in clusters, which not every device of an
+    /// architecture that has them holds, or not. Empty where nothing fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
-        // What the model thinks less of is tried too.
-        let kind = |one: &Configuration| (one.matrices(), one.regime == Regime::GridSingle);
-        let is_other = |other: &Configuration| kind(other) != kind(&space[0]);
-        if let Some(other) = space.iter().position(is_other).filter(|&other| other >= count && count > 1) {
-            space.swap(count - 1, other);
+        if count >= space.len() {
+            return space;
         }
-        space.truncate(count);
-        space
+        let kinds: [fn(&Configuration) -> bool; 3] =
+            [|one| one.layers() > 1, |one| one.regime == Regime::GridSingle, |one| one.regime == Regime::Cluster];
+        let others = kinds.iter().filter_map(|is_it| space.iter().position(|one| is_it(one) != is_it(&space[0])));
+        let mut chosen: Vec<usize> = Vec::new();
+        for index in [0].into_iter().chain(others).chain(0..space.len()) {
+            if chosen.len() < count && !chosen.contains(&index) {
+                chosen.push(index);
+            }
+        }
+        chosen.sort_unstable();
+        chosen.into_iter().map(|index| space[index]).collect()
     }
 }
 
@@ -262,8 +269,25 @@ mod tests {
         let all = model.ranked(&problem, usize::MAX);
         assert_eq!(all.len(), Configuration::space(&problem).len());
         assert!(all.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
-        assert_eq!(model.ranked(&problem, 5), all[..5]);
+        assert_eq!(model.ranked(&problem, 1), all[..1]);
+        let wide = lstm(1024, 10); // too much for a cluster
+        assert_eq!(model.ranked(&wide, 5), model.ranked(&wide, usize::MAX)[..5]);
         assert!(model.ranked(&lstm(4096, 1), 5).is_empty());
+    }
+
+    /// Where all clusters turn out to be too large for a device something else is there.
+    #[test]
+    fn not_all_that_is_tried_is_a_cluster() {
+        let model = Model::default();
+        for (hidden, batch, layers) in [(128, 1, 1), (256, 1, 1), (256, 20, 1), (256, 1, 3)] {
+            let problem = Problem { layers, ..lstm(hidden, batch) };
+            let ranked = model.ranked(&problem, 5);
+            let is_a_cluster = |one: &&Configuration| one.regime == Regime::Cluster;
+            let clusters = ranked.iter().filter(is_a_cluster).count();
+            assert!(ranked.len() == 5 && (1..5).contains(&clusters), "{hidden} {batch} {layers}: {ranked:?}");
+            assert!(ranked.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
+            assert!(layers == 1 || ranked.iter().any(|one| one.layers() > 1), "{ranked:?}");
+        }
     }
 
     /// Rows that are computed one after the other take their time.

@@ -1,4 +1,4 @@
-// 1 / (1 + e^-x). Off by some 2^-24 at most, most of it from the exponential, whose argument is rounded: far below 0, where
+// 1 / (1 + e^-x). Off by some 2^-23 at most, most of it from the exponential, whose argument is rounded: far below 0, where
 // the logistic is as small as e^x, by up to |x| 2^-24 of itself. Where e^-x overflows it is 0, and so is 1 / infinity.
 #pragma once
 
