@@ -16,7 +16,7 @@ KERNEL(recurrence_block, Recurrences) {
         h[TILE_FACTORS + i] = to_factor(to_element(0)); // what is behind H remains so
     barrier();
 #pragma unroll 1
-    for (int step = 0; step < states.steps(); step++) {
+    for (int step = 0; step < states.rows.steps; step++) {
         states.prefetch(step);
         Sums sums;
         multiply(weights, h + step % 2 * TILE_FACTORS, sums);

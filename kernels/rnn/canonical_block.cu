@@ -16,7 +16,7 @@ KERNEL(canonical_block, Recurrences) {
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // what is behind H remains so
     barrier();
 #pragma unroll 1
-    for (int step = 0; step < states.steps(); step++) {
+    for (int step = 0; step < states.rows.steps; step++) {
         states.prefetch(step);
         FirstSums sums;
         first_part(weights, h, states, 0, first_row, sums,

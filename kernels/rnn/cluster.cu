@@ -11,8 +11,6 @@
 
 #include "cluster_exchange.cuh"
 
-constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // of a cluster
-
 // Units that are sent at once: as many as 16 bytes hold, if they divide all that they are parts of.
 constexpr int width(int parts, int most) { return parts % most ? width(parts, most / 2) : most; }
 constexpr int WIDTH = width(HIDDEN | UNITS | OWN_RUN, 16 / sizeof(Factor));
@@ -53,16 +51,16 @@ KERNEL(recurrence_cluster, Recurrences) {
         read_h0(recurrence, first_row, buffers + others.last_buffer() * TILE_FACTORS);
         barrier();
         if (!multiplies(first_unit)) {
-            others.leave_out(states.steps() - 1);
+            others.leave_out(states.rows.steps - 1);
             continue;
         }
 #pragma unroll 1
-        for (int step = 0; step < states.steps(); step++) {
+        for (int step = 0; step < states.rows.steps; step++) {
             states.prefetch(step);
             Sums sums;
             multiply(weights, buffers + others.last_buffer() * TILE_FACTORS, sums);
             states.update(step, sums);
-            if (step + 1 == states.steps()) {
+            if (step + 1 == states.rows.steps) {
                 states.advance(step);
                 break;
             }

@@ -22,10 +22,10 @@ KERNEL(recurrence_grid, Recurrences) {
         States states(recurrence, pairs, first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
-        steps.begin(first_row);
+        steps.begin(first_row, states);
         barrier();
 #pragma unroll 1
-        for (int step = 0; step < states.steps(); step++) {
+        for (int step = 0; step < states.rows.steps; step++) {
             states.prefetch(step);
             steps.compute(step, states);
         }

@@ -23,7 +23,7 @@ class GridSteps {
           others(recurrence.exchange, h + TILE_FACTORS) {}
 
     // The tile that begins with a row.
-    __device__ __forceinline__ void begin(int row) { first_row = row; }
+    __device__ __forceinline__ void begin(int row, const States &) { first_row = row; }
 
     // A step of it, from h to h.
     __device__ __forceinline__ void compute(int step, States &states) {
@@ -38,7 +38,7 @@ class GridSteps {
         multiply(weights, h, sums);
         states.update(step, sums);
 #endif
-        if (step + 1 == states.steps()) {
+        if (step + 1 == states.rows.steps) {
             states.advance(step);
             return;
         }

@@ -7,7 +7,6 @@
 
 typedef Packet<Element> UnitPacket;
 
-constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // of a layer
 constexpr int PAIRS = UNITS * BATCH_TILE;         // of a block: pair p is unit p % UNITS and row p / UNITS
 constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
 constexpr int PACKETS = BLOCKS * PACKETS_A_BLOCK;

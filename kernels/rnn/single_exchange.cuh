@@ -28,25 +28,25 @@ class NewStates {
     };
     Triple triples[COUNT];
     const Recurrence &p;
-    const Rows rows;
     int first_row = 0;
 
   public:
-    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters), rows(parameters) {}
+    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters) {}
 
-    __device__ __forceinline__ void begin(int row) {
+    // `rows` are the recurrence's, here and below.
+    __device__ __forceinline__ void begin(int row, const Rows &rows) {
         first_row = row;
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             const bool is_there = at(i) < TILE_TRIPLES && row_of(i) < p.batch;
             triples[i].length = !is_there ? 0 : p.lengths ? p.lengths[row_of(i)] : p.steps;
-            triples[i].place = place(i, 0);
-            triples[i].next_place = place(i, 1);
+            triples[i].place = place(rows, i, 0);
+            triples[i].next_place = place(rows, i, 1);
         }
     }
 
     // Asks for the step's input. It is there when the others' parts are.
-    __device__ __forceinline__ void fetch(int step) {
+    __device__ __forceinline__ void fetch(int step, const Rows &rows) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             Triple &triple = triples[i];
@@ -58,7 +58,7 @@ class NewStates {
                 triple.input[k] = is_wanted && unit >= 0 ? source[unit] : 0;
             }
             triple.place = triple.next_place;
-            triple.next_place = place(i, step + 2);
+            triple.next_place = place(rows, i, step + 2);
         }
     }
 
@@ -94,7 +94,7 @@ class NewStates {
   private:
     __device__ static __forceinline__ int at(int i) { return threadIdx.x + i * THREADS; }
     __device__ __forceinline__ int row_of(int i) const { return first_row + at(i) / TRIPLES; }
-    __device__ __forceinline__ int place(int i, int step) const {
+    __device__ __forceinline__ int place(const Rows &rows, int i, int step) const {
         return triples[i].length > 0 ? rows.place(row_of(i), triples[i].length, step) : -1;
     }
 };
@@ -124,14 +124,14 @@ class GridSteps {
     }
 
     // The tile that begins with a row.
-    __device__ __forceinline__ void begin(int row) {
+    __device__ __forceinline__ void begin(int row, const States &states) {
         first_row = row;
-        next.begin(row);
+        next.begin(row, states.rows);
     }
 
     // A step of it, from h to h.
     __device__ __forceinline__ void compute(int step, States &states) {
-        next.fetch(step);
+        next.fetch(step, states.rows);
         FirstSums sums;
         first_part(weights, h, states, first_unit, first_row, sums, [&](int unit, int row, float value, float z) {
             reset[row * PADDED_UNITS + unit] = value;

@@ -7,6 +7,8 @@
 #include "rnn/share.cuh"
 #endif
 
+constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the batch together
+
 class States {
     struct Pair {
         int unit, row;         // of the layer, of the batch; row < 0: there is no such pair
@@ -17,9 +19,10 @@ class States {
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
-    const Rows rows;
 
   public:
+    const Rows rows;
+
     // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
     __device__ __forceinline__ States(const Recurrence &parameters, const Own &own, int first_unit, int first_row)
         : p(parameters), rows(parameters) {
@@ -45,8 +48,6 @@ class States {
             pair.next_place = place(pair, 1);
         }
     }
-
-    __device__ __forceinline__ int steps() const { return rows.steps; }
 
     // Asks for the next step's input. It is there when this step is done.
     __device__ __forceinline__ void prefetch(int step) {

@@ -125,18 +125,26 @@ impl Device {
         Some(Identity { name, multiprocessors, driver })
     }
 
-    /// Bytes of shared memory that a block of the device of this number may have; none on the host.
+    /// Multiprocessors that kernels find on the device of this number; the host is as many of them to all.
+    pub fn multiprocessors(self, ordinal: i32) -> Option<usize> {
+        match self {
+            Self::Host => Some(jit::MULTIPROCESSORS_OF_HOST as usize),
+            Self::Cuda => usize::try_from(cuda::properties(ordinal)?.1).ok(),
+        }
+    }
+
+    /// Bytes of shared memory that a block of the device of this number may have.
     pub fn shared_bytes(self, ordinal: i32) -> Option<usize> {
         match self {
-            Self::Host => None,
+            Self::Host => Some(jit::SHARED_BYTES_OF_HOST),
             Self::Cuda => cuda::shared_bytes(ordinal),
         }
     }
 
-    /// The most blocks of a cluster on the device of this number; 0 where it has none, and on the host.
+    /// The most blocks of a cluster on the device of this number; 0 where it has none.
     pub fn cluster_blocks(self, ordinal: i32) -> usize {
         match self {
-            Self::Host => 0,
+            Self::Host => jit::CLUSTER_BLOCKS_OF_HOST as usize,
             Self::Cuda => cuda::cluster_blocks(ordinal),
         }
     }

@@ -12,7 +12,7 @@ use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Probl
 use super::input::Input;
 use super::run::Recurrent;
 use crate::cudnn::rnn::{CANONICAL_GRU, Network};
-use crate::device::jit::{CLUSTER_BLOCKS_OF_HOST, Error, Function, Launch, MULTIPROCESSORS_OF_HOST, Source};
+use crate::device::jit::{Error, Function, Launch, Source};
 use crate::device::{Device, Stream};
 
 /// What the sources include.
@@ -93,18 +93,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         _ => return None,
     };
     let device = Device::current();
-    let (multiprocessors, shared_bytes, cluster_blocks) = match device {
-        // Emulated; a block has as much memory as it asks for.
-        Device::Host => (MULTIPROCESSORS_OF_HOST as usize, 128 << 10, CLUSTER_BLOCKS_OF_HOST as usize),
-        Device::Cuda => {
-            let ordinal = device.ordinal();
-            (
-                device.identity(ordinal)?.multiprocessors as usize,
-                device.shared_bytes(ordinal)?,
-                device.cluster_blocks(ordinal),
-            )
-        }
-    };
+    let ordinal = device.ordinal();
     // As for the input's products, but without tensor cores for other types either.
     let tensor_cores = network.math_type != CUDNN_FMA_MATH;
     Some(Problem {
@@ -116,9 +105,9 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         directions: network.directions(),
         steps,
         tensor_cores,
-        multiprocessors,
-        shared_bytes,
-        cluster_blocks,
+        multiprocessors: device.multiprocessors(ordinal)?,
+        shared_bytes: device.shared_bytes(ordinal)?,
+        cluster_blocks: device.cluster_blocks(ordinal),
     })
 }
 

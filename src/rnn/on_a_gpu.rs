@@ -13,7 +13,6 @@ use super::in_double;
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
-use crate::device::jit::{CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS_OF_HOST};
 use crate::exec::emulated;
 
 const STEPS: usize = 4;
@@ -164,23 +163,19 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
 }
 
 /// The model's best of each kind for each cell, type, and H and batch: what it computes is right.
-fn check(device: Device, [multiprocessors, shared_bytes, cluster_blocks]: [usize; 3], sizes: &[[usize; 2]]) {
+fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
+    let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
+    let cluster_blocks = device.cluster_blocks(0);
     for (cell, element) in CELLS.into_iter().flat_map(|cell| ELEMENTS.map(|element| (cell, element))) {
         let kinds = kinds(cell, cluster_blocks > 0);
         let mut seen = HashSet::new();
         for &[hidden, batch] in sizes {
             let problem = Problem {
-                cell,
-                element,
-                hidden,
-                batch,
-                layers: 1,
-                directions: 1,
                 steps: STEPS,
-                tensor_cores: true,
                 multiprocessors,
                 shared_bytes,
                 cluster_blocks,
+                ..Problem::on_an_h200(cell, element, hidden, batch)
             };
             let data = Data::random(&problem);
             let expected = data.expected(&problem);
@@ -210,22 +205,15 @@ fn on_a_gpu_as_in_double() {
         return;
     }
     let _entered = device.enter(0).expect("a context");
-    let multiprocessors = device.identity(0).expect("what it is").multiprocessors as usize;
-    let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
-    check(
-        device,
-        [multiprocessors, shared_bytes, device.cluster_blocks(0)],
-        &[[64, 10], [90, 20], [256, 20], [1000, 9]],
-    );
+    let multiprocessors = device.multiprocessors(0).expect("how many it has");
+    check(device, multiprocessors, &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
     // Few blocks, which compute their tiles one after the other.
-    check(device, [4, shared_bytes, device.cluster_blocks(0)], &[[64, 300]]);
+    check(device, 4, &[[64, 300]]);
 }
 
 #[test]
 fn emulated_as_in_double() {
     if emulated::is_child("rnn::on_a_gpu::emulated_as_in_double") {
-        let [multiprocessors, cluster_blocks] =
-            [MULTIPROCESSORS_OF_HOST, CLUSTER_BLOCKS_OF_HOST].map(|count| count as usize);
-        check(Device::Host, [multiprocessors, 128 << 10, cluster_blocks], &[[50, 9]]);
+        check(Device::Host, Device::Host.multiprocessors(0).expect("as many as it is"), &[[50, 9]]);
     }
 }

@@ -1,11 +1,8 @@
 //! Blocks of a cluster, which store into each other's memory: what arrives, in whichever order, and what the emulator finds.
 
-use std::ffi::c_void;
+use hostdnn::emulator::{Module, Source};
 
-use hostdnn::Error;
-use hostdnn::emulator::{Launch, Module, Source};
-
-use super::{HEADERS, Parameters, load_source};
+use super::{HEADERS, Parameters, launch_clusters as launch, load_source};
 
 fn load(text: &str, options: &[&str]) -> Option<Module> {
     let headers = [
@@ -14,19 +11,6 @@ fn load(text: &str, options: &[&str]) -> Option<Module> {
         ("cluster_exchange.cuh", include_str!("../../../kernels/cluster_exchange.cuh")),
     ];
     load_source(&Source { name: "test.cu", text, headers: &headers, options })
-}
-
-fn launch<T>(
-    module: &Module,
-    [grid, cluster]: [[u32; 3]; 2],
-    threads: u32,
-    seed: Option<u64>,
-    parameters: &T,
-) -> Result<(), Error> {
-    let launch = Launch { grid, block: [threads, 1, 1], cluster, shared_bytes: 1024, seed };
-    let parameters: *const T = parameters;
-    // SAFETY: each test's kernel takes what the test hands over.
-    unsafe { module.kernel(c"kernel")?.launch(&launch, parameters.cast::<c_void>()) }
 }
 
 /// Each warp of a block has a vector. In each round all blocks of a cluster get those of all warps, and each vector becomes

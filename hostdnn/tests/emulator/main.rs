@@ -33,7 +33,18 @@ fn load_source(source: &Source) -> Option<Module> {
 
 /// Launches `kernel` with blocks in one dimension.
 fn launch<T>(module: &Module, [blocks, threads]: [u32; 2], seed: Option<u64>, parameters: &T) -> Result<(), Error> {
-    let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: [1; 3], shared_bytes: 1024, seed };
+    launch_clusters(module, [[blocks, 1, 1], [1; 3]], threads, seed, parameters)
+}
+
+/// Likewise, with blocks in as many dimensions, of the grid and of its clusters.
+fn launch_clusters<T>(
+    module: &Module,
+    [grid, cluster]: [[u32; 3]; 2],
+    threads: u32,
+    seed: Option<u64>,
+    parameters: &T,
+) -> Result<(), Error> {
+    let launch = Launch { grid, block: [threads, 1, 1], cluster, shared_bytes: 1024, seed };
     let parameters: *const T = parameters;
     // SAFETY: each test's kernel takes what the test hands over.
     unsafe { module.kernel(c"kernel")?.launch(&launch, parameters.cast::<c_void>()) }

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Parameters, launch, load};
+use super::{Parameters, launch, launch_clusters, load};
 
 #[test]
 fn warps_add_in_the_gpus_order() {
@@ -130,10 +130,7 @@ KERNEL(kernel, Parameters) {
     for seed in [None, Some(8)] {
         let mut data = [0_u32; 6 * 4];
         let parameters = Parameters { data: data.as_mut_ptr(), count: 0 };
-        let launch =
-            hostdnn::emulator::Launch { grid: [3, 2, 1], block: [32, 1, 1], cluster: [1; 3], shared_bytes: 1024, seed };
-        // SAFETY: room for four numbers of each block.
-        unsafe { module.kernel(c"kernel").unwrap().launch(&launch, (&raw const parameters).cast()) }.unwrap();
+        launch_clusters(&module, [[3, 2, 1], [1; 3]], 32, seed, &parameters).unwrap();
         for (block, found) in (0..).zip(data.chunks_exact(4)) {
             assert_eq!(found, [1, 32 * (block % 3 + 10 * (block / 3)), 4, 32_002], "block {block}");
         }

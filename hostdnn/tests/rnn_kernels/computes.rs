@@ -103,18 +103,10 @@ fn case(choice: &Choice) -> Case {
     let is_sent = regime != Regime::Cluster || ELEMENTS[element] == Element::Float || hidden % 2 == 0;
     let math = if is_canonical || !is_sent { Math::Fma } else { [Math::Fma, Math::TensorCores][math] };
     let problem = Problem {
-        cell,
-        element: ELEMENTS[element],
-        hidden,
-        batch: BATCHES[batch],
-        layers: 1,
-        directions: 1,
         steps: STEPS[steps],
-        tensor_cores: math == Math::TensorCores,
         // Tiles are shared out among two groups of blocks.
         multiprocessors: 2 * SHARES[share],
-        shared_bytes: usize::MAX,
-        cluster_blocks: 16,
+        ..Problem::on_an_h200(cell, ELEMENTS[element], hidden, BATCHES[batch])
     };
     let threads = THREADS[threads];
     let (batch_tile, lanes) = match math {
@@ -177,21 +169,8 @@ fn offered_configurations_are_right() {
         (Cell::CanonicalGru, Element::Float, 72, 3),
     ];
     for (cell, element, hidden, batch) in all {
-        let (layers, directions, steps, tensor_cores) = (1, 1, 3, true);
-        let (multiprocessors, shared_bytes) = (12, 227 << 10);
-        let problem = Problem {
-            cell,
-            element,
-            hidden,
-            batch,
-            layers,
-            directions,
-            steps,
-            tensor_cores,
-            multiprocessors,
-            shared_bytes,
-            cluster_blocks: 8,
-        };
+        let large = Problem::on_an_h200(cell, element, hidden, batch);
+        let problem = Problem { steps: 3, multiprocessors: 12, cluster_blocks: 8, ..large };
         let space = Configuration::space(&problem);
         let of = |single: bool, math| {
             space.iter().filter(move |one| (one.regime == Regime::GridSingle, one.math) == (single, math)).collect()

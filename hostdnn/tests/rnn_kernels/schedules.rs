@@ -27,19 +27,7 @@ fn smallest((regime, math): Kind, cell: Cell) -> Case {
         Math::Fma => ([5, 3, 2, 32], Element::Float),
         Math::TensorCores => ([20, 9, 8, 8], Element::Float),
     };
-    let problem = Problem {
-        cell,
-        element,
-        hidden,
-        batch,
-        layers: 1,
-        directions: 1,
-        steps: 4,
-        tensor_cores: math == Math::TensorCores,
-        multiprocessors: 3,
-        shared_bytes: usize::MAX,
-        cluster_blocks: 16,
-    };
+    let problem = Problem { steps: 4, multiprocessors: 3, ..Problem::on_an_h200(cell, element, hidden, batch) };
     let units = if regime == Regime::Block { hidden } else { hidden.div_ceil(3) };
     let configuration = Configuration { regime, math, units, batch_tile, threads: 64, lanes, register_weights: 0 };
     let (steps, layout) = (4, Layout::Padded);
@@ -268,7 +256,7 @@ fn clusters_need_all_that_keeps_blocks_apart() {
     // Most lanes of the first warp have no unit, and the second, which has none, reads a part of each tile's first h.
     let mut idle = smallest(IN_CLUSTER, Cell::Tanh);
     (idle.problem.batch, idle.configuration.batch_tile, idle.configuration.lanes) = (16, 8, 1);
-    for (from, to) in [("warp_barrier();", ""), ("others.leave_out(states.steps() - 1);", "")] {
+    for (from, to) in [("warp_barrier();", ""), ("others.leave_out(states.rows.steps - 1);", "")] {
         is_found_by(&idle, &Mutation { file: CLUSTER, from, occurrence: 0, to });
     }
 }

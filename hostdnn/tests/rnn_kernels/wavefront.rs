@@ -96,19 +96,8 @@ impl Stack {
 
 /// Of so many layers with two blocks each, of which one has fewer units, warps with work and tiles one after the other.
 fn smallest(layers: usize, cell: Cell) -> Case {
-    let problem = Problem {
-        cell,
-        element: Element::Float,
-        hidden: 5,
-        batch: 3,
-        layers,
-        directions: 1,
-        steps: 4,
-        tensor_cores: false,
-        multiprocessors: 2 * layers,
-        shared_bytes: usize::MAX,
-        cluster_blocks: 16,
-    };
+    let one = Problem::on_an_h200(cell, Element::Float, 5, 3);
+    let problem = Problem { layers, steps: 4, multiprocessors: 2 * layers, ..one };
     let (regime, math) = (Regime::Wavefront { layers }, Math::Fma);
     let (units, batch_tile, threads, lanes) = (3, 2, 64, 32);
     let configuration = Configuration { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
@@ -135,19 +124,9 @@ fn random_stacks_are_right() {
         let blocks = *[1, 2, 3].choose(&mut random).unwrap();
         let steps = *[1, 2, 3, 6].choose(&mut random).unwrap();
         let groups = random.random_range(1..3);
-        let problem = Problem {
-            cell,
-            element,
-            hidden,
-            batch: *[1, 2, 5, 9, 17].choose(&mut random).unwrap(),
-            layers,
-            directions: 1,
-            steps,
-            tensor_cores: false,
-            multiprocessors: groups * layers * blocks,
-            shared_bytes: usize::MAX,
-            cluster_blocks: 16,
-        };
+        let batch = *[1, 2, 5, 9, 17].choose(&mut random).unwrap();
+        let multiprocessors = groups * layers * blocks;
+        let problem = Problem { layers, steps, multiprocessors, ..Problem::on_an_h200(cell, element, hidden, batch) };
         let mut configuration = Configuration {
             regime: Regime::Wavefront { layers },
             math: Math::Fma,

@@ -14,6 +14,9 @@ use crate::settings::{self, Fault};
 /// The host is as many multiprocessors, by which those who share out work among a device's share it out here.
 pub const MULTIPROCESSORS: u32 = 64;
 
+/// Bytes of shared memory that a block may have; it gets as many as it asks for.
+pub const SHARED_BYTES: usize = 128 << 10;
+
 /// The most threads of a block, as on a GPU.
 pub const MOST_IN_A_BLOCK: u32 = 1024;
 

@@ -46,7 +46,10 @@ use cudarc::driver::sys::CUresult;
 
 use super::Device;
 use crate::settings::{self, Fault};
-pub use emulated::{MOST_IN_A_CLUSTER as CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST};
+pub use emulated::{
+    MOST_IN_A_CLUSTER as CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST,
+    SHARED_BYTES as SHARED_BYTES_OF_HOST,
+};
 use module::OnDevice;
 pub use module::{Function, Launch, Module, Resources};
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! What the recurrence's kernels can be compiled for: the space of configurations for a problem, and what each takes.
-//! Nothing here knows a device: twins of the constants in `kernels/rnn/{share.cuh, tensor_share.cuh, block.cu, grid_steps.cuh}`.
+//! Nothing here knows a device: twins of the constants in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh, block.cu,
+//! canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`, and below of those that each file names.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `cluster` | blocks that write into each other's memory |
+//! | `problem` | what a configuration is for |
 //! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and what that takes |
 //! | `text` | configurations as text |
 //! | `wavefront` | layers that run at the same time |
 
 mod cluster;
+mod problem;
 mod single;
 mod tensor;
 #[cfg(test)]
@@ -19,64 +22,7 @@ mod wavefront;
 
 use std::ffi::CStr;
 
-/// How h, c and the gates go together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cell {
-    Lstm,
-    Gru,
-    /// GRU that resets h before it is multiplied.
-    CanonicalGru,
-    Tanh,
-    Relu,
-}
-
-impl Cell {
-    /// Matrix products with h that a unit needs.
-    pub fn gates(self) -> usize {
-        match self {
-            Self::Lstm => 4,
-            Self::Gru | Self::CanonicalGru => 3,
-            Self::Tanh | Self::Relu => 1,
-        }
-    }
-}
-
-/// What weights, states and outputs are stored as. Arithmetic is in float.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
-    Float,
-    Half,
-    Bfloat16,
-}
-
-impl Element {
-    pub fn bytes(self) -> usize {
-        if self == Self::Float { 4 } else { 2 }
-    }
-}
-
-/// What kernels are made for: a network's recurrences, on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Problem {
-    pub cell: Cell,
-    pub element: Element,
-    pub hidden: usize,
-    pub batch: usize,
-    /// Layers that may run in a wavefront; 1 where there is one, or none may.
-    pub layers: usize,
-    /// 1, or 2 that run over the same input from its two ends.
-    pub directions: usize,
-    /// Time steps, or about as many: launches take their time however few they do.
-    pub steps: usize,
-    /// Whether tensor cores may multiply: floats as TF32.
-    pub tensor_cores: bool,
-    /// Of the device.
-    pub multiprocessors: usize,
-    /// Bytes of shared memory that a block may have.
-    pub shared_bytes: usize,
-    /// The most blocks of a cluster; 0 where there are no clusters.
-    pub cluster_blocks: usize,
-}
+pub use problem::{Cell, Element, Problem};
 
 /// How blocks share out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,35 +87,41 @@ const PACKETS_A_CLOCK: usize = 256;
 /// More fused multiply-adds than these in a time step's code compile for too long, and run past the instruction cache.
 const MOST_CODE: usize = 1536;
 
-/// The most rows of a tile.
-const MOST_ROWS: usize = 16;
 /// The most recurrences that a launch computes.
 pub const MOST_RECURRENCES: usize = 8;
 
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
 const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
+/// Tiles, threads and lanes.
+fn shapes(tiles: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
+    let blocks = tiles.iter().flat_map(|&tile| THREADS.map(|threads| (tile, threads)));
+    blocks.flat_map(|(tile, threads)| LANES.map(|lanes| (tile, threads, lanes)))
+}
+
 impl Configuration {
     /// All that are worth a thought for a problem and fit its device, in no order.
     pub fn space(problem: &Problem) -> Vec<Self> {
-        let fma = problem.tile_choices().into_iter().map(|tile| (Math::Fma, tile));
-        let tensor = problem.tensor_tile_choices().into_iter().map(|tile| (Math::TensorCores, tile));
-        let shapes = fma.chain(tensor).flat_map(|tile| THREADS.map(|threads| (tile, threads)));
-        let shapes = shapes.flat_map(|(tile, threads)| LANES.map(|lanes| (tile, threads, lanes)));
-        let all = shapes.flat_map(|((math, batch_tile), threads, lanes)| {
-            let blocks = [(Regime::Block, problem.hidden)].into_iter();
-            let grids = problem.unit_choices().into_iter().map(|units| (Regime::Grid, units));
-            let singles = if math == Math::Fma { problem.single_choices() } else { vec![] };
-            let singles = singles.into_iter().map(|units| (Regime::GridSingle, units));
-            let wavefronts = if math == Math::Fma { problem.wavefront_choices() } else { vec![] };
-            let clusters = problem.cluster_choices();
-            let all = blocks.chain(clusters).chain(grids).chain(singles).chain(wavefronts);
-            all.filter_map(move |(regime, units)| {
-                let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
-                shape.with_registers(problem).filter(|shape| shape.fits(problem))
-            })
-        });
-        all.collect()
+        let mut kinds = vec![(Regime::Block, problem.hidden)];
+        kinds.extend(problem.cluster_choices());
+        kinds.extend(problem.grid_choices());
+        let on_tensor_cores = kinds.clone();
+        kinds.extend(problem.single_choices());
+        kinds.extend(problem.wavefront_choices());
+        let maths = [
+            (Math::Fma, problem.tile_choices(), kinds),
+            (Math::TensorCores, problem.tensor_tile_choices(), on_tensor_cores),
+        ];
+        let mut space = Vec::new();
+        for (math, tiles, kinds) in maths {
+            for (batch_tile, threads, lanes) in shapes(&tiles) {
+                for &(regime, units) in &kinds {
+                    let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
+                    space.extend(shape.with_registers(problem).filter(|shape| shape.fits(problem)));
+                }
+            }
+        }
+        space
     }
 
     /// With as many weights in registers as there is room for.
@@ -441,54 +393,5 @@ impl Configuration {
     /// Those of them in shared memory.
     pub fn shared_weights(&self, problem: &Problem) -> usize {
         self.weights(problem).saturating_sub(self.register_weights)
-    }
-}
-
-#[cfg(test)]
-impl Problem {
-    /// One layer in one direction over 100 steps, on an H200.
-    pub fn on_an_h200(cell: Cell, element: Element, hidden: usize, batch: usize) -> Self {
-        Self {
-            cell,
-            element,
-            hidden,
-            batch,
-            layers: 1,
-            directions: 1,
-            steps: 100,
-            tensor_cores: true,
-            multiprocessors: 132,
-            shared_bytes: 227 << 10,
-            cluster_blocks: 16,
-        }
-    }
-}
-
-impl Problem {
-    /// Units of a block with which 1, 2, 4, … tiles are computed at the same time, and with which fewer blocks exchange.
-    fn unit_choices(&self) -> Vec<usize> {
-        let groups = (0..).map(|power| 1 << power).take_while(|groups| 2 * groups <= self.multiprocessors);
-        let mut choices: Vec<_> = groups
-            .map(|groups| self.hidden.div_ceil(self.multiprocessors / groups))
-            .filter(|&units| units < self.hidden)
-            .collect();
-        choices.dedup();
-        choices
-    }
-
-    /// Rows of a tile: powers of two, and equal parts of the batch.
-    fn tile_choices(&self) -> Vec<usize> {
-        let parts = [1, 2, 3, 4].map(|parts| self.batch.div_ceil(parts));
-        let powers = [1, 2, 4, 8].into_iter().filter(|&tile| tile <= self.batch);
-        let mut choices: Vec<_> = powers.chain(parts).filter(|tile| (1..=MOST_ROWS).contains(tile)).collect();
-        choices.sort_unstable();
-        choices.dedup();
-        choices
-    }
-
-    /// Bytes that an exchange takes at most, with whichever configuration.
-    pub fn most_exchange_bytes(&self) -> usize {
-        let bytes = Configuration::space(self).into_iter().map(|configuration| configuration.exchange_bytes(self));
-        bytes.max().unwrap_or(0)
     }
 }

@@ -95,7 +95,7 @@ impl Configuration {
 
 impl Problem {
     /// Units of a block with which a few blocks exchange once a step. None but for canonical GRU.
-    pub(super) fn single_choices(&self) -> Vec<usize> {
+    pub(super) fn single_choices(&self) -> Vec<(Regime, usize)> {
         if self.cell != Cell::CanonicalGru {
             return vec![];
         }
@@ -103,6 +103,6 @@ impl Problem {
         let mut choices: Vec<_> =
             blocks.map(|blocks| self.hidden.div_ceil(blocks)).filter(|&units| units < self.hidden).collect();
         choices.dedup();
-        choices
+        choices.into_iter().map(|units| (Regime::GridSingle, units)).collect()
     }
 }

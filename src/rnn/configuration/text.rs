@@ -62,10 +62,8 @@ impl FromStr for Configuration {
             && threads.is_multiple_of(32)
             && threads <= 1024
             && register_weights.is_multiple_of(4 * read.matrices())
-            && match math {
-                Math::Fma => lanes <= 32,
-                Math::TensorCores => batch_tile.is_multiple_of(8) && lanes >= 4 && threads.is_multiple_of(8 * lanes),
-            };
+            && read.is_shared_out()
+            && (math == Math::Fma || batch_tile.is_multiple_of(8));
         if sound { Ok(read) } else { Err(bad()) }
     }
 }

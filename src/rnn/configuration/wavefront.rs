@@ -48,19 +48,19 @@ impl Problem {
     /// Wavefronts, and units of a block: all layers in one launch, or in two or three, of blocks as few as compute 1, 2, 4,
     /// … tiles at the same time.
     pub(super) fn wavefront_choices(&self) -> Vec<(Regime, usize)> {
-        let mut choices = Vec::new();
         if self.directions > 1 {
-            return choices;
+            return vec![];
         }
+        let mut choices = Vec::new();
         for layers in [1, 2, 3].map(|launches| self.layers.div_ceil(launches)) {
             if !(2..=MOST_RECURRENCES).contains(&layers) {
                 continue;
             }
             let blocks = (0..).map(|power| self.multiprocessors / (layers << power)).take_while(|&blocks| blocks > 0);
-            choices.extend(blocks.map(|blocks| (Regime::Wavefront { layers }, self.hidden.div_ceil(blocks))));
+            choices.extend(blocks.map(|blocks| (layers, self.hidden.div_ceil(blocks))));
         }
-        choices.sort_by_key(|&(regime, units)| (format!("{regime:?}"), units));
+        choices.sort_unstable();
         choices.dedup();
-        choices
+        choices.into_iter().map(|(layers, units)| (Regime::Wavefront { layers }, units)).collect()
     }
 }
