@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 use half::f16;
 
-use super::configuration::{Cell, Configuration, Problem, Regime};
-use super::in_double;
+use super::configuration::{Cell, Configuration, Math, Problem, Regime};
+use super::in_double::{Arithmetic, Distance, MOST_DEVIATIONS, Rounded};
 use super::kernels::{Engine, problem};
 use super::memory::Memory;
 use super::model::Model;
@@ -101,21 +101,23 @@ impl Case {
     }
 
     /// y, hy and cy in double precision.
-    fn expected(&self, cell: Cell) -> [Vec<f64>; 3] {
+    fn expected(&self, cell: Cell, arithmetic: Arithmetic) -> [Vec<Rounded>; 3] {
         let Self { network, data, .. } = self;
         let (hidden, directions, element) = (network.hidden, network.directions(), network.element());
-        let (mut x, mut hy, mut cy) = (self.x.clone(), self.hx.clone(), self.cx.clone());
+        let exact = |numbers: &Vec<f64>| numbers.iter().copied().map(Rounded::exact).collect::<Vec<_>>();
+        let [mut x, mut hy, mut cy] = [&self.x, &self.hx, &self.cx].map(exact);
         for layer in 0..network.layers {
             let (columns, stride) = (network.layer_input(layer), directions * hidden);
-            let mut y = vec![FILL; data.rows() * stride];
+            let mut y = vec![Rounded::exact(FILL); data.rows() * stride];
             for direction in 0..directions {
                 let pseudo_layer = layer * directions + direction;
                 let weights = |place: usize| &self.weight_space[place / element..];
                 let Weights { input, recurrent, input_bias, recurrent_bias } = self.weights[pseudo_layer];
-                let with_bias = |matrix, bias: Option<usize>, output, vector: &[f64]| {
-                    in_double::product(weights(matrix), output, vector) + weights(bias.unwrap())[output]
+                let with_bias = |matrix, bias: Option<usize>, output, vector: &[Rounded]| {
+                    let bias = Rounded::exact(weights(bias.unwrap())[output]);
+                    arithmetic.product(weights(matrix), output, vector) + bias
                 };
-                let r = |gate, unit, h: &[f64]| with_bias(recurrent, recurrent_bias, gate * hidden + unit, h);
+                let r = |gate, unit, h: &[Rounded]| with_bias(recurrent, recurrent_bias, gate * hidden + unit, h);
                 for (sequence, &length) in data.lengths.iter().enumerate() {
                     let first = (pseudo_layer * data.batch() + sequence) * hidden;
                     let (h, c) = (&mut hy[first..][..hidden], &mut cy[first..][..hidden]);
@@ -123,14 +125,14 @@ impl Case {
                         let row = self.row(sequence, if direction == 1 { length as usize - 1 - step } else { step });
                         let x = &x[row * columns..][..columns];
                         let w = |gate, unit| with_bias(input, input_bias, gate * hidden + unit, x);
-                        in_double::step(cell, w, r, h, c);
+                        arithmetic.step(cell, w, r, h, c);
                         y[row * stride + direction * hidden..][..hidden].copy_from_slice(h);
                     }
                 }
             }
             x = y;
         }
-        [x, hy, cy]
+        [x, hy, cy.into_iter().map(|c| arithmetic.stored(c)).collect()]
     }
 
     /// y, hy and cy as a configuration computes them, twice in the same memory.
@@ -217,7 +219,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let (data_type, vector, padding_fill) = (network.data_type, network.input, [0; 8]);
         let case = Case::new(network, Data { data_type, layout, steps, vector, lengths, padding_fill });
         let problem = problem(&network, case.data.batch(), steps).unwrap();
-        let expected = case.expected(problem.cell);
+        let expected = case.expected(problem.cell, Arithmetic::of(problem.element, Math::Fma));
         let problem = Problem { layers: network.layers, ..problem };
         let all = Model::default().ranked(&problem, usize::MAX);
         // Of wavefronts of each depth: the last launch may have fewer layers.
@@ -225,16 +227,17 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let kinds = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
         for configuration in kinds.filter_map(|regime| all.iter().find(|one| one.regime == regime)) {
             let found = case.run(device, stream, &problem, *configuration);
-            let u = 2_f64.powi(if network.data_type == half { -11 } else { -24 });
-            let most = u * network.layers as f64 * if network.data_type == half { 1.5 } else { 8.0 };
             let wanted = if network.cell == CUDNN_LSTM { 3 } else { 2 };
             for (found, expected) in found.iter().zip(&expected).take(wanted) {
-                let norm = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
-                let error = norm(&mut found.iter().zip(expected).map(|(found, expected)| found - expected));
-                let error = error / norm(&mut expected.iter().copied());
-                assert!(error <= most, "{configuration}: {error:.2e}, of {network:?}");
+                let mut distance = Distance::default();
+                found.iter().zip(expected).for_each(|(&found, &right)| distance.count(found, right));
+                let (relative, deviations) = (distance.relative(), distance.deviations());
+                println!("{configuration}: {relative:.1e}, {deviations:.2}");
+                assert!(
+                    deviations <= MOST_DEVIATIONS,
+                    "{configuration}: {relative:.2e}, {deviations:.2}, of {network:?}"
+                );
             }
-            println!("{configuration}: right");
             regimes.push(configuration.regime);
         }
     }

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
-use super::in_double;
+use super::in_double::{Arithmetic, Distance, MOST_DEVIATIONS, Rounded};
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
@@ -59,16 +59,20 @@ impl Data {
     }
 
     /// y, as [steps][batch][hidden].
-    fn expected(&self, problem: &Problem) -> Vec<f64> {
-        let Problem { cell, hidden, batch, .. } = *problem;
-        let (mut h, mut c) = (self.h0.clone(), self.c0.clone());
+    fn expected(&self, problem: &Problem, math: Math) -> Vec<Rounded> {
+        let Problem { cell, element, hidden, batch, .. } = *problem;
+        let arithmetic = Arithmetic::of(element, math);
+        let [mut h, mut c] =
+            [&self.h0, &self.c0].map(|states| states.iter().copied().map(Rounded::exact).collect::<Vec<_>>());
         let mut y = Vec::new();
         for step in 0..STEPS {
             for row in 0..batch {
-                let x = |gate, unit| self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit];
-                let r = |gate, unit, h: &[f64]| in_double::product(&self.weights, gate * hidden + unit, h);
+                let x = |gate, unit| {
+                    Rounded::exact(self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit])
+                };
+                let r = |gate, unit, h: &[Rounded]| arithmetic.product(&self.weights, gate * hidden + unit, h);
                 let state = row * hidden..(row + 1) * hidden;
-                in_double::step(cell, x, r, &mut h[state.clone()], &mut c[state]);
+                arithmetic.step(cell, x, r, &mut h[state.clone()], &mut c[state]);
             }
             y.extend(&h);
         }
@@ -89,17 +93,6 @@ fn number(element: Element, bytes: &[u8]) -> f64 {
         Element::Float => f32::from_ne_bytes(bytes.try_into().unwrap()).into(),
         Element::Half => f16::from_ne_bytes(bytes.try_into().unwrap()).into(),
         Element::Bfloat16 => bf16::from_ne_bytes(bytes.try_into().unwrap()).into(),
-    }
-}
-
-/// The greatest relative error that a result in the type may have.
-fn tolerance(problem: &Problem, configuration: &Configuration) -> f64 {
-    match (problem.element, configuration.math) {
-        (Element::Float, Math::Fma) => 4.0 / f64::from(1 << 24),
-        // As which weights and h are multiplied.
-        (Element::Float, Math::TensorCores) => 1.0 / f64::from(1 << 11),
-        (Element::Half, _) => 1.5 / f64::from(1 << 11),
-        (Element::Bfloat16, _) => 1.5 / f64::from(1 << 8),
     }
 }
 
@@ -178,18 +171,21 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
                 ..Problem::on_an_h200(cell, element, hidden, batch)
             };
             let data = Data::random(&problem);
-            let expected = data.expected(&problem);
+            let [fma, tensor] = [Math::Fma, Math::TensorCores].map(|math| data.expected(&problem, math));
             let ranked = Model::default().ranked(&problem, usize::MAX);
             for &kind in &kinds {
                 let is_of_kind = |one: &&Configuration| (one.regime, one.math) == kind;
                 let Some(configuration) = ranked.iter().find(is_of_kind) else { continue };
                 let Some(y) = run(device, &problem, configuration, &data) else { return };
-                let square = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
-                let error = square(&mut y.iter().zip(&expected).map(|(y, expected)| y - expected));
-                let relative = (error / square(&mut expected.iter().copied())).sqrt();
-                println!("{cell:?} {element:?} {hidden} × {batch}, {configuration}: {relative:.1e}");
-                let most = tolerance(&problem, configuration);
-                assert!(relative <= most, "{cell:?} {element:?} {hidden}, {configuration}: {relative:e} > {most:e}");
+                let mut distance = Distance::default();
+                let expected = if kind.1 == Math::Fma { &fma } else { &tensor };
+                y.iter().zip(expected).for_each(|(&y, &right)| distance.count(y, right));
+                let (relative, deviations) = (distance.relative(), distance.deviations());
+                let what = format!(
+                    "{cell:?} {element:?} {hidden} × {batch}, {configuration}: {relative:.1e}, {deviations:.2}"
+                );
+                println!("{what}");
+                assert!(deviations <= MOST_DEVIATIONS, "{what} times what rounding makes of it");
                 seen.insert(kind);
             }
         }

@@ -31,8 +31,6 @@ void direct_open(Direct *direct, const ucudnnRnnDescription_t *description, Rand
 
 /* ---- what is right ---- */
 
-static double logistic(double x) { return 1 / (1 + exp(-x)); }
-
 /* The row of x and y that a sequence's step is. */
 static size_t row_of(const Direct *direct, int sequence, int step) {
     const ucudnnRnnArguments_t *a = &direct->arguments;
@@ -69,55 +67,66 @@ static Places places_of(const ucudnnRnnDescription_t *d, int layer, int directio
 }
 
 /* b + a row of a matrix times a vector. */
-static double sum_of(const double *weights, size_t matrix, size_t biases, int has_biases, int row, const double *vector,
-                     int count) {
-    double sum = has_biases ? weights[biases + row] : 0;
-    for (int i = 0; i < count; i++) sum += weights[matrix + (size_t)row * count + i] * vector[i];
+static Rounded sum_of(const double *weights, size_t matrix, size_t biases, int has_biases, int row, const Rounded *vector,
+                      int count) {
+    Rounded sum = exact(has_biases ? weights[biases + row] : 0);
+    for (int i = 0; i < count; i++) sum = plus_product(sum, weights[matrix + (size_t)row * count + i], vector[i]);
     return sum;
 }
 
+/* As which it is stored. Below 2^-14 halves are equally far from each other. */
+static Rounded stored(cudnnDataType_t type, Rounded a) {
+    if (type == CUDNN_DATA_HALF) return to_within(a, 1.0 / (1 << 11), 1.0 / (1 << 25));
+    return type == CUDNN_DATA_BFLOAT16 ? to_within(a, 1.0 / (1 << 8), 0) : a;
+}
+
 /* One step: h and c become the new ones. */
-static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, const Places *p, const double *x, int inputs,
-                      double *h, double *c, double *new_h, double *reset_h) {
+static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, const Places *p, const Rounded *x, int inputs,
+                      Rounded *h, Rounded *c, Rounded *new_h, Rounded *reset_h) {
     int size = d->hiddenSize;
 #define W(gate) sum_of(weights, p->w, p->b_w, p->has_biases, (gate) * size + j, x, inputs)
 #define R_OF(gate, vector) sum_of(weights, p->r, p->b_r, p->has_biases, (gate) * size + j, vector, size)
 #define R(gate) R_OF(gate, h)
+#define SUM(gate) plus(W(gate), R(gate))
     if (d->cell == UCUDNN_RNN_CANONICAL_GRU)
-        for (int j = 0; j < size; j++) reset_h[j] = logistic(W(0) + R(0)) * h[j];
+        for (int j = 0; j < size; j++) reset_h[j] = stored(d->dataType, times(logistic(SUM(0)), h[j]));
     for (int j = 0; j < size; j++) {
-        double reset, update, new;
+        Rounded new;
         switch (d->cell) {
-            case UCUDNN_RNN_RELU: new_h[j] = fmax(W(0) + R(0), 0); break;
-            case UCUDNN_RNN_TANH: new_h[j] = tanh(W(0) + R(0)); break;
+            case UCUDNN_RNN_RELU: new = not_negative(SUM(0)); break;
+            case UCUDNN_RNN_TANH: new = hyperbolic_tangent(SUM(0)); break;
             case UCUDNN_RNN_LSTM:
-                c[j] = logistic(W(1) + R(1)) * c[j] + logistic(W(0) + R(0)) * tanh(W(2) + R(2));
-                new_h[j] = logistic(W(3) + R(3)) * tanh(c[j]);
+                c[j] = plus(times(logistic(SUM(1)), c[j]), times(logistic(SUM(0)), hyperbolic_tangent(SUM(2))));
+                new = times(logistic(SUM(3)), hyperbolic_tangent(c[j]));
                 break;
             case UCUDNN_RNN_CANONICAL_GRU:
-                update = logistic(W(1) + R(1)), new = tanh(W(2) + R_OF(2, reset_h));
-                new_h[j] = (1 - update) * new + update * h[j];
+                new = hyperbolic_tangent(plus(W(2), R_OF(2, reset_h)));
+                new = between(logistic(SUM(1)), new, h[j]);
                 break;
             default:
-                reset = logistic(W(0) + R(0)), update = logistic(W(1) + R(1)), new = tanh(W(2) + reset * R(2));
-                new_h[j] = (1 - update) * new + update * h[j];
+                new = hyperbolic_tangent(plus(W(2), times(logistic(SUM(0)), R(2))));
+                new = between(logistic(SUM(1)), new, h[j]);
         }
+        new_h[j] = stored(d->dataType, new);
     }
     memcpy(h, new_h, size * sizeof *h);
 #undef W
 #undef R
 #undef R_OF
+#undef SUM
 }
 
-static double *numbers(size_t count) {
-    double *memory = calloc(count + 1, sizeof *memory);
+static void *memory_of(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
     REQUIRE(memory, "no memory");
     return memory;
 }
 
-static double *widened(const Guarded *memory, cudnnDataType_t type, size_t count) {
-    double *values = numbers(count);
-    for (size_t i = 0; i < count; i++) values[i] = value_at(memory, type, i);
+static Rounded *numbers(size_t count) { return memory_of(count, sizeof(Rounded)); }
+
+static Rounded *widened(const Guarded *memory, cudnnDataType_t type, size_t count) {
+    Rounded *values = numbers(count);
+    for (size_t i = 0; i < count; i++) values[i] = exact(value_at(memory, type, i));
     return values;
 }
 
@@ -125,11 +134,12 @@ static void expect(Direct *direct) {
     const ucudnnRnnDescription_t *d = &direct->description;
     const ucudnnRnnArguments_t *a = &direct->arguments;
     int size = d->hiddenSize, wide = d->directions * size, inputs = d->inputSize;
-    double *weights = widened(&direct->weights, d->dataType, direct->weight_count);
-    double *new_h = numbers(size), *reset_h = numbers(size);
-    double *x = widened(&direct->x, d->dataType, direct->x_count), *y = NULL;
-    double *h = widened(&direct->hx, d->dataType, direct->state_count);
-    double *c = widened(&direct->cx, d->dataType, direct->state_count);
+    double *weights = memory_of(direct->weight_count, sizeof *weights);
+    for (size_t i = 0; i < direct->weight_count; i++) weights[i] = value_at(&direct->weights, d->dataType, i);
+    Rounded *new_h = numbers(size), *reset_h = numbers(size);
+    Rounded *x = widened(&direct->x, d->dataType, direct->x_count), *y = NULL;
+    Rounded *h = widened(&direct->hx, d->dataType, direct->state_count);
+    Rounded *c = widened(&direct->cx, d->dataType, direct->state_count);
     if (!a->hx) memset(h, 0, direct->state_count * sizeof *h);
     if (!a->cx) memset(c, 0, direct->state_count * sizeof *c);
     for (int layer = 0; layer < d->layers; layer++) {
@@ -149,6 +159,7 @@ static void expect(Direct *direct) {
         free(x);
         x = y, inputs = wide;
     }
+    for (size_t i = 0; i < direct->state_count; i++) c[i] = stored(d->dataType, c[i]);
     direct->expected[0] = y, direct->expected[1] = h, direct->expected[2] = c;
     free(weights), free(new_h), free(reset_h);
 }
@@ -203,19 +214,19 @@ void direct_check(const Direct *direct, int is_refused) {
     REQUIRE(!is_refused || (is_poison(&direct->y) && is_poison(&direct->workspace)), "a refused run wrote something");
 }
 
-void direct_errors(const Direct *direct, double errors[3]) {
+void direct_errors(const Direct *direct, double deviations[3]) {
     const ucudnnRnnArguments_t *a = &direct->arguments;
     const Guarded *memory[3] = {&direct->y, &direct->hy, &direct->cy};
     size_t has_c = a->cy && direct->description.cell == UCUDNN_RNN_LSTM;
     size_t counts[3] = {direct->y_count, a->hy ? direct->state_count : 0, has_c ? direct->state_count : 0};
     for (int i = 0; i < 3; i++) {
-        double distance = 0, norm = 0;
+        double distance = 0, variance = 0;
         for (size_t k = 0; k < counts[i]; k++) {
-            double expected = direct->expected[i][k];
-            double off = value_at(memory[i], direct->description.dataType, k) - expected;
-            distance += off * off, norm += expected * expected;
+            Rounded expected = direct->expected[i][k];
+            double off = value_at(memory[i], direct->description.dataType, k) - expected.value;
+            distance += off * off, variance += expected.variance;
         }
-        errors[i] = counts[i] == 0 || distance == 0 ? 0 : sqrt(distance / norm);
+        deviations[i] = distance == 0 ? 0 : sqrt(distance / variance);
     }
 }
 

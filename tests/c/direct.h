@@ -6,6 +6,7 @@
 #include <ucudnn.h>
 
 #include "rnn.h"
+#include "rounded.h"
 
 #define RUN_OK(call)                                                       \
     do {                                                                   \
@@ -23,7 +24,7 @@ typedef struct {
     int lengths[MOST_BATCH];
     Guarded weights, x, y, hx, hy, cx, cy, workspace;
     size_t x_count, y_count, state_count, weight_count;
-    double *expected[3]; /* y, hy, cy */
+    Rounded *expected[3]; /* y, hy, cy */
 } Direct;
 
 /* LSTM in float: one layer and direction, with biases. */
@@ -37,8 +38,10 @@ void direct_bring(Direct *direct, int layout, int batch, int steps, const int *l
 cudnnStatus_t direct_run(Direct *direct, void *stream);
 /* Ends the program if anything was written that is no result, or something was though the run was refused. */
 void direct_check(const Direct *direct, int is_refused);
-/* ||result - expected|| / ||expected|| of y, hy and cy; 0 of what is not wanted. NaN where poison is left. */
-void direct_errors(const Direct *direct, double errors[3]);
+/* Errors of y, hy and cy, in standard deviations of what float arithmetic and storage make of them: above 4 once in 16,000
+ * times where all of an error is one rounding's, and never where it is many's. 0 of what is not wanted. NaN where poison is
+ * left. */
+void direct_errors(const Direct *direct, double deviations[3]);
 /* Frees what direct_bring() made, and all. */
 void direct_leave(Direct *direct);
 void direct_close(Direct *direct);

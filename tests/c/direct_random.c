@@ -39,11 +39,11 @@ static void run_batch(Direct *direct, const char *name, Random *random) {
     direct_bring(direct, layout, batch, steps, varied ? lengths : NULL, random);
     RUN_OK(direct_run(direct, NULL));
     direct_check(direct, 0);
-    double errors[3];
-    direct_errors(direct, errors);
+    double deviations[3];
+    direct_errors(direct, deviations);
     printf("cell %d type %d layers %d directions %d biases %d input %d hidden %d layout %d batch %d of %d steps %d%s|%s|"
-           "%.3e|%.3e|%.3e\n", d->cell, d->dataType, d->layers, d->directions, d->hasBiases, d->inputSize, d->hiddenSize,
-           layout, batch, d->maxBatch, steps, varied ? " varied" : "", name, errors[0], errors[1], errors[2]);
+           "%.3f|%.3f|%.3f\n", d->cell, d->dataType, d->layers, d->directions, d->hasBiases, d->inputSize, d->hiddenSize,
+           layout, batch, d->maxBatch, steps, varied ? " varied" : "", name, deviations[0], deviations[1], deviations[2]);
     fflush(stdout);
     direct_leave(direct);
 }

@@ -8,8 +8,9 @@ use hostdnn::emulator::{Launch, Module};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::configuration::{Cell, Configuration, Element, Math, Problem};
-use super::element::{Numbers, bits, unit_roundoff};
+use super::configuration::{Cell, Configuration, Problem};
+use super::element::{Numbers, bits};
+use super::in_double::{Distance, MOST_DEVIATIONS, Rounded};
 use super::reference::{self, Expected};
 
 /// How x's and y's rows lie.
@@ -39,8 +40,6 @@ pub struct Case {
     pub is_aligned: bool,
 }
 
-/// Half the distance between 1 and the next number of TF32, as which weights and h are multiplied; not what is stored.
-const TF32_ROUNDOFF: f64 = 1.0 / 2048.0;
 /// y's elements that nobody may touch, behind each row.
 const GAP: usize = 3;
 /// What y gets behind a row's end: exact in all types.
@@ -193,7 +192,12 @@ impl Case {
     /// As [`Self::check`], of both directions.
     pub fn check_both(&self, data: [&Data; 2], results: &[Results; 2]) -> Result<(), String> {
         self.check(data[0], &results[0])?;
-        self.other_direction().check(data[1], &results[1])
+        self.other_direction().check(data[1], &results[1]).map(drop)
+    }
+
+    /// So many weights of matrices, one after the other.
+    pub fn matrices(&self, numbers: &Numbers, count: usize) -> Vec<f64> {
+        (0..count).map(|i| numbers.get(self.first_weight() + i)).collect()
     }
 
     /// Weights of a matrix, seen from its first.
@@ -271,29 +275,34 @@ impl Case {
         unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) }
     }
 
-    /// Whether results are what double precision makes of the data. `Err` says what is not.
-    pub fn check(&self, data: &Data, results: &Results) -> Result<(), String> {
-        self.check_against(&reference::compute(self, data), data, results, (true, 1))
+    /// Whether results are what double precision makes of the data, and how far all of them are from it. `Err` says what
+    /// is not.
+    pub fn check(&self, data: &Data, results: &Results) -> Result<Distance, String> {
+        let Problem { cell, hidden, .. } = self.problem;
+        let input = |row: usize, time: usize, column: usize| {
+            Rounded::exact(data.input[data.rows[row][time] * cell.gates() * hidden + column].into())
+        };
+        self.check_against(&reference::compute(self, data, input), data, results, true)
     }
 
-    /// Likewise, given what is right; whether y is wanted, and the layers that have rounded what they handed on.
+    /// Likewise, given what is right, and whether y is wanted.
     pub fn check_against(
         &self,
         expected: &Expected,
         data: &Data,
         results: &Results,
-        (has_y, layers): (bool, usize),
-    ) -> Result<(), String> {
-        let Problem { cell, element, hidden, batch, .. } = self.problem;
+        has_y: bool,
+    ) -> Result<Distance, String> {
+        let Problem { cell, hidden, batch, .. } = self.problem;
         let y_stride = hidden + GAP;
         let mut untouched = vec![true; data.row_count * y_stride];
-        let mut y = Norms::default();
+        let mut y = Distance::default();
         for (row, states) in expected.y.iter().enumerate().filter(|_| has_y) {
             for (step, h) in states.iter().enumerate() {
                 for (unit, h) in h.iter().enumerate() {
                     let place = data.rows[row][step] * y_stride + unit;
                     untouched[place] = false;
-                    y.add(results.y.get(place), *h);
+                    y.count(results.y.get(place), *h);
                 }
             }
             if self.layout != Layout::Packed {
@@ -311,53 +320,28 @@ impl Case {
         if let Some(place) = untouched.iter().enumerate().position(written) {
             return Err(format!("y[{place}] is between rows and was written"));
         }
-        let (mut h, mut c) = (Norms::default(), Norms::default());
+        let (mut h, mut c) = (Distance::default(), Distance::default());
         for place in 0..batch * hidden {
             let (row, unit) = (place / hidden, place % hidden);
             if self.has_states {
-                h.add(results.hy.get(place), expected.h[row][unit]);
+                h.count(results.hy.get(place), expected.h[row][unit]);
                 if cell == Cell::Lstm {
-                    c.add(results.cy.get(place), expected.c[row][unit]);
+                    c.count(results.cy.get(place), expected.c[row][unit]);
                 }
             }
             if !(self.has_states || results.hy.get(place).is_nan()) {
                 return Err("hy was written where none was wanted".into());
             }
         }
-        // What is stored is rounded once a step, and so are h's own errors before; float's sums are rounded too.
-        let most = match (element, self.configuration.math) {
-            (Element::Float, Math::Fma) => 4.0 * unit_roundoff(element),
-            (Element::Float, Math::TensorCores) => TF32_ROUNDOFF,
-            _ => 1.5 * unit_roundoff(element),
-        };
-        let most = most * layers as f64;
-        for (name, error) in [("y", y), ("hy", h), ("cy", c)] {
-            let relative = error.relative();
-            if relative.is_nan() || relative > most {
-                return Err(format!("{name} is off by {relative:.3e}, more than {most:.3e}"));
+        for (name, distance) in [("y", y), ("hy", h), ("cy", c)] {
+            let deviations = distance.deviations();
+            if deviations.is_nan() || deviations > MOST_DEVIATIONS {
+                let relative = distance.relative();
+                return Err(format!(
+                    "{name} is off by {relative:.3e}, {deviations:.2} times what rounding makes of it"
+                ));
             }
         }
-        Ok(())
-    }
-}
-
-/// The norm of errors beside that of what is right.
-#[derive(Default)]
-struct Norms {
-    error: f64,
-    norm: f64,
-    count: f64,
-}
-
-impl Norms {
-    fn add(&mut self, computed: f64, right: f64) {
-        self.error += (computed - right).powi(2);
-        self.norm += right.powi(2);
-        self.count += 1.0;
-    }
-
-    /// Where few and small numbers are right, what is next to nothing need not be exact.
-    fn relative(&self) -> f64 {
-        if self.count == 0.0 { 0.0 } else { (self.error / self.norm.max(0.04 * self.count)).sqrt() }
+        Ok(y + h + c)
     }
 }

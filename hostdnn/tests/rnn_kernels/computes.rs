@@ -1,11 +1,14 @@
 //! Results: of a sample in which any two choices occur together.
 
+use std::collections::HashMap;
+
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use super::in_double::Distance;
 use super::sources;
 
 const REGIMES: [Regime; 4] = [Regime::Block, Regime::Cluster, Regime::Grid, Regime::GridSingle];
@@ -47,7 +50,7 @@ type Choice = [usize; CHOICES.len()];
 
 /// Choices of which any two occur together in some: each is the best of some random ones.
 fn pairwise() -> Vec<Choice> {
-    let mut random = StdRng::seed_from_u64(6);
+    let mut random = StdRng::seed_from_u64(5);
     let pairs = |choice: &Choice| {
         let choice = *choice;
         (0..choice.len()).flat_map(move |a| (0..a).map(move |b| (a, choice[a], b, choice[b]))).collect::<Vec<_>>()
@@ -148,12 +151,21 @@ fn a_pairwise_sample_is_right() {
     let takes_turns =
         |case: &Case| case.configuration.regime == Regime::GridSingle && case.configuration.blocks(&case.problem) > 9;
     assert!(sample.iter().any(takes_turns));
+    let mut distances = HashMap::new();
     for (number, case) in sample.iter().enumerate() {
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
         let data = case.data(number as u64);
         let results = case.run(&module, &data, &mut case.exchange(), None);
         let results = results.unwrap_or_else(|error| panic!("{case:?}: {}", error.reason));
-        case.check(&data, &results).unwrap_or_else(|why| panic!("{case:?}: {why}"));
+        let distance = case.check(&data, &results).unwrap_or_else(|why| panic!("{case:?}: {why}"));
+        let all: &mut Distance = distances.entry((case.problem.element, case.configuration.math)).or_default();
+        *all = *all + distance;
+    }
+    // Many results' errors are what rounding makes of them in the mean.
+    for (arithmetic, distance) in distances {
+        let deviations = distance.deviations();
+        println!("{arithmetic:?}: {deviations:.2}");
+        assert!(deviations <= 1.0, "{arithmetic:?}: {deviations}");
     }
 }
 

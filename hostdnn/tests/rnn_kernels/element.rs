@@ -50,12 +50,3 @@ pub fn bits(element: Element, value: f64) -> Vec<u8> {
         Element::Bfloat16 => bf16::from_f64(value).to_ne_bytes().into(),
     }
 }
-
-/// Half the distance between 1 and the next number.
-pub fn unit_roundoff(element: Element) -> f64 {
-    match element {
-        Element::Float => 2_f64.powi(-24),
-        Element::Half => 2_f64.powi(-11),
-        Element::Bfloat16 => 2_f64.powi(-8),
-    }
-}

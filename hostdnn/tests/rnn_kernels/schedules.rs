@@ -4,6 +4,7 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use super::in_double::Distance;
 use super::sources::{
     self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, HAND_OVER, Mutation, SINGLE_EXCHANGE,
     TENSOR,
@@ -169,12 +170,26 @@ fn epochs_and_both_buffers_are_needed() {
     is_found(IN_BLOCK, &one_h);
 }
 
-/// What tensor cores take is rounded to TF32, both the weights and h: what they cut off would be too much.
+/// What tensor cores take is rounded to TF32, both the weights and h: errors are as large as that makes them, and those of
+/// what they cut off would be twice as large.
 #[test]
 fn rounding_to_tf32_is_needed() {
+    let case = smallest(TENSOR_IN_GRID, Cell::Tanh);
+    let deviations = |mutation: Option<&Mutation>| {
+        let module = sources::load(&case.problem, &case.configuration, mutation)?;
+        let mut exchange = case.exchange();
+        let distances = (0..SEEDS).map(|seed| {
+            let data = case.data(seed);
+            let results = case.run(&module, &data, &mut exchange, None).expect("runs");
+            case.check(&data, &results).unwrap()
+        });
+        Some(distances.fold(Distance::default(), |all, distance| all + distance).deviations())
+    };
     let mutation =
         Mutation { file: "ops_float.cuh", from: "return float_to_tf32(element)", occurrence: 0, to: "return element" };
-    is_found(TENSOR_IN_GRID, &mutation);
+    let (Some(rounded), Some(cut_off)) = (deviations(None), deviations(Some(&mutation))) else { return };
+    println!("rounded: {rounded:.2}, cut off: {cut_off:.2}");
+    assert!(rounded <= 1.0 && cut_off > 1.0, "{rounded}, {cut_off}");
 }
 
 #[test]

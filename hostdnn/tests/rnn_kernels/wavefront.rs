@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 use super::case::{Case, Data, Exchange, Layout, Results};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::element::Numbers;
+use super::in_double::{Arithmetic, Rounded};
 use super::reference::{self, Expected};
 use super::sources::{self, EXCHANGE, Mutation, WAVEFRONT};
 
@@ -23,8 +24,7 @@ struct Stack {
 
 struct Layer {
     data: Data,
-    /// W of a layer above another, and the sums of its biases if it has any; what the layer below makes of rows and steps
-    /// goes into `data.input` for the reference alone.
+    /// W of a layer above another, and the sums of its biases if it has any.
     input_weights: Numbers,
     biases: Option<Vec<f32>>,
     expected: Expected,
@@ -37,26 +37,22 @@ impl Stack {
         let mut random = StdRng::seed_from_u64(seed);
         let mut all: Vec<Layer> = Vec::new();
         for _ in 0..layers {
-            let mut data = case.data(random.random());
+            let data = case.data(random.random());
             let mut numbers =
                 |count: usize, scale: f64| (0..count).map(|_| random.random_range(-scale..scale)).collect::<Vec<_>>();
             let weights = numbers(case.first_weight() + columns * hidden, 1.7 / (hidden as f64).sqrt());
             let input_weights = Numbers::of(element, weights);
             let biases = numbers(columns, 0.7).into_iter().map(|bias| bias as f32).collect::<Vec<_>>();
             let biases = has_biases.then_some(biases);
-            if let Some(below) = all.last() {
-                for (row, steps) in below.expected.y.iter().enumerate() {
-                    for (step, y) in steps.iter().enumerate() {
-                        for column in 0..columns {
-                            let weight = |k| input_weights.get(case.first_weight() + column * hidden + k);
-                            let product: f64 = y.iter().enumerate().map(|(k, y)| weight(k) * y).sum();
-                            let bias = biases.as_ref().map_or(0.0, |biases| biases[column].into());
-                            data.input[data.rows[row][step] * columns + column] = (product + bias) as f32;
-                        }
-                    }
+            let arithmetic = Arithmetic::of(element, case.configuration.math);
+            let weights = case.matrices(&input_weights, columns * hidden);
+            let bias = |column: usize| biases.as_ref().map_or(0.0, |biases| biases[column].into());
+            let expected = reference::compute(&case, &data, |row, time, column| match all.last() {
+                None => Rounded::exact(data.input[data.rows[row][time] * columns + column].into()),
+                Some(below) => {
+                    arithmetic.product(&weights, column, &below.expected.y[row][time]) + Rounded::exact(bias(column))
                 }
-            }
-            let expected = reference::compute(&case, &data);
+            });
             all.push(Layer { data, input_weights, biases, expected });
         }
         Self { case, layers: all }
@@ -87,7 +83,7 @@ impl Stack {
     fn check(&self, results: &[Results]) -> Result<(), String> {
         for (index, (layer, results)) in self.layers.iter().zip(results).enumerate() {
             let is_last = index + 1 == self.layers.len();
-            let checked = self.case.check_against(&layer.expected, &layer.data, results, (is_last, index + 1));
+            let checked = self.case.check_against(&layer.expected, &layer.data, results, is_last);
             checked.map_err(|why| format!("layer {index}: {why}"))?;
         }
         Ok(())
