@@ -9,7 +9,8 @@ KERNEL(recurrence_block, Recurrences) {
     SHARED(Factor, h);
     const int first_row = blockIdx.x * BATCH_TILE;
     const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
-    States states(recurrence, Own(), 0, first_row);
+    const Biases biases(recurrence, 0);
+    States states(recurrence, biases, Own(), 0, first_row);
     read_h0(recurrence, first_row, h);
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)

@@ -41,12 +41,13 @@ KERNEL(recurrence_cluster, Recurrences) {
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
         if (i % PADDED_HIDDEN >= HIDDEN) buffers[i] = to_factor(to_element(0));
     const Weights weights(recurrence.weights, first_unit, buffers + 2 * TILE_FACTORS);
+    const Biases biases(recurrence, first_unit);
     ClusterExchange others(arrived);
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
         const int rows = in_register(min(BATCH_TILE, recurrence.batch - first_row));
-        States states(recurrence, Own(), first_unit, first_row);
+        States states(recurrence, biases, Own(), first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, buffers + others.last_buffer() * TILE_FACTORS);
         barrier();

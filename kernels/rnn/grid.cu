@@ -15,11 +15,12 @@ KERNEL(recurrence_grid, Recurrences) {
     SHARED(Factor, h);
     const int first_unit = blockIdx.x * UNITS;
     GridSteps steps(recurrence, first_unit, h);
+    const Biases biases(recurrence, first_unit);
     const Own pairs;
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
-        States states(recurrence, pairs, first_unit, first_row);
+        States states(recurrence, biases, pairs, first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
         steps.begin(first_row, states);

@@ -13,11 +13,10 @@
 
 #define THREADS 256
 
-// products[row][column] = Σ x[row][k] · weights[column][k] + biases[column], all of them row-major and packed.
+// products[row][column] = Σ x[row][k] · weights[column][k], all of them row-major and packed.
 struct Products {
     const Element *x;
     const Element *weights;
-    const float *biases; // null: none
     float *products;
     int rows, columns, depth;
 };
@@ -72,27 +71,15 @@ KERNEL(input_products, Products) {
         for (int j = 0; j < SQUARE; j++) {
             const long long r = row + down + i, c = column + right + j;
             if (r < p.rows && c < p.columns)
-                p.products[r * p.columns + c] = sums[i][j] + (p.biases ? p.biases[c] : 0.0f);
+                p.products[r * p.columns + c] = sums[i][j];
         }
     }
 }
-
-// sums[layer * pitch + column] = the biases beside W and R together, of all layers. From column `inside` on the latter
-// stays out: GRU adds it inside of the reset gate.
-struct Biases {
-    const Element *input;     // beside W, of the first layer; null: none
-    const Element *recurrent; // beside R; null: none
-    long long stride;         // from one layer's to the next's, in elements
-    float *sums;
-    int layers, columns, inside; // no layers: no sums are wanted
-    int pitch;
-};
 
 // What a call needs before its products, all in one launch, of however many blocks. Lengths travel in the launch itself:
 // they are its own, also when a CUDA graph repeats it. More of them than a launch brings take more launches.
 #define LENGTHS 896
 struct Preparation {
-    Biases biases;
     uint4 *zeroed;        // memory that becomes zero, of so many quads of 16 bytes
     long long quads;
     int first, count;     // the sequences whose lengths the launch brings: `count` from `first` on
@@ -102,21 +89,9 @@ struct Preparation {
     int values[LENGTHS];
 };
 
-__device__ __forceinline__ float sum_of(const Biases &biases, int layer, int column) {
-    const long long at = layer * biases.stride + column;
-    float sum = biases.input ? to_float(biases.input[at]) : 0.0f;
-    if (biases.recurrent && column < biases.inside) sum += to_float(biases.recurrent[at]);
-    return sum;
-}
-
 KERNEL(prepare, Preparation) {
     const int begin = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;
     for (long long i = begin; i < parameters.quads; i += stride) parameters.zeroed[i] = make_uint4(0, 0, 0, 0);
-    for (int i = begin; i < parameters.biases.layers * parameters.biases.columns; i += stride) {
-        const int layer = i / parameters.biases.columns, column = i % parameters.biases.columns;
-        parameters.biases.sums[(long long)layer * parameters.biases.pitch + column] =
-            sum_of(parameters.biases, layer, column);
-    }
     for (int i = begin; i < parameters.count; i += stride)
         parameters.lengths[parameters.first + i] = parameters.values[i];
     for (int step = begin; step < parameters.steps; step += stride) {

@@ -60,11 +60,10 @@ constexpr int PAIR_SUMS = GATES;
 #endif
 
 struct Recurrence {
-    const float *input;          // [rows][GATES * H]: W x and all biases that no reset gate multiplies; rows as of `x`.
-    long long input_stride;      //   From a row to the next; 0: all have the same. Null, with that: zeros
+    const float *input;          // [rows][GATES * H]: W x; rows as of `x`. Null: zeros
     const Element *weights;      // R: GATES matrices [H][H], row-major, one after another
     const Element *input_weights; // recurrence_wavefront: W of a layer above another, likewise; else null
-    const Element *reset_bias;   // [H], GRU's b_Rn; null: zeros
+    const Element *input_biases, *recurrent_biases; // beside W and R: [GATES * H] each; null: zeros
     const Element *h0, *c0;      // [batch][H]; null: zeros
     Element *y;                  // unit j of row r is y[r * y_stride + j]; null: not wanted
     Element *hy, *cy;            // [batch][H]; null: not wanted. Not h0 or c0 themselves
@@ -85,20 +84,32 @@ struct Recurrences {
     Recurrence of[MOST_RECURRENCES];
 };
 
+// What is added to W x + R h of a gate's unit: both biases, but of GRU's last gate not the one inside of the reset gate.
+__device__ __forceinline__ float bias_of(const Recurrence &p, int gate, int unit, int hidden) {
+    const int at = gate * hidden + unit;
+    const bool is_apart = Cell::has_reset_bias && gate == GATES - 1;
+    return (p.input_biases ? to_float(p.input_biases[at]) : 0) +
+           (p.recurrent_biases && !is_apart ? to_float(p.recurrent_biases[at]) : 0);
+}
+
+// That one; 0 of other cells.
+__device__ __forceinline__ float reset_bias_of(const Recurrence &p, int unit, int hidden) {
+    return Cell::has_reset_bias && p.recurrent_biases ? to_float(p.recurrent_biases[(GATES - 1) * hidden + unit]) : 0;
+}
+
 // Where a recurrence's steps find their rows of x and y: what each step needs of the parameters. Strides fit an int, as
 // numbers of rows and of a row's elements do.
 struct Rows {
     const float *const input;
     Element *const y;
     const int *const starts;
-    const int input_stride, y_stride, time_stride, batch_stride;
+    const int y_stride, time_stride, batch_stride;
     const unsigned fill;
     const int steps, reverse;
 
     __device__ __forceinline__ explicit Rows(const Recurrence &p)
         : input(in_register(p.input)), y(in_register(p.y)), starts(in_register(p.starts)),
-          input_stride(in_register(int(p.input_stride))), y_stride(in_register(int(p.y_stride))),
-          time_stride(in_register(int(p.time_stride))), batch_stride(in_register(int(p.batch_stride))),
+          y_stride(in_register(int(p.y_stride))), time_stride(in_register(int(p.time_stride))), batch_stride(in_register(int(p.batch_stride))),
           fill(in_register(p.fill)), steps(in_register(p.steps)), reverse(in_register(p.reverse)) {}
 
     // The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill;
@@ -110,9 +121,6 @@ struct Rows {
     }
 
     // Of a unit, in such a row.
-    __device__ __forceinline__ const float *input_of(int place, int unit) const {
-        return &input[(long long)place * input_stride + unit];
-    }
     __device__ __forceinline__ Element &y_of(int place, int unit) const {
         return y[(long long)place * y_stride + unit];
     }

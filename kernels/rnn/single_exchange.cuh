@@ -25,13 +25,22 @@ class NewStates {
         int length;            // the row's steps; 0: there is no such row
         int place, next_place; // the row of x that this step reads, and the next; < 0: none
         float input[TRIPLE];   // of n, in this step
+        float bias[TRIPLE];
     };
     Triple triples[COUNT];
     const Recurrence &p;
     int first_row = 0;
 
   public:
-    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters) {}
+    __device__ __forceinline__ explicit NewStates(const Recurrence &parameters) : p(parameters) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int k = 0; k < TRIPLE; k++) {
+                const int unit = unit_of(at(i) % TRIPLES, k);
+                triples[i].bias[k] = unit >= 0 ? bias_of(p, GATES - 1, unit, HIDDEN) : 0;
+            }
+    }
 
     // `rows` are the recurrence's, here and below.
     __device__ __forceinline__ void begin(int row, const Rows &rows) {
@@ -51,7 +60,7 @@ class NewStates {
         for (int i = 0; i < COUNT; i++) {
             Triple &triple = triples[i];
             const bool is_wanted = step < triple.length && triple.place >= 0 && rows.input;
-            const float *source = rows.input_of(triple.place, (GATES - 1) * HIDDEN);
+            const float *source = &rows.input[((long long)triple.place * GATES + GATES - 1) * HIDDEN];
 #pragma unroll
             for (int k = 0; k < TRIPLE; k++) {
                 const int unit = unit_of(at(i) % TRIPLES, k);
@@ -86,7 +95,7 @@ class NewStates {
                 const int unit = unit_of(at(i) % TRIPLES, k);
                 if (unit < 0 || step >= triples[i].length) continue;
                 float &state = h[at(i) / TRIPLES * PADDED_HIDDEN + unit];
-                state = to_float(to_element(Cell::next(z[k], triples[i].input[k] + sums[k], state)));
+                state = to_float(to_element(Cell::next(z[k], triples[i].input[k] + triples[i].bias[k] + sums[k], state)));
             }
         }
     }

@@ -9,6 +9,26 @@
 
 constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the batch together
 
+// The block's biases, in shared memory: seen behind a barrier().
+class Biases {
+    float *sums; // [GATES][UNITS]
+    const int first_unit;
+
+  public:
+    __device__ __forceinline__ Biases(const Recurrence &p, int first_unit) : first_unit(first_unit) {
+        STATIC_SHARED(float, memory, [GATES * UNITS]);
+        sums = memory;
+#pragma unroll 1
+        for (int i = threadIdx.x; i < GATES * UNITS; i += THREADS) {
+            const int unit = first_unit + i % UNITS;
+            sums[i] = unit < HIDDEN ? bias_of(p, i / UNITS, unit, HIDDEN) : 0;
+        }
+    }
+
+    // Of a unit of the layer, which is one of the block's.
+    __device__ __forceinline__ float of(int gate, int unit) const { return sums[gate * UNITS + unit - first_unit]; }
+};
+
 class States {
     struct Pair {
         int unit, row;         // of the layer, of the batch; row < 0: there is no such pair
@@ -19,13 +39,15 @@ class States {
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
+    const Biases &biases;
 
   public:
     const Rows rows;
 
     // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
-    __device__ __forceinline__ States(const Recurrence &parameters, const Own &own, int first_unit, int first_row)
-        : p(parameters), rows(parameters) {
+    __device__ __forceinline__ States(const Recurrence &parameters, const Biases &biases, const Own &own, int first_unit,
+                                      int first_row)
+        : p(parameters), biases(biases), rows(parameters) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
@@ -41,7 +63,7 @@ class States {
             const long long state = (long long)pair.row * HIDDEN + pair.unit;
             if (p.h0) pair.h = to_float(p.h0[state]);
             if (Cell::has_cell_state && p.c0) pair.c = to_float(p.c0[state]);
-            if (Cell::has_reset_bias && p.reset_bias) pair.reset_bias = to_float(p.reset_bias[pair.unit]);
+            pair.reset_bias = reset_bias_of(p, pair.unit, HIDDEN);
             pair.length = p.lengths ? p.lengths[pair.row] : p.steps;
             pair.place = place(pair, 0);
             read_input(pair, 0, pair.place, pair.input);
@@ -49,10 +71,16 @@ class States {
         }
     }
 
-    // Asks for the next step's input. It is there when this step is done.
+    // Completes the step's input, and asks for the next one's, which is there when this step is done.
     __device__ __forceinline__ void prefetch(int step) {
 #pragma unroll
-        for (int i = 0; i < LANE_PAIRS; i++) read_input(pairs[i], step + 1, pairs[i].next_place, pairs[i].next_input);
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            read_input(pair, step + 1, pair.next_place, pair.next_input);
+            if (pair.row < 0) continue;
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++) pair.input[gate] += biases.of(gate, pair.unit);
+        }
     }
 
 #ifdef CELL_CANONICAL_GRU
@@ -133,7 +161,7 @@ class States {
 
     __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {
         const bool is_wanted = step < pair.length && place >= 0 && rows.input;
-        const float *source = rows.input_of(place, pair.unit);
+        const float *source = &rows.input[(long long)place * (GATES * HIDDEN) + pair.unit];
 #pragma unroll
         for (int gate = 0; gate < GATES; gate++) input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
     }

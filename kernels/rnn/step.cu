@@ -40,9 +40,10 @@ __device__ __forceinline__ Own own_element(const Step &p) {
     return {at, row, int(at % p.hidden), r.lengths ? r.lengths[row] : r.steps};
 }
 
-// A gate's part of the input, in a row of x, and of the state.
+// A gate's part of the input, in a row of x, with its biases; and of the state.
 __device__ __forceinline__ float input_part(const Step &p, const Own &own, int place, int gate) {
-    return p.recurrence.input[((long long)place * GATES + gate) * p.hidden + own.unit];
+    const float product = p.recurrence.input[((long long)place * GATES + gate) * p.hidden + own.unit];
+    return product + bias_of(p.recurrence, gate, own.unit, p.hidden);
 }
 __device__ __forceinline__ float recurrent_part(const Step &p, const Own &own, int gate) {
     if (gate >= PRODUCT_GATES) return p.candidates[own.at];
@@ -87,8 +88,7 @@ KERNEL(finish_step, Step) {
             input[gate] = input_part(p, own, place, gate);
             recurrent[gate] = recurrent_part(p, own, gate);
         }
-        const float reset_bias = Cell::has_reset_bias && r.reset_bias ? to_float(r.reset_bias[own.unit]) : 0;
-        h = to_element(Cell::step(input, recurrent, reset_bias, to_float(h), c));
+        h = to_element(Cell::step(input, recurrent, reset_bias_of(r, own.unit, p.hidden), to_float(h), c));
         p.h[own.at] = h;
         if (Cell::has_cell_state) p.c[own.at] = c;
     }

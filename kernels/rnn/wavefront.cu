@@ -2,8 +2,7 @@
 // h of the step before and from what the layer below made of the same step in wave w - 1: both were exchanged at the end
 // of that wave. All steps of L layers are T + L - 1 waves.
 //
-// Layer 0 gets its input as other recurrences do. The others keep W beside R on chip, and their `input` is the sum of
-// their biases, for all rows alike.
+// Layer 0 gets its input as other recurrences do. The others keep W beside R on chip, and have no `input`.
 //
 // grid: ceil(H / UNITS) × groups of blocks × layers, LAYERS at most, all of them resident. The groups share out the tiles;
 // a group computes its own one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], the layer's
@@ -76,6 +75,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const Weights weights(recurrence.weights, first_unit, quads);
     const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
     Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
+    const Biases biases(recurrence, first_unit);
     const Own pairs;
     const int steps = in_register(recurrence.steps), waves = steps + layers - 1;
 #pragma unroll 1
@@ -83,7 +83,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
-        States states(recurrence, pairs, first_unit, first_row);
+        States states(recurrence, biases, pairs, first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
         barrier();

@@ -38,16 +38,8 @@ const FLOAT: c_int = 0;
 // Attributes of a product, with the values that are set, and of a preference.
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSED: i32 = 1;
-const EPILOGUE: c_int = 7;
-const ADD_BIAS: i32 = 4;
-const BIAS_POINTER: c_int = 8;
-const BIAS_TYPE: c_int = 26;
 const MOST_WORKSPACE: c_int = 1;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
-
-/// Bytes that its kernels may take biases to be aligned to: a preference for that there is not, and a kernel that meets
-/// others faults, which ends the program.
-const BIAS_ALIGNMENT: usize = 16;
 
 /// How one product is computed; cublasLt's own affair.
 type Algorithm = [u64; 8];
@@ -165,17 +157,12 @@ impl Functions {
 
     /// A product's description and those of its matrices, as cublasLt has them, column by column: `products` of
     /// [columns, rows] is the transpose of [depth, columns] times [depth, rows].
-    fn describe(&self, shape: &Shape, biases: *const f32) -> Result<[Object; 4], String> {
+    fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
         let Shape { input, compute, rows, columns, depth, .. } = *shape;
         // SAFETY: writes one pointer.
         let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
         let product = Object::new(self.destroy_product, create)?;
         self.set(&product, TRANSPOSE_A, TRANSPOSED)?;
-        if !biases.is_null() {
-            self.set(&product, EPILOGUE, ADD_BIAS)?;
-            self.set(&product, BIAS_TYPE, FLOAT)?;
-            self.set(&product, BIAS_POINTER, biases)?;
-        }
         let (weights, x) = (self.matrix(input as c_int, depth, columns)?, self.matrix(input as c_int, depth, rows)?);
         Ok([product, weights, x, self.matrix(FLOAT, columns, rows)?])
     }
@@ -189,7 +176,6 @@ struct Shape {
     rows: usize,
     columns: usize,
     depth: usize,
-    has_biases: bool,
     /// Of weights, x and products, in bytes.
     alignments: [u32; 3],
 }
@@ -201,9 +187,7 @@ pub struct Product {
     pub x: *const c_void,
     /// [columns][depth]
     pub weights: *const c_void,
-    /// Added to each row: [columns], aligned to 16 bytes, or null.
-    pub biases: *const f32,
-    /// x · weightsᵀ + biases: [rows][columns]
+    /// x · weightsᵀ: [rows][columns]
     pub products: *mut f32,
     pub rows: usize,
     pub columns: usize,
@@ -249,12 +233,8 @@ impl CublasLt {
         let Product { rows, columns, depth, .. } = *product;
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
-        let has_biases = !product.biases.is_null();
-        if !product.biases.addr().is_multiple_of(BIAS_ALIGNMENT) {
-            return Err(format!("cublasLt: biases are not aligned to {BIAS_ALIGNMENT} bytes"));
-        }
-        let shape = Shape { input, compute, rows, columns, depth, has_biases, alignments };
-        let descriptions = self.functions.describe(&shape, product.biases)?;
+        let shape = Shape { input, compute, rows, columns, depth, alignments };
+        let descriptions = self.functions.describe(&shape)?;
         let algorithm = self.algorithm(&shape, &descriptions).ok_or("cublasLt has no algorithm for the product")?;
         let [description, weights, x, products] = descriptions.each_ref().map(|object| object.raw);
         let (one, zero) = (1.0_f32, 0.0_f32);
@@ -356,22 +336,15 @@ mod tests {
             (Input::Bfloat16, Compute::Float),
         ] {
             let alignments = [16, 4, 256];
-            let shape = Shape { input, compute, rows: 7, columns: 12, depth: 5, has_biases: true, alignments };
-            functions.describe(&shape, ptr::dangling()).unwrap();
+            let shape = Shape { input, compute, rows: 7, columns: 12, depth: 5, alignments };
+            functions.describe(&shape).unwrap();
         }
-        let wrong = functions.set(&functions.describe(&ANY, ptr::null()).unwrap()[0], 9999, 1);
+        let wrong = functions.set(&functions.describe(&ANY).unwrap()[0], 9999, 1);
         assert!(wrong.unwrap_err().contains("status"));
     }
 
-    const ANY: Shape = Shape {
-        input: Input::Float,
-        compute: Compute::Float,
-        rows: 1,
-        columns: 1,
-        depth: 1,
-        has_biases: false,
-        alignments: [4; 3],
-    };
+    const ANY: Shape =
+        Shape { input: Input::Float, compute: Compute::Float, rows: 1, columns: 1, depth: 1, alignments: [4; 3] };
 
     #[test]
     fn what_was_tried_is_told() {

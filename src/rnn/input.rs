@@ -1,5 +1,5 @@
-//! What comes before the recurrence: the products of all time steps' inputs with W, and one launch that prepares the rest:
-//! sums of biases, sequences' lengths in the device's memory, zeros. Twins of the structs in `kernels/rnn/input.cu`.
+//! What comes before the recurrence: the products of all time steps' inputs with W, and one launch that prepares the rest,
+//! where there is any: sequences' lengths in the device's memory, zeros. Twins of the structs in `kernels/rnn/input.cu`.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ const TILE: usize = 64;
 /// Lengths of sequences that a launch brings.
 const LENGTHS: usize = 896;
 
-/// products[row][column] = Σ x[row][k] · weights[column][k] + biases[column]; all are row-major and packed.
+/// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Products {
@@ -25,8 +25,6 @@ pub struct Products {
     pub x: *const c_void,
     /// [columns][depth]
     pub weights: *const c_void,
-    /// [columns], or null.
-    pub biases: *const f32,
     /// [rows][columns]
     pub products: *mut f32,
     pub rows: i32,
@@ -34,29 +32,9 @@ pub struct Products {
     pub depth: i32,
 }
 
-/// The biases beside W and R together, of all layers; from column `inside` on the latter's stay out.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Biases {
-    /// Beside W, of the first layer: [columns], or null.
-    pub input: *const c_void,
-    /// Beside R, likewise.
-    pub recurrent: *const c_void,
-    /// From one layer's to the next's, in elements.
-    pub stride: i64,
-    /// [layers][pitch]
-    pub sums: *mut f32,
-    pub layers: i32,
-    pub columns: i32,
-    pub inside: i32,
-    pub pitch: i32,
-}
-
 /// What a call needs before its products.
 #[derive(Clone, Copy)]
 pub struct Preparation<'a> {
-    /// To be added up.
-    pub biases: Option<Biases>,
     /// Memory that is to be zero, aligned to 16 bytes, and its bytes, a multiple of 16.
     pub zeroed: (*mut c_void, usize),
     /// Lengths of sequences, and where they go.
@@ -68,7 +46,6 @@ pub struct Preparation<'a> {
 /// The kernel's.
 #[repr(C)]
 struct Prepare {
-    biases: Biases,
     zeroed: *mut c_void,
     quads: i64,
     first: i32,
@@ -124,8 +101,8 @@ impl Input {
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
         let (rows, columns) = (products.rows as usize, products.columns as usize);
         if let Some(cublaslt) = &self.cublaslt {
-            let Products { x, weights, biases, products, depth, .. } = *products;
-            let product = Product { x, weights, biases, products, rows, columns, depth: depth as usize };
+            let Products { x, weights, products, depth, .. } = *products;
+            let product = Product { x, weights, products, rows, columns, depth: depth as usize };
             let (input, compute) = match self.element {
                 Element::Float => (cublaslt::Input::Float, if tf32 { Compute::Tf32 } else { Compute::Float }),
                 Element::Half => (cublaslt::Input::Half, Compute::Float),
@@ -144,30 +121,18 @@ impl Input {
         unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), products) }
     }
 
-    /// Zeroes, adds biases up, writes lengths and finds starts, in the stream's order: in one launch, or none where there
+    /// Zeroes, writes lengths and finds starts, in the stream's order: in one launch, or none where there
     /// is nothing to do. Only more sequences than a launch brings lengths of take more. Lengths travel with the launches:
     /// nothing waits, and a CUDA graph keeps them.
     ///
     /// # Safety
-    /// The memory is the stream's device's, as [`Preparation`] and [`Biases`] say, and has room for what is written.
+    /// The memory is the stream's device's, as [`Preparation`] says, and has room for what is written.
     pub unsafe fn prepare(&self, stream: Stream, preparation: &Preparation) -> Result<(), Error> {
-        let Preparation { biases, zeroed: (zeroed, bytes), lengths, starts } = *preparation;
-        let null = ptr::null_mut();
-        let none = Biases {
-            input: null,
-            recurrent: null,
-            stride: 0,
-            sums: null.cast(),
-            layers: 0,
-            columns: 1,
-            inside: 0,
-            pitch: 1,
-        };
-        let (values, lengths) = lengths.unwrap_or((&[], null.cast()));
-        let (starts, steps) = starts.unwrap_or((null.cast(), 0));
-        let (biases, quads) = (biases.unwrap_or(none), bytes / 16);
+        let Preparation { zeroed: (zeroed, bytes), lengths, starts } = *preparation;
+        let (values, lengths) = lengths.unwrap_or((&[], ptr::null_mut()));
+        let (starts, steps) = starts.unwrap_or((ptr::null_mut(), 0));
+        let quads = bytes / 16;
         let mut parameters = Prepare {
-            biases,
             zeroed,
             quads: quads as i64,
             first: 0,
@@ -177,7 +142,7 @@ impl Input {
             steps: steps as i32,
             values: [0; LENGTHS],
         };
-        let mut elements = [quads, (biases.layers * biases.columns) as usize, steps, LENGTHS.min(values.len())];
+        let mut elements = [quads, steps, LENGTHS.min(values.len())];
         let mut parts = values.chunks(LENGTHS);
         let mut part = parts.next().unwrap_or_default();
         loop {
@@ -192,8 +157,8 @@ impl Input {
             // What is left is for the other sequences.
             let Some(next) = parts.next() else { return Ok(()) };
             parameters.first += part.len() as i32;
-            (parameters.quads, parameters.biases.layers) = (0, 0);
-            (part, elements) = (next, [0, 0, steps, next.len()]);
+            parameters.quads = 0;
+            (part, elements) = (next, [0, steps, next.len()]);
         }
     }
 }
@@ -223,7 +188,7 @@ mod tests {
     use crate::device::jit::Nvrtc;
     use crate::exec::emulated;
 
-    /// Sums, lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
+    /// Lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
     #[test]
     fn all_is_prepared() {
         if !emulated::is_child("rnn::input::tests::all_is_prepared") {
@@ -231,53 +196,28 @@ mod tests {
         }
         let loaded = Input::load(Device::Host, Element::Float).map_err(|error| error.to_string());
         let Some(input) = emulated::compiled(loaded) else { return };
-        let (layers, columns, inside, pitch, stride, steps) = (3, 7, 5, 8, 20, 6);
-        let biases: Vec<f32> = (0..layers * stride + columns).map(|i| 1.0 + i as f32 / 8.0).collect();
+        let steps = 6;
         for (sequences, quads) in [(3, 0), (0, 300), (LENGTHS, 1), (2 * LENGTHS + 5, 40)] {
             let lengths: Vec<i32> = (0..sequences).map(|i| (i * 5 % (steps + 1)) as i32).collect();
-            let mut sums = vec![f32::NAN; layers * pitch];
             let mut zeroed = vec![-1_i128; quads + 1];
             let (mut written, mut starts) = (vec![-1; sequences + 1], vec![-1; steps + 1]);
-            let has_input = sequences > 0;
-            let added = Biases {
-                input: if has_input { biases.as_ptr().cast() } else { ptr::null() },
-                recurrent: biases[columns..].as_ptr().cast(),
-                stride: stride as i64,
-                sums: sums.as_mut_ptr(),
-                layers: layers as i32,
-                columns: columns as i32,
-                inside: inside as i32,
-                pitch: pitch as i32,
-            };
             let preparation = Preparation {
-                biases: Some(added),
                 zeroed: (zeroed.as_mut_ptr().cast(), 16 * quads),
                 lengths: (sequences > 0).then_some((&lengths, written.as_mut_ptr())),
                 starts: (sequences > 0).then_some((starts.as_mut_ptr(), steps)),
             };
             // SAFETY: as much memory as is said.
             unsafe { input.prepare(ptr::null_mut(), &preparation) }.unwrap();
-            for (i, sum) in sums.iter().enumerate() {
-                let (layer, column) = (i / pitch, i % pitch);
-                if column >= columns {
-                    assert!(sum.is_nan(), "{i}");
-                    continue;
-                }
-                let at = layer * stride + column;
-                let (beside_w, beside_r) = (biases[at], biases[columns + at]);
-                let expected = if has_input { beside_w } else { 0.0 } + if column < inside { beside_r } else { 0.0 };
-                assert_eq!(*sum, expected, "{i}");
-            }
             assert!(zeroed[..quads].iter().all(|&quad| quad == 0));
             assert_eq!((zeroed[quads], written[sequences], starts[steps]), (-1, -1, -1));
             assert_eq!(written[..sequences], lengths);
-            if has_input {
+            if sequences > 0 {
                 let before = |step: usize| lengths.iter().map(|&length| length.min(step as i32)).sum::<i32>();
                 assert_eq!(starts[..steps], [0, 1, 2, 3, 4, 5].map(before));
             }
         }
         // Nothing to do is no launch, which would fail: it has no blocks.
-        let nothing = Preparation { biases: None, zeroed: (ptr::null_mut(), 0), lengths: None, starts: None };
+        let nothing = Preparation { zeroed: (ptr::null_mut(), 0), lengths: None, starts: None };
         // SAFETY: nothing is touched.
         unsafe { input.prepare(ptr::null_mut(), &nothing) }.unwrap();
     }

@@ -47,10 +47,10 @@ pub const HEADERS: &[(&str, &str)] = &[
 #[derive(Clone, Copy)]
 pub struct Recurrence {
     pub input: *const f32,
-    pub input_stride: i64,
     pub weights: *const c_void,
     pub input_weights: *const c_void,
-    pub reset_bias: *const c_void,
+    pub input_biases: *const c_void,
+    pub recurrent_biases: *const c_void,
     pub h0: *const c_void,
     pub c0: *const c_void,
     pub y: *mut c_void,

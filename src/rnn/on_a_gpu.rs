@@ -123,10 +123,10 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let exchange = memory(&vec![0; configuration.exchange_bytes(problem)]);
     let recurrence = Recurrence {
         input: input.data().cast(),
-        input_stride: (problem.cell.gates() * hidden) as i64,
         weights: weights.data(),
         input_weights: null(),
-        reset_bias: null(),
+        input_biases: null(),
+        recurrent_biases: null(),
         h0: h0.data(),
         c0: c0.data(),
         y: y.data(),

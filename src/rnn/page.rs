@@ -15,7 +15,7 @@ use super::forward::Call;
 use super::kernels::{Engine, problem};
 use super::record::Record;
 use super::report::{self, Decision};
-use super::run::{Recurrent, bias_stride};
+use super::run::Recurrent;
 use super::trial::{Step, Trial};
 use crate::cudnn::Inference;
 use crate::cudnn::rnn::{Data, Network, Weights};
@@ -135,8 +135,7 @@ impl Page {
             let of = |layer| unsafe {
                 Weights::find(call.handle, call.descriptor, &self.key.inference.network, layer, space)
             };
-            let weights = layers.map(of).collect::<Option<Vec<_>>>()?;
-            bias_stride(&weights).map(|_| weights)
+            layers.map(of).collect::<Option<Vec<_>>>()
         };
         self.weights.get_or_init(find).as_deref()
     }

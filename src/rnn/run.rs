@@ -6,7 +6,7 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::{Biases, Input, Preparation, Products};
+use super::input::{Input, Preparation, Products};
 use super::kernels::Recurrence;
 use super::memory::Memory;
 use super::temporary::Temporary;
@@ -64,7 +64,7 @@ impl Work<'_> {
         launched.map_err(|error| error.to_string())
     }
 
-    /// The exchange, lengths, starts and biases.
+    /// The exchange, lengths and starts.
     ///
     /// # Safety
     /// As for [`Self::launch`].
@@ -73,34 +73,15 @@ impl Work<'_> {
         let lengths = self.part(temporary.lengths).cast();
         let starts = self.part(temporary.starts).cast();
         let preparation = Preparation {
-            biases: self.biases(),
             zeroed: (self.part(temporary.exchange), network.directions() * temporary.exchange_bytes),
             lengths: (!data.is_full()).then_some((&data.lengths, lengths)),
             starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
         };
-        // SAFETY: the weight space has the biases, and the workspace room for all that is written.
+        // SAFETY: the workspace has room for all that is written.
         unsafe { self.engine.input().prepare(self.stream, &preparation) }?;
         let or_null = |is_there: bool, place: *mut i32| if is_there { place.cast_const() } else { ptr::null() };
         let (has_lengths, has_starts) = (preparation.lengths.is_some(), preparation.starts.is_some());
         Ok(Rows { lengths: or_null(has_lengths, lengths), starts: or_null(has_starts, starts) })
-    }
-
-    /// What is to be added up, if there is a bias.
-    fn biases(&self) -> Option<Biases> {
-        let (network, first) = (self.network, &self.weights[0]);
-        let bias = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
-        let columns = network.gates() * network.hidden;
-        (first.input_bias.is_some() || first.recurrent_bias.is_some()).then(|| Biases {
-            input: bias(first.input_bias),
-            recurrent: bias(first.recurrent_bias),
-            stride: (bias_stride(self.weights).unwrap_or(0) / network.element()) as i64,
-            sums: self.part(self.temporary.biases).cast(),
-            layers: network.pseudo_layers() as i32,
-            columns: columns as i32,
-            // The last of GRU's gates has its bias inside of the reset gate.
-            inside: if network.cell == CUDNN_GRU { 2 * network.hidden } else { columns } as i32,
-            pitch: Temporary::bias_pitch(network) as i32,
-        })
     }
 
     /// # Safety
@@ -121,25 +102,20 @@ impl Work<'_> {
             let of = |layer: usize, direction: usize| {
                 let pseudo_layer = layer * network.directions() + direction;
                 let weights = &self.weights[pseudo_layer];
-                let has_bias = weights.input_bias.is_some() || weights.recurrent_bias.is_some();
-                let biases: *const f32 = self.part(self.temporary.biases).cast();
-                let biases = biases.wrapping_add(pseudo_layer * Temporary::bias_pitch(network));
-                let biases = if has_bias { biases } else { ptr::null() };
                 let products: *mut f32 = self.part(self.temporary.products).cast();
                 let products = Products {
                     x,
                     weights: self.weight(weights.input),
-                    biases,
                     products: products.wrapping_add(direction * data.rows() * columns),
                     rows: data.rows() as i32,
                     columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
                 };
-                let (input, input_stride, input_weights) = match layer == first {
-                    true => (products.products.cast_const(), columns as i64, ptr::null()),
-                    false => (biases, 0, products.weights),
+                let (input, input_weights) = match layer == first {
+                    true => (products.products.cast_const(), ptr::null()),
+                    false => (ptr::null(), products.weights),
                 };
-                let inside = weights.recurrent_bias.filter(|_| network.cell == CUDNN_GRU);
+                let biases = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
                     true => base.wrapping_byte_add(pseudo_layer * state_bytes),
                     false => ptr::null(),
@@ -147,10 +123,10 @@ impl Work<'_> {
                 let has_c = network.cell == CUDNN_LSTM;
                 let recurrence = Recurrence {
                     input,
-                    input_stride,
                     weights: self.weight(weights.recurrent),
                     input_weights,
-                    reset_bias: inside.map_or(ptr::null(), |place| self.weight(place + 2 * hidden * element)),
+                    input_biases: biases(weights.input_bias),
+                    recurrent_biases: biases(weights.recurrent_bias),
                     h0: state(memory.hx, true),
                     c0: state(memory.cx, has_c),
                     y: if layer == last { y.wrapping_byte_add(direction * hidden * element) } else { ptr::null_mut() },
@@ -203,32 +179,4 @@ impl Work<'_> {
 struct Rows {
     lengths: *const i32,
     starts: *const i32,
-}
-
-/// Bytes from one pseudo layer's biases to the next's; `None` if that is not the same for all.
-pub fn bias_stride(weights: &[Weights]) -> Option<usize> {
-    let places = |weights: &Weights| [weights.input_bias, weights.recurrent_bias];
-    let between = |[a, b]: [&Weights; 2]| {
-        let strides = places(a).into_iter().zip(places(b)).filter_map(|(a, b)| a.zip(b));
-        strides.map(|(a, b)| b.checked_sub(a)).collect::<Vec<_>>()
-    };
-    let mut strides = weights.windows(2).flat_map(|pair| between([&pair[0], &pair[1]]));
-    let first = strides.next().unwrap_or(Some(0))?;
-    strides.all(|stride| stride == Some(first)).then_some(first)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn biases_have_one_stride_or_none() {
-        let weights = |input_bias, recurrent_bias| Weights { input: 0, recurrent: 0, input_bias, recurrent_bias };
-        let even = [weights(Some(0), Some(8)), weights(Some(16), Some(24)), weights(Some(32), Some(40))];
-        assert_eq!(bias_stride(&even), Some(16));
-        assert_eq!(bias_stride(&even[..1]), Some(0));
-        assert_eq!(bias_stride(&[weights(None, None), weights(None, None)]), Some(0));
-        assert_eq!(bias_stride(&[weights(Some(0), Some(8)), weights(Some(16), Some(32))]), None);
-        assert_eq!(bias_stride(&[weights(Some(16), None), weights(Some(0), None)]), None);
-    }
 }

@@ -8,12 +8,10 @@ const ALIGNMENT: usize = 256;
 /// Places in the workspace, in bytes from its first aligned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary {
-    /// A layer's input products, with biases, of each direction: float, [D][rows][G·H].
+    /// A layer's input products, of each direction: float, [D][rows][G·H].
     pub products: usize,
     /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
     pub between: usize,
-    /// Sums of all pseudo layers' biases: float, [layers · D][[`Self::bias_pitch`]].
-    pub biases: usize,
     /// Sequences' lengths: int, [B].
     pub lengths: usize,
     /// Rows before each step of packed sequences: int, [T].
@@ -43,18 +41,11 @@ impl Temporary {
         };
         let products = part(rows, network.directions() * columns, size_of::<f32>())?;
         let between = part(rows, between, network.element())?;
-        let biases = part(network.pseudo_layers(), Self::bias_pitch(network), size_of::<f32>())?;
         let lengths = part(data.batch(), 1, size_of::<i32>())?;
         let starts = part(data.steps, 1, size_of::<i32>())?;
         let exchange = part(exchange_bytes, network.directions(), 1)?;
         let bytes = end.checked_add(ALIGNMENT)?;
-        Some(Self { products, between, biases, lengths, starts, exchange, exchange_bytes, bytes })
-    }
-
-    /// From one pseudo layer's sums of biases to the next's: so many floats that all begin at 16 bytes, as cublasLt's
-    /// kernels read them.
-    pub fn bias_pitch(network: &Network) -> usize {
-        (network.gates() * network.hidden).next_multiple_of(4)
+        Some(Self { products, between, lengths, starts, exchange, exchange_bytes, bytes })
     }
 
     /// The first aligned byte of a workspace.
@@ -94,11 +85,10 @@ mod tests {
             padding_fill: [0; 8],
         };
         let t = Temporary::of(&network, &data, 1000).unwrap();
-        let (rows, sums) = (13, 4);
+        let rows = 13;
         let parts = [
             (t.products, 2 * rows * 3 * 5 * 4),
             (t.between, rows * 2 * 5 * 2),
-            (t.biases, sums * 16 * 4),
             (t.lengths, 2 * 4),
             (t.starts, 9 * 4),
             (t.exchange, 2 * 1000),

@@ -34,7 +34,7 @@ pub struct Case {
     pub steps: usize,
     pub reverse: bool,
     pub layout: Layout,
-    /// h0, c0, a reset bias and hy, cy; else all of them are null.
+    /// h0, c0, biases and hy, cy; else all of them are null.
     pub has_states: bool,
     /// Weights begin where a vector does; else one element further.
     pub is_aligned: bool,
@@ -50,10 +50,10 @@ const FILL: f64 = -7.0;
 #[derive(Clone, Copy)]
 pub struct Recurrence {
     pub input: *const f32,
-    pub input_stride: i64,
     weights: *const u8,
     pub input_weights: *const u8,
-    reset_bias: *const u8,
+    input_biases: *const u8,
+    recurrent_biases: *const u8,
     h0: *const u8,
     c0: *const u8,
     pub y: *mut u8,
@@ -83,7 +83,8 @@ pub struct Data {
     pub lengths: Vec<usize>,
     pub input: Vec<f32>,
     pub weights: Numbers,
-    pub reset_bias: Numbers,
+    /// Beside W and R.
+    pub biases: [Numbers; 2],
     pub h0: Numbers,
     pub c0: Numbers,
     starts: Vec<i32>,
@@ -140,10 +141,11 @@ impl Case {
         let skipped = usize::from(!self.is_aligned);
         let weights = numbers(skipped + gates * hidden * hidden, 1.0 / (hidden as f64).sqrt());
         let mut states = |count| Numbers::of(element, numbers(count, 0.4));
-        let (reset_bias, h0, c0) = (states(hidden), states(batch * hidden), states(batch * hidden));
+        let biases = [states(gates * hidden), states(gates * hidden)];
+        let (h0, c0) = (states(batch * hidden), states(batch * hidden));
         let starts = starts.into_iter().map(|start| start as i32).collect();
         let weights = Numbers::of(element, weights);
-        Data { rows, lengths, input, weights, reset_bias, h0, c0, starts, row_count }
+        Data { rows, lengths, input, weights, biases, h0, c0, starts, row_count }
     }
 
     /// The first weight in [`Data::weights`].
@@ -237,10 +239,10 @@ impl Case {
         let is_lstm = self.problem.cell == Cell::Lstm;
         Recurrence {
             input: data.input.as_ptr(),
-            input_stride: (self.problem.cell.gates() * hidden) as i64,
             weights: self.weights(&data.weights),
             input_weights: ptr::null(),
-            reset_bias: given(&data.reset_bias),
+            input_biases: given(&data.biases[0]),
+            recurrent_biases: given(&data.biases[1]),
             h0: given(&data.h0),
             c0: if is_lstm { given(&data.c0) } else { ptr::null() },
             y: results.y.as_mut_ptr(),

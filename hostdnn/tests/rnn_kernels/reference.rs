@@ -13,7 +13,7 @@ pub struct Expected {
     pub c: Vec<Vec<Rounded>>,
 }
 
-/// All of a case, given W x with its biases: of a row of the batch and its step by time, each column.
+/// All of a case, given W x: of a row of the batch and its step by time, each column.
 pub fn compute(case: &Case, data: &Data, x: impl Fn(usize, usize, usize) -> Rounded) -> Expected {
     let Problem { cell, element, hidden, batch, .. } = case.problem;
     let arithmetic = Arithmetic::of(element, case.configuration.math);
@@ -29,11 +29,19 @@ pub fn compute(case: &Case, data: &Data, x: impl Fn(usize, usize, usize) -> Roun
         let mut y = vec![vec![]; length];
         for step in 0..length {
             let time = if case.reverse { length - 1 - step } else { step };
-            let x = |gate, unit| x(row, time, gate * hidden + unit);
+            let [beside_w, beside_r] =
+                data.biases.each_ref().map(|biases| move |column: usize| given(biases.get(column)));
+            // GRU's last gate has one inside of the reset gate.
+            let is_inside = |gate: usize| cell == Cell::Gru && gate == 2;
+            let x = |gate, unit| {
+                let column = gate * hidden + unit;
+                let bias = if is_inside(gate) { beside_w(column) } else { beside_w(column) + beside_r(column) };
+                x(row, time, column) + bias
+            };
             let r = |gate, unit, h: &[Rounded]| {
-                let product = arithmetic.product(&weights, gate * hidden + unit, h);
-                let is_inside = cell == Cell::Gru && gate == 2;
-                if is_inside { product + given(data.reset_bias.get(unit)) } else { product }
+                let column = gate * hidden + unit;
+                let product = arithmetic.product(&weights, column, h);
+                if is_inside(gate) { product + beside_r(column) } else { product }
             };
             arithmetic.step(cell, x, r, &mut h, &mut c);
             y[time] = h.clone();

@@ -24,14 +24,13 @@ struct Stack {
 
 struct Layer {
     data: Data,
-    /// W of a layer above another, and the sums of its biases if it has any.
+    /// W of a layer above another.
     input_weights: Numbers,
-    biases: Option<Vec<f32>>,
     expected: Expected,
 }
 
 impl Stack {
-    fn new(case: Case, layers: usize, has_biases: bool, seed: u64) -> Self {
+    fn new(case: Case, layers: usize, seed: u64) -> Self {
         let Problem { cell, element, hidden, .. } = case.problem;
         let columns = cell.gates() * hidden;
         let mut random = StdRng::seed_from_u64(seed);
@@ -42,18 +41,13 @@ impl Stack {
                 |count: usize, scale: f64| (0..count).map(|_| random.random_range(-scale..scale)).collect::<Vec<_>>();
             let weights = numbers(case.first_weight() + columns * hidden, 1.7 / (hidden as f64).sqrt());
             let input_weights = Numbers::of(element, weights);
-            let biases = numbers(columns, 0.7).into_iter().map(|bias| bias as f32).collect::<Vec<_>>();
-            let biases = has_biases.then_some(biases);
             let arithmetic = Arithmetic::of(element, case.configuration.math);
             let weights = case.matrices(&input_weights, columns * hidden);
-            let bias = |column: usize| biases.as_ref().map_or(0.0, |biases| biases[column].into());
             let expected = reference::compute(&case, &data, |row, time, column| match all.last() {
                 None => Rounded::exact(data.input[data.rows[row][time] * columns + column].into()),
-                Some(below) => {
-                    arithmetic.product(&weights, column, &below.expected.y[row][time]) + Rounded::exact(bias(column))
-                }
+                Some(below) => arithmetic.product(&weights, column, &below.expected.y[row][time]),
             });
-            all.push(Layer { data, input_weights, biases, expected });
+            all.push(Layer { data, input_weights, expected });
         }
         Self { case, layers: all }
     }
@@ -65,8 +59,7 @@ impl Stack {
         for (index, layer) in self.layers.iter().enumerate() {
             let mut recurrence = self.case.recurrence(&layer.data, &lengths[index], exchange, &mut results[index]);
             if index > 0 {
-                recurrence.input_stride = 0;
-                recurrence.input = layer.biases.as_ref().map_or(std::ptr::null(), |biases| biases.as_ptr());
+                recurrence.input = std::ptr::null();
                 recurrence.input_weights = self.case.weights(&layer.input_weights);
             }
             if index + 1 < self.layers.len() {
@@ -145,7 +138,7 @@ fn random_stacks_are_right() {
             is_aligned: random.random(),
         };
         let Some(module) = sources::load(&problem, &configuration, None) else { return };
-        let stack = Stack::new(case.clone(), layers, random.random(), number as u64);
+        let stack = Stack::new(case.clone(), layers, number as u64);
         let mut exchange = case.exchange();
         // Twice: the second begins where the first has ended.
         for seed in [None, Some(number as u64)] {
@@ -161,7 +154,7 @@ fn no_schedule_changes_a_bit() {
     for (layers, cell) in [(2, Cell::Lstm), (3, Cell::Gru), (4, Cell::Tanh)] {
         let case = smallest(layers, cell);
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
-        let stack = Stack::new(case.clone(), layers, true, 0);
+        let stack = Stack::new(case.clone(), layers, 0);
         let mut exchange = case.exchange();
         let in_order = stack.run(&module, &mut exchange, None).expect("runs in order");
         stack.check(&in_order).unwrap();
@@ -177,7 +170,7 @@ fn no_schedule_changes_a_bit() {
 fn is_found(case: &Case, mutation: &Mutation) {
     let Some(module) = sources::load(&case.problem, &case.configuration, Some(mutation)) else { return };
     let mut exchange = case.exchange();
-    let stacks = [0, 1].map(|seed| Stack::new(case.clone(), case.configuration.layers(), true, seed));
+    let stacks = [0, 1].map(|seed| Stack::new(case.clone(), case.configuration.layers(), seed));
     let found = (0..SEEDS).find_map(|seed| {
         // Others than the launch before sent.
         let stack = &stacks[seed as usize % 2];

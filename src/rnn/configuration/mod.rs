@@ -170,7 +170,7 @@ impl Configuration {
             && single
             && self.code(problem) <= MOST_CODE
             && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
-            && self.shared_bytes(problem) <= problem.shared_bytes
+            && self.shared_bytes(problem) + self.bias_bytes(problem) <= problem.shared_bytes
     }
 
     /// Whether so many lanes share out so many threads.
@@ -313,6 +313,11 @@ impl Configuration {
             Regime::Wavefront { .. } => h + own,
         };
         h + exchange + sums + weights
+    }
+
+    /// Static shared memory of a block, which holds its units' biases, in bytes.
+    fn bias_bytes(&self, problem: &Problem) -> usize {
+        problem.cell.gates() * self.units * size_of::<f32>()
     }
 
     /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1 and R2. In bytes.

@@ -10,7 +10,7 @@ const MOST_AT_ONCE: usize = 9;
 const AT_ONCE_ELSEWHERE: usize = 4;
 /// Registers of a packet, and of a triple whose new h a thread computes.
 const PACKET_REGISTERS: usize = 4;
-const TRIPLE_REGISTERS: usize = 8;
+const TRIPLE_REGISTERS: usize = 11;
 /// The most blocks that are offered: each reads what all have sent of all units.
 const MOST_BLOCKS: usize = 8;
 

@@ -130,7 +130,7 @@ fn fastest(
     let scratch = |bytes: usize| -> Result<Buffer, &'static str> {
         let buffer = device.allocate(bytes.next_multiple_of(16)).ok_or("there is no memory to time it in")?;
         let zeroed = (buffer.data(), buffer.bytes());
-        let zeros = Preparation { biases: None, zeroed, lengths: None, starts: None };
+        let zeros = Preparation { zeroed, lengths: None, starts: None };
         // SAFETY: a buffer of ours, of so many bytes.
         let is_zero = unsafe { candidates[0].engine.input().prepare(stream.raw(), &zeros) };
         is_zero.map(|()| buffer).map_err(|_| "the memory to time it in is not to be written")

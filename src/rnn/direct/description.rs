@@ -131,7 +131,6 @@ impl WeightSpace {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::run::bias_stride;
     use super::*;
 
     const PLAIN: Description = Description {
@@ -162,7 +161,7 @@ mod tests {
             .map(Option::unwrap)
             .collect();
         assert_eq!(biases, (0..8).map(|index| (46 + index) * row).collect::<Vec<_>>());
-        assert_eq!((space.bytes, bias_stride(&space.places)), (54 * row, Some(2 * row)));
+        assert_eq!(space.bytes, 54 * row);
         let without = Description { has_biases: false, layers: 1, directions: 1, ..PLAIN };
         let space = WeightSpace::of(&without.network().unwrap()).unwrap();
         assert_eq!((space.places.len(), space.places[0].input_bias, space.bytes), (1, None, 8 * row));

@@ -137,7 +137,6 @@ impl Steps {
         let products = Products {
             x: step.h,
             weights: recurrence.weights,
-            biases: ptr::null(),
             products: step.products.cast_mut(),
             rows: recurrence.batch,
             columns: (first_gates * hidden) as i32,
