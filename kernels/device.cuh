@@ -20,6 +20,7 @@
 // | `float_to_tf32(x)` | the nearest float of 10 bits behind the point, away from zero where two are: tensor cores do not look at the rest |
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
+// | `shared_in_register(pointer)` | likewise of a pointer to shared memory; what SHARED names is one already |
 // | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |

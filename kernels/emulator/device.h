@@ -123,6 +123,7 @@ class Spin {
 };
 
 template <typename T> inline T in_register(T x) { return x; }
+template <typename T> inline T *shared_in_register(T *pointer) { return pointer; }
 
 struct Moment {
     void wait(unsigned) const {}

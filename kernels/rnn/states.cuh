@@ -17,7 +17,7 @@ class Biases {
   public:
     __device__ __forceinline__ Biases(const Recurrence &p, int first_unit) : first_unit(first_unit) {
         STATIC_SHARED(float, memory, [GATES * UNITS]);
-        sums = memory;
+        sums = shared_in_register(memory);
 #pragma unroll 1
         for (int i = threadIdx.x; i < GATES * UNITS; i += THREADS) {
             const int unit = first_unit + i % UNITS;
@@ -77,7 +77,7 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             read_input(pair, step + 1, pair.next_place, pair.next_input);
-            if (pair.row < 0) continue;
+            if (step >= pair.length) continue;
 #pragma unroll
             for (int gate = 0; gate < GATES; gate++) pair.input[gate] += biases.of(gate, pair.unit);
         }

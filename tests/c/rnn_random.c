@@ -19,7 +19,7 @@ static Network random_network(int i, Random *random) {
     Network n = network_plain(types[random_below(random, 3)], sizes[size], steps, batch);
     n.cell = random_below(random, 4), n.bias = random_below(random, 4), n.direction = random_below(random, 2);
     n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
-    if (i == 0) n.layers = 1;
+    if (i == 0) n.cell = 2 + n.cell % 2, n.layers = 1; /* LSTM or GRU */
     if (i == 1) n.layers = 3, n.direction = CUDNN_UNIDIRECTIONAL;
     int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
     if (random_below(random, 2))
