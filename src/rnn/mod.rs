@@ -17,7 +17,7 @@
 //! | `temporary` | what lies where in the workspace |
 //! | `report` | telling what was decided |
 //! | `run` | the launches of a call |
-//! | `input` | what comes before the recurrence: input products, biases, sequence lengths |
+//! | `input` | what comes before the recurrence: input products, sequence lengths |
 //! | `configuration` | what the recurrence can be compiled for |
 //! | `model` | how long that takes, predicted |
 //! | `fit` | its constants, fitted to what was timed |

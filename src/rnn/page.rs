@@ -60,8 +60,9 @@ enum Course {
     Untouched(usize),
     /// A thread of ours compiles; this runs meanwhile.
     Loading(Option<Arc<Engine>>),
-    /// Executions are timed: of cuDNN where there is no engine, else of that.
-    Trying { trial: Trial, candidates: Candidates },
+    /// Executions are timed: of cuDNN where there is no engine, else of that. What runs meanwhile, and whether these are
+    /// all candidates.
+    Trying { trial: Trial, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
     /// cuDNN where there is no engine.
     Settled(Option<Arc<Engine>>),
 }
@@ -206,13 +207,20 @@ impl Page {
                 self.load_others(None);
                 Run::Cudnn
             }
-            Course::Trying { candidates, .. } if is_capturing => meanwhile(candidates),
-            Course::Trying { trial, candidates } => match trial.step() {
+            Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().map_or(Run::Cudnn, Run::Ours),
+            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step() {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
-                Step::Wait => meanwhile(candidates),
+                Step::Wait => meanwhile.clone().map_or(Run::Cudnn, Run::Ours),
                 Step::Over => {
                     let times = trial.times();
                     let chosen = candidates.fastest(&times);
+                    if !*is_last {
+                        *course = Course::Loading(chosen.clone());
+                        drop(course);
+                        let name = choice::name(chosen.as_deref().map(Engine::configuration));
+                        log::info!("{}: {name} runs it until others are compiled", self.key.inference);
+                        return chosen.map_or(Run::Cudnn, Run::Ours);
+                    }
                     let tried = std::mem::replace(&mut *course, Course::Settled(chosen.clone()));
                     drop(course);
                     if let Course::Trying { candidates, .. } = tried {
@@ -328,7 +336,12 @@ impl Page {
                 }
                 match compiling::gently(|| Engine::load(problem, configuration)) {
                     None => return,
-                    Some(Ok(engine)) => engines.push(engine),
+                    Some(Ok(engine)) => {
+                        engines.push(engine);
+                        if known.is_none() && engines.len() == 1 {
+                            page.try_first(&engines[0]);
+                        }
+                    }
                     Some(Err(error)) => {
                         why = error;
                         failed.push(configuration);
@@ -352,8 +365,23 @@ impl Page {
         }
         let cudnn = first.is_none().then_some(None);
         let engines: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
-        let trial = Trial::new(engines.len());
-        self.leave(|_| true, Course::Trying { trial, candidates: Candidates { engines, failed } });
+        let candidates = Candidates { engines, failed };
+        let mut course = self.course.lock();
+        let (mut trial, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
+            // The first is still timed. It is among all, at the same place.
+            Course::Trying { trial, meanwhile, .. } => (trial, meanwhile),
+            Course::Loading(chosen) => (Trial::new(0), chosen),
+            _ => (Trial::new(0), first),
+        };
+        trial.again(candidates.engines.len());
+        *course = Course::Trying { trial, candidates, meanwhile, is_last: true };
+    }
+
+    /// Times what is compiled first beside cuDNN: the faster runs while others are compiled.
+    fn try_first(&self, engine: &Arc<Engine>) {
+        let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
+        let trial = Course::Trying { trial: Trial::new(2), candidates, meanwhile: None, is_last: false };
+        self.leave(|course| matches!(course, Course::Loading(None)), trial);
     }
 
     fn settle(&self, chosen: Option<Arc<Engine>>, why: &str) {
@@ -423,9 +451,4 @@ fn is_forced() -> bool {
 /// Whether results are to be the same bits each time: then times choose nothing.
 fn is_deterministic() -> bool {
     settings::get().numerics == Numerics::Deterministic
-}
-
-/// What runs while times are still to come: cuDNN where that is a candidate, else the model's first choice.
-fn meanwhile(candidates: &Candidates) -> Run {
-    candidates.engines.first().cloned().flatten().map_or(Run::Cudnn, Run::Ours)
 }

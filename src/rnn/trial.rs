@@ -82,6 +82,12 @@ impl Trial {
         Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
     }
 
+    /// Times all anew, of which there are so many by now; what is in flight is one of them.
+    pub fn again(&mut self, candidates: usize) {
+        self.candidates = vec![Times::default(); candidates];
+        self.pending = None;
+    }
+
     /// The most executions of so many candidates.
     pub fn executions(candidates: usize) -> usize {
         candidates * (SAMPLES + 1)
@@ -209,6 +215,21 @@ mod tests {
         trial.failed(0);
         assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64), [0, SAMPLES + 1]);
         assert!(trial.times()[0].is_none() && trial.times()[1].is_some());
+    }
+
+    /// One more than there were, while an execution is in flight.
+    #[test]
+    fn all_are_timed_again() {
+        let mut trial = Trial::new(2);
+        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64 + 4), [SAMPLES + 1; 2]);
+        trial.again(2);
+        let Step::Run(first) = trial.step() else { panic!("all are to be timed") };
+        trial.again(3);
+        assert_eq!(trial.step(), Step::Wait);
+        trial.ran(first, 10, None);
+        assert_eq!(trial.times(), [None; 3]);
+        assert_eq!(run(&mut trial, 3, |candidate, _| candidate as u64 + 4), [SAMPLES + 1; 3]);
+        assert!(trial.times().iter().all(Option::is_some));
     }
 
     /// A call with bad arguments, say, which cuDNN refuses.

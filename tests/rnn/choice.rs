@@ -7,8 +7,15 @@ use super::{FORCE, decisions, has_emulator, program};
 fn the_faster_is_chosen() {
     let program = program("rnn_until");
     let report = program.file("report.jsonl");
-    let variables = [("UCUDNN_RNN_TOP_K", "2"), ("UCUDNN_REPORT", report.to_str().unwrap())];
-    program.preloaded(&[report.to_str().unwrap()], &variables);
+    // Where nothing was compiled before the first of ours is timed while the second is compiled.
+    let kernels = program.file("kernels");
+    let variables = [
+        ("UCUDNN_RNN_TOP_K", "2"),
+        ("UCUDNN_REPORT", report.to_str().unwrap()),
+        ("UCUDNN_LOG", "info"),
+        ("HOSTDNN_KERNEL_CACHE", kernels.to_str().unwrap()),
+    ];
+    let ran = program.preloaded(&[report.to_str().unwrap()], &variables);
     let decisions = decisions(&report);
     let [decision] = &decisions[..] else { panic!("{decisions:?}") };
     assert_eq!(decision["chosen"], "cuDNN");
@@ -17,6 +24,7 @@ fn the_faster_is_chosen() {
         return;
     }
     assert_eq!(decision["why"], "timed in place");
+    assert!(ran.stderr.contains("cuDNN runs it until others are compiled"), "{}", ran.stderr);
     let times = decision["times"].as_array().unwrap();
     assert_eq!(times[0]["what"], "cuDNN");
     assert!(times.len() == 3 && times.iter().all(|time| time["step_ms"].as_f64().unwrap() > 0.0), "{decision}");
