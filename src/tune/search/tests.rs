@@ -236,7 +236,8 @@ fn an_ended_search_finds_its_trials_again_whatever_order_its_parts_come_in() {
         algorithm: micro.algorithm,
         workspace: micro.workspace,
     };
-    for goal in [Goal::Fastest { limit: 500 }, Goal::FastestWithin(Room { limit: 100, per_image: 20 })] {
+    let room = Room { limit: 100, per_image: 20 };
+    for goal in [Goal::Fastest { limit: 500 }, Goal::FastestWithin(room), Goal::DesirableSet { limit: 500 }] {
         let known = Known { measured: measured.clone(), ..Known::default() };
         let mut first = Search::new(64, goal, measured.iter().map(candidate).collect(), known);
         let (best, _) = drive(&mut first, time);
@@ -247,6 +248,7 @@ fn an_ended_search_finds_its_trials_again_whatever_order_its_parts_come_in() {
         let mut again = Search::new(64, goal, measured.iter().map(candidate).collect(), known);
         assert_eq!(again.wants(), Next::Nothing);
         assert_eq!(again.best().unwrap().0, best);
+        assert_eq!(again.desirable_set(), first.desirable_set());
     }
 }
 

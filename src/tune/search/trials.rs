@@ -73,7 +73,7 @@ impl<A> Trial<A> {
 /// The configurations worth running in place; none where there is no choice. What is known of them is
 /// taken over if it is known of all, or if the search has `ended`: times in place are compared where they
 /// were taken in turns. One that has ended also keeps to all that fits of what was run: of parts that take as long as each
-/// other it may choose others now, of which nothing is known.
+/// other it may choose others now, of which nothing is known. Those are left out where something that was run fits as well.
 pub fn choose<A: Copy + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -104,8 +104,13 @@ pub fn choose<A: Copy + PartialEq>(
                 trials.push(trial(configuration.clone()));
             }
         }
+        let ran: Vec<_> =
+            trials.iter().filter(|trial| trial.has_run()).map(|trial| trial.configuration.workspace()).collect();
+        let is_covered = |trial: &Trial<A>| ran.iter().any(|&workspace| workspace <= trial.configuration.workspace());
+        trials.retain(|trial| trial.has_run() || trial.has_failed() || !is_covered(trial));
     }
-    if trials.len() < 2 {
+    let is_known = ended && trials.iter().any(Trial::has_run);
+    if trials.len() < 2 && !is_known {
         return Vec::new();
     }
     if !ended && trials.iter().any(|trial| trial.is_waiting()) {
