@@ -201,7 +201,7 @@ impl Engine {
         let source = source(problem, &configuration);
         let recurrence =
             device.load(&source).and_then(|module| module.function(configuration.kernel(problem))).map_err(text)?;
-        let launch = launch(problem, &configuration);
+        let mut launch = launch(problem, &configuration);
         let Launch { grid, block: [threads, ..], shared_bytes: shared, .. } = launch;
         recurrence.allow_shared(shared).map_err(text)?;
         if launch.cluster != [1; 3] {
@@ -216,8 +216,14 @@ impl Engine {
         if resident == 0 || (launch.cooperative && resident < count) {
             return Err(format!("{configuration}: {count} blocks, and the device holds {resident} at once"));
         }
-        if launch.cluster != [1; 3] && recurrence.resident_clusters(&launch).map_err(text)? == 0 {
-            return Err(format!("{configuration}: the device holds no cluster of {} blocks", launch.cluster[0]));
+        if launch.cluster != [1; 3] {
+            let clusters = recurrence.resident_clusters(&launch).map_err(text)?;
+            if clusters == 0 {
+                return Err(format!("{configuration}: the device holds no cluster of {} blocks", launch.cluster[0]));
+            }
+            // Those that run at once share out the tiles: others would begin when they have ended.
+            let [_, groups, at_once] = &mut launch.grid;
+            *groups = (*groups).min((clusters / *at_once).max(1));
         }
         let exchange_bytes = configuration.exchange_bytes(problem);
         Ok(Self { configuration, recurrence, launch, exchange_bytes, input })
