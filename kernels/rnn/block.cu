@@ -18,7 +18,7 @@ KERNEL(recurrence_block, Recurrences) {
     barrier();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
-        states.prefetch(step);
+        states.begin_step(step);
         Sums sums;
         multiply(weights, h + step % 2 * TILE_FACTORS, sums);
         states.update(step, sums);

@@ -18,7 +18,7 @@ KERNEL(canonical_block, Recurrences) {
     barrier();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
-        states.prefetch(step);
+        states.begin_step(step);
         FirstSums sums;
         first_part(weights, h, states, 0, first_row, sums,
                    [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });

@@ -57,7 +57,7 @@ KERNEL(recurrence_cluster, Recurrences) {
         }
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
-            states.prefetch(step);
+            states.begin_step(step);
             Sums sums;
             multiply(weights, buffers + others.last_buffer() * TILE_FACTORS, sums);
             states.update(step, sums);

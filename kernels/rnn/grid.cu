@@ -27,7 +27,7 @@ KERNEL(recurrence_grid, Recurrences) {
         barrier();
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
-            states.prefetch(step);
+            states.begin_step(step);
             steps.compute(step, states);
         }
         states.write_last();

@@ -109,7 +109,8 @@ struct Rows {
 
     __device__ __forceinline__ explicit Rows(const Recurrence &p)
         : input(in_register(p.input)), y(in_register(p.y)), starts(in_register(p.starts)),
-          y_stride(in_register(int(p.y_stride))), time_stride(in_register(int(p.time_stride))), batch_stride(in_register(int(p.batch_stride))),
+          y_stride(in_register(int(p.y_stride))), time_stride(in_register(int(p.time_stride))),
+          batch_stride(in_register(int(p.batch_stride))),
           fill(in_register(p.fill)), steps(in_register(p.steps)), reverse(in_register(p.reverse)) {}
 
     // The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill;

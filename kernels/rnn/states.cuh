@@ -72,7 +72,7 @@ class States {
     }
 
     // Completes the step's input, and asks for the next one's, which is there when this step is done.
-    __device__ __forceinline__ void prefetch(int step) {
+    __device__ __forceinline__ void begin_step(int step) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];

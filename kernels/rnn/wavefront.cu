@@ -92,7 +92,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
             const int step = wave - layer;
             const bool is_at_work = step >= 0 && step < steps;
             if (is_at_work) {
-                states.prefetch(step);
+                states.begin_step(step);
                 Sums sums;
                 clear(sums);
                 multiply_part(weights, h, sums);
