@@ -8,11 +8,10 @@
 mod places;
 
 use std::ffi::{CStr, OsString, c_void};
-use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
 
@@ -27,7 +26,20 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 /// What the search found, if anything.
 struct Library {
     real: Option<Real>,
+    /// Where it was looked for in vain, and why it is not there: a line each.
+    tried: String,
     addresses: [Option<NonNull<c_void>>; Symbol::ALL.len()],
+}
+
+impl Library {
+    /// Says once that there is no cuDNN, to a program that calls it. Those that use our own API alone need none.
+    #[cold]
+    fn missed(&self) {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{}", self.tried);
+        }
+    }
 }
 
 /// A loaded cuDNN that is not ourselves.
@@ -76,9 +88,13 @@ pub fn older_major() -> Option<usize> {
     get().real.as_ref().map(|real| major(real.version)).filter(|&major| major < 9)
 }
 
-/// The file that the library was loaded from; none if there is no library.
+/// The file that the library was loaded from; none if there is no library, which is said. For whoever cannot do without.
 pub fn path() -> Option<&'static Path> {
-    get().real.as_ref().map(|real| real.path.as_path())
+    let library = get();
+    if library.real.is_none() {
+        library.missed();
+    }
+    library.real.as_ref().map(|real| real.path.as_path())
 }
 
 /// cuDNN numbered its versions by thousands up to 8 and by ten thousands since.
@@ -103,7 +119,8 @@ fn load() -> &'static Library {
     let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
     let addresses =
         std::array::from_fn(|index| found.as_ref().and_then(|real| lookup(&real.handle, Symbol::ALL[index].name())));
-    let library = Box::into_raw(Box::new(Library { real: found, addresses }));
+    let tried = refused.iter().fold(String::new(), |tried, (place, why)| format!("{tried}\n  {place}: {why}"));
+    let library = Box::into_raw(Box::new(Library { real: found, tried, addresses }));
     let null = std::ptr::null_mut();
     match LIBRARY.compare_exchange(null, library, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
@@ -120,14 +137,7 @@ fn load() -> &'static Library {
 /// Says what was found, and what was not where it matters. Once: only the publisher comes here.
 fn report(library: &Library, refused: &[(Place, String)]) {
     settings::get(); // sets up logging
-    let Some(real) = &library.real else {
-        let mut places = String::new();
-        for (place, why) in refused {
-            let _ = write!(places, "\n  {place}: {why}");
-        }
-        log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{places}");
-        return;
-    };
+    let Some(real) = &library.real else { return };
     if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
         log::warn!("{place}: {why}; using {} instead", real.path.display());
     }

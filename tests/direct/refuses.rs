@@ -1,6 +1,6 @@
 //! What is refused: with a status and a reason, and nothing written.
 
-use super::hostdnn::fault_points;
+use super::hostdnn::{Build, Program, fault_points};
 use super::{has_emulator, program};
 
 const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
@@ -11,6 +11,21 @@ fn misuse_is_refused() {
         let ran = program("direct_hostile").plain(&[], &[FIRST, ("HOSTDNN_DEVICES", "2")]);
         assert_eq!(ran.stderr, "");
     }
+}
+
+/// Where there is neither cuDNN nor a GPU the call says what it lacks, which is not cuDNN.
+#[test]
+fn cudnn_is_not_asked_for() {
+    let options = &["-Wl,--as-needed"];
+    let build = Build { sources: &["direct_alone.c"], options, with_ucudnn: true };
+    let program = Program::build("direct_alone", build);
+    for name in ["libcudnn.so.9", "libcudnn.so"] {
+        std::fs::remove_file(program.file(name)).unwrap();
+    }
+    let ran = program.plain(&[], &[]);
+    let (status, why) = ran.stdout.trim().split_once('|').unwrap();
+    assert!(status == "0" || why.contains("CUDA"), "{}", ran.stdout);
+    assert_eq!(ran.stderr, "");
 }
 
 /// A failure inside, and what is missing: an error, which the program tells.
