@@ -1,6 +1,6 @@
 //! What the recurrence's kernels can be compiled for: the space of configurations for a problem, and what each takes.
-//! Nothing here knows a device: twins of the constants in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh, block.cu,
-//! canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`, and below of those that each file names.
+//! Nothing here knows a device: twins of the constants in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh, states.cuh,
+//! block.cu, canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`, and below of those that each file names.
 //!
 //! | file | what it holds |
 //! | --- | --- |
