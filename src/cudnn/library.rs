@@ -25,21 +25,9 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the search found, if anything.
 struct Library {
-    real: Option<Real>,
-    /// Where it was looked for in vain, and why it is not there: a line each.
-    tried: String,
+    /// Or where it was looked for in vain, and why it is not there: a line each.
+    real: Result<Real, String>,
     addresses: [Option<NonNull<c_void>>; Symbol::ALL.len()],
-}
-
-impl Library {
-    /// Says once that there is no cuDNN, to a program that calls it. Those that use our own API alone need none.
-    #[cold]
-    fn missed(&self) {
-        static IS_SAID: AtomicBool = AtomicBool::new(false);
-        if !IS_SAID.swap(true, Ordering::Relaxed) {
-            log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{}", self.tried);
-        }
-    }
 }
 
 /// A loaded cuDNN that is not ourselves.
@@ -70,36 +58,43 @@ pub unsafe fn function<F: Copy>(symbol: Symbol) -> Option<F> {
 
 /// The address of a function that is not in the list, such as one that only an older major has.
 pub fn address_of(name: &CStr) -> Option<NonNull<c_void>> {
-    get().real.as_ref().and_then(|real| lookup(&real.handle, name))
+    real().and_then(|real| lookup(&real.handle, name))
 }
 
 /// Whether the library is hostdnn, which computes on the CPU.
 pub fn is_host() -> bool {
-    get().real.as_ref().is_some_and(|real| real.host)
+    real().is_some_and(|real| real.host)
 }
 
 /// The library's version, as `cudnnGetVersion` tells it; none if there is no library.
 pub fn version() -> Option<usize> {
-    get().real.as_ref().map(|real| real.version)
+    real().map(|real| real.version)
 }
 
 /// The library's major version if it is below 9: then nothing but forwarding is sound.
 pub fn older_major() -> Option<usize> {
-    get().real.as_ref().map(|real| major(real.version)).filter(|&major| major < 9)
+    real().map(|real| major(real.version)).filter(|&major| major < 9)
 }
 
-/// The file that the library was loaded from; none if there is no library, which is said. For whoever cannot do without.
+/// The file that the library was loaded from; none if there is no library, which is said, once: to a program
+/// that calls cuDNN. Those that use our own API alone need none.
 pub fn path() -> Option<&'static Path> {
-    let library = get();
-    if library.real.is_none() {
-        library.missed();
-    }
-    library.real.as_ref().map(|real| real.path.as_path())
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    let say = |tried: &&String| {
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{tried}");
+        }
+    };
+    get().real.as_ref().inspect_err(say).ok().map(|real| real.path.as_path())
 }
 
 /// cuDNN numbered its versions by thousands up to 8 and by ten thousands since.
 fn major(version: usize) -> usize {
     if version < 90_000 { version / 1_000 } else { version / 10_000 }
+}
+
+fn real() -> Option<&'static Real> {
+    get().real.as_ref().ok()
 }
 
 #[inline]
@@ -119,8 +114,8 @@ fn load() -> &'static Library {
     let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
     let addresses =
         std::array::from_fn(|index| found.as_ref().and_then(|real| lookup(&real.handle, Symbol::ALL[index].name())));
-    let tried = refused.iter().fold(String::new(), |tried, (place, why)| format!("{tried}\n  {place}: {why}"));
-    let library = Box::into_raw(Box::new(Library { real: found, tried, addresses }));
+    let tried = || refused.iter().map(|(place, why)| format!("\n  {place}: {why}")).collect();
+    let library = Box::into_raw(Box::new(Library { real: found.ok_or_else(tried), addresses }));
     let null = std::ptr::null_mut();
     match LIBRARY.compare_exchange(null, library, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
@@ -137,7 +132,7 @@ fn load() -> &'static Library {
 /// Says what was found, and what was not where it matters. Once: only the publisher comes here.
 fn report(library: &Library, refused: &[(Place, String)]) {
     settings::get(); // sets up logging
-    let Some(real) = &library.real else { return };
+    let Ok(real) = &library.real else { return };
     if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
         log::warn!("{place}: {why}; using {} instead", real.path.display());
     }

@@ -160,7 +160,7 @@ impl Running<'_> {
         let (device, stream) = (Device::current(), self.stream);
         let mut run = self.page.decide(device.is_capturing(stream));
         if matches!(run, Run::Load) {
-            run = self.page.load().map_or(Run::Cudnn, Run::Ours);
+            run = self.page.load().into();
         }
         // SAFETY: as ours.
         unsafe {

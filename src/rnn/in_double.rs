@@ -6,6 +6,7 @@
 //! taken to be independent, so that their variances add up; to first order, along the same loops that say what is right.
 //! So a result that is a small difference of large numbers may be as inexact as it has to be, and no other may.
 
+use std::fmt::{self, Display, Formatter};
 use std::ops::{Add, Mul};
 
 use super::configuration::{Cell, Element, Math};
@@ -18,7 +19,7 @@ const FUNCTION: f64 = 2.0 * FLOAT;
 
 /// A result is off by more of its standard deviations once in 16,000 times where all of its errors are one, and never where
 /// they are many.
-pub const MOST_DEVIATIONS: f64 = 4.0;
+const MOST_DEVIATIONS: f64 = 4.0;
 
 /// A number, and the variance of what it is off where it is computed in float.
 #[derive(Clone, Copy, Debug, Default)]
@@ -173,6 +174,23 @@ pub struct Distance {
     variance: f64,
 }
 
+impl FromIterator<(f64, Rounded)> for Distance {
+    /// Of numbers as they were computed, each with what is right.
+    fn from_iter<I: IntoIterator<Item = (f64, Rounded)>>(numbers: I) -> Self {
+        let mut distance = Self::default();
+        numbers.into_iter().for_each(|(computed, right)| distance.count(computed, right));
+        distance
+    }
+}
+
+impl Display for Distance {
+    /// Relative to what is right, and in standard deviations.
+    fn fmt(&self, formatter: &mut Formatter) -> fmt::Result {
+        let relative = if self.error == 0.0 { 0.0 } else { (self.error / self.norm).sqrt() };
+        write!(formatter, "off by {relative:.2e}, {:.2} times what rounding makes of it", self.deviations())
+    }
+}
+
 impl Add for Distance {
     type Output = Self;
 
@@ -190,13 +208,12 @@ impl Distance {
         self.variance += right.variance;
     }
 
-    /// ‖error‖ / ‖right‖.
-    pub fn relative(&self) -> f64 {
-        if self.error == 0.0 { 0.0 } else { (self.error / self.norm).sqrt() }
+    /// Whether it may come of rounding; not where a number is none.
+    pub fn is_of_rounding(&self) -> bool {
+        self.deviations() <= MOST_DEVIATIONS
     }
 
-    /// The error's norm, in standard deviations of what it may be: at most [`MOST_DEVIATIONS`], and of many results
-    /// together at most 1. NaN where a number is none.
+    /// The error's norm, in standard deviations of what it may be: of many results together at most 1.
     pub fn deviations(&self) -> f64 {
         if self.error == 0.0 { 0.0 } else { (self.error / self.variance).sqrt() }
     }

@@ -121,9 +121,9 @@ impl Input {
         unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), products) }
     }
 
-    /// Zeroes, writes lengths and finds starts, in the stream's order: in one launch, or none where there
-    /// is nothing to do. Only more sequences than a launch brings lengths of take more. Lengths travel with the launches:
-    /// nothing waits, and a CUDA graph keeps them.
+    /// Zeroes, writes lengths and finds starts, in the stream's order: in one launch, or none where there is nothing to do.
+    /// Only more sequences than a launch brings lengths of take more. Lengths travel with the launches: nothing waits, and a
+    /// CUDA graph keeps them.
     ///
     /// # Safety
     /// The memory is the stream's device's, as [`Preparation`] says, and has room for what is written.

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use half::f16;
 
 use super::configuration::{Cell, Configuration, Math, Problem, Regime};
-use super::in_double::{Arithmetic, Distance, MOST_DEVIATIONS, Rounded};
+use super::in_double::{Arithmetic, Distance, Rounded};
 use super::kernels::{Engine, problem};
 use super::memory::Memory;
 use super::model::Model;
@@ -229,14 +229,9 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
             let found = case.run(device, stream, &problem, *configuration);
             let wanted = if network.cell == CUDNN_LSTM { 3 } else { 2 };
             for (found, expected) in found.iter().zip(&expected).take(wanted) {
-                let mut distance = Distance::default();
-                found.iter().zip(expected).for_each(|(&found, &right)| distance.count(found, right));
-                let (relative, deviations) = (distance.relative(), distance.deviations());
-                println!("{configuration}: {relative:.1e}, {deviations:.2}");
-                assert!(
-                    deviations <= MOST_DEVIATIONS,
-                    "{configuration}: {relative:.2e}, {deviations:.2}, of {network:?}"
-                );
+                let distance: Distance = found.iter().copied().zip(expected.iter().copied()).collect();
+                println!("{configuration}: {distance}");
+                assert!(distance.is_of_rounding(), "{configuration}: {distance}, of {network:?}");
             }
             regimes.push(configuration.regime);
         }

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
-use super::in_double::{Arithmetic, Distance, MOST_DEVIATIONS, Rounded};
+use super::in_double::{Arithmetic, Distance, Rounded};
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
 use crate::device::Device;
@@ -177,15 +177,11 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
                 let is_of_kind = |one: &&Configuration| (one.regime, one.math) == kind;
                 let Some(configuration) = ranked.iter().find(is_of_kind) else { continue };
                 let Some(y) = run(device, &problem, configuration, &data) else { return };
-                let mut distance = Distance::default();
                 let expected = if kind.1 == Math::Fma { &fma } else { &tensor };
-                y.iter().zip(expected).for_each(|(&y, &right)| distance.count(y, right));
-                let (relative, deviations) = (distance.relative(), distance.deviations());
-                let what = format!(
-                    "{cell:?} {element:?} {hidden} × {batch}, {configuration}: {relative:.1e}, {deviations:.2}"
-                );
+                let distance: Distance = y.into_iter().zip(expected.iter().copied()).collect();
+                let what = format!("{cell:?} {element:?} {hidden} × {batch}, {configuration}: {distance}");
                 println!("{what}");
-                assert!(deviations <= MOST_DEVIATIONS, "{what} times what rounding makes of it");
+                assert!(distance.is_of_rounding(), "{what}");
                 seen.insert(kind);
             }
         }

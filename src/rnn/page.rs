@@ -79,6 +79,13 @@ pub enum Run {
     Load,
 }
 
+impl From<Option<Arc<Engine>>> for Run {
+    /// cuDNN where there is no engine.
+    fn from(engine: Option<Arc<Engine>>) -> Self {
+        engine.map_or(Self::Cudnn, Self::Ours)
+    }
+}
+
 /// What the recurrences are made for, and by which configurations, the model's first choice first.
 struct Ranked {
     problem: Problem,
@@ -189,7 +196,7 @@ impl Page {
         }
         let mut course = self.course.lock();
         match &mut *course {
-            Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().map_or(Run::Cudnn, Run::Ours),
+            Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
             Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
             // Results are to be the same bits each time.
             Course::New if !is_forced() && is_deterministic() => Run::Cudnn,
@@ -207,10 +214,10 @@ impl Page {
                 self.load_others(None);
                 Run::Cudnn
             }
-            Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().map_or(Run::Cudnn, Run::Ours),
+            Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
             Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step() {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
-                Step::Wait => meanwhile.clone().map_or(Run::Cudnn, Run::Ours),
+                Step::Wait => meanwhile.clone().into(),
                 Step::Over => {
                     let times = trial.times();
                     let chosen = candidates.fastest(&times);
@@ -219,14 +226,14 @@ impl Page {
                         drop(course);
                         let name = choice::name(chosen.as_deref().map(Engine::configuration));
                         log::info!("{}: {name} runs it until others are compiled", self.key.inference);
-                        return chosen.map_or(Run::Cudnn, Run::Ours);
+                        return chosen.into();
                     }
                     let tried = std::mem::replace(&mut *course, Course::Settled(chosen.clone()));
                     drop(course);
                     if let Course::Trying { candidates, .. } = tried {
                         self.tried(candidates, &times);
                     }
-                    chosen.map_or(Run::Cudnn, Run::Ours)
+                    chosen.into()
                 }
             },
         }

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Problem};
 use super::element::{Numbers, bits};
-use super::in_double::{Distance, MOST_DEVIATIONS, Rounded};
+use super::in_double::{Distance, Rounded};
 use super::reference::{self, Expected};
 
 /// How x's and y's rows lie.
@@ -280,11 +280,14 @@ impl Case {
     /// Whether results are what double precision makes of the data, and how far all of them are from it. `Err` says what
     /// is not.
     pub fn check(&self, data: &Data, results: &Results) -> Result<Distance, String> {
-        let Problem { cell, hidden, .. } = self.problem;
-        let input = |row: usize, time: usize, column: usize| {
-            Rounded::exact(data.input[data.rows[row][time] * cell.gates() * hidden + column].into())
-        };
+        let input = |row, time, column| self.input(data, row, time, column);
         self.check_against(&reference::compute(self, data, input), data, results, true)
+    }
+
+    /// W x as it is given: of a row of the batch and its step by time, a column.
+    pub fn input(&self, data: &Data, row: usize, time: usize, column: usize) -> Rounded {
+        let columns = self.problem.cell.gates() * self.problem.hidden;
+        Rounded::exact(data.input[data.rows[row][time] * columns + column].into())
     }
 
     /// Likewise, given what is right, and whether y is wanted.
@@ -336,12 +339,8 @@ impl Case {
             }
         }
         for (name, distance) in [("y", y), ("hy", h), ("cy", c)] {
-            let deviations = distance.deviations();
-            if deviations.is_nan() || deviations > MOST_DEVIATIONS {
-                let relative = distance.relative();
-                return Err(format!(
-                    "{name} is off by {relative:.3e}, {deviations:.2} times what rounding makes of it"
-                ));
+            if !distance.is_of_rounding() {
+                return Err(format!("{name} is {distance}"));
             }
         }
         Ok(y + h + c)

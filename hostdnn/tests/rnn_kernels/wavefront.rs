@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use super::case::{Case, Data, Exchange, Layout, Results};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::element::Numbers;
-use super::in_double::{Arithmetic, Rounded};
+use super::in_double::Arithmetic;
 use super::reference::{self, Expected};
 use super::sources::{self, EXCHANGE, Mutation, WAVEFRONT};
 
@@ -44,7 +44,7 @@ impl Stack {
             let arithmetic = Arithmetic::of(element, case.configuration.math);
             let weights = case.matrices(&input_weights, columns * hidden);
             let expected = reference::compute(&case, &data, |row, time, column| match all.last() {
-                None => Rounded::exact(data.input[data.rows[row][time] * columns + column].into()),
+                None => case.input(&data, row, time, column),
                 Some(below) => arithmetic.product(&weights, column, &below.expected.y[row][time]),
             });
             all.push(Layer { data, input_weights, expected });
