@@ -9,7 +9,7 @@
 // | `Mbarrier mbarrier;` | in dynamic shared memory: whether all of something has arrived, once a phase. A phase ends when `arrivals` threads have come and the bytes that they expect have arrived, in whichever order; then the next begins. The first is phase 0 |
 // | `mbarrier.initialize(arrivals)` | once, by one thread, before a `cluster_barrier()` |
 // | `mbarrier.expect(bytes)` | a thread comes, and says that so many more bytes arrive in this phase |
-// | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended, and what arrived in it is seen: asked of the phase at hand or of the one before, in a `Spin` |
+// | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended, and what arrived in it is seen, in shared memory: asked of the phase at hand or of the one before, in a `Spin` |
 // | `send(value, place, mbarrier, block)` | stores a value of 4, 8 or 16 bytes, aligned to as many, at `place` of the cluster's block of this rank, or of one's own; its bytes then arrive at that block's `mbarrier`. Nobody waits, and of two values either may arrive first |
 #pragma once
 
@@ -40,9 +40,11 @@ class alignas(8) Mbarrier {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
     }
 
+    // What arrives lies in the block's own memory, so that the block's scope, which goes without saying, is enough. With the
+    // cluster's scope each wait throws away what the multiprocessor has cached of global memory.
     __device__ __forceinline__ bool has_ended(unsigned parity) {
         unsigned ended;
-        asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2; "
+        asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; "
                      "selp.u32 %0, 1, 0, ended; }"
                      : "=r"(ended)
                      : "r"(address()), "r"(parity)

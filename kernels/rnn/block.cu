@@ -7,7 +7,7 @@
 KERNEL(recurrence_block, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(Factor, h);
-    const int first_row = blockIdx.x * BATCH_TILE;
+    const int first_row = in_register(int(blockIdx.x) * BATCH_TILE);
     const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
     const Biases biases(recurrence, 0);
     States states(recurrence, biases, Own(), 0, first_row);
@@ -16,14 +16,14 @@ KERNEL(recurrence_block, Recurrences) {
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
         h[TILE_FACTORS + i] = to_factor(to_element(0)); // what is behind H remains so
     barrier();
+    states.begin();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
-        states.begin_step(step);
         Sums sums;
         multiply(weights, h + step % 2 * TILE_FACTORS, sums);
         states.update(step, sums);
         Factor *const next = h + (step + 1) % 2 * TILE_FACTORS;
-        states.hand_over(0, first_row, [&](int unit, int row, float h) {
+        states.hand_over([&](int unit, int row, float h) {
             next[row * PADDED_HIDDEN + unit] = to_factor_of_new(h);
         });
         barrier();

@@ -8,7 +8,7 @@ KERNEL(canonical_block, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(float, h);
     float *const reset = h + TILE_FACTORS;
-    const int first_row = blockIdx.x * BATCH_TILE;
+    const int first_row = in_register(int(blockIdx.x) * BATCH_TILE);
     const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
     const Biases biases(recurrence, 0);
     States states(recurrence, biases, Own(), 0, first_row);
@@ -16,15 +16,15 @@ KERNEL(canonical_block, Recurrences) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // what is behind H remains so
     barrier();
+    states.begin();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
-        states.begin_step(step);
         FirstSums sums;
-        first_part(weights, h, states, 0, first_row, sums,
+        first_part(weights, h, states, sums,
                    [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // r h is there, and the old h is not read any more
         last_part(weights, reset, states, step, sums);
-        states.hand_over(0, first_row, [&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
+        states.hand_over([&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // the new h is there, and r h is not read any more
         states.advance(step);
     }

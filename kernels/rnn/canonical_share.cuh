@@ -8,12 +8,12 @@ typedef PairSums<2> FirstSums;
 
 // r h and z of each of the thread's pairs go to write(unit of the block, row of the tile, r h, z).
 template <typename Write>
-__device__ __forceinline__ void first_part(const Weights &weights, const float *h, States &states, int first_unit,
-                                           int first_row, FirstSums &sums, Write write) {
+__device__ __forceinline__ void first_part(const Weights &weights, const float *h, States &states, FirstSums &sums,
+                                           Write write) {
     clear(sums);
     multiply_part<0, 2>(weights, h, sums);
     add_up(sums);
-    states.reset(first_unit, first_row, sums, write);
+    states.reset(sums, write);
 }
 
 // The new states from all r h.

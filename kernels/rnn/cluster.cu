@@ -35,7 +35,7 @@ KERNEL(recurrence_cluster, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(Mbarrier, arrived);
     Factor *const buffers = reinterpret_cast<Factor *>(arrived + 2);
-    const int first_unit = blockIdx.x * UNITS;
+    const int first_unit = in_register(int(blockIdx.x) * UNITS);
     // What is behind H is never sent, and remains as it is.
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
@@ -55,23 +55,26 @@ KERNEL(recurrence_cluster, Recurrences) {
             others.leave_out(states.rows.steps - 1);
             continue;
         }
+        states.begin();
+        int last = others.last_buffer() * TILE_FACTORS; // where in `buffers` h is
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
-            states.begin_step(step);
             Sums sums;
-            multiply(weights, buffers + others.last_buffer() * TILE_FACTORS, sums);
+            multiply(weights, buffers + last, sums);
             states.update(step, sums);
             if (step + 1 == states.rows.steps) {
                 states.advance(step);
                 break;
             }
-            if (threadIdx.x == 0) others.expect(rows * HIDDEN * sizeof(Factor));
-            Factor *const next = buffers + others.next_buffer() * TILE_FACTORS;
-            states.hand_over(first_unit, first_row, [&](int unit, int row, float h) {
+            last = TILE_FACTORS - last;
+            Factor *const next = buffers + last;
+            states.hand_over([&](int unit, int row, float h) {
                 next[row * PADDED_HIDDEN + first_unit + unit] = to_factor_of_new(h);
             });
             warp_barrier(); // the warp's new h is there, and its lanes do not read the old h any more
             send_own(others, next, first_unit, rows);
+            // All else that a step takes is done on the way.
+            if (threadIdx.x == 0) others.expect(rows * HIDDEN * sizeof(Factor));
             states.advance(step);
             others.wait();
         }

@@ -13,7 +13,7 @@
 KERNEL(recurrence_grid, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(Factor, h);
-    const int first_unit = blockIdx.x * UNITS;
+    const int first_unit = in_register(int(blockIdx.x) * UNITS);
     GridSteps steps(recurrence, first_unit, h);
     const Biases biases(recurrence, first_unit);
     const Own pairs;
@@ -25,11 +25,9 @@ KERNEL(recurrence_grid, Recurrences) {
         read_h0(recurrence, first_row, h);
         steps.begin(first_row, states);
         barrier();
+        states.begin();
 #pragma unroll 1
-        for (int step = 0; step < states.rows.steps; step++) {
-            states.begin_step(step);
-            steps.compute(step, states);
-        }
+        for (int step = 0; step < states.rows.steps; step++) steps.compute(step, states);
         states.write_last();
     }
     steps.end();

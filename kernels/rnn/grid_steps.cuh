@@ -10,26 +10,23 @@
 // Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
 // numbers; and what Weights take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
 class GridSteps {
-    const int first_unit;
     Factor *const h;
     const Weights weights;
     HandOver others;
-    int first_row = 0;
 
   public:
     __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, Factor *h)
-        : first_unit(first_unit), h(h),
-          weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
+        : h(h), weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
           others(recurrence.exchange, h + TILE_FACTORS) {}
 
     // The tile that begins with a row.
-    __device__ __forceinline__ void begin(int row, const States &) { first_row = row; }
+    __device__ __forceinline__ void begin(int, const States &) {}
 
     // A step of it, from h to h.
     __device__ __forceinline__ void compute(int step, States &states) {
 #ifdef CELL_CANONICAL_GRU
         FirstSums sums;
-        first_part(weights, h, states, first_unit, first_row, sums,
+        first_part(weights, h, states, sums,
                    [&](int unit, int row, float value, float) { others.set(unit, row, value); });
         others.swap(h, [] {});
         last_part(weights, h, states, step, sums);
@@ -42,7 +39,7 @@ class GridSteps {
             states.advance(step);
             return;
         }
-        states.hand_over(first_unit, first_row, [&](int unit, int row, float value) { others.set(unit, row, value); });
+        states.hand_over([&](int unit, int row, float value) { others.set(unit, row, value); });
         others.swap(h, [&] { states.advance(step); });
     }
 

@@ -113,13 +113,15 @@ struct Rows {
           batch_stride(in_register(int(p.batch_stride))),
           fill(in_register(p.fill)), steps(in_register(p.steps)), reverse(in_register(p.reverse)) {}
 
-    // The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill;
-    // < 0: there is none.
+    // The row of x and y that belongs to a step of a row of the batch. Behind that row's end it is one that y has to fill,
+    // but where rows are packed, and behind the last step: there it means nothing.
     __device__ __forceinline__ int place(int row, int length, int step) const {
-        if (step >= steps || (starts && step >= length)) return -1;
-        const int time = reverse && step < length ? length - 1 - step : step;
+        const int time = min(reverse && step < length ? length - 1 - step : step, steps - 1);
         return starts ? starts[time] + row : time * time_stride + row * batch_stride;
     }
+
+    // The steps in which y gets something of such a row.
+    __device__ __forceinline__ int written(int length) const { return !y ? 0 : starts ? length : steps; }
 
     // Of a unit, in such a row.
     __device__ __forceinline__ Element &y_of(int place, int unit) const {

@@ -85,8 +85,11 @@ template <int Registers> class Quads {
 // Those of a thread, from memory once and for all steps.
 class Weights : public Quads<REGISTER_QUADS> {
   public:
+    const int first; // of a row of h what the thread multiplies begins there
+
     // The block's units begin with first_unit. Null: zeros. Shared memory for SHARED_QUADS of each thread.
-    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory) : Quads(memory) {
+    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
+        : Quads(memory), first(in_register(first_element(0))) {
         // In one access each, where they lie so.
         if (HIDDEN % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
@@ -133,7 +136,7 @@ __device__ __forceinline__ void multiply_part(const Weights &weights, const floa
         float4 part[BATCH_TILE];
 #pragma unroll
         for (int row = 0; row < BATCH_TILE; row++)
-            part[row] = *reinterpret_cast<const float4 *>(&h[row * PADDED_HIDDEN + first_element(chunk)]);
+            part[row] = *reinterpret_cast<const float4 *>(&h[weights.first + row * PADDED_HIDDEN + chunk * 4 * LANES]);
 #pragma unroll
         for (int unit = 0; unit < GROUP_UNITS; unit++) {
 #pragma unroll

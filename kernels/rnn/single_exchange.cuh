@@ -23,7 +23,7 @@ class NewStates {
     static constexpr int COUNT = divided_up(TILE_TRIPLES, THREADS);
     struct Triple {
         int length;            // the row's steps; 0: there is no such row
-        int place, next_place; // the row of x that this step reads, and the next; < 0: none
+        int place, next_place; // the row of x that this step reads, and the next
         float input[TRIPLE];   // of n, in this step
         float bias[TRIPLE];
     };
@@ -59,7 +59,7 @@ class NewStates {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             Triple &triple = triples[i];
-            const bool is_wanted = step < triple.length && triple.place >= 0 && rows.input;
+            const bool is_wanted = step < triple.length && rows.input;
             const float *source = &rows.input[((long long)triple.place * GATES + GATES - 1) * HIDDEN];
 #pragma unroll
             for (int k = 0; k < TRIPLE; k++) {
@@ -104,7 +104,7 @@ class NewStates {
     __device__ static __forceinline__ int at(int i) { return threadIdx.x + i * THREADS; }
     __device__ __forceinline__ int row_of(int i) const { return first_row + at(i) / TRIPLES; }
     __device__ __forceinline__ int place(const Rows &rows, int i, int step) const {
-        return triples[i].length > 0 ? rows.place(row_of(i), triples[i].length, step) : -1;
+        return rows.place(row_of(i), triples[i].length, step);
     }
 };
 
@@ -118,7 +118,6 @@ class GridSteps {
     const ColumnWeights column_weights;
     Exchanges<float, SENDERS * TILE_TRIPLES> exchanges;
     NewStates next;
-    int first_row = 0;
 
   public:
     __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, float *h)
@@ -133,16 +132,13 @@ class GridSteps {
     }
 
     // The tile that begins with a row.
-    __device__ __forceinline__ void begin(int row, const States &states) {
-        first_row = row;
-        next.begin(row, states.rows);
-    }
+    __device__ __forceinline__ void begin(int first_row, const States &states) { next.begin(first_row, states.rows); }
 
     // A step of it, from h to h.
     __device__ __forceinline__ void compute(int step, States &states) {
         next.fetch(step, states.rows);
         FirstSums sums;
-        first_part(weights, h, states, first_unit, first_row, sums, [&](int unit, int row, float value, float z) {
+        first_part(weights, h, states, sums, [&](int unit, int row, float value, float z) {
             reset[row * PADDED_UNITS + unit] = value;
             update[row * BLOCK_TRIPLES * TRIPLE + unit] = z;
         });
@@ -157,7 +153,7 @@ class GridSteps {
         sent.wait(FIRST_LOOK);
         next.update(step, buffer, exchanges.epoch, h);
         barrier(); // the new h is there, r h and z are not read any more, and own packets are sent
-        states.take_over(first_row, [&](int unit, int row) { return h[row * PADDED_HIDDEN + unit]; });
+        states.take_over([&](int unit, int row) { return h[row * PADDED_HIDDEN + first_unit + unit]; });
         states.advance(step);
     }
 

@@ -12,10 +12,9 @@ constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the 
 // The block's biases, in shared memory: seen behind a barrier().
 class Biases {
     float *sums; // [GATES][UNITS]
-    const int first_unit;
 
   public:
-    __device__ __forceinline__ Biases(const Recurrence &p, int first_unit) : first_unit(first_unit) {
+    __device__ __forceinline__ Biases(const Recurrence &p, int first_unit) {
         STATIC_SHARED(float, memory, [GATES * UNITS]);
         sums = shared_in_register(memory);
 #pragma unroll 1
@@ -25,21 +24,23 @@ class Biases {
         }
     }
 
-    // Of a unit of the layer, which is one of the block's.
-    __device__ __forceinline__ float of(int gate, int unit) const { return sums[gate * UNITS + unit - first_unit]; }
+    // Of a unit of the block.
+    __device__ __forceinline__ float of(int gate, int unit) const { return sums[gate * UNITS + unit]; }
 };
 
 class States {
     struct Pair {
-        int unit, row;         // of the layer, of the batch; row < 0: there is no such pair
+        int unit, row;         // of the block, of the tile; unit < 0: there is no such pair
         int length;            // the row's steps
-        int place, next_place; // the row of x and y that this step reads and writes, and the next; < 0: none
+        int written;           // those in which y gets something
+        int place, next_place; // the row of x and y that this step reads and writes, and the next
         float h, c, reset_bias;
         float input[GATES], next_input[GATES];
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
     const Biases &biases;
+    const int first_unit, first_row;
 
   public:
     const Rows rows;
@@ -47,60 +48,52 @@ class States {
     // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
     __device__ __forceinline__ States(const Recurrence &parameters, const Biases &biases, const Own &own, int first_unit,
                                       int first_row)
-        : p(parameters), biases(biases), rows(parameters) {
+        : p(parameters), biases(biases), first_unit(first_unit), first_row(first_row), rows(parameters) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
-            pair.unit = first_unit + own.unit(i);
-            pair.row = first_row + own.row(i);
+            pair.unit = in_register(own.unit(i));
+            pair.row = BATCH_TILE > 1 ? in_register(own.row(i)) : 0;
             pair.h = pair.c = pair.reset_bias = 0;
-            pair.length = 0;
-            pair.place = pair.next_place = -1;
-            if (!own.has(i) || pair.unit >= HIDDEN || pair.row >= p.batch) {
-                pair.row = -1;
+            pair.length = pair.written = 0;
+            if (!own.has(i) || unit(pair) >= HIDDEN || row(pair) >= p.batch) {
+                pair.unit = -1;
                 continue;
             }
-            const long long state = (long long)pair.row * HIDDEN + pair.unit;
-            if (p.h0) pair.h = to_float(p.h0[state]);
-            if (Cell::has_cell_state && p.c0) pair.c = to_float(p.c0[state]);
-            pair.reset_bias = reset_bias_of(p, pair.unit, HIDDEN);
-            pair.length = p.lengths ? p.lengths[pair.row] : p.steps;
-            pair.place = place(pair, 0);
-            read_input(pair, 0, pair.place, pair.input);
-            pair.next_place = place(pair, 1);
+            if (p.h0) pair.h = to_float(p.h0[state(pair)]);
+            if (Cell::has_cell_state && p.c0) pair.c = to_float(p.c0[state(pair)]);
+            pair.reset_bias = reset_bias_of(p, unit(pair), HIDDEN);
+            pair.length = p.lengths ? p.lengths[row(pair)] : p.steps;
+            pair.written = rows.written(pair.length);
         }
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) ask_for(pairs[i], 0);
     }
 
-    // Completes the step's input, and asks for the next one's, which is there when this step is done.
-    __device__ __forceinline__ void begin_step(int step) {
+    // Goes on to the first step: behind the barrier() that shows the biases.
+    __device__ __forceinline__ void begin() {
 #pragma unroll
-        for (int i = 0; i < LANE_PAIRS; i++) {
-            Pair &pair = pairs[i];
-            read_input(pair, step + 1, pair.next_place, pair.next_input);
-            if (step >= pair.length) continue;
-#pragma unroll
-            for (int gate = 0; gate < GATES; gate++) pair.input[gate] += biases.of(gate, pair.unit);
-        }
+        for (int i = 0; i < LANE_PAIRS; i++) go_on_to(pairs[i], 0);
     }
 
 #ifdef CELL_CANONICAL_GRU
     // Calls write(unit of the block, row of the tile, r h, z) for each pair, given R h of r and z.
     template <typename Write>
-    __device__ __forceinline__ void reset(int first_unit, int first_row, const float (&sums)[GROUP_PAIRS][2], Write write) {
+    __device__ __forceinline__ void reset(const float (&sums)[GROUP_PAIRS][2], Write write) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             const Pair &pair = pairs[i];
-            if (pair.row < 0) continue;
+            if (pair.unit < 0) continue;
             const float reset = Cell::reset(pair.input[0], sums[i][0], pair.h);
-            write(pair.unit - first_unit, pair.row - first_row, reset, Cell::update(pair.input[1], sums[i][1]));
+            write(pair.unit, pair.row, reset, Cell::update(pair.input[1], sums[i][1]));
         }
     }
 
-    // Each pair's h is what read(unit of the layer, row of the tile) says.
-    template <typename Read> __device__ __forceinline__ void take_over(int first_row, Read read) {
+    // Each pair's h is what read(unit of the block, row of the tile) says.
+    template <typename Read> __device__ __forceinline__ void take_over(Read read) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++)
-            if (pairs[i].row >= 0) pairs[i].h = read(pairs[i].unit, pairs[i].row - first_row);
+            if (pairs[i].unit >= 0) pairs[i].h = read(pairs[i].unit, pairs[i].row);
     }
 #endif
 
@@ -123,10 +116,10 @@ class States {
     }
 
     // Calls write(unit of the block, row of the tile, h) for each pair.
-    template <typename Write> __device__ __forceinline__ void hand_over(int first_unit, int first_row, Write write) {
+    template <typename Write> __device__ __forceinline__ void hand_over(Write write) const {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++)
-            if (pairs[i].row >= 0) write(pairs[i].unit - first_unit, pairs[i].row - first_row, pairs[i].h);
+            if (pairs[i].unit >= 0) write(pairs[i].unit, pairs[i].row, pairs[i].h);
     }
 
     // Writes y, and goes on to the next step.
@@ -134,12 +127,9 @@ class States {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
-            if (pair.place >= 0 && rows.y)
-                rows.y_of(pair.place, pair.unit) = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
-            pair.place = pair.next_place;
-            pair.next_place = place(pair, step + 2);
-#pragma unroll
-            for (int gate = 0; gate < GATES; gate++) pair.input[gate] = pair.next_input[gate];
+            if (step < pair.written)
+                rows.y_of(pair.place, unit(pair)) = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
+            go_on_to(pair, step + 1);
         }
     }
 
@@ -147,23 +137,37 @@ class States {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             const Pair &pair = pairs[i];
-            if (pair.row < 0) continue;
-            const long long state = (long long)pair.row * HIDDEN + pair.unit;
-            if (p.hy) p.hy[state] = to_element(pair.h);
-            if (Cell::has_cell_state && p.cy) p.cy[state] = to_element(pair.c);
+            if (pair.unit < 0) continue;
+            if (p.hy) p.hy[state(pair)] = to_element(pair.h);
+            if (Cell::has_cell_state && p.cy) p.cy[state(pair)] = to_element(pair.c);
         }
     }
 
   private:
-    __device__ __forceinline__ int place(const Pair &pair, int step) const {
-        return pair.row < 0 ? -1 : rows.place(pair.row, pair.length, step);
+    // Of the layer, of the batch, and where h0, c0, hy and cy have the pair.
+    __device__ __forceinline__ int unit(const Pair &pair) const { return first_unit + pair.unit; }
+    __device__ __forceinline__ int row(const Pair &pair) const { return first_row + pair.row; }
+    __device__ __forceinline__ long long state(const Pair &pair) const {
+        return (long long)row(pair) * HIDDEN + unit(pair);
     }
 
-    __device__ __forceinline__ void read_input(const Pair &pair, int step, int place, float (&input)[GATES]) const {
-        const bool is_wanted = step < pair.length && place >= 0 && rows.input;
-        const float *source = &rows.input[(long long)place * (GATES * HIDDEN) + pair.unit];
+    // Completes the step's input, and asks for the next one's, which is there when this step is done.
+    __device__ __forceinline__ void go_on_to(Pair &pair, int step) const {
+        pair.place = pair.next_place;
 #pragma unroll
-        for (int gate = 0; gate < GATES; gate++) input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
+        for (int gate = 0; gate < GATES; gate++)
+            pair.input[gate] = step < pair.length ? pair.next_input[gate] + biases.of(gate, pair.unit) : 0;
+        ask_for(pair, step + 1);
+    }
+
+    __device__ __forceinline__ void ask_for(Pair &pair, int step) const {
+        pair.next_place = rows.place(row(pair), pair.length, step);
+        // In a register: it is computed once for all gates.
+        const float *const source =
+            in_register(&rows.input[(long long)pair.next_place * (GATES * HIDDEN) + unit(pair)]);
+        const bool is_wanted = step < pair.length && rows.input;
+#pragma unroll
+        for (int gate = 0; gate < GATES; gate++) pair.next_input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
     }
 };
 

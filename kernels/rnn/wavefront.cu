@@ -71,7 +71,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
     Quad *const quads = reinterpret_cast<Quad *>(reinterpret_cast<char *>(below + TILE_FACTORS) + OWN_BYTES);
     const int layer = blockIdx.z, layers = gridDim.z;
     const Recurrence &recurrence = parameters.of[layer];
-    const int first_unit = blockIdx.x * UNITS;
+    const int first_unit = in_register(int(blockIdx.x) * UNITS);
     const Weights weights(recurrence.weights, first_unit, quads);
     const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
     Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
@@ -87,12 +87,12 @@ KERNEL(recurrence_wavefront, Recurrences) {
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
         barrier();
+        states.begin();
 #pragma unroll 1
         for (int wave = 0; wave < waves; wave++) {
             const int step = wave - layer;
             const bool is_at_work = step >= 0 && step < steps;
             if (is_at_work) {
-                states.begin_step(step);
                 Sums sums;
                 clear(sums);
                 multiply_part(weights, h, sums);
@@ -105,7 +105,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 break;
             }
             UnitPacket *const buffer = exchanges.next();
-            states.hand_over(first_unit, first_row, [&](int unit, int row, float h) { own.set(unit, row, h); });
+            states.hand_over([&](int unit, int row, float h) { own.set(unit, row, h); });
             barrier(); // all own h are there, and the old h is not read any more
             publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
             const Moment sent;

@@ -1,5 +1,5 @@
-//! The recurrence's kernels as NVRTC compiles them, with no GPU: registers, nothing in local memory, no fence. Runs where
-//! `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+//! The recurrence's kernels as NVRTC compiles them, with no GPU: registers, nothing in local memory, no fence, and no cache
+//! emptied in a step. Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -23,8 +23,10 @@ struct Resources {
     operations: Vec<u16>,
 }
 
-/// The low bits of instructions of all architectures from 8.0 on: a fence; stores and loads of local memory.
+/// The low bits of instructions of all architectures from 8.0 on: a fence; what throws the first cache's contents away, as
+/// what is acquired from other blocks does; stores and loads of local memory.
 const MEMBAR: u16 = 0x992;
+const CCTL: u16 = 0x98f;
 const STL: u16 = 0x387;
 const LDL: u16 = 0x983;
 const INSTRUCTION: usize = 16;
@@ -59,8 +61,12 @@ impl Resources {
         Self { registers: registers.expect("registers"), frame: frame.expect("a frame"), operations }
     }
 
+    fn count(&self, operation: u16) -> usize {
+        self.operations.iter().filter(|one| **one == operation).count()
+    }
+
     fn has(&self, operation: u16) -> bool {
-        self.operations.contains(&operation)
+        self.count(operation) > 0
     }
 }
 
@@ -127,11 +133,14 @@ fn offered() -> Vec<Kernel> {
 
 fn is_sound(configuration: &Configuration, resources: &Resources) -> Result<(), String> {
     let most = configuration.most_registers();
+    // A cluster's blocks meet once, before all steps.
+    let meetings = usize::from(configuration.regime == Regime::Cluster);
     let faults = [
         (resources.registers > most, format!("{} registers, of {most}", resources.registers)),
         (resources.frame > 0, format!("{} bytes of local memory", resources.frame)),
         (resources.has(STL) || resources.has(LDL), "local memory is used".into()),
         (resources.has(MEMBAR), "there is a fence".into()),
+        (resources.count(CCTL) > meetings, "the cache is emptied".into()),
     ];
     faults.into_iter().find(|(there, _)| *there).map_or(Ok(()), |(_, fault)| Err(fault))
 }
@@ -150,7 +159,7 @@ fn spills_and_fences_show() {
     let source = Source { name: "fence.cu", text, headers: &[], options: vec![] };
     for capability in [80, 89, 90, 100] {
         let resources = compile(nvrtc, &source, capability);
-        assert!(resources.has(MEMBAR) && resources.has(STL) && resources.has(LDL), "sm_{capability}");
+        assert!([MEMBAR, CCTL, STL, LDL].into_iter().all(|one| resources.has(one)), "sm_{capability}");
         assert!(resources.frame >= 256 && (8..=255).contains(&resources.registers), "sm_{capability}");
     }
 }
