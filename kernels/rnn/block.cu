@@ -16,9 +16,10 @@ KERNEL(recurrence_block, Recurrences) {
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
         h[TILE_FACTORS + i] = to_factor(to_element(0)); // what is behind H remains so
     barrier();
-    states.begin();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
+        states.write_y(step - 1);
+        states.begin_step(step);
         Sums sums;
         multiply(weights, h + step % 2 * TILE_FACTORS, sums);
         states.update(step, sums);
@@ -27,7 +28,7 @@ KERNEL(recurrence_block, Recurrences) {
             next[row * PADDED_HIDDEN + unit] = to_factor_of_new(h);
         });
         barrier();
-        states.advance(step);
     }
+    states.write_y(states.rows.steps - 1);
     states.write_last();
 }

@@ -16,9 +16,10 @@ KERNEL(canonical_block, Recurrences) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // what is behind H remains so
     barrier();
-    states.begin();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
+        states.write_y(step - 1);
+        states.begin_step(step);
         FirstSums sums;
         first_part(weights, h, states, sums,
                    [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });
@@ -26,7 +27,7 @@ KERNEL(canonical_block, Recurrences) {
         last_part(weights, reset, states, step, sums);
         states.hand_over([&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // the new h is there, and r h is not read any more
-        states.advance(step);
     }
+    states.write_y(states.rows.steps - 1);
     states.write_last();
 }

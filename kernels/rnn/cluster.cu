@@ -55,7 +55,7 @@ KERNEL(recurrence_cluster, Recurrences) {
             others.leave_out(states.rows.steps - 1);
             continue;
         }
-        states.begin();
+        states.begin_step(0);
         int last = others.last_buffer() * TILE_FACTORS; // where in `buffers` h is
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
@@ -63,7 +63,7 @@ KERNEL(recurrence_cluster, Recurrences) {
             multiply(weights, buffers + last, sums);
             states.update(step, sums);
             if (step + 1 == states.rows.steps) {
-                states.advance(step);
+                states.write_y(step);
                 break;
             }
             last = TILE_FACTORS - last;
@@ -75,7 +75,8 @@ KERNEL(recurrence_cluster, Recurrences) {
             send_own(others, next, first_unit, rows);
             // All else that a step takes is done on the way.
             if (threadIdx.x == 0) others.expect(rows * HIDDEN * sizeof(Factor));
-            states.advance(step);
+            states.write_y(step);
+            states.begin_step(step + 1);
             others.wait();
         }
         states.write_last();

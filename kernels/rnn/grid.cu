@@ -25,7 +25,7 @@ KERNEL(recurrence_grid, Recurrences) {
         read_h0(recurrence, first_row, h);
         steps.begin(first_row, states);
         barrier();
-        states.begin();
+        states.begin_step(0);
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) steps.compute(step, states);
         states.write_last();

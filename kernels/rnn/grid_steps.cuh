@@ -36,11 +36,14 @@ class GridSteps {
         states.update(step, sums);
 #endif
         if (step + 1 == states.rows.steps) {
-            states.advance(step);
+            states.write_y(step);
             return;
         }
         states.hand_over([&](int unit, int row, float value) { others.set(unit, row, value); });
-        others.swap(h, [&] { states.advance(step); });
+        others.swap(h, [&] {
+            states.write_y(step);
+            states.begin_step(step + 1);
+        });
     }
 
     // Of the launch.

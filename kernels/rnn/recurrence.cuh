@@ -124,7 +124,7 @@ struct Rows {
     __device__ __forceinline__ int written(int length) const { return !y ? 0 : starts ? length : steps; }
 
     // Of a unit, in such a row.
-    __device__ __forceinline__ Element &y_of(int place, int unit) const {
-        return y[(long long)place * y_stride + unit];
+    __device__ __forceinline__ Element *y_of(int place, int unit) const {
+        return &y[(unsigned long long)unsigned(place) * unsigned(y_stride) + unit];
     }
 };

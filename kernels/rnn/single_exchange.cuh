@@ -154,7 +154,8 @@ class GridSteps {
         next.update(step, buffer, exchanges.epoch, h);
         barrier(); // the new h is there, r h and z are not read any more, and own packets are sent
         states.take_over([&](int unit, int row) { return h[row * PADDED_HIDDEN + first_unit + unit]; });
-        states.advance(step);
+        states.write_y(step);
+        states.begin_step(step + 1);
     }
 
     // Of the launch.

@@ -55,7 +55,7 @@ class States {
             pair.unit = in_register(own.unit(i));
             pair.row = BATCH_TILE > 1 ? in_register(own.row(i)) : 0;
             pair.h = pair.c = pair.reset_bias = 0;
-            pair.length = pair.written = 0;
+            pair.length = pair.written = pair.place = 0;
             if (!own.has(i) || unit(pair) >= HIDDEN || row(pair) >= p.batch) {
                 pair.unit = -1;
                 continue;
@@ -70,10 +70,18 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) ask_for(pairs[i], 0);
     }
 
-    // Goes on to the first step: behind the barrier() that shows the biases.
-    __device__ __forceinline__ void begin() {
+    // Goes on to a step: completes its input, and asks for the next one's, which is there when this step is done. The first
+    // begins behind the barrier() that shows the biases.
+    __device__ __forceinline__ void begin_step(int step) {
 #pragma unroll
-        for (int i = 0; i < LANE_PAIRS; i++) go_on_to(pairs[i], 0);
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            pair.place = pair.next_place;
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++)
+                pair.input[gate] = step < pair.length ? pair.next_input[gate] + biases.of(gate, pair.unit) : 0;
+            ask_for(pair, step + 1);
+        }
     }
 
 #ifdef CELL_CANONICAL_GRU
@@ -122,14 +130,14 @@ class States {
             if (pairs[i].unit >= 0) write(pairs[i].unit, pairs[i].row, pairs[i].h);
     }
 
-    // Writes y, and goes on to the next step.
-    __device__ __forceinline__ void advance(int step) {
+    // Writes y of the step that was begun last. Nothing if that is step -1.
+    __device__ __forceinline__ void write_y(int step) const {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
-            Pair &pair = pairs[i];
-            if (step < pair.written)
-                rows.y_of(pair.place, unit(pair)) = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
-            go_on_to(pair, step + 1);
+            const Pair &pair = pairs[i];
+            Element *const y = in_register(rows.y_of(pair.place, unit(pair))); // without a branch around
+            const Element h = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
+            if (step >= 0 && step < pair.written) *y = h;
         }
     }
 
@@ -149,15 +157,6 @@ class States {
     __device__ __forceinline__ int row(const Pair &pair) const { return first_row + pair.row; }
     __device__ __forceinline__ long long state(const Pair &pair) const {
         return (long long)row(pair) * HIDDEN + unit(pair);
-    }
-
-    // Completes the step's input, and asks for the next one's, which is there when this step is done.
-    __device__ __forceinline__ void go_on_to(Pair &pair, int step) const {
-        pair.place = pair.next_place;
-#pragma unroll
-        for (int gate = 0; gate < GATES; gate++)
-            pair.input[gate] = step < pair.length ? pair.next_input[gate] + biases.of(gate, pair.unit) : 0;
-        ask_for(pair, step + 1);
     }
 
     __device__ __forceinline__ void ask_for(Pair &pair, int step) const {

@@ -87,7 +87,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, h);
         barrier();
-        states.begin();
+        states.begin_step(0);
 #pragma unroll 1
         for (int wave = 0; wave < waves; wave++) {
             const int step = wave - layer;
@@ -101,7 +101,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 states.update(step, sums);
             }
             if (wave + 1 == waves) {
-                if (is_at_work) states.advance(step);
+                if (is_at_work) states.write_y(step);
                 break;
             }
             UnitPacket *const buffer = exchanges.next();
@@ -109,7 +109,10 @@ KERNEL(recurrence_wavefront, Recurrences) {
             barrier(); // all own h are there, and the old h is not read any more
             publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
             const Moment sent;
-            if (is_at_work) states.advance(step);
+            if (is_at_work) {
+                states.write_y(step);
+                states.begin_step(step + 1);
+            }
             sent.wait(FIRST_LOOK);
             collect_neighbours(buffer, layer, layers, exchanges.epoch, h, below);
             barrier(); // the new h is there, and own packets are sent
