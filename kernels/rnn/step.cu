@@ -78,7 +78,8 @@ KERNEL(finish_step, Step) {
     const Recurrence &r = p.recurrence;
     const Own own = own_element(p);
     if (own.at < 0) return;
-    const int place = Rows(r).place(own.row, own.length, p.step);
+    const Rows rows(r);
+    const int place = rows.place(own.row, own.length, p.step);
     Element h = p.h[own.at];
     float c = Cell::has_cell_state ? p.c[own.at] : 0;
     if (p.step < own.length) {
@@ -92,7 +93,8 @@ KERNEL(finish_step, Step) {
         p.h[own.at] = h;
         if (Cell::has_cell_state) p.c[own.at] = c;
     }
-    if (place >= 0) r.y[place * r.y_stride + own.unit] = p.step < own.length ? h : element_of(r.fill);
+    if (p.step < rows.written(own.length))
+        *rows.y_of(place, own.unit) = p.step < own.length ? h : element_of(r.fill);
     if (p.step + 1 == r.steps) {
         if (r.hy) r.hy[own.at] = h;
         if (Cell::has_cell_state && r.cy) r.cy[own.at] = to_element(c);
