@@ -32,9 +32,10 @@ pub fn problem(
         (CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT) => Some(Element::Float),
         (CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE) => Some(Element::Double),
         (CUDNN_DATA_HALF, CUDNN_DATA_FLOAT | CUDNN_DATA_HALF) => Some(Element::Half),
+        (CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT) => Some(Element::Bfloat16),
         _ => None,
     };
-    support(element.is_some(), "data in float, double or half, computed in a type that goes with it")?;
+    support(element.is_some(), "data in float, double, half or bfloat16, computed in a type that goes with it")?;
     support(!x.is_reversed() && !y.is_reversed(), "strides are not negative")?;
     let output_is_plain = match direction {
         Direction::Forward => y.is_injective(),
@@ -86,7 +87,7 @@ fn five(strides: &[i32]) -> [usize; 5] {
 /// Bytes of one element.
 pub fn element_size(element: Element) -> usize {
     match element {
-        Element::Half => 2,
+        Element::Half | Element::Bfloat16 => 2,
         Element::Float => 4,
         Element::Double => 8,
     }

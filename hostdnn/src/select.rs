@@ -197,10 +197,11 @@ impl Buffer {
 
     /// Filled with ones: ordinary numbers on pages of their own, so that times are those of real data.
     fn filled(problem: &Problem, bytes: usize) -> Result<Self> {
-        use convolution::Element::{Double, Float, Half};
+        use convolution::Element::{Bfloat16, Double, Float, Half};
         let buffer = Self::new(bytes)?;
         let (one, size): ([u8; 8], usize) = match problem.element {
             Half => ([0x00, 0x3c, 0x00, 0x3c, 0x00, 0x3c, 0x00, 0x3c], 2),
+            Bfloat16 => ([0x80, 0x3f, 0x80, 0x3f, 0x80, 0x3f, 0x80, 0x3f], 2),
             Float => ([0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x80, 0x3f], 4),
             Double => (1f64.to_le_bytes(), 8),
         };

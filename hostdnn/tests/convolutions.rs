@@ -72,7 +72,8 @@ fn all_algorithms_agree_with_double_precision() {
     let mut runs = std::collections::BTreeMap::new();
     for seed in 0..400 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let data_type = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF][seed as usize % 3];
+        let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+        let data_type = types[seed as usize % 4];
         let Some(case) = Case::random(data_type, &mut dice) else { continue };
         let alpha = *[1.0, 0.5, -2.0].choose(&mut dice).unwrap();
         let beta = *[0.0, 0.0, 1.0, -0.5].choose(&mut dice).unwrap();
@@ -120,7 +121,8 @@ fn bias_and_activation_in_one_go() {
     assert_eq!(unsafe { cudnnCreateActivationDescriptor(&mut activation) }, CUDNN_STATUS_SUCCESS);
     for seed in 0..150 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let data_type = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF][seed as usize % 3];
+        let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+        let data_type = types[seed as usize % 4];
         let Some(case) = Case::random(data_type, &mut dice) else { continue };
         let (mode, algo) = *[
             (CUDNN_ACTIVATION_RELU, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM),

@@ -92,7 +92,8 @@ fn every_engine_agrees_with_double_precision() {
     let (mut runs, mut uneven) = (BTreeMap::new(), 0);
     for seed in 0..240 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let data_type = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF][seed as usize % 3];
+        let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+        let data_type = types[seed as usize % 4];
         let Some(mut case) = Case::random(data_type, &mut dice) else { continue };
         // Filters may lie in any order here, which the legacy API cannot say.
         let plain_filter = dice.random_bool(0.7);

@@ -33,7 +33,8 @@ fn chains_behind_convolutions() {
     let mut runs = 0;
     for seed in 0..160 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let data_type = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF][seed as usize % 3];
+        let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+        let data_type = types[seed as usize % 4];
         let Some(case) = Case::random(data_type, &mut dice) else { continue };
         // As PyTorch does every other time; otherwise any order.
         let mut links = vec![Link::AddTensor, Link::AddBias, Link::Relu];
@@ -48,7 +49,7 @@ fn chains_behind_convolutions() {
         let z_strides = if in_place { case.y.strides.clone() } else { gapped(&out_dims) };
         // What is added to a half result may be float, in memory of its own.
         let z_type = match data_type {
-            CUDNN_DATA_HALF if !in_place && dice.random_bool(0.3) => CUDNN_DATA_FLOAT,
+            CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 if !in_place && dice.random_bool(0.3) => CUDNN_DATA_FLOAT,
             other => other,
         };
         let z = Operand::random(z_type, &out_dims, z_strides, &mut dice);
@@ -134,7 +135,7 @@ fn chains_behind_convolutions() {
 #[test]
 fn pointwise_operations_alone() {
     let handle = Handle::new();
-    let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_DOUBLE];
+    let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_DOUBLE];
     for seed in 0..300 {
         let mut dice = StdRng::seed_from_u64(seed);
         let rank = dice.random_range(3..6);

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF];
+const TYPES: [cudnnDataType_t; 4] = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
 
 fn dims(dice: &mut StdRng) -> Vec<usize> {
     // Now and then large enough to be shared out among threads.
@@ -107,12 +107,13 @@ fn operations_on_two_tensors() {
     const F: cudnnDataType_t = CUDNN_DATA_FLOAT;
     const D: cudnnDataType_t = CUDNN_DATA_DOUBLE;
     const H: cudnnDataType_t = CUDNN_DATA_HALF;
+    const B: cudnnDataType_t = CUDNN_DATA_BFLOAT16;
     let handle = Handle::new();
     let mut op = null_mut();
     // SAFETY: valid for a write.
     assert_eq!(unsafe { cudnnCreateOpTensorDescriptor(&mut op) }, CUDNN_STATUS_SUCCESS);
     // A and B, C, and what it is computed in.
-    let types = [(F, F, F), (D, D, D), (H, H, F), (H, H, H), (H, F, F), (F, H, F)];
+    let types = [(F, F, F), (D, D, D), (H, H, F), (H, H, H), (H, F, F), (F, H, F), (B, B, F), (B, F, F), (F, B, F)];
     cases(|dice, _, case| {
         let &(of_inputs, of_output, compute) = types.choose(dice).unwrap();
         let (which, (alpha, beta)) = (dice.random_range(0..6), alpha_beta(dice));

@@ -1,8 +1,8 @@
-/* The filter gradient of 64 images in half through the graph API, added to what the filter held, against double
+/* The filter gradient of 64 images in a type of two bytes through the graph API, added to what the filter held, against double
  * precision: the root mean square of the errors of the last executions. Executions may fail, and say so, as long as not
  * all that is needed of them is there.
  *
- * graph_half_sums EXECUTIONS */
+ * graph_half_sums half|bfloat16 EXECUTIONS */
 #include <math.h>
 
 #include "graph.h"
@@ -23,12 +23,12 @@ static Backend largest(cudnnHandle_t handle, const Backend *offered, int count) 
 
 int main(int count, char **arguments) {
     enum { LAST = 8 };
-    REQUIRE(count == 2, "graph_half_sums EXECUTIONS");
-    int executions = atoi(arguments[1]), failed = 0;
+    REQUIRE(count == 3, "graph_half_sums half|bfloat16 EXECUTIONS");
+    int executions = atoi(arguments[2]), failed = 0;
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
     Shape shape = shape_square(BACKWARD_FILTER, 64, 6, 8, 6, 3, 1);
-    shape.type = CUDNN_DATA_HALF;
+    shape.type = two_byte_type(arguments[1]);
     shape.beta = 1;
     Backend plan = NULL, offered[MOST_CONFIGURATIONS];
     Guarded workspace = {0};

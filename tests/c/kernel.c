@@ -51,6 +51,21 @@ static double half_value(uint16_t bits) {
     return bits >> 15 ? -value : value;
 }
 
+static double bfloat16_value(uint16_t bits) {
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* Of a value that bfloat16 holds exactly. */
+static uint16_t bfloat16_bits(double value) {
+    float single = (float)value;
+    uint32_t wide;
+    memcpy(&wide, &single, sizeof wide);
+    return (uint16_t)(wide >> 16);
+}
+
 /* Of a value that half holds exactly, and normalised. */
 static uint16_t half_bits(double value) {
     if (value == 0) return 0;
@@ -73,7 +88,7 @@ static double load(cudnnDataType_t type, const unsigned char *memory, size_t ind
     }
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
-    return half_value(bits);
+    return type == CUDNN_DATA_BFLOAT16 ? bfloat16_value(bits) : half_value(bits);
 }
 
 /* Stores a random value from -0.5 to 1 (sums of which seldom cancel out) and returns it. */
@@ -89,8 +104,9 @@ static double store_random(cudnnDataType_t type, unsigned char *memory, size_t i
         memcpy(at, &rounded, sizeof rounded);
         return rounded;
     }
-    value = floor(value * 1024) / 1024;
-    uint16_t bits = half_bits(value);
+    int steps = type == CUDNN_DATA_BFLOAT16 ? 128 : 1024;
+    value = floor(value * steps) / steps;
+    uint16_t bits = type == CUDNN_DATA_BFLOAT16 ? bfloat16_bits(value) : half_bits(value);
     memcpy(at, &bits, sizeof bits);
     return value;
 }
@@ -146,6 +162,12 @@ Shape shape_square(Operation operation, int n, int c, int size, int k, int filte
     return shape;
 }
 
+cudnnDataType_t two_byte_type(const char *name) {
+    int is_half = strcmp(name, "half") == 0;
+    REQUIRE(is_half || strcmp(name, "bfloat16") == 0, "%s", name);
+    return is_half ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+}
+
 static size_t print_list(char *text, size_t size, const char *name, const int *values, int count) {
     size_t used = (size_t)snprintf(text, size, " %s", name);
     for (int i = 0; i < count; i++) used += (size_t)snprintf(text + used, size - used, "%c%d", i ? ',' : ' ', values[i]);
@@ -154,9 +176,10 @@ static size_t print_list(char *text, size_t size, const char *name, const int *v
 
 void shape_print(const Shape *shape, char *text, size_t size) {
     static const char *const operations[] = {"F", "BD", "BF", "F"};
-    const char *type = shape->type == CUDNN_DATA_FLOAT    ? "float"
-                       : shape->type == CUDNN_DATA_DOUBLE ? "double"
-                                                          : "half";
+    const char *type = shape->type == CUDNN_DATA_FLOAT      ? "float"
+                       : shape->type == CUDNN_DATA_DOUBLE   ? "double"
+                       : shape->type == CUDNN_DATA_BFLOAT16 ? "bfloat16"
+                                                            : "half";
     int spatial = shape->spatial, rank = spatial + 2, skipped = 3 - spatial;
     size_t used = (size_t)snprintf(text, size, "%s %s", operations[shape->operation], type);
     const int *all[3] = {shape->x, shape->w, shape->y};
@@ -284,9 +307,10 @@ static void oracle(const Shape *s, const double *x, const double *w, const doubl
 
 /* The variance of what a value is off once it is stored: by up to half a unit of its last place. */
 static double storing(cudnnDataType_t type, double value) {
-    double most = type == CUDNN_DATA_DOUBLE  ? DBL_EPSILON / 2 * fabs(value)
-                  : type == CUDNN_DATA_FLOAT ? FLT_EPSILON / 2 * fabs(value)
-                                             : fmax(0x1p-11 * fabs(value), 0x1p-25 /* without an exponent */);
+    double most = type == CUDNN_DATA_DOUBLE     ? DBL_EPSILON / 2 * fabs(value)
+                  : type == CUDNN_DATA_FLOAT    ? FLT_EPSILON / 2 * fabs(value)
+                  : type == CUDNN_DATA_BFLOAT16 ? 0x1p-8 * fabs(value)
+                                                : fmax(0x1p-11 * fabs(value), 0x1p-25 /* without an exponent */);
     return most * most / 3;
 }
 

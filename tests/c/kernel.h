@@ -89,6 +89,8 @@ void shape_filter_strides(const Shape *shape, int strides[5]);
 int shape_output(Shape *shape);
 /* A plain one: square images and filters in two dimensions, float, packed, alpha 1, beta 0. */
 Shape shape_square(Operation operation, int n, int c, int size, int k, int filter, int pad);
+/* Of "half" or "bfloat16". */
+cudnnDataType_t two_byte_type(const char *name);
 /* As the library's report writes it: direction, type, and all dimensions and parameters. */
 void shape_print(const Shape *shape, char *text, size_t size);
 

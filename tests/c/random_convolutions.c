@@ -38,14 +38,14 @@ static int chance(Random *random, int percent) { return random_below(random, 100
 
 static Shape random_shape(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE,
-                                            CUDNN_DATA_HALF};
+                                            CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int filters[] = {1, 2, 3, 3, 3, 3, 4, 5, 5};
     /* of one sign each: where a sum cancels out, rounding is all that is left of it */
     static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {-2, -0.5}, {1.5, 2}};
     Shape s = {0};
     do {
         s.operation = (Operation)random_below(random, 4);
-        s.type = types[random_below(random, 5)];
+        s.type = types[random_below(random, 6)];
         s.spatial = chance(random, 15) ? 3 : 2;
         s.groups = chance(random, 25) ? 2 + random_below(random, 3) : 1;
         int depthwise = s.groups > 1 && chance(random, 40), largest = s.spatial == 3 ? 6 : 14;

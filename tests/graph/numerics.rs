@@ -1,6 +1,6 @@
 //! Every execution of every plan is right, whatever runs it and however far tuning is.
 
-use crate::hostdnn::{is_divided, report, seed};
+use crate::hostdnn::{Program, is_divided, report, seed};
 
 use super::program;
 
@@ -151,22 +151,28 @@ fn results_agree_where_everything_needs_workspace() {
     assert!(divided > 0, "nothing was ready in micro-batches");
 }
 
-/// BackwardFilter in half, added to what the filter held: summed over 64 parts as accurate as in one.
+/// BackwardFilter in half and in bfloat16, added to what the filter held: summed over 64 parts as accurate as in one.
 #[test]
 fn half_sums_of_64_parts_are_as_accurate_as_one() {
     let program = program("graph_half_sums");
+    for data_type in ["half", "bfloat16"] {
+        assert_accurate(&program, data_type);
+    }
+}
+
+fn assert_accurate(program: &Program, data_type: &str) {
     let error = |stdout: &crate::hostdnn::programs::Outcome| stdout.line("error").parse::<f64>().unwrap();
-    let plain = error(&program.plain(&["8"], &[]));
+    let plain = error(&program.plain(&[data_type, "8"], &[]));
     // Larger parts fail, once the program has run undivided for a while: 64 of one image are all that is left.
     let larger = ["2", "4", "8", "16", "32"].map(|batch| format!("cudnnBackendExecute@batch={batch}:1+")).join(",");
     let faults = format!("{larger},cudnnBackendExecute@batch=64:4+");
-    let decisions = program.file("report");
+    let decisions = program.file(&format!("report-{data_type}"));
     let variables = [("HOSTDNN_FAIL", faults.as_str()), ("UCUDNN_REPORT", decisions.to_str().unwrap())];
-    let outcome = program.preloaded(&["400"], &variables);
+    let outcome = program.preloaded(&[data_type, "400"], &variables);
     let ours = error(&outcome);
     let mut lines = report(&decisions);
     lines.retain(|line| line["event"] == "ran");
     let part = &lines[0]["parts"][0];
     assert_eq!((&part["count"], &part["batch"]), (&64.into(), &1.into()), "{lines:?}");
-    assert!(ours <= 1.6 * plain, "{ours:e}, in one part {plain:e}");
+    assert!(ours <= 1.6 * plain, "{data_type}: {ours:e}, in one part {plain:e}");
 }

@@ -6,7 +6,7 @@ use crate::descriptor::{ActivationDescriptor, TensorDescriptor};
 use crate::elementwise::{Data, Walk, activate, combine, sum};
 use crate::error::{Error, Result, require, support};
 use cudnn_abi::*;
-use half::f16;
+use half::{bf16, f16};
 use rayon::prelude::*;
 use std::ffi::c_void;
 

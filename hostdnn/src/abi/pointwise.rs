@@ -5,7 +5,7 @@ use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor, TensorDescript
 use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine};
 use crate::error::{Error, Result, require, support};
 use cudnn_abi::*;
-use half::f16;
+use half::{bf16, f16};
 use std::ffi::c_void;
 
 /// Runs `$body` with `$T` as the Rust type of a cuDNN data type; CUDNN_STATUS_NOT_SUPPORTED for types not computed here.
@@ -22,6 +22,10 @@ macro_rules! with_type {
             }
             CUDNN_DATA_HALF => {
                 type $T = f16;
+                $body
+            }
+            CUDNN_DATA_BFLOAT16 => {
+                type $T = bf16;
                 $body
             }
             other => Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED, format!("data type {other} is not computed here"))),
@@ -235,11 +239,15 @@ pub unsafe extern "C" fn cudnnOpTensor(
             }
             const FLOAT: cudnnDataType_t = CUDNN_DATA_FLOAT;
             const HALF: cudnnDataType_t = CUDNN_DATA_HALF;
+            const BFLOAT16: cudnnDataType_t = CUDNN_DATA_BFLOAT16;
             match (a.data_type(), c.data_type(), compute_type) {
                 (FLOAT, FLOAT, FLOAT) => run!(f32, f32),
                 (HALF, HALF, FLOAT | HALF) => run!(f16, f16),
                 (HALF, FLOAT, FLOAT) => run!(f16, f32),
                 (FLOAT, HALF, FLOAT) => run!(f32, f16),
+                (BFLOAT16, BFLOAT16, FLOAT) => run!(bf16, bf16),
+                (BFLOAT16, FLOAT, FLOAT) => run!(bf16, f32),
+                (FLOAT, BFLOAT16, FLOAT) => run!(f32, bf16),
                 (CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE) => run!(f64, f64),
                 _ => support(false, "data types that go together"),
             }

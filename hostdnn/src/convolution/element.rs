@@ -1,8 +1,8 @@
 //! Numbers: what is stored, what is computed with, and matrix products of the latter.
 
 use gemm::{Parallelism, gemm};
-use half::f16;
 use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 use realfft::num_complex::Complex;
 use realfft::{FftNum, RealFftPlanner};
 use rustfft::FftPlanner;
@@ -134,42 +134,49 @@ unsafe fn load_strided<T: Copy, const STEP: usize>(from: *const T, to: &mut [T])
     to[last] = rest[0];
 }
 
-impl Storage for f16 {
-    type Real = f32;
+macro_rules! stored_in_two_bytes {
+    ($stored:ty) => {
+        impl Storage for $stored {
+            type Real = f32;
 
-    fn load(self) -> f32 {
-        self.to_f32()
-    }
+            fn load(self) -> f32 {
+                self.to_f32()
+            }
 
-    fn store(value: f32) -> Self {
-        f16::from_f32(value)
-    }
+            fn store(value: f32) -> Self {
+                Self::from_f32(value)
+            }
 
-    fn to_single(self) -> f32 {
-        self.to_f32()
-    }
+            fn to_single(self) -> f32 {
+                self.to_f32()
+            }
 
-    fn from_single(value: f32) -> Self {
-        f16::from_f32(value)
-    }
+            fn from_single(value: f32) -> Self {
+                Self::from_f32(value)
+            }
 
-    fn as_real(_: *mut Self) -> Option<*mut f32> {
-        None
-    }
+            fn as_real(_: *mut Self) -> Option<*mut f32> {
+                None
+            }
 
-    unsafe fn load_run(from: *const Self, step: usize, to: &mut [f32]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if step == 1 {
-                slice::from_raw_parts(from, to.len()).convert_to_f32_slice(to);
-            } else {
-                for (i, to) in to.iter_mut().enumerate() {
-                    *to = (*from.add(i * step)).to_f32();
+            unsafe fn load_run(from: *const Self, step: usize, to: &mut [f32]) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if step == 1 {
+                        slice::from_raw_parts(from, to.len()).convert_to_f32_slice(to);
+                    } else {
+                        for (i, to) in to.iter_mut().enumerate() {
+                            *to = (*from.add(i * step)).to_f32();
+                        }
+                    }
                 }
             }
         }
-    }
+    };
 }
+
+stored_in_two_bytes!(f16);
+stored_in_two_bytes!(bf16);
 
 /// A matrix in memory: its first element and the distances, in elements, from row to row and column to column.
 pub struct Matrix<T> {

@@ -25,7 +25,7 @@ mod winograd;
 pub use algorithm::Algorithm;
 
 use correlation::Operands;
-use half::f16;
+use half::{bf16, f16};
 use method::Method;
 use std::fmt;
 
@@ -45,6 +45,8 @@ pub enum Direction {
 pub enum Element {
     /// IEEE binary16; computed in single precision and rounded once.
     Half,
+    /// The upper half of an IEEE binary32, likewise.
+    Bfloat16,
     /// IEEE binary32.
     Float,
     /// IEEE binary64.
@@ -141,6 +143,7 @@ impl From<Unsupported> for Error {
 pub fn workspace_size(problem: &Problem, algorithm: Algorithm) -> Result<usize, Unsupported> {
     let size = match problem.element {
         Element::Half => Method::<f16>::new(problem, algorithm, &Operands::none())?.workspace_size(),
+        Element::Bfloat16 => Method::<bf16>::new(problem, algorithm, &Operands::none())?.workspace_size(),
         Element::Float => Method::<f32>::new(problem, algorithm, &Operands::none())?.workspace_size(),
         Element::Double => Method::<f64>::new(problem, algorithm, &Operands::none())?.workspace_size(),
     };
@@ -176,6 +179,9 @@ pub unsafe fn run(
         match problem.element {
             Element::Half => {
                 Method::<f16>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)
+            }
+            Element::Bfloat16 => {
+                Method::<bf16>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)
             }
             Element::Float => {
                 Method::<f32>::new(problem, algorithm, &Operands::new(alpha, beta, x, w, y))?.run(workspace)

@@ -1,7 +1,7 @@
 //! Every algorithm against the oracle, on random problems, with poisoned outputs and canaries around everything.
 
 use super::{Algorithm, Direction, Element, Error, Problem, oracle, run, workspace_size};
-use half::f16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -102,7 +102,8 @@ fn directions() -> impl Strategy<Value = Direction> {
 }
 
 fn elements() -> impl Strategy<Value = Element> {
-    prop_oneof![1 => Just(Element::Half), 2 => Just(Element::Float), 1 => Just(Element::Double)]
+    let two_bytes = prop_oneof![Just(Element::Half), Just(Element::Bfloat16)];
+    prop_oneof![1 => two_bytes, 2 => Just(Element::Float), 1 => Just(Element::Double)]
 }
 
 fn layouts() -> impl Strategy<Value = [Layout; 3]> {
@@ -197,7 +198,7 @@ struct Data {
 
 fn element_size(element: Element) -> usize {
     match element {
-        Element::Half => 2,
+        Element::Half | Element::Bfloat16 => 2,
         Element::Float => 4,
         Element::Double => 8,
     }
@@ -209,6 +210,7 @@ impl Data {
         for &number in &numbers {
             match element {
                 Element::Half => bytes.extend(f16::from_f64(number).to_ne_bytes()),
+                Element::Bfloat16 => bytes.extend(bf16::from_f64(number).to_ne_bytes()),
                 Element::Float => bytes.extend((number as f32).to_ne_bytes()),
                 Element::Double => bytes.extend(number.to_ne_bytes()),
             }
@@ -224,6 +226,7 @@ impl Data {
         let bytes: Vec<u8> = self.bytes.iter().flat_map(|word| word.to_ne_bytes()).collect();
         for (number, bytes) in self.numbers.iter_mut().zip(bytes.chunks(element_size(element))) {
             *number = match *bytes {
+                [a, b] if element == Element::Bfloat16 => bf16::from_ne_bytes([a, b]).to_f64(),
                 [a, b] => f16::from_ne_bytes([a, b]).to_f64(),
                 [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]).into(),
                 [a, b, c, d, e, f, g, h] => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
@@ -301,6 +304,7 @@ fn check(case: &Case) -> Vec<Algorithm> {
     let scale = elements.iter().map(|&i| variance[i]).sum::<f64>().sqrt();
     let tolerance = match p.element {
         Element::Half => 2e-3,
+        Element::Bfloat16 => 1.6e-2,
         Element::Float => 5e-6,
         Element::Double => 1e-13,
     };

@@ -2,7 +2,7 @@
 
 use super::{Element, Walk};
 use cudnn_abi::*;
-use half::f16;
+use half::{bf16, f16};
 use rayon::prelude::*;
 
 /// What a step computes.
@@ -176,6 +176,7 @@ unsafe fn load_any(data_type: cudnnDataType_t, from: *const u8, at: isize, step:
     unsafe {
         match data_type {
             CUDNN_DATA_HALF => load::<f16>(from.cast(), at, step, to),
+            CUDNN_DATA_BFLOAT16 => load::<bf16>(from.cast(), at, step, to),
             CUDNN_DATA_DOUBLE => load::<f64>(from.cast(), at, step, to),
             _ => load::<f32>(from.cast(), at, step, to),
         }
@@ -198,6 +199,7 @@ unsafe fn store_any(data_type: cudnnDataType_t, to: *mut u8, at: isize, step: is
     unsafe {
         match data_type {
             CUDNN_DATA_HALF => store::<f16>(to.cast(), at, step, from),
+            CUDNN_DATA_BFLOAT16 => store::<bf16>(to.cast(), at, step, from),
             CUDNN_DATA_DOUBLE => store::<f64>(to.cast(), at, step, from),
             _ => store::<f32>(to.cast(), at, step, from),
         }

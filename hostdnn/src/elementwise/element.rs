@@ -1,6 +1,6 @@
 //! The types that tensors hold here.
 
-use half::f16;
+use half::{bf16, f16};
 
 /// A stored number.
 pub trait Element: Copy + Send + Sync + 'static {
@@ -28,11 +28,18 @@ impl Element for f64 {
     }
 }
 
-impl Element for f16 {
-    fn to_f64(self) -> f64 {
-        self.to_f32().into()
-    }
-    fn from_f64(value: f64) -> Self {
-        f16::from_f64(value)
-    }
+macro_rules! in_two_bytes {
+    ($stored:ty) => {
+        impl Element for $stored {
+            fn to_f64(self) -> f64 {
+                self.to_f32().into()
+            }
+            fn from_f64(value: f64) -> Self {
+                Self::from_f64(value)
+            }
+        }
+    };
 }
+
+in_two_bytes!(f16);
+in_two_bytes!(bf16);

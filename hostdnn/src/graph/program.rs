@@ -164,6 +164,9 @@ impl Convolve {
             ([CUDNN_DATA_HALF, CUDNN_DATA_HALF, CUDNN_DATA_HALF], CUDNN_DATA_FLOAT | CUDNN_DATA_HALF) => {
                 Some(Element::Half)
             }
+            ([CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16], CUDNN_DATA_FLOAT) => {
+                Some(Element::Bfloat16)
+            }
             _ => None,
         };
         let rule = "convolutions of one data type, computed in a type that goes with it";

@@ -95,8 +95,9 @@ impl Tensor {
 
     /// Whether it holds elements that are computed with here, where its strides say.
     pub fn check_supported(&self) -> Result {
-        let known = matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_DOUBLE | CUDNN_DATA_HALF);
-        supported(known, CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "data in float, double or half")?;
+        let known =
+            matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_DOUBLE | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16);
+        supported(known, CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "data in float, double, half or bfloat16")?;
         supported(!self.is_packed, CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, "tensors that are plain and strided")?;
         supported(!self.dims.contains(&0), CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "tensors that are not empty")?;
         let small = self.span().is_some_and(|span| span <= i32::MAX.into());

@@ -22,6 +22,7 @@ pub enum Direction {
 pub fn tolerance(data_type: cudnnDataType_t) -> f64 {
     match data_type {
         CUDNN_DATA_HALF => 2e-3,
+        CUDNN_DATA_BFLOAT16 => 1.6e-2,
         CUDNN_DATA_FLOAT => 1e-5,
         _ => 1e-13,
     }

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test uses some of it
 
 use cudnn_abi::*;
-use half::f16;
+use half::{bf16, f16};
 use hostdnn::abi::*;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -32,7 +32,7 @@ pub struct Operand {
 
 pub fn element_size(data_type: cudnnDataType_t) -> usize {
     match data_type {
-        CUDNN_DATA_HALF => 2,
+        CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => 2,
         CUDNN_DATA_FLOAT => 4,
         _ => 8,
     }
@@ -42,6 +42,7 @@ pub fn element_size(data_type: cudnnDataType_t) -> usize {
 pub fn precision(data_type: cudnnDataType_t) -> f64 {
     match data_type {
         CUDNN_DATA_HALF => f64::powi(2.0, -11),
+        CUDNN_DATA_BFLOAT16 => f64::powi(2.0, -8),
         CUDNN_DATA_FLOAT => f64::powi(2.0, -24),
         _ => f64::powi(2.0, -53),
     }
@@ -139,6 +140,7 @@ impl Operand {
         let bytes = &self.bytes[at * size..(at + 1) * size];
         match self.data_type {
             CUDNN_DATA_HALF => f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+            CUDNN_DATA_BFLOAT16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
             CUDNN_DATA_FLOAT => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
             _ => f64::from_le_bytes(bytes.try_into().unwrap()),
         }
@@ -149,6 +151,7 @@ impl Operand {
         let bytes = &mut self.bytes[at * size..(at + 1) * size];
         match self.data_type {
             CUDNN_DATA_HALF => bytes.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+            CUDNN_DATA_BFLOAT16 => bytes.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
             CUDNN_DATA_FLOAT => bytes.copy_from_slice(&(value as f32).to_le_bytes()),
             _ => bytes.copy_from_slice(&value.to_le_bytes()),
         }

@@ -72,7 +72,7 @@ fn random_script(seed: u64) -> Vec<Step> {
 fn random_plan(seed: u64, properties: &str) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
-    let data_type = *[CUDNN_DATA_FLOAT, CUDNN_DATA_HALF].choose(builder.dice).unwrap();
+    let data_type = *[CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].choose(builder.dice).unwrap();
     let graph = builder.convolution_graph(data_type, true);
     let device = builder.device(properties);
     let sound = builder.script.len();
