@@ -40,8 +40,10 @@ class alignas(8) Mbarrier {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
     }
 
-    // What arrives lies in the block's own memory, so that the block's scope, which goes without saying, is enough. With the
-    // cluster's scope each wait throws away what the multiprocessor has cached of global memory.
+    // In the block's scope, as it goes without saying, though others send: what arrives lies in the block's own shared
+    // memory, which no cache stands before, when the Mbarrier counts its bytes. PTX's memory model asks for the cluster's
+    // scope, with which each wait throws away what the multiprocessor has cached of global memory; libraries whose blocks
+    // multicast wait as here.
     __device__ __forceinline__ bool has_ended(unsigned parity) {
         unsigned ended;
         asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; "

@@ -1,5 +1,5 @@
-//! Random convolutions by a C program, plain and with the library preloaded: every execution's result
-//! is that of the plain run, and that of double precision.
+//! Random convolutions by a C program, plain and with the library preloaded: every execution's result is that of double
+//! precision, and where the plain run's algorithm ran, that of the plain run.
 
 mod hostdnn;
 
@@ -19,23 +19,24 @@ struct Case<'a> {
     recorded_algorithm: usize,
     executions: usize,
     equal: usize,
+    /// The largest error, and what it may be: four standard deviations of what comes of rounding.
+    errors: [f64; 2],
 }
 
 fn cases(stdout: &str) -> Vec<Case<'_>> {
-    let lines = stdout.lines().filter(|line| line.starts_with("case "));
-    let case = |line: &'_ str| {
-        let fields: Vec<_> = line.split('|').collect();
+    let case = |line| {
+        let fields: Vec<&str> = str::split(line, '|').collect();
         let number = |index: usize| fields[index].parse().unwrap();
-        (number(4), number(5), number(6))
+        Case {
+            shape: fields[1],
+            asking: fields[2],
+            recorded_algorithm: number(4),
+            executions: number(5),
+            equal: number(6),
+            errors: [7, 8].map(|index: usize| fields[index].parse().unwrap()),
+        }
     };
-    lines
-        .map(|line| {
-            let mut fields = line.split('|').skip(1);
-            let (shape, asking) = (fields.next().unwrap(), fields.next().unwrap());
-            let (recorded_algorithm, executions, equal) = case(line);
-            Case { shape, asking, recorded_algorithm, executions, equal }
-        })
-        .collect()
+    stdout.lines().filter(|line| line.starts_with("case ")).map(case).collect()
 }
 
 /// A report line's kernel, as the program writes its shapes.
@@ -87,6 +88,18 @@ fn check_bits(cases: &[Case], lines: &[Value]) -> (usize, usize) {
     (exact, divided)
 }
 
+/// Many errors together are no more than what comes of rounding, in each type.
+fn check_errors(cases: &[Case]) {
+    for data_type in ["half", "bfloat16", "float", "double"] {
+        let of_type = cases.iter().filter(|case| case.shape.split(' ').nth(1) == Some(data_type));
+        // Where no product is there is nothing to round.
+        let ratios: Vec<_> =
+            of_type.filter(|case| case.errors[1] > 0.0).map(|case| case.errors[0] / case.errors[1]).collect();
+        let together = (ratios.iter().map(|ratio| ratio * ratio).sum::<f64>() / ratios.len().max(1) as f64).sqrt();
+        assert!(together <= 0.25, "{data_type}: {} deviations", 4.0 * together);
+    }
+}
+
 /// Runs cases under a batch-size policy and all limits; returns how many decisions were divided.
 fn run(policy: &str, offset: u64) -> usize {
     let program = Program::new("random_convolutions");
@@ -112,7 +125,9 @@ fn run(policy: &str, offset: u64) -> usize {
         let mut lines = report(&decisions);
         lines.retain(|line| line["event"] == "asked" || line["event"] == "ran");
         all += lines.iter().filter(|line| is_divided(line)).count();
-        let (equal, divided) = check_bits(&cases(&outcome.stdout), &lines);
+        let cases = cases(&outcome.stdout);
+        check_errors(&cases);
+        let (equal, divided) = check_bits(&cases, &lines);
         (exact, exactly_divided) = (exact + equal, exactly_divided + divided);
     }
     println!("{policy}: {all} decisions divided; {exact} cases equal bit for bit, {exactly_divided} of them divided");

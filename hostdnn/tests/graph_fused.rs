@@ -47,7 +47,7 @@ fn chains_behind_convolutions() {
         let bias_dims: Vec<usize> = (0..out_dims.len()).map(|i| if i == 1 { out_dims[1] } else { 1 }).collect();
         let in_place = links[0] == Link::AddTensor && dice.random_bool(0.4);
         let z_strides = if in_place { case.y.strides.clone() } else { gapped(&out_dims) };
-        // What is added to a half result may be float, in memory of its own.
+        // What is added to a result of two bytes may be float, in memory of its own.
         let z_type = match data_type {
             CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 if !in_place && dice.random_bool(0.3) => CUDNN_DATA_FLOAT,
             other => other,

@@ -70,12 +70,16 @@ fn graphs_that_are_not_computed_here() {
     assert_not_computed(&graph(&[&conv(&x, &w, &tensor(3, &half.y))]), "an output of another type");
     assert_not_computed(&graph(&[&conv(&x, &w, &virtual_tensor(3, CUDNN_DATA_FLOAT, &float.y))]), "no output");
     assert_not_computed(&graph(&[&conv(&virtual_tensor(1, CUDNN_DATA_FLOAT, &float.x), &w, &y)]), "no input");
-    let narrow = |id, operand: &Operand| {
-        let tensor = unfinished_tensor(id, CUDNN_DATA_FLOAT, &operand.dims, &operand.strides);
-        tensor.with(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &[CUDNN_DATA_INT8]).finalized()
+    let of_type = |data_type| {
+        [(1, &float.x), (2, &float.w), (3, &float.y)].map(|(id, operand)| {
+            let tensor = unfinished_tensor(id, CUDNN_DATA_FLOAT, &operand.dims, &operand.strides);
+            tensor.with(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &[data_type]).finalized()
+        })
     };
-    let all = [narrow(1, &float.x), narrow(2, &float.w), narrow(3, &float.y)];
-    assert_not_computed(&graph(&[&conv(&all[0], &all[1], &all[2])]), "int8");
+    let [x8, w8, y8] = of_type(CUDNN_DATA_INT8);
+    assert_not_computed(&graph(&[&conv(&x8, &w8, &y8)]), "int8");
+    let [bx, _, by] = of_type(CUDNN_DATA_BFLOAT16);
+    assert_not_computed(&graph(&[&conv(&bx, &tensor(2, &half.w), &by)]), "bfloat16 and half");
     let repeating = unfinished_tensor(3, CUDNN_DATA_FLOAT, &float.y.dims, &[288, 36, 6, 0]).finalized();
     assert_not_computed(&graph(&[&conv(&x, &w, &repeating)]), "an output that repeats itself");
     let product = virtual_tensor(10, CUDNN_DATA_FLOAT, &float.y);

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { GUARD = 4096, CANARY = 0xA5, POISON = 0xFF /* a NaN in every type */, MOST_DEVIATIONS = 4 };
+enum { GUARD = 4096, CANARY = 0xA5, POISON = 0xFF /* a NaN in every type */ };
+/* As rarely seen as one in ten thousand where errors spread as they are thought to. */
+enum { MOST_DEVIATIONS = 4 };
 
 uint64_t random_bits(Random *random) {
     uint64_t z = (random->state += 0x9E3779B97F4A7C15u);
@@ -314,27 +316,37 @@ static double storing(cudnnDataType_t type, double value) {
     return most * most / 3;
 }
 
-/* How many operations a result comes of: products, sums, and alpha, beta and the bias. Of stride 1 it may come of
- * transforms instead, and those are as inexact as this many more: F(4x4, 3x3) and F(2x2, 5x5) of a single channel are so
- * in the worst of 40,000 random tiles. */
-static double operations(const Shape *s) {
-    int window = s->w[2] * s->w[3] * s->w[4], of_transforms = s->stride[1] == 1 && s->stride[2] == 1 ? 400 : 0;
-    int products = s->operation == BACKWARD_DATA     ? s->w[0] / s->groups * window
-                   : s->operation == BACKWARD_FILTER ? s->y[0] * s->y[2] * s->y[3] * s->y[4]
-                                                     : s->w[1] * window;
-    return products + 3 + of_transforms;
+/* The products in a sum, at most. */
+static int products(const Shape *s) {
+    int window = s->w[2] * s->w[3] * s->w[4];
+    switch (s->operation) {
+        case BACKWARD_DATA: return s->w[0] / s->groups * window;
+        case BACKWARD_FILTER: return s->y[0] * s->y[2] * s->y[3] * s->y[4];
+        default: return s->w[1] * window;
+    }
+}
+
+/* The squared deviation of a sum, where units are 1, if it comes of Fourier's or Winograd's transforms: as of 16 operations
+ * on products that are all the largest that there may be. What their numbers cancel out to does not show in the sum. So
+ * much are F(4x4, 3x3) and F(2x2, 5x5) off in the worst of 40,000 random tiles each, in images down to one place. */
+static double of_transforms(const Shape *s, double largest) {
+    int takes_them = s->stride[1] == 1 && s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
+    double most = products(s) * largest;
+    return takes_them ? 16.0 / 3 * most * most : 0;
 }
 
 /* expected = alpha * sum + beta * held, with bias and activation where the call has them; and what all of it may be off
- * by. `absolute` holds the sums of the products' absolute values. Each operation is off by up to a unit of what it comes
- * to, independently of the others: a sum of n terms by no more than n such errors of the sum of their absolute values
- * (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). */
-static void finish(Kernel *kernel, Layout result, const double *absolute, const double *held, const double *bias) {
+ * by. `absolute` holds the sums of the products' absolute values, of which `largest` is the largest that there may be. Each
+ * operation is off by up to a unit of what it comes to, independently of the others: a sum of n terms by no more than n
+ * such errors of the sum of their absolute values (Higham and Mary, "A New Approach to Probabilistic Rounding Error
+ * Analysis", 2019). */
+static void finish(Kernel *kernel, Layout result, const double *absolute, double largest, const double *held,
+                   const double *bias) {
     const Shape *shape = &kernel->shape;
     cudnnDataType_t type = shape->type;
     double unit = (type == CUDNN_DATA_DOUBLE ? DBL_EPSILON : FLT_EPSILON) / 2; /* of what it is computed in */
-    double computing = operations(shape) * unit * unit / 3, squares = 0, variance = 0;
-    if (type == CUDNN_DATA_DOUBLE) computing *= 2; /* what is expected is as inexact */
+    double operations = products(shape) + 3 /* alpha, beta and the bias */;
+    double transforms = shape->alpha * shape->alpha * of_transforms(shape, largest), squares = 0, variance = 0;
     size_t i = 0;
     int at[5] = {0};
     do {
@@ -349,7 +361,9 @@ static void finish(Kernel *kernel, Layout result, const double *absolute, const 
             most += fabs(bias[at[1]]);
             if (shape->relu && value < 0) value = 0;
         }
-        variance += storing(type, value) + computing * most * most;
+        double computing = unit * unit * (operations / 3 * most * most + transforms);
+        /* in double what is expected is as inexact */
+        variance += storing(type, value) + (type == CUDNN_DATA_DOUBLE ? 2 * computing : computing);
         squares += value * value;
         kernel->expected[i++] = value;
     } while (advance(result.dims, at));
@@ -418,10 +432,15 @@ void kernel_open(Kernel *kernel, const Shape *given, Random *random) {
     REQUIRE(kernel->expected && absolute && kernel->before, "no memory");
     memcpy(kernel->before, target->start, target->bytes);
     oracle(shape, values[0], values[1], values[2], kernel->expected);
-    for (int i = 0; i < 3; i++)
-        for (size_t k = 0; values[i] && k < product(layouts[i].dims); k++) values[i][k] = fabs(values[i][k]);
+    double largest = 1;
+    for (int i = 0; i < 3; i++) {
+        double most = 0;
+        for (size_t k = 0; values[i] && k < product(layouts[i].dims); k++)
+            most = fmax(most, values[i][k] = fabs(values[i][k]));
+        if (values[i]) largest *= most;
+    }
     oracle(shape, values[0], values[1], values[2], absolute);
-    finish(kernel, result, absolute, z ? z : held, bias);
+    finish(kernel, result, absolute, largest, z ? z : held, bias);
     free(absolute), free(values[0]), free(values[1]), free(values[2]), free(held), free(bias), free(z);
 }
 

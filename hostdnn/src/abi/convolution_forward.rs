@@ -135,7 +135,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 }
 
 /// `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
-/// `z` may be `y` itself. In half, the sum before the bias is rounded once on its way.
+/// `z` may be `y` itself. In types of two bytes the sum before the bias is rounded once on its way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     handle: cudnnHandle_t,

@@ -183,7 +183,8 @@ pub unsafe extern "C" fn cudnnScaleTensor(
 }
 
 /// `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
-/// or half and float either way round, computed in float; all double, computed in double; all half, in float or half.
+/// or float and a type of two bytes either way round, computed in float; all double, computed in double; all half, in float
+/// or half; all bfloat16, in float.
 /// SQRT and NOT look at A alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnOpTensor(

@@ -176,7 +176,7 @@ impl<S: Storage> FilterGradient<S> {
     }
 
     /// Each task sums one block over a few images and adds that to the filter as it finishes: more tasks, no fixed order
-    /// of sums. No workspace. Filters of half precision would round every partial sum: they take [`Self::implicit`].
+    /// of sums. No workspace. Filters of two bytes an element would round every partial sum: they take [`Self::implicit`].
     ///
     /// # Safety
     /// As for [`super::run`].

@@ -50,7 +50,7 @@ pub struct Step {
 /// A tensor's type, and its strides along the result's dimensions (0 where it repeats).
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// Float, double or half.
+    /// Float, double, half or bfloat16.
     pub data_type: cudnnDataType_t,
     /// In elements.
     pub strides: Vec<isize>,

@@ -2,7 +2,7 @@
 //! behind it, or such a chain alone.
 //!
 //! The convolution writes to the graph's output, and the chain goes over that in place: no intermediate result needs
-//! memory of its own. In half precision the convolution's result is therefore rounded once before the chain. Where the
+//! memory of its own. In types of two bytes the convolution's result is therefore rounded once before the chain. Where the
 //! chain begins by adding a tensor of the output's size and type, that is the convolution's `beta`, so that the sum is
 //! rounded once and the tensor may be the output itself.
 
