@@ -1445,7 +1445,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
 
 /*
  `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
- `z` may be `y` itself. In half, the sum before the bias is rounded once on its way.
+ `z` may be `y` itself. In types of two bytes the sum before the bias is rounded once on its way.
  */
 cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     const void *alpha1,
@@ -1707,7 +1707,8 @@ cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
 
 /*
  `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
- or half and float either way round, computed in float; all double, computed in double; all half, in float or half.
+ or float and a type of two bytes either way round, computed in float; all double, computed in double; all half, in float
+ or half; all bfloat16, in float.
  SQRT and NOT look at A alone.
  */
 cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
