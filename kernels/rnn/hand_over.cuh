@@ -11,6 +11,7 @@ constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, T
 class HandOver {
     Exchanges<Element, PACKETS> exchanges;
     OwnNumbers own;
+    const int thread = in_register(int(threadIdx.x));
 
   public:
     __device__ __forceinline__ HandOver(void *memory, void *own) : exchanges(memory, blockIdx.y), own(own) {}
@@ -24,12 +25,11 @@ class HandOver {
         UnitPacket *const buffer = exchanges.next();
         barrier(); // all own numbers are there, and what `all` held before is not read any more
 #pragma unroll 1
-        for (int i = threadIdx.x; i < PACKETS_A_BLOCK; i += THREADS)
+        for (int i = thread; i < PACKETS_A_BLOCK; i += THREADS)
             publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], own.packed(i, exchanges.epoch));
         const Moment sent;
         meanwhile();
-        sent.wait(FIRST_LOOK);
-        collect_all(buffer, all);
+        collect_all(buffer, sent, all);
         barrier(); // all numbers are there, and own packets are sent
     }
 
@@ -39,17 +39,20 @@ class HandOver {
     }
 
   private:
-    __device__ __forceinline__ void collect_all(const UnitPacket *buffer, Factor *all) const {
+    __device__ __forceinline__ void collect_all(const UnitPacket *buffer, const Moment &sent, Factor *all) const {
 #pragma unroll 1
-        for (int first = threadIdx.x; first < PACKETS; first += AT_ONCE * THREADS) {
-            UnitPacket packets[AT_ONCE];
-            collect(packets, buffer, first, THREADS, PACKETS, exchanges.epoch);
+        for (int first = thread; first < PACKETS; first += AT_ONCE * THREADS) {
+            Places places[AT_ONCE];
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 const int at = first + i * THREADS;
-                if (at >= PACKETS) break;
-                unpack(packets[i], at / PACKETS_A_BLOCK, at % PACKETS_A_BLOCK, all);
+                places[i] = places_of(at / PACKETS_A_BLOCK, at % PACKETS_A_BLOCK);
             }
+            if (first == thread) sent.wait(FIRST_LOOK);
+            UnitPacket packets[AT_ONCE];
+            collect(packets, buffer, first, THREADS, PACKETS, exchanges.epoch);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) unpack(packets[i], places[i], all);
         }
     }
 };

@@ -36,12 +36,25 @@ class OwnNumbers {
     }
 };
 
-// A block's packet into h, as [BATCH_TILE][PADDED_HIDDEN].
-__device__ __forceinline__ void unpack(const UnitPacket &from, int block, int packet, Factor *h) {
-    const int first_unit = block * UNITS, first_pair = packet * UnitPacket::values;
+// Where in h, as [BATCH_TILE][PADDED_HIDDEN], each value of a packet belongs; < 0: nowhere. What a thread waits for is the
+// same in each step, and is worked out before it is there: in registers.
+struct Places {
+    int of[UnitPacket::values];
+};
+
+// Those of a block's packet. Behind all packets and blocks there are none.
+__device__ __forceinline__ Places places_of(int block, int packet) {
+    Places places;
 #pragma unroll
     for (int k = 0; k < UnitPacket::values; k++) {
-        const int pair = first_pair + k, unit = first_unit + pair % UNITS;
-        if (pair < PAIRS && unit < HIDDEN) h[pair / UNITS * PADDED_HIDDEN + unit] = to_factor(from.value[k]);
+        const int pair = packet * UnitPacket::values + k, unit = block * UNITS + pair % UNITS;
+        places.of[k] = in_register(pair < PAIRS && unit < HIDDEN ? pair / UNITS * PADDED_HIDDEN + unit : -1);
     }
+    return places;
+}
+
+__device__ __forceinline__ void unpack(const UnitPacket &from, const Places &places, Factor *h) {
+#pragma unroll
+    for (int k = 0; k < UnitPacket::values; k++)
+        if (places.of[k] >= 0) h[places.of[k]] = to_factor(from.value[k]);
 }

@@ -33,34 +33,34 @@ __device__ __forceinline__ void publish_own(const OwnNumbers &own, UnitPacket *l
         publish(&layer[i == 0 ? blockIdx.x : others + i], own.packed(i, epoch));
 }
 
-// A layer's packet into h.
-__device__ __forceinline__ void unpack_of_layer(const UnitPacket &packet, int at, Factor *h) {
+// Those of a layer's packet, and behind them none.
+__device__ __forceinline__ Places places_of_layer(int at) {
     const int other = at - BLOCKS;
-    if (at < BLOCKS)
-        unpack(packet, at, 0, h);
-    else
-        unpack(packet, other / OTHERS_A_BLOCK, other % OTHERS_A_BLOCK + 1, h);
+    return at < BLOCKS ? places_of(at, 0) : places_of(other / OTHERS_A_BLOCK, other % OTHERS_A_BLOCK + 1);
 }
 
-// Into h what the layer has sent, into `below` what the layer below has, and of the layer above nothing.
-__device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int layer, int layers, unsigned epoch, Factor *h,
-                                                   Factor *below) {
+// Into h what the layer has sent, behind it what the layer below has, and of the layer above nothing.
+__device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int layer, int layers, unsigned epoch,
+                                                   const Moment &sent, Factor *h) {
     const int own = layer * PACKETS;
     const int first_packet = layer > 0 ? own - PACKETS : own;
     const int end = own + PACKETS + (layer + 1 < layers ? BLOCKS : 0);
 #pragma unroll 1
     for (int first = first_packet + threadIdx.x; first < end; first += AT_ONCE * THREADS) {
-        UnitPacket packets[AT_ONCE];
-        collect(packets, buffer, first, THREADS, end, epoch);
+        Places places[AT_ONCE];
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const int at = first + i * THREADS - own;
-            if (at >= PACKETS) break;
-            if (at >= 0)
-                unpack_of_layer(packets[i], at, h);
-            else
-                unpack_of_layer(packets[i], at + PACKETS, below);
+            places[i] = places_of_layer(at < 0 ? at + PACKETS : at);
+#pragma unroll
+            for (int k = 0; k < UnitPacket::values; k++)
+                if (at < 0 && places[i].of[k] >= 0) places[i].of[k] += TILE_FACTORS;
         }
+        if (first == first_packet + int(threadIdx.x)) sent.wait(FIRST_LOOK);
+        UnitPacket packets[AT_ONCE];
+        collect(packets, buffer, first, THREADS, end, epoch);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) unpack(packets[i], places[i], h);
     }
 }
 
@@ -113,8 +113,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 states.write_y(step);
                 states.begin_step(step + 1);
             }
-            sent.wait(FIRST_LOOK);
-            collect_neighbours(buffer, layer, layers, exchanges.epoch, h, below);
+            collect_neighbours(buffer, layer, layers, exchanges.epoch, sent, h);
             barrier(); // the new h is there, and own packets are sent
         }
         states.write_last();
