@@ -41,75 +41,74 @@ void guarded_free(Guarded *memory) {
 
 /* ---- elements ---- */
 
-static size_t element_size(cudnnDataType_t type) {
+size_t size_of(cudnnDataType_t type) {
     return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
 }
 
 static double half_value(uint16_t bits) {
-    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double value = exponent == 31  ? (mantissa ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(mantissa, -24)
-                                   : ldexp(1024 + mantissa, exponent - 25);
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value = exponent == 0    ? ldexp(fraction, -24)
+                   : exponent == 31 ? (fraction ? NAN : INFINITY)
+                                    : ldexp(1024 + fraction, exponent - 25);
     return bits >> 15 ? -value : value;
 }
 
+/* The nearest half to a value of magnitude below 65504, down to zero. */
+static uint16_t half_bits(double value) {
+    double magnitude = fabs(value);
+    int exponent = magnitude < ldexp(1, -14) ? -14 : ilogb(magnitude);
+    /* Carries go on into the exponent. */
+    unsigned bits = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent)) + ((unsigned)(exponent + 14) << 10);
+    return (uint16_t)(bits | (signbit(value) ? 0x8000 : 0));
+}
+
 static double bfloat16_value(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
+    uint32_t word = (uint32_t)bits << 16;
     float value;
-    memcpy(&value, &wide, sizeof value);
+    memcpy(&value, &word, sizeof value);
     return value;
 }
 
-/* Of a value that bfloat16 holds exactly. */
 static uint16_t bfloat16_bits(double value) {
-    float single = (float)value;
-    uint32_t wide;
-    memcpy(&wide, &single, sizeof wide);
-    return (uint16_t)(wide >> 16);
+    float narrow = (float)value;
+    uint32_t word;
+    memcpy(&word, &narrow, sizeof word);
+    return (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
 }
 
-/* Of a value that half holds exactly, and normalised. */
-static uint16_t half_bits(double value) {
-    if (value == 0) return 0;
-    int exponent;
-    double mantissa = frexp(fabs(value), &exponent);
-    return (uint16_t)((value < 0) << 15 | (exponent + 14) << 10 | (int)(mantissa * 2048 - 1024));
-}
-
-static double load(cudnnDataType_t type, const unsigned char *memory, size_t index) {
-    const unsigned char *at = memory + index * element_size(type);
-    if (type == CUDNN_DATA_DOUBLE) {
-        double value;
-        memcpy(&value, at, sizeof value);
-        return value;
-    }
-    if (type == CUDNN_DATA_FLOAT) {
-        float value;
-        memcpy(&value, at, sizeof value);
-        return value;
-    }
+double value_at(const Guarded *memory, cudnnDataType_t type, size_t i) {
     uint16_t bits;
-    memcpy(&bits, at, sizeof bits);
-    return type == CUDNN_DATA_BFLOAT16 ? bfloat16_value(bits) : half_value(bits);
+    float single;
+    double value;
+    switch (type) {
+        case CUDNN_DATA_DOUBLE: memcpy(&value, memory->start + 8 * i, 8); return value;
+        case CUDNN_DATA_FLOAT: memcpy(&single, memory->start + 4 * i, 4); return single;
+        default: memcpy(&bits, memory->start + 2 * i, 2);
+    }
+    return type == CUDNN_DATA_HALF ? half_value(bits) : bfloat16_value(bits);
+}
+
+void set_element(unsigned char *to, cudnnDataType_t type, double value) {
+    float single = (float)value;
+    uint16_t bits;
+    switch (type) {
+        case CUDNN_DATA_DOUBLE: memcpy(to, &value, 8); break;
+        case CUDNN_DATA_FLOAT: memcpy(to, &single, 4); break;
+        default:
+            bits = type == CUDNN_DATA_HALF ? half_bits(value) : bfloat16_bits(value);
+            memcpy(to, &bits, 2);
+    }
 }
 
 /* Stores a random value from -0.5 to 1 (sums of which seldom cancel out) and returns it. */
 static double store_random(cudnnDataType_t type, unsigned char *memory, size_t index, Random *random) {
-    unsigned char *at = memory + index * element_size(type);
     double value = (double)(random_bits(random) >> 11) / 9007199254740992.0 * 1.5 - 0.5;
-    if (type == CUDNN_DATA_DOUBLE) {
-        memcpy(at, &value, sizeof value);
-        return value;
+    if (type == CUDNN_DATA_FLOAT) value = (float)value;
+    if (size_of(type) == 2) {
+        int steps = type == CUDNN_DATA_BFLOAT16 ? 128 : 1024;
+        value = floor(value * steps) / steps;
     }
-    if (type == CUDNN_DATA_FLOAT) {
-        float rounded = (float)value;
-        memcpy(at, &rounded, sizeof rounded);
-        return rounded;
-    }
-    int steps = type == CUDNN_DATA_BFLOAT16 ? 128 : 1024;
-    value = floor(value * steps) / steps;
-    uint16_t bits = type == CUDNN_DATA_BFLOAT16 ? bfloat16_bits(value) : half_bits(value);
-    memcpy(at, &bits, sizeof bits);
+    set_element(memory + index * size_of(type), type, value);
     return value;
 }
 
@@ -254,7 +253,7 @@ static cudnnTensorDescriptor_t tensor_descriptor(const Shape *shape, const int d
 
 /* Memory for a tensor, poisoned. */
 static Guarded tensor_memory(const Shape *shape, Layout layout) {
-    Guarded memory = guarded_new(span(layout) * element_size(shape->type));
+    Guarded memory = guarded_new(span(layout) * size_of(shape->type));
     memset(memory.start, POISON, memory.bytes);
     return memory;
 }
@@ -477,7 +476,7 @@ static void check_gaps(const Kernel *kernel) {
     int strides[5], at[5] = {0};
     Layout layout = result_layout(kernel, strides);
     const Guarded *result = kernel_result(kernel);
-    size_t size = element_size(kernel->shape.type), count = result->bytes / size;
+    size_t size = size_of(kernel->shape.type), count = result->bytes / size;
     if (count == kernel->values) return;
     unsigned char *is_element = calloc(count, 1);
     REQUIRE(is_element, "no memory");
@@ -500,7 +499,7 @@ double kernel_error(const Kernel *kernel) {
     double squares = 0;
     size_t i = 0;
     do {
-        double off = load(kernel->shape.type, result->start, place(layout, at)) - kernel->expected[i++];
+        double off = value_at(result, kernel->shape.type, place(layout, at)) - kernel->expected[i++];
         squares += off * off;
     } while (advance(layout.dims, at));
     return sqrt(squares) / kernel->norm; /* a NaN stays one */

@@ -64,6 +64,12 @@ Guarded guarded_new(size_t bytes);
 void guarded_check(const Guarded *memory, const char *what);
 void guarded_free(Guarded *memory);
 
+/* Bytes of an element. */
+size_t size_of(cudnnDataType_t type);
+double value_at(const Guarded *memory, cudnnDataType_t type, size_t i);
+/* Rounded to nearest, ties to even. */
+void set_element(unsigned char *to, cudnnDataType_t type, double value);
+
 typedef cudnnConvolutionFwdAlgoPerf_t Perf; /* the three directions' results are laid out alike */
 enum { MOST_RESULTS = 16 };
 

@@ -3,65 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-size_t size_of(cudnnDataType_t type) {
-    return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
-}
-
-static double half_value(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 0    ? ldexp(fraction, -24)
-                   : exponent == 31 ? (fraction ? NAN : INFINITY)
-                                    : ldexp(1024 + fraction, exponent - 25);
-    return bits >> 15 ? -value : value;
-}
-
-/* The nearest half to a value of magnitude below 65504, down to zero. */
-static uint16_t half_bits(double value) {
-    double magnitude = fabs(value);
-    int exponent = magnitude < ldexp(1, -14) ? -14 : ilogb(magnitude);
-    /* Carries go on into the exponent. */
-    unsigned bits = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent)) + ((unsigned)(exponent + 14) << 10);
-    return (uint16_t)(bits | (signbit(value) ? 0x8000 : 0));
-}
-
-static double bfloat16_value(uint16_t bits) {
-    uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-static uint16_t bfloat16_bits(double value) {
-    float narrow = (float)value;
-    uint32_t word;
-    memcpy(&word, &narrow, sizeof word);
-    return (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
-}
-
-double value_at(const Guarded *memory, cudnnDataType_t type, size_t i) {
-    uint16_t bits;
-    float single;
-    double value;
-    switch (type) {
-        case CUDNN_DATA_DOUBLE: memcpy(&value, memory->start + 8 * i, 8); return value;
-        case CUDNN_DATA_FLOAT: memcpy(&single, memory->start + 4 * i, 4); return single;
-        default: memcpy(&bits, memory->start + 2 * i, 2);
-    }
-    return type == CUDNN_DATA_HALF ? half_value(bits) : bfloat16_value(bits);
-}
-
-void set_element(unsigned char *to, cudnnDataType_t type, double value) {
-    float single = (float)value;
-    uint16_t bits;
-    switch (type) {
-        case CUDNN_DATA_DOUBLE: memcpy(to, &value, 8); break;
-        case CUDNN_DATA_FLOAT: memcpy(to, &single, 4); break;
-        default:
-            bits = type == CUDNN_DATA_HALF ? half_bits(value) : bfloat16_bits(value);
-            memcpy(to, &bits, 2);
-    }
-}
-
 void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, double scale, Random *random) {
     for (size_t i = 0; i < count; i++) {
         double value = ((double)(random_bits(random) >> 11) / 9007199254740992.0 * 2 - 1) * scale;

@@ -36,11 +36,6 @@ typedef struct {
     double *expected[3]; /* y, hy, cy */
 } Rnn;
 
-/* Bytes of an element. */
-size_t size_of(cudnnDataType_t type);
-double value_at(const Guarded *memory, cudnnDataType_t type, size_t i);
-/* Rounded to nearest, ties to even. */
-void set_element(unsigned char *to, cudnnDataType_t type, double value);
 /* Uniform numbers from -scale to scale. */
 void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, double scale, Random *random);
 
