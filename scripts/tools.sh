@@ -11,9 +11,13 @@ command -v ld >/dev/null || missing+=(binutils)
 command -v make >/dev/null || missing+=(make)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 "${CC:-gcc}" -E -include glpk.h -x c /dev/null >/dev/null 2>&1 || missing+=(libglpk-dev)
-# Where it is looked for by bindgen, which also takes the headers that come with it.
-clang() { compgen -G "${LIBCLANG_PATH:-/nowhere}/libclang*.so*" || compgen -G '/usr/lib*/llvm*/lib*/libclang*.so*' ||
-    compgen -G '/usr/lib*/libclang*.so*' || compgen -G '/usr/lib/*-linux-gnu/libclang*.so*'; }
+# Where it is looked for by bindgen, which also takes the headers that come with it. libclang-cpp is another library.
+clang() {
+    local folder
+    for folder in "${LIBCLANG_PATH:-/nowhere}" /usr/lib*/llvm*/lib* /usr/lib* /usr/lib/*-linux-gnu; do
+        compgen -G "$folder/libclang*.so*" || true
+    done | grep -v /libclang-cpp
+}
 clang >/dev/null || missing+=(libclang-dev)
 if ((${#missing[@]})); then
     if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
