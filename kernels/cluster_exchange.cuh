@@ -5,8 +5,7 @@
 // is made of is in buffer 1. All values of an exchange are as many bytes, which one thread of each block expects.
 //
 // Each thread that reads what an exchange brought waits for it, and then for the next. Between, something is sent in the
-// next exchange that comes after its reading: by its warp, a warp_barrier() later, or by its block, a barrier() later. A warp
-// that sends nothing, in a block without that barrier(), reads nothing and waits for nothing.
+// next exchange that comes after its reading: by its warp, a warp_barrier() later, or by its block, a barrier() later.
 //
 // Why two buffers are enough. Who sends in exchange e + 1 has waited for all of exchange e, and so for something that was
 // sent after each thread's reading of what exchange e - 1 brought, which the same buffer held before. Nor does any thread
@@ -39,11 +38,8 @@ class ClusterExchange {
     __device__ __forceinline__ unsigned next_buffer() const { return next % 2; }
     __device__ __forceinline__ unsigned last_buffer() const { return 1 - next_buffer(); }
 
-    // By one thread, of a warp that takes part: of the next exchange so many bytes arrive here.
+    // By one thread: of the next exchange so many bytes arrive here.
     __device__ __forceinline__ void expect(unsigned bytes) { arrived[next_buffer()].expect(bytes); }
-
-    // By a warp that takes no part in so many exchanges.
-    __device__ __forceinline__ void leave_out(unsigned exchanges) { next += exchanges; }
 
     // A value of the next exchange, and its place in this block's buffer, to the block of this rank.
     template <typename T> __device__ __forceinline__ void send(const T &value, T *place, unsigned block) {

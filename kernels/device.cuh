@@ -21,6 +21,7 @@
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
 // | `shared_in_register(pointer)` | likewise of a pointer to shared memory; what SHARED names is one already |
+// | `in_this_order();` | reads before it are asked for before those behind it, which the compiler would otherwise choose. Of the warp |
 // | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
@@ -77,6 +78,8 @@ template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointe
 
 __device__ __forceinline__ void barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+
+__device__ __forceinline__ void in_this_order() { __syncwarp(); }
 
 template <typename T> __device__ __forceinline__ T warp_shuffle(T x, int lane) {
     return __shfl_sync(WHOLE_WARP, x, lane);

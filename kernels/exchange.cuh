@@ -55,10 +55,14 @@ template <typename Value, int Packets> class Exchanges {
     __device__ __forceinline__ void keep_epoch() { exchange.epoch = epoch; }
 };
 
+// A packet as it is read: in whole words, so that nobody waits for it to take it apart before it is needed.
 template <typename Value> union PacketBits {
     Packet<Value> packet;
     unsigned long long half[2];
-    __device__ __forceinline__ PacketBits() {}
+    __device__ __forceinline__ PacketBits() : half{0, 0} {}
+
+    __device__ __forceinline__ unsigned epoch() const { return half[1] >> 32; }
+    __device__ __forceinline__ void set_epoch(unsigned epoch) { half[1] = (unsigned long long)epoch << 32; }
 };
 
 template <typename Value> __device__ __forceinline__ void publish(Packet<Value> *place, const Packet<Value> &packet) {
@@ -75,37 +79,43 @@ template <typename Value> __device__ __forceinline__ void publish(Packet<Value> 
 }
 
 // What is there now, of whichever exchange.
-template <typename Value> __device__ __forceinline__ Packet<Value> peek(const Packet<Value> *place) {
-#ifdef EMULATED
-    return *place;
-#else
+template <typename Value> __device__ __forceinline__ PacketBits<Value> peek(const Packet<Value> *place) {
     PacketBits<Value> bits;
+#ifdef EMULATED
+    bits.packet = *place;
+#else
     asm volatile("{ .reg .b128 packet; ld.relaxed.gpu.global.b128 packet, [%2]; mov.b128 {%0, %1}, packet; }"
                  : "=l"(bits.half[0]), "=l"(bits.half[1])
                  : "l"(__cvta_generic_to_global(place))
                  : "memory");
-    return bits.packet;
 #endif
+    return bits;
 }
 
-// Waits for packets[i], at places[first + i * stride], as far as that is below `end`. All are asked for at once.
+// Asks for packets[i], at places[first + i * stride], as far as that is below `end`: all at once, and waits for none.
 template <int Count, typename Value>
-__device__ __forceinline__ void collect(Packet<Value> (&packets)[Count], const Packet<Value> *places, int first,
+__device__ __forceinline__ void ask_for(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
                                         int stride, int end, unsigned epoch) {
 #pragma unroll
     for (int i = 0; i < Count; i++) {
-        packets[i].epoch = epoch;
+        packets[i].set_epoch(epoch);
         if (first + i * stride < end) packets[i] = peek(&places[first + i * stride]);
     }
+}
+
+// Waits for what was asked for so.
+template <int Count, typename Value>
+__device__ __forceinline__ void collect(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
+                                        int stride, unsigned epoch) {
     Spin spin;
     while (true) {
         bool arrived = true;
 #pragma unroll
-        for (int i = 0; i < Count; i++) arrived &= packets[i].epoch == epoch;
+        for (int i = 0; i < Count; i++) arrived &= packets[i].epoch() == epoch;
         if (arrived) return;
         spin.again();
 #pragma unroll
         for (int i = 0; i < Count; i++)
-            if (packets[i].epoch != epoch) packets[i] = peek(&places[first + i * stride]);
+            if (packets[i].epoch() != epoch) packets[i] = peek(&places[first + i * stride]);
     }
 }

@@ -124,6 +124,7 @@ class Spin {
 
 template <typename T> inline T in_register(T x) { return x; }
 template <typename T> inline T *shared_in_register(T *pointer) { return pointer; }
+inline void in_this_order() {}
 
 struct Moment {
     void wait(unsigned) const {}

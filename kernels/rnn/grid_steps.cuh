@@ -6,21 +6,30 @@
 #include "rnn/canonical_share.cuh"
 #endif
 #include "rnn/hand_over.cuh"
+#include "rnn/step_input.cuh"
 
 // Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
-// numbers; and what Weights take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
+// numbers; and what Weights and StepInput take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
 class GridSteps {
     Factor *const h;
+    const Recurrence &recurrence;
     const Weights weights;
+    StepInput input;
     HandOver others;
+
+    __device__ static __forceinline__ void *weight_memory(Factor *h) {
+        return reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES;
+    }
 
   public:
     __device__ __forceinline__ GridSteps(const Recurrence &recurrence, int first_unit, Factor *h)
-        : h(h), weights(recurrence.weights, first_unit, reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES),
-          others(recurrence.exchange, h + TILE_FACTORS) {}
+        : h(h), recurrence(recurrence), weights(recurrence.weights, first_unit, weight_memory(h)),
+          input(recurrence, first_unit, weight_memory(h)), others(recurrence.exchange, h + TILE_FACTORS) {}
 
     // The tile that begins with a row.
-    __device__ __forceinline__ void begin(int, const States &) {}
+    __device__ __forceinline__ void begin(int first_row, const States &states) {
+        input.begin(recurrence, states.rows, first_row);
+    }
 
     // A step of it, from h to h.
     __device__ __forceinline__ void compute(int step, States &states) {
@@ -28,11 +37,11 @@ class GridSteps {
         FirstSums sums;
         first_part(weights, h, states, sums,
                    [&](int unit, int row, float value, float) { others.set(unit, row, value); });
-        others.swap(h, [] {});
+        others.swap(h, [] {}, [] {});
         last_part(weights, h, states, step, sums);
 #else
         Sums sums;
-        multiply(weights, h, sums);
+        input.add(weights, h, sums);
         states.update(step, sums);
 #endif
         if (step + 1 == states.rows.steps) {
@@ -40,10 +49,15 @@ class GridSteps {
             return;
         }
         states.hand_over([&](int unit, int row, float value) { others.set(unit, row, value); });
-        others.swap(h, [&] {
-            states.write_y(step);
-            states.begin_step(step + 1);
-        });
+        input.put(step + 1);
+        others.swap(
+            h,
+            [&] {
+                states.write_y(step);
+                states.begin_step(step + 1);
+                input.begin_step(states.rows, step + 1);
+            },
+            [&] { input.complete_step(step + 1); });
     }
 
     // Of the launch.

@@ -12,6 +12,8 @@
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
 // | -DFIRST_LOOK= | where blocks hand each other h: clocks from when a block has sent its own to when it first looks for the others' |
+// | -DINPUT_SIZE= | recurrence_cluster, recurrence_grid: W x is computed in each step, of an x of so many numbers; `input` is null |
+// | -DINPUT_REGISTER_WEIGHTS= | with it: weights of W that a thread keeps in registers, likewise |
 // | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
 // | -DSINGLE_EXCHANGE | recurrence_grid of canonical GRU: blocks exchange once a step. REGISTER_WEIGHTS are those of rows, and then those of columns |
 // | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8, LANES 4 of each of 1, 2, 4, … warps, which are a divisor of the block's, and REGISTER_WEIGHTS whole 16 bytes of elements |
@@ -51,9 +53,9 @@ constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
 
 constexpr int GATES = Cell::gates;
 
-// Sums of a pair of a unit and a row: of its gates. Where a kernel multiplies the layer's input too, it defines
-// INPUT_WEIGHTS before, and has one more if a reset gate comes between W x and R h.
-#ifdef INPUT_WEIGHTS
+// Sums of a pair of a unit and a row: of its gates. A kernel that multiplies the layer's input too (a wavefront's defines
+// INPUT_WEIGHTS before) has one more if a reset gate comes between W x and R h.
+#if defined INPUT_WEIGHTS || defined INPUT_SIZE
 constexpr int PAIR_SUMS = GATES + Cell::has_reset_bias;
 #else
 constexpr int PAIR_SUMS = GATES;
@@ -62,7 +64,8 @@ constexpr int PAIR_SUMS = GATES;
 struct Recurrence {
     const float *input;          // [rows][GATES * H]: W x; rows as of `x`. Null: zeros
     const Element *weights;      // R: GATES matrices [H][H], row-major, one after another
-    const Element *input_weights; // recurrence_wavefront: W of a layer above another, likewise; else null
+    const Element *x;            // with -DINPUT_SIZE: [rows][INPUT_SIZE]; else null
+    const Element *input_weights; // W, likewise: with -DINPUT_SIZE, and of a wavefront's layer above another; else null
     const Element *input_biases, *recurrent_biases; // beside W and R: [GATES * H] each; null: zeros
     const Element *h0, *c0;      // [batch][H]; null: zeros
     Element *y;                  // unit j of row r is y[r * y_stride + j]; null: not wanted

@@ -39,6 +39,11 @@ struct alignas(4 * sizeof(Element)) Quad {
     Element element[4];
 };
 
+__device__ __forceinline__ float4 in_float(const Quad &quad) {
+    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                       to_float(quad.element[3]));
+}
+
 __device__ __forceinline__ int lane_of_group() { return threadIdx.x % LANES; }
 __device__ __forceinline__ int group() { return threadIdx.x / LANES; }
 __device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LANES + lane_of_group()); }
@@ -74,24 +79,23 @@ template <int Registers> class Quads {
         else
             shared[(quad - Registers) * THREADS] = loaded;
     }
-
-  private:
-    __device__ static __forceinline__ float4 in_float(const Quad &quad) {
-        return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
-                           to_float(quad.element[3]));
-    }
 };
 
-// Those of a thread, from memory once and for all steps.
-class Weights : public Quads<REGISTER_QUADS> {
+// A thread's part of a matrix of gates with so many columns, from memory once and for all steps; so many quads of it in
+// registers.
+template <int Depth, int Gates, int Registers> class MatrixPart : public Quads<Registers> {
   public:
+    static constexpr int gates = Gates;
+    static constexpr int chunks = divided_up(Depth, 4 * LANES), padded = chunks * 4 * LANES;
+    static constexpr int shared_quads = chunks * GROUP_UNITS * Gates - Registers;
+
     const int first; // of a row of h what the thread multiplies begins there
 
-    // The block's units begin with first_unit. Null: zeros. Shared memory for SHARED_QUADS of each thread.
-    __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
-        : Quads(memory), first(in_register(first_element(0))) {
+    // The block's units begin with first_unit. Null: zeros. Shared memory for shared_quads of each thread.
+    __device__ __forceinline__ MatrixPart(const Element *weights, int first_unit, void *memory)
+        : Quads<Registers>(memory), first(in_register(first_element(0))) {
         // In one access each, where they lie so.
-        if (HIDDEN % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
+        if (Depth % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
         else
             load<false>(weights, first_unit);
@@ -100,20 +104,23 @@ class Weights : public Quads<REGISTER_QUADS> {
   private:
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
 #pragma unroll
-        for (int output = 0; output < GROUP_UNITS * ROW_GATES; output++) {
-            const int gate = output % ROW_GATES, unit = group() * GROUP_UNITS + output / ROW_GATES;
+        for (int output = 0; output < GROUP_UNITS * Gates; output++) {
+            const int gate = output % Gates, unit = group() * GROUP_UNITS + output / Gates;
             const bool is_there = weights && unit < UNITS && first_unit + unit < HIDDEN;
-            const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * HIDDEN];
+            const Element *row = &weights[((long long)gate * HIDDEN + first_unit + unit) * Depth];
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            for (int chunk = 0; chunk < chunks; chunk++) {
                 const int first = first_element(chunk);
-                // Only the last chunk goes on behind H.
-                const int left = (chunk + 1) * 4 * LANES <= HIDDEN ? 4 : HIDDEN - first;
-                set(chunk * GROUP_UNITS * ROW_GATES + output, load_quad<Aligned>(&row[first], is_there ? left : 0));
+                // Only the last chunk goes on behind the last column.
+                const int left = (chunk + 1) * 4 * LANES <= Depth ? 4 : Depth - first;
+                this->set(chunk * GROUP_UNITS * Gates + output, load_quad<Aligned>(&row[first], is_there ? left : 0));
             }
         }
     }
 };
+
+// R's.
+typedef MatrixPart<HIDDEN, ROW_GATES, REGISTER_QUADS> Weights;
 
 // Sums of each pair: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
 template <int Count> using PairSums = float[GROUP_PAIRS][Count];
@@ -128,20 +135,21 @@ template <int Count> __device__ __forceinline__ void clear(PairSums<Count> &sums
         for (int sum = 0; sum < Count; sum++) sums[pair][sum] = 0;
 }
 
-// Adds the lane's part of the products of h and of gates from First on; the last of them to the sum Last.
-template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Count>
-__device__ __forceinline__ void multiply_part(const Weights &weights, const float *h, PairSums<Count> &sums) {
+// Adds the lane's part of the products of h and of gates from First on; the last of them to the sum Last. Of all chunks,
+// or of those from Begin on, up to End.
+template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix, int Count>
+__device__ __forceinline__ void multiply_part(const Matrix &weights, const float *h, PairSums<Count> &sums) {
 #pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    for (int chunk = Begin; chunk < (End < Matrix::chunks ? End : Matrix::chunks); chunk++) {
         float4 part[BATCH_TILE];
 #pragma unroll
         for (int row = 0; row < BATCH_TILE; row++)
-            part[row] = *reinterpret_cast<const float4 *>(&h[weights.first + row * PADDED_HIDDEN + chunk * 4 * LANES]);
+            part[row] = *reinterpret_cast<const float4 *>(&h[weights.first + row * Matrix::padded + chunk * 4 * LANES]);
 #pragma unroll
         for (int unit = 0; unit < GROUP_UNITS; unit++) {
 #pragma unroll
             for (int gate = 0; gate < Gates; gate++) {
-                const float4 weight = weights[(chunk * GROUP_UNITS + unit) * ROW_GATES + First + gate];
+                const float4 weight = weights[(chunk * GROUP_UNITS + unit) * Matrix::gates + First + gate];
 #pragma unroll
                 for (int row = 0; row < BATCH_TILE; row++) {
                     float &sum = sums[unit * BATCH_TILE + row][gate + 1 < Gates ? gate : Last];
@@ -260,22 +268,4 @@ class Own {
     __device__ __forceinline__ bool has(int i) const { return i < pairs.count && unit(i) < UNITS; }
     __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (pairs.first + i) / BATCH_TILE; }
     __device__ __forceinline__ int row(int i) const { return (pairs.first + i) % BATCH_TILE; }
-};
-
-// The units that a warp's threads own, with all rows of the tile.
-constexpr int WARP_UNITS = 32 / LANES * GROUP_UNITS;
-
-// Whether the warp has any of the layer's; else its products are nobody's.
-__device__ __forceinline__ bool multiplies(int first_unit) {
-    const int unit = WARP * WARP_UNITS;
-    return unit < UNITS && first_unit + unit < HIDDEN;
-}
-
-// What the warp's threads own, as vectors of neighbouring units of a row: of as many units as divide OWN_RUN and UNITS. Some
-// have units behind UNITS, or rows behind the tile.
-constexpr int OWN_RUN = WARP_UNITS;
-template <int Width> struct OwnVectors {
-    static constexpr int a_row = WARP_UNITS / Width, count = BATCH_TILE * a_row;
-    __device__ static __forceinline__ int unit(int i) { return WARP * WARP_UNITS + i % a_row * Width; }
-    __device__ static __forceinline__ int row(int i) { return i / a_row; }
 };

@@ -80,14 +80,15 @@ class NewStates {
             float sums[TRIPLE] = {}, z[TRIPLE] = {};
 #pragma unroll 1
             for (int first = 0; first < SENDERS; first += MOST_AT_ONCE) {
-                TriplePacket packets[MOST_AT_ONCE];
-                collect(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, SENDERS * TILE_TRIPLES, epoch);
+                PacketBits<float> packets[MOST_AT_ONCE];
+                ask_for(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, SENDERS * TILE_TRIPLES, epoch);
+                collect(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, epoch);
 #pragma unroll
                 for (int sender = 0; sender < MOST_AT_ONCE; sender++)
 #pragma unroll
                     for (int k = 0; k < TRIPLE; k++) {
-                        if (first + sender < BLOCKS) sums[k] += packets[sender].value[k];
-                        if (first + sender == BLOCKS) z[k] = packets[sender].value[k];
+                        if (first + sender < BLOCKS) sums[k] += packets[sender].packet.value[k];
+                        if (first + sender == BLOCKS) z[k] = packets[sender].packet.value[k];
                     }
             }
 #pragma unroll

@@ -164,7 +164,11 @@ class States {
         // In a register: it is computed once for all gates.
         const float *const source =
             in_register(&rows.input[(long long)pair.next_place * (GATES * HIDDEN) + unit(pair)]);
+#ifdef INPUT_SIZE
+        const bool is_wanted = false; // it is in the sums
+#else
         const bool is_wanted = step < pair.length && rows.input;
+#endif
 #pragma unroll
         for (int gate = 0; gate < GATES; gate++) pair.next_input[gate] = is_wanted ? source[gate * HIDDEN] : 0;
     }

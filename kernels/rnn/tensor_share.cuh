@@ -148,21 +148,6 @@ struct Own {
     __device__ static __forceinline__ int pair(int i) { return threadIdx.x + i * THREADS; }
 };
 
-// All warps multiply parts of what others own.
-__device__ __forceinline__ bool multiplies(int) { return true; }
-
-// What the warp's threads own, as vectors of neighbouring units of a row: of as many units as divide OWN_RUN and UNITS. Some
-// have rows behind the tile.
-constexpr int OWN_RUN = 32;
-template <int Width> struct OwnVectors {
-    static constexpr int a_run = OWN_RUN / Width, count = LANE_PAIRS * a_run;
-    __device__ static __forceinline__ int unit(int i) { return pair(i) % UNITS; }
-    __device__ static __forceinline__ int row(int i) { return pair(i) / UNITS; }
-
-  private:
-    __device__ static __forceinline__ int pair(int i) { return i / a_run * THREADS + WARP * 32 + i % a_run * Width; }
-};
-
 typedef float Sums[LANE_PAIRS][GATES];
 
 // R h of the thread's own pairs, from h as [BATCH_TILE][PADDED_HIDDEN].

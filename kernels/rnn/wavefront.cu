@@ -57,10 +57,11 @@ __device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int
                 if (at < 0 && places[i].of[k] >= 0) places[i].of[k] += TILE_FACTORS;
         }
         if (first == first_packet + int(threadIdx.x)) sent.wait(FIRST_LOOK);
-        UnitPacket packets[AT_ONCE];
-        collect(packets, buffer, first, THREADS, end, epoch);
+        PacketBits<Element> packets[AT_ONCE];
+        ask_for(packets, buffer, first, THREADS, end, epoch);
+        collect(packets, buffer, first, THREADS, epoch);
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) unpack(packets[i], places[i], h);
+        for (int i = 0; i < AT_ONCE; i++) unpack(packets[i].packet, places[i], h);
     }
 }
 

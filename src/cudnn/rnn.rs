@@ -117,6 +117,11 @@ impl Network {
         if layer == 0 { self.input } else { self.directions() * self.hidden }
     }
 
+    /// Likewise, where all layers are handed as many.
+    pub fn input_of_all_layers(&self) -> Option<usize> {
+        (self.layers == 1 || self.layer_input(0) == self.layer_input(1)).then_some(self.input)
+    }
+
     /// Bytes of an element.
     pub fn element(&self) -> usize {
         element_size(self.data_type).unwrap_or(1)

@@ -31,6 +31,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/handed.cuh", include_str!("../../kernels/rnn/handed.cuh")),
     ("rnn/canonical_share.cuh", include_str!("../../kernels/rnn/canonical_share.cuh")),
     ("rnn/hand_over.cuh", include_str!("../../kernels/rnn/hand_over.cuh")),
+    ("rnn/step_input.cuh", include_str!("../../kernels/rnn/step_input.cuh")),
     ("rnn/grid_steps.cuh", include_str!("../../kernels/rnn/grid_steps.cuh")),
     ("rnn/columns.cuh", include_str!("../../kernels/rnn/columns.cuh")),
     ("rnn/single_exchange.cuh", include_str!("../../kernels/rnn/single_exchange.cuh")),
@@ -48,6 +49,7 @@ pub const HEADERS: &[(&str, &str)] = &[
 pub struct Recurrence {
     pub input: *const f32,
     pub weights: *const c_void,
+    pub x: *const c_void,
     pub input_weights: *const c_void,
     pub input_biases: *const c_void,
     pub recurrent_biases: *const c_void,
@@ -100,6 +102,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         cell,
         element,
         hidden: network.hidden,
+        input: network.input_of_all_layers().unwrap_or(0),
         batch,
         layers: network.layers,
         directions: network.directions(),
@@ -246,6 +249,10 @@ impl Recurrent for Engine {
 
     fn layers(&self) -> usize {
         self.configuration.layers()
+    }
+
+    fn multiplies_input(&self) -> bool {
+        self.configuration.input_register_weights.is_some()
     }
 
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Inference of recurrent networks (`cudnnRNNForward`) on persistent kernels of our own: one product for the input of all
-//! time steps, then one kernel for the recurrence, which keeps its weights on chip. The method is that of Holmes,
+//! time steps, then one kernel for the recurrence, which keeps its weights on chip; or, of few rows, one kernel that also
+//! multiplies each step's input while h is on its way between blocks. The method is that of Holmes,
 //! Mawhirter, He, Yan and Wu, "GRNN: Low-Latency and Scalable RNN Inference on GPUs" (EuroSys 2019).
 //!
 //! | file | what it does |

@@ -2,11 +2,12 @@
 //!
 //! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor. What
 //! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
-//! way while others compute.
+//! way while others compute. Where W x is computed within a step, that is done during the exchange, and counts as far as it
+//! takes longer.
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
-/// What the model knows of a device: an H200's until it has been measured.
+/// What the model knows of a device: an H200's until it has been measured, which were fitted to what is in `h200.csv`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     /// Of the peak of fused multiply-adds, what the products' loop reaches.
@@ -35,6 +36,8 @@ pub struct Model {
     pub l2_latency: f64,
     /// Clocks in which a multiprocessor adds a packet of partial sums to others.
     pub packet: f64,
+    /// What a step does on h's way beside W x, in clocks.
+    pub meanwhile: f64,
     /// Clocks that one more launch takes.
     pub launch: f64,
 }
@@ -42,20 +45,21 @@ pub struct Model {
 impl Default for Model {
     fn default() -> Self {
         Self {
-            efficiency: 0.8,
-            tensor: 1270.0,
-            tensor_latency: 33.0,
-            shuffle: 25.0,
-            elementwise: 180.0,
-            more_pairs: 2.5,
-            block_exchange: 67.0,
-            cluster_exchange: 250.0,
-            cluster_bytes: 16.0,
-            grid_exchange: 424.0,
-            l2_bytes: 34.6,
-            l2_latency: 270.0,
+            efficiency: 0.74,
+            tensor: 510.0,
+            tensor_latency: 66.0,
+            shuffle: 33.0,
+            elementwise: 210.0,
+            more_pairs: 1.2,
+            block_exchange: 117.0,
+            cluster_exchange: 240.0,
+            cluster_bytes: 12.6,
+            grid_exchange: 700.0,
+            l2_bytes: 13.3,
+            l2_latency: 630.0,
             packet: 0.1,
-            launch: 3700.0,
+            meanwhile: 250.0,
+            launch: 2700.0,
         }
     }
 }
@@ -75,10 +79,10 @@ const CHUNK_BYTES: usize = 64;
 
 impl Model {
     /// The constants by their names, to be read and set.
-    pub fn constants(&mut self) -> [(&'static str, &mut f64); 14] {
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 15] {
         let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
         let Self { block_exchange, cluster_exchange, cluster_bytes, grid_exchange, .. } = self;
-        let Self { l2_bytes, l2_latency, packet, launch, .. } = self;
+        let Self { l2_bytes, l2_latency, packet, meanwhile, launch, .. } = self;
         [
             ("efficiency", efficiency),
             ("tensor", tensor),
@@ -93,6 +97,7 @@ impl Model {
             ("l2_bytes", l2_bytes),
             ("l2_latency", l2_latency),
             ("packet", packet),
+            ("meanwhile", meanwhile),
             ("launch", launch),
         ]
     }
@@ -110,23 +115,45 @@ impl Model {
             _ => gates * configuration.units,
         };
         let elementwise = self.elementwise + self.more_pairs * (functions * tile) as f64 / 16.0;
-        products + elementwise + self.exchanges(problem, configuration)
+        let on_the_way = self.exchanges(problem, configuration).max(self.input_within(problem, configuration));
+        products + elementwise + on_the_way
+    }
+
+    /// W x within a step and what else is done on h's way, until h is there; 0 where W x is computed ahead.
+    fn input_within(&self, problem: &Problem, configuration: &Configuration) -> f64 {
+        if configuration.input_register_weights.is_none() {
+            return 0.0;
+        }
+        let shared_weights = configuration.shared_input_weights(problem);
+        let math = self.multiplying(problem, configuration, configuration.input_weights(problem), shared_weights);
+        let x_bytes = row_bytes(configuration, configuration.padded_input(problem));
+        let weight_bytes = configuration.threads * shared_weights * problem.element.bytes();
+        let half = math.max((x_bytes + weight_bytes) as f64 / SHARED_BYTES) / 2.0;
+        // Blocks of a grid look for h when half of it is done.
+        let look = if configuration.regime == Regime::Grid { self.l2_latency } else { 0.0 };
+        self.meanwhile + half + half.max(look)
+    }
+
+    /// Fused multiply-adds with so many weights a thread, so many of them from shared memory: those of 2 bytes become
+    /// floats each time. What is multiplied in vain takes its time too.
+    fn multiplying(&self, problem: &Problem, configuration: &Configuration, weights: usize, shared: usize) -> f64 {
+        let Configuration { batch_tile: tile, threads, .. } = *configuration;
+        let converted = if problem.element == Element::Float { 0 } else { shared };
+        (threads * (weights * tile + converted)) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency)
     }
 
     /// What blocks hand each other in a step.
     fn exchanges(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let collected = configuration.collected(problem) as f64;
-        let through_l2 = self.grid_exchange + 16.0 * collected / self.l2_bytes;
+        let again = (configuration.rounds(problem).max(1) - 1) as f64;
+        let through_l2 = self.grid_exchange + 16.0 * collected / self.l2_bytes + self.l2_latency * again;
         let is_single = configuration.regime == Regime::GridSingle;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
             // A store of fewer bytes takes as long.
             Regime::Cluster => self.cluster_exchange + (16 * configuration.stores(problem)) as f64 / self.cluster_bytes,
             Regime::Grid | Regime::Wavefront { .. } => through_l2,
-            Regime::GridSingle => {
-                let again = (configuration.rounds(problem) - 1) as f64;
-                through_l2 + self.l2_latency * again + self.packet * collected
-            }
+            Regime::GridSingle => through_l2 + self.packet * collected,
         };
         // Canonical GRU exchanges what each of its two products is with.
         let exchanges = if problem.cell == Cell::CanonicalGru && !is_single { 2.0 } else { 1.0 };
@@ -136,12 +163,9 @@ impl Model {
     /// Products with fused multiply-adds, and their reduction.
     fn products(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let Configuration { batch_tile: tile, threads, lanes, .. } = *configuration;
-        // What is multiplied in vain takes its time too.
-        let weights = threads * configuration.weights(problem);
-        let math = (weights * tile) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency);
-        let elements = configuration.matrices() * configuration.padded(problem);
-        let warp_reads = (threads / 32) * tile * elements / (4 * lanes);
-        let h_bytes = warp_reads * LEAST_READ.max(16 * lanes);
+        let (weights, shared) = (configuration.weights(problem), configuration.shared_weights(problem));
+        let math = self.multiplying(problem, configuration, weights, shared);
+        let h_bytes = row_bytes(configuration, configuration.matrices() * configuration.padded(problem));
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let pairs = configuration.group_units() * tile;
         let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
@@ -177,13 +201,15 @@ impl Model {
         let passes = problem.layers.div_ceil(configuration.layers());
         let launches = passes * problem.directions.div_ceil(configuration.at_once(problem));
         let launched = self.launched(problem, configuration) + self.launch / problem.steps as f64;
-        launched * launches as f64 + self.input(problem) * (passes - 1) as f64
+        let layers = if configuration.input_register_weights.is_some() { 0 } else { passes };
+        let width = |layer| if layer == 0 { problem.input } else { problem.directions * problem.hidden };
+        launched * launches as f64 + (0..layers).map(|layer| self.input(problem, width(layer))).sum::<f64>()
     }
 
-    /// Clocks that the input of one time step of a layer above another takes where it is multiplied ahead.
-    fn input(&self, problem: &Problem) -> f64 {
+    /// Clocks that a layer's input of one time step, so wide, takes where it is multiplied ahead.
+    fn input(&self, problem: &Problem, width: usize) -> f64 {
         let Problem { element, hidden, batch, directions, .. } = *problem;
-        let weights = problem.cell.gates() * hidden * hidden * directions * directions;
+        let weights = problem.cell.gates() * hidden * width * directions;
         let rate = if element == Element::Float { 4.0 * FMAS * self.efficiency } else { self.tensor };
         let launches = directions as f64 * self.launch / problem.steps as f64;
         (batch * weights) as f64 / (rate * problem.multiprocessors as f64) + launches
@@ -215,15 +241,20 @@ impl Model {
 
     /// The best, so many of them; the first is the model's choice. Some are of another kind, where there is one: layers in
     /// a wavefront or not, blocks that exchange once a step or twice, blocks in clusters, which not every device of an
-    /// architecture that has them holds, or not. Empty where nothing fits.
+    /// architecture that has them holds, or not, and the input multiplied within the steps or ahead. Empty where nothing
+    /// fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
         if count >= space.len() {
             return space;
         }
-        let kinds: [fn(&Configuration) -> bool; 3] =
-            [|one| one.layers() > 1, |one| one.regime == Regime::GridSingle, |one| one.regime == Regime::Cluster];
+        let kinds: [fn(&Configuration) -> bool; 4] = [
+            |one| one.layers() > 1,
+            |one| one.regime == Regime::GridSingle,
+            |one| one.regime == Regime::Cluster,
+            |one| one.input_register_weights.is_some(),
+        ];
         let others = kinds.iter().filter_map(|is_it| space.iter().position(|one| is_it(one) != is_it(&space[0])));
         let mut chosen: Vec<usize> = Vec::new();
         for index in [0].into_iter().chain(others).chain(0..space.len()) {
@@ -234,6 +265,12 @@ impl Model {
         chosen.sort_unstable();
         chosen.into_iter().map(|index| space[index]).collect()
     }
+}
+
+/// Bytes that all warps of a block read of a tile's rows with so many elements.
+fn row_bytes(configuration: &Configuration, elements: usize) -> usize {
+    let Configuration { batch_tile: tile, threads, lanes, .. } = *configuration;
+    (threads / 32) * tile * elements / (4 * lanes) * LEAST_READ.max(16 * lanes)
 }
 
 /// Bytes of weights that a block reads from shared memory at each step.
@@ -258,7 +295,8 @@ mod tests {
     fn small_layers_stay_in_a_block() {
         for batch in [1, 10, 20] {
             assert_eq!(first(&lstm(64, batch)).regime, Regime::Block);
-            assert_eq!(first(&lstm(512, batch)).regime, Regime::Grid);
+            assert_ne!(first(&lstm(512, batch)).regime, Regime::Block);
+            assert_eq!(first(&lstm(1024, batch)).regime, Regime::Grid);
         }
         assert_eq!(first(&lstm(1024, 1)).grid(&lstm(1024, 1)), [128, 1, 1]);
     }
@@ -270,7 +308,8 @@ mod tests {
         assert_eq!(all.len(), Configuration::space(&problem).len());
         assert!(all.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
         assert_eq!(model.ranked(&problem, 1), all[..1]);
-        let wide = lstm(1024, 10); // too much for a cluster
+        // Too much for a cluster; and no input is multiplied within the steps.
+        let wide = Problem { input: 0, ..lstm(1024, 10) };
         assert_eq!(model.ranked(&wide, 5), model.ranked(&wide, usize::MAX)[..5]);
         assert!(model.ranked(&lstm(4096, 1), 5).is_empty());
     }
@@ -306,7 +345,7 @@ mod tests {
     fn two_directions_take_more_than_one() {
         let model = Model::default();
         for (hidden, batch, least, most) in
-            [(64, 1, 1.0, 1.001), (512, 20, 1.1, 2.0), (1024, 1, 1.3, 1.9), (1536, 1, 2.0, 2.0)]
+            [(64, 1, 1.0, 1.1), (512, 20, 1.1, 2.0), (1024, 1, 1.3, 1.9), (1536, 1, 2.0, 2.0)]
         {
             let one = lstm(hidden, batch);
             let two = Problem { directions: 2, ..one };
@@ -315,23 +354,25 @@ mod tests {
         }
         let layers = Problem { layers: 3, ..lstm(512, 4) };
         let configuration = first(&lstm(512, 4));
-        let one = Model { launch: 0.0, ..model }.input(&layers);
-        let layered = 3.0 * model.clocks(&lstm(512, 4), &configuration) + 2.0 * (one + model.launch / 100.0);
+        let one = Model { launch: 0.0, ..model }.input(&layers, 512);
+        let layered = 3.0 * model.clocks(&lstm(512, 4), &configuration);
         assert!((model.clocks(&layers, &configuration) - layered).abs() < 1e-6 * layered);
-        assert!((one - 4.0 * 4.0 * 512.0 * 512.0 / (128.0 * 0.8 * 132.0)).abs() < 1e-6 * one);
+        assert!((one - 4.0 * 4.0 * 512.0 * 512.0 / (128.0 * model.efficiency * 132.0)).abs() < 1e-6 * one);
     }
 
     /// Several layers at once save steps, launches and products, and begin one after the other.
     #[test]
     fn wavefronts_are_ranked_beside_layers_one_after_the_other() {
         let model = Model::default();
-        let problem = Problem { layers: 3, ..lstm(256, 1) };
+        let problem = Problem { layers: 3, input: 0, ..lstm(256, 1) };
         let best = first(&problem);
         assert_eq!(best.regime, Regime::Wavefront { layers: 3 });
-        let short = Problem { steps: 2, ..problem };
-        let (long, in_short) = (model.clocks(&problem, &best), model.clocks(&short, &best));
-        let launches = model.launch * (1.0 / 2.0 - 1.0 / 100.0);
-        assert!(((in_short - launches) / (long) - (2.0 / 1.02)).abs() < 0.05, "{long} {in_short}");
+        // Beside the launches of the input's products and of the recurrence.
+        let clocks = |steps| {
+            let problem = Problem { steps, ..problem };
+            model.clocks(&problem, &best) - 2.0 * model.launch / steps as f64
+        };
+        assert!((clocks(2) / clocks(100) - 2.0 / 1.02).abs() < 1e-6);
         for count in [2, 5] {
             let ranked = model.ranked(&problem, count);
             assert!(ranked.len() == count && ranked[0] == best);
@@ -356,10 +397,14 @@ mod tests {
         }
         // Every block takes packets of all units from all, at once or in turns.
         let clocks = |text: &str, model: &Model| model.step(&problem(160), &text.parse().unwrap());
-        let (model, slow) = (Model::default(), Model { packet: 0.2, l2_latency: 540.0, ..Model::default() });
+        let (model, slow) = (Model::default(), Model { packet: 0.2, l2_latency: 900.0, ..Model::default() });
         let more = |text: &str| clocks(text, &slow) - clocks(text, &model);
         assert!((more("grid-single u32 b1 t128 l4 r0") - 0.1 * f64::from(6 * 5 * 11)).abs() < 1e-9);
-        assert!((more("grid-single u10 b1 t32 l4 r0") - 0.1 * f64::from(17 * 16 * 4) - 3.0 * 270.0).abs() < 1e-9);
+        assert!(
+            (more("grid-single u10 b1 t32 l4 r0") - 0.1 * f64::from(17 * 16 * 4) - 3.0 * (900.0 - model.l2_latency))
+                .abs()
+                < 1e-9
+        );
         assert_eq!(more("grid u32 b1 t128 l4 r0"), 0.0);
     }
 
@@ -372,15 +417,23 @@ mod tests {
         let in_registers = step("grid u8 b1 t256 l32 r128");
         let in_shared = step("grid u8 b1 t256 l32 r0");
         let (h, weights) = (8 * 8 * 512 / 128, 128 * 256 * 4 / 128);
-        let math = 128.0 * 256.0 / (128.0 * 0.8);
+        let math = 128.0 * 256.0 / (128.0 * model.efficiency);
         assert!((in_shared - in_registers - (f64::from(h + weights) - math)).abs() < 1e-6);
-        let expected = math + 25.0 * 6.0 + 180.0 + 2.5 * 2.0 + 424.0 + 16.0 * 128.0 * 3.0 / 34.6;
+        let Model { shuffle, elementwise, more_pairs, grid_exchange, l2_bytes, .. } = model;
+        let exchange = grid_exchange + 16.0 * 128.0 * 3.0 / l2_bytes;
+        let expected = math + shuffle * 6.0 + elementwise + more_pairs * 2.0 + exchange;
         assert!((in_registers - expected).abs() < 1e-6, "{in_registers} {expected}");
+        // W x within a step counts as far as it takes longer than the exchange.
+        let within = step("grid u8 b1 t256 l32 r128 w0");
+        let half = f64::from(h + weights) / 2.0;
+        let longer = model.meanwhile + half + half.max(model.l2_latency) - exchange;
+        assert!(longer > 0.0 && (within - in_registers - longer).abs() < 1e-6, "{within} {in_registers} {longer}");
         // What else a step takes is the same in a cluster: of each row, stores of 4 units.
         let problem = lstm(256, 8);
         let [cluster, grid] = ["cluster", "grid"].map(|regime| format!("{regime} u16 b4 t128 l16 r64"));
         let [cluster, grid] = [cluster, grid].map(|text| model.step(&problem, &text.parse().unwrap()));
-        let (sent, packets) = (250.0 + 16.0 * 4.0 * 64.0 / 16.0, 424.0 + 16.0 * 16.0 * 22.0 / 34.6);
+        let sent = model.cluster_exchange + 16.0 * 4.0 * 64.0 / model.cluster_bytes;
+        let packets = grid_exchange + 16.0 * 16.0 * 22.0 / l2_bytes;
         assert!((cluster - sent - (grid - packets)).abs() < 1e-6, "{cluster} {grid}");
     }
 }

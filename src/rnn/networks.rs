@@ -206,14 +206,17 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
     let lengths = [vec![steps as i32; 3], vec![steps as i32, steps as i32 - 1, 1, 1, 1]];
     let layouts = [CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED];
     let (half, float) = (CUDNN_DATA_HALF, CUDNN_DATA_FLOAT);
+    // With an input as wide as the other layers' it is multiplied within the steps, too.
+    let as_wide = |network: Network| Network { input: network.layer_input(1), ..network };
     let networks = [
         (network(CUDNN_LSTM, float, hidden[0], 2, false), 0),
-        (network(CUDNN_GRU, float, hidden[1], 3, false), 1),
-        (network(CUDNN_RNN_TANH, half, hidden[1], 4, false), 0),
-        (network(CUDNN_LSTM, half, hidden[0], 2, true), 1),
+        (as_wide(network(CUDNN_GRU, float, hidden[1], 3, false)), 1),
+        (as_wide(network(CUDNN_RNN_TANH, half, hidden[1], 4, false)), 0),
+        (as_wide(network(CUDNN_LSTM, half, hidden[0], 2, true)), 1),
         (network(CUDNN_GRU, float, hidden[1], 1, true), 0),
     ];
     let mut regimes = Vec::new();
+    let mut within = 0;
     for (network, kind) in networks {
         let (lengths, layout) = (lengths[kind].clone(), layouts[kind]);
         let (data_type, vector, padding_fill) = (network.data_type, network.input, [0; 8]);
@@ -224,8 +227,10 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let all = Model::default().ranked(&problem, usize::MAX);
         // Of wavefronts of each depth: the last launch may have fewer layers.
         let depths = (2..=network.layers).map(|layers| Regime::Wavefront { layers });
-        let kinds = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
-        for configuration in kinds.filter_map(|regime| all.iter().find(|one| one.regime == regime)) {
+        let regimes_of_all = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
+        let kinds = regimes_of_all.flat_map(|regime| [(regime, false), (regime, true)]);
+        let kind = |one: &Configuration| (one.regime, one.input_register_weights.is_some());
+        for configuration in kinds.filter_map(|wanted| all.iter().find(|one| kind(one) == wanted)) {
             let found = case.run(device, stream, &problem, *configuration);
             let wanted = if network.cell == CUDNN_LSTM { 3 } else { 2 };
             for (found, expected) in found.iter().zip(&expected).take(wanted) {
@@ -234,9 +239,11 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
                 assert!(distance.is_of_rounding(), "{configuration}: {distance}, of {network:?}");
             }
             regimes.push(configuration.regime);
+            within += usize::from(configuration.input_register_weights.is_some());
         }
     }
     let waves = regimes.iter().filter(|regime| matches!(regime, Regime::Wavefront { .. })).count();
+    assert!(within >= 4, "{within}");
     let has_clusters = regimes.contains(&Regime::Cluster) || device == Device::Cuda;
     assert!(waves >= 5 && regimes.contains(&Regime::Grid) && regimes.contains(&Regime::Block), "{regimes:?}");
     assert!(has_clusters, "{regimes:?}");

@@ -12,7 +12,7 @@ use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math,
 use super::in_double::{Arithmetic, Distance, Rounded};
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
-use crate::device::Device;
+use crate::device::{Buffer, Device};
 use crate::exec::emulated;
 
 const STEPS: usize = 4;
@@ -20,20 +20,33 @@ const STEPS: usize = 4;
 const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh, Cell::Relu];
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 
-/// The kinds of kernels that a cell has, where there are clusters and where not.
-fn kinds(cell: Cell, has_clusters: bool) -> Vec<(Regime, Math)> {
-    let (regimes, all): (&[Regime], &[Math]) = match cell {
-        Cell::CanonicalGru => (&[Regime::Block, Regime::Grid, Regime::GridSingle], &[Math::Fma]),
-        _ => (&[Regime::Block, Regime::Cluster, Regime::Grid], &[Math::Fma, Math::TensorCores]),
+/// A kind of kernels: the last says whether the input is multiplied within each step.
+type Kind = (Regime, Math, bool);
+
+fn kind(configuration: &Configuration) -> Kind {
+    (configuration.regime, configuration.math, configuration.input_register_weights.is_some())
+}
+
+/// Those that a cell has, where there are clusters and where not.
+fn kinds(cell: Cell, has_clusters: bool) -> Vec<Kind> {
+    let (regimes, all): (&[Regime], &[(Math, bool)]) = match cell {
+        Cell::CanonicalGru => (&[Regime::Block, Regime::Grid, Regime::GridSingle], &[(Math::Fma, false)]),
+        _ => (
+            &[Regime::Block, Regime::Cluster, Regime::Grid],
+            &[(Math::Fma, false), (Math::TensorCores, false), (Math::Fma, true)],
+        ),
     };
     let regimes = regimes.iter().filter(|&&regime| has_clusters || regime != Regime::Cluster);
-    regimes.flat_map(|&regime| all.iter().map(move |&math| (regime, math))).collect()
+    let kinds = regimes.flat_map(|&regime| all.iter().map(move |&(math, within)| (regime, math, within)));
+    kinds.filter(|&(regime, _, within)| !(within && regime == Regime::Block)).collect()
 }
 
 /// A recurrence's numbers, each exact in the problem's type.
 struct Data {
-    /// [steps][batch][gates][hidden]
+    /// W x, [steps][batch][gates][hidden]; and x, [steps][batch][input], and W, [gates][hidden][input], of another.
     input: Vec<f64>,
+    x: Vec<f64>,
+    input_weights: Vec<f64>,
     /// [gates][hidden][hidden]
     weights: Vec<f64>,
     /// [batch][hidden], twice
@@ -52,6 +65,8 @@ impl Data {
         };
         Self {
             input: numbers(Element::Float, STEPS * batch * cell.gates() * hidden, 0.7),
+            x: numbers(element, STEPS * batch * problem.input, 0.7),
+            input_weights: numbers(element, cell.gates() * hidden * problem.input, 1.0 / (hidden as f64).sqrt()),
             weights: numbers(element, cell.gates() * hidden * hidden, 1.0 / (hidden as f64).sqrt()),
             h0: numbers(element, batch * hidden, 0.4),
             c0: numbers(element, batch * hidden, 0.4),
@@ -59,16 +74,19 @@ impl Data {
     }
 
     /// y, as [steps][batch][hidden].
-    fn expected(&self, problem: &Problem, math: Math) -> Vec<Rounded> {
-        let Problem { cell, element, hidden, batch, .. } = *problem;
+    fn expected(&self, problem: &Problem, math: Math, within: bool) -> Vec<Rounded> {
+        let Problem { cell, element, hidden, input, batch, .. } = *problem;
         let arithmetic = Arithmetic::of(element, math);
         let [mut h, mut c] =
             [&self.h0, &self.c0].map(|states| states.iter().copied().map(Rounded::exact).collect::<Vec<_>>());
         let mut y = Vec::new();
         for step in 0..STEPS {
             for row in 0..batch {
-                let x = |gate, unit| {
-                    Rounded::exact(self.input[((step * batch + row) * cell.gates() + gate) * hidden + unit])
+                let place = step * batch + row;
+                let x: Vec<_> = self.x[place * input..][..input].iter().copied().map(Rounded::exact).collect();
+                let x = |gate, unit| match within {
+                    true => arithmetic.product(&self.input_weights, gate * hidden + unit, &x),
+                    false => Rounded::exact(self.input[(place * cell.gates() + gate) * hidden + unit]),
                 };
                 let r = |gate, unit, h: &[Rounded]| arithmetic.product(&self.weights, gate * hidden + unit, h);
                 let state = row * hidden..(row + 1) * hidden;
@@ -116,15 +134,19 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let stored =
         |element, values: &[f64]| memory(&values.iter().flat_map(|&value| bits(element, value)).collect::<Vec<_>>());
     let input = stored(Element::Float, &data.input);
+    let [x, input_weights] = [&data.x, &data.input_weights].map(|values| stored(element, values));
     let [weights, h0, c0] = [&data.weights, &data.h0, &data.c0].map(|values| stored(element, values));
+    let within = configuration.input_register_weights.is_some();
+    let only = |is_there: bool, buffer: &Buffer| if is_there { buffer.data().cast_const() } else { null() };
     // No numbers, and room for what is written past its end.
     let y_bytes = STEPS * batch * hidden * element.bytes();
     let y = memory(&vec![0xff; y_bytes + 256]);
     let exchange = memory(&vec![0; configuration.exchange_bytes(problem)]);
     let recurrence = Recurrence {
-        input: input.data().cast(),
+        input: only(!within, &input).cast(),
         weights: weights.data(),
-        input_weights: null(),
+        x: only(within, &x),
+        input_weights: only(within, &input_weights),
         input_biases: null(),
         recurrent_biases: null(),
         h0: h0.data(),
@@ -168,21 +190,23 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
                 multiprocessors,
                 shared_bytes,
                 cluster_blocks,
+                // Some rows of x are as wide as h, others no whole vectors.
+                input: if hidden % 4 == 0 { hidden } else { hidden + 3 },
                 ..Problem::on_an_h200(cell, element, hidden, batch)
             };
             let data = Data::random(&problem);
-            let [fma, tensor] = [Math::Fma, Math::TensorCores].map(|math| data.expected(&problem, math));
+            let expected = [(Math::Fma, false), (Math::TensorCores, false), (Math::Fma, true)]
+                .map(|(math, within)| ((math, within), data.expected(&problem, math, within)));
             let ranked = Model::default().ranked(&problem, usize::MAX);
-            for &kind in &kinds {
-                let is_of_kind = |one: &&Configuration| (one.regime, one.math) == kind;
-                let Some(configuration) = ranked.iter().find(is_of_kind) else { continue };
+            for &wanted in &kinds {
+                let Some(configuration) = ranked.iter().find(|one| kind(one) == wanted) else { continue };
                 let Some(y) = run(device, &problem, configuration, &data) else { return };
-                let expected = if kind.1 == Math::Fma { &fma } else { &tensor };
+                let (_, expected) = expected.iter().find(|(kind, _)| *kind == (wanted.1, wanted.2)).unwrap();
                 let distance: Distance = y.into_iter().zip(expected.iter().copied()).collect();
                 let what = format!("{cell:?} {element:?} {hidden} × {batch}, {configuration}: {distance}");
                 println!("{what}");
                 assert!(distance.is_of_rounding(), "{what}");
-                seen.insert(kind);
+                seen.insert(wanted);
             }
         }
         assert_eq!(seen.len(), kinds.len(), "each kind of {cell:?} in {element:?}: {seen:?}");

@@ -101,13 +101,22 @@ fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
 }
 
 /// What the sample below is to have of each.
-const KINDS: [(Regime, Math); 5] = [
-    (Regime::Block, Math::Fma),
-    (Regime::Cluster, Math::Fma),
-    (Regime::Cluster, Math::TensorCores),
-    (Regime::Grid, Math::Fma),
-    (Regime::Grid, Math::TensorCores),
+const KINDS: [Kind; 7] = [
+    (Regime::Block, Math::Fma, false),
+    (Regime::Cluster, Math::Fma, false),
+    (Regime::Cluster, Math::Fma, true),
+    (Regime::Cluster, Math::TensorCores, false),
+    (Regime::Grid, Math::Fma, false),
+    (Regime::Grid, Math::Fma, true),
+    (Regime::Grid, Math::TensorCores, false),
 ];
+
+/// The last: whether the input is multiplied within each step.
+type Kind = (Regime, Math, bool);
+
+fn kind(configuration: &Configuration) -> Kind {
+    (configuration.regime, configuration.math, configuration.input_register_weights.is_some())
+}
 
 type Kernel = (Problem, Configuration);
 
@@ -182,9 +191,9 @@ fn assert_sound(all: &[Kernel]) {
 #[test]
 fn what_is_offered_has_no_spills_and_no_fences() {
     let all = offered();
-    let first = |kind| {
-        let first = all.iter().find(|(_, one)| (one.regime, one.math) == kind);
-        *first.unwrap_or_else(|| panic!("{kind:?} is not offered"))
+    let first = |wanted| {
+        let first = all.iter().find(|(_, one)| kind(one) == wanted);
+        *first.unwrap_or_else(|| panic!("{wanted:?} is not offered"))
     };
     let sample: Vec<_> = all.iter().copied().step_by(7).chain(KINDS.map(first)).collect();
     assert_sound(&sample);
@@ -239,14 +248,14 @@ fn all_architectures_take_them() {
                 let cluster_blocks = if capability < 90 { 0 } else { 16 };
                 let problem = Problem { cluster_blocks, ..Problem::on_an_h200(cell, element, hidden, batch) };
                 let ranked = Model::default().ranked(&problem, usize::MAX);
-                for kind in KINDS {
-                    let Some(best) = ranked.iter().find(|one| (one.regime, one.math) == kind) else { continue };
+                for wanted in KINDS {
+                    let Some(best) = ranked.iter().find(|one| kind(one) == wanted) else { continue };
                     all.push((problem, *best, capability));
                 }
             }
         }
     }
-    assert!(KINDS.iter().all(|kind| all.iter().any(|(_, best, _)| (best.regime, best.math) == *kind)));
+    assert!(KINDS.iter().all(|wanted| all.iter().any(|(_, best, _)| kind(best) == *wanted)));
     for_all(&all, |(problem, configuration, capability)| {
         let resources = compile(nvrtc, &source(problem, configuration), *capability);
         let sound = is_sound(configuration, &resources);

@@ -28,6 +28,11 @@ pub trait Recurrent: Send + Sync {
         1
     }
 
+    /// Whether it multiplies its input itself: no products come before it.
+    fn multiplies_input(&self) -> bool {
+        false
+    }
+
     /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
     /// Nothing waits or allocates.
     ///
@@ -111,9 +116,10 @@ impl Work<'_> {
                     columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
                 };
-                let (input, input_weights) = match layer == first {
-                    true => (products.products.cast_const(), ptr::null()),
-                    false => (ptr::null(), products.weights),
+                let (input, x, input_weights) = match (layer == first, engine.multiplies_input()) {
+                    (true, false) => (products.products.cast_const(), ptr::null(), ptr::null()),
+                    (true, true) => (ptr::null(), products.x, products.weights),
+                    (false, _) => (ptr::null(), ptr::null(), products.weights),
                 };
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
                 let state = |base: *const c_void, there: bool| match there && !base.is_null() {
@@ -124,6 +130,7 @@ impl Work<'_> {
                 let recurrence = Recurrence {
                     input,
                     weights: self.weight(weights.recurrent),
+                    x,
                     input_weights,
                     input_biases: biases(weights.input_bias),
                     recurrent_biases: biases(weights.recurrent_bias),
@@ -147,7 +154,8 @@ impl Work<'_> {
             };
             let pseudo_layers = (first..=last).flat_map(|layer| (0..network.directions()).map(move |d| (layer, d)));
             let (products, recurrences): (Vec<_>, Vec<_>) = pseudo_layers.map(|(layer, d)| of(layer, d)).unzip();
-            for products in &products[..network.directions()] {
+            let ahead = if engine.multiplies_input() { 0 } else { network.directions() };
+            for products in &products[..ahead] {
                 // SAFETY: rows of the layer's input, its weights, and room for the products.
                 unsafe { engine.input().multiply(self.stream, products, network.math_type != CUDNN_FMA_MATH) }?;
             }
@@ -158,12 +166,17 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Where a layer's output goes: the last one's to y; in one direction all others' too, each when the one before it
-    /// has become products. In two directions they go to y and between in turns.
+    /// Where a layer's output goes: the last one's to y; all others' too, each when the one before it has become products.
+    /// Where blocks still read that while others write, in two directions or with W x within the steps, they go to y and
+    /// elsewhere in turns: between, or where there are no products to that place.
     fn output(&self, layer: usize) -> *mut c_void {
-        let network = self.network;
-        let is_between = network.directions() > 1 && (network.layers - 1 - layer) % 2 == 1;
-        if is_between { self.part(self.temporary.between) } else { self.memory.y }
+        let Self { network, temporary, engine, .. } = *self;
+        let (both, within) = (network.directions() > 1, engine.multiplies_input());
+        let is_elsewhere = (both || within) && (network.layers - 1 - layer) % 2 == 1;
+        match is_elsewhere {
+            true => self.part(if within { temporary.products } else { temporary.between }),
+            false => self.memory.y,
+        }
     }
 
     fn part(&self, place: usize) -> *mut c_void {

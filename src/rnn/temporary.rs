@@ -8,7 +8,7 @@ const ALIGNMENT: usize = 256;
 /// Places in the workspace, in bytes from its first aligned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary {
-    /// A layer's input products, of each direction: float, [D][rows][G·H].
+    /// A layer's input products, of each direction: float, [D][rows][G·H]. Where there are none, every other layer's output.
     pub products: usize,
     /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
     pub between: usize,

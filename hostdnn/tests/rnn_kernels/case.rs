@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Problem};
 use super::element::{Numbers, bits};
-use super::in_double::{Distance, Rounded};
+use super::in_double::{Arithmetic, Distance, Rounded};
 use super::reference::{self, Expected};
 
 /// How x's and y's rows lie.
@@ -51,6 +51,7 @@ const FILL: f64 = -7.0;
 pub struct Recurrence {
     pub input: *const f32,
     weights: *const u8,
+    x: *const u8,
     pub input_weights: *const u8,
     input_biases: *const u8,
     recurrent_biases: *const u8,
@@ -82,6 +83,9 @@ pub struct Data {
     pub rows: Vec<Vec<usize>>,
     pub lengths: Vec<usize>,
     pub input: Vec<f32>,
+    /// x, of which `input` is not W x, and W.
+    x: Numbers,
+    input_weights: Numbers,
     pub weights: Numbers,
     /// Beside W and R.
     pub biases: [Numbers; 2],
@@ -134,7 +138,7 @@ impl Case {
             Layout::BatchMajor => row * self.steps + step,
             Layout::Packed => starts[step] + row,
         };
-        let rows = (0..batch).map(|of| (0..self.steps).map(|step| row(step, of)).collect()).collect();
+        let rows: Vec<Vec<_>> = (0..batch).map(|of| (0..self.steps).map(|step| row(step, of)).collect()).collect();
         let row_count = if self.layout == Layout::Packed { lengths.iter().sum() } else { batch * self.steps };
         let gates = cell.gates();
         let input = numbers(row_count * gates * hidden, 0.7).into_iter().map(|value| value as f32).collect();
@@ -143,9 +147,22 @@ impl Case {
         let mut states = |count| Numbers::of(element, numbers(count, 0.4));
         let biases = [states(gates * hidden), states(gates * hidden)];
         let (h0, c0) = (states(batch * hidden), states(batch * hidden));
+        let width = self.problem.input;
+        let mut x = numbers(skipped + row_count * width, 0.7);
+        // Nothing is computed with what is behind a row's end.
+        let is_read = |place: usize| {
+            let of = |(row, places): (usize, &Vec<usize>)| places[..lengths[row]].contains(&place);
+            let rows: &Vec<Vec<usize>> = &rows;
+            rows.iter().enumerate().any(of)
+        };
+        for place in (0..row_count).filter(|&place| !is_read(place)) {
+            x[skipped + place * width..][..width].fill(f64::NAN);
+        }
+        let input_weights = numbers(skipped + gates * hidden * width, 1.0 / (width.max(1) as f64).sqrt());
+        let [x, input_weights] = [x, input_weights].map(|numbers| Numbers::of(element, numbers));
         let starts = starts.into_iter().map(|start| start as i32).collect();
         let weights = Numbers::of(element, weights);
-        Data { rows, lengths, input, weights, biases, h0, c0, starts, row_count }
+        Data { rows, lengths, input, x, input_weights, weights, biases, h0, c0, starts, row_count }
     }
 
     /// The first weight in [`Data::weights`].
@@ -237,10 +254,12 @@ impl Case {
         let mut fill = bits(element, FILL);
         fill.resize(4, 0);
         let is_lstm = self.problem.cell == Cell::Lstm;
+        let within = self.multiplies_input();
         Recurrence {
-            input: data.input.as_ptr(),
+            input: if within { ptr::null() } else { data.input.as_ptr() },
             weights: self.weights(&data.weights),
-            input_weights: ptr::null(),
+            x: if within { self.weights(&data.x) } else { ptr::null() },
+            input_weights: if within { self.weights(&data.input_weights) } else { ptr::null() },
             input_biases: given(&data.biases[0]),
             recurrent_biases: given(&data.biases[1]),
             h0: given(&data.h0),
@@ -284,10 +303,22 @@ impl Case {
         self.check_against(&reference::compute(self, data, input), data, results, true)
     }
 
-    /// W x as it is given: of a row of the batch and its step by time, a column.
+    /// Whether the kernel multiplies W and x itself.
+    fn multiplies_input(&self) -> bool {
+        self.configuration.input_register_weights.is_some()
+    }
+
+    /// W x, as it is given or of what is given: of a row of the batch and its step by time, a column.
     pub fn input(&self, data: &Data, row: usize, time: usize, column: usize) -> Rounded {
-        let columns = self.problem.cell.gates() * self.problem.hidden;
-        Rounded::exact(data.input[data.rows[row][time] * columns + column].into())
+        let Problem { cell, element, hidden, input, .. } = self.problem;
+        let (columns, place) = (cell.gates() * hidden, data.rows[row][time]);
+        if !self.multiplies_input() {
+            return Rounded::exact(data.input[place * columns + column].into());
+        }
+        let number = |numbers: &Numbers, place: usize| numbers.get(self.first_weight() + place);
+        let x: Vec<_> = (0..input).map(|k| Rounded::exact(number(&data.x, place * input + k))).collect();
+        let weights: Vec<_> = (0..input).map(|k| number(&data.input_weights, column * input + k)).collect();
+        Arithmetic::of(element, self.configuration.math).product(&weights, 0, &x)
     }
 
     /// Likewise, given what is right, and whether y is wanted.

@@ -26,9 +26,11 @@ const THREADS: [usize; 3] = [32, 64, 128];
 const LANES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// Of a thread's weights, how many quarters are in registers.
 const REGISTERS: [usize; 3] = [0, 2, 4];
+/// Numbers of a row of x where it is multiplied within the steps; 0: it is not.
+const INPUTS: [usize; 4] = [0, 1, 45, 96];
 
 /// How many values each choice has: those above in their order, and regime, math, direction, states, alignment.
-const CHOICES: [usize; 15] = [
+const CHOICES: [usize; 16] = [
     REGIMES.len(),
     2,
     CELLS.len(),
@@ -44,6 +46,7 @@ const CHOICES: [usize; 15] = [
     TILES.len(),
     THREADS.len(),
     LANES.len() * REGISTERS.len(),
+    INPUTS.len(),
 ];
 
 type Choice = [usize; CHOICES.len()];
@@ -96,6 +99,7 @@ fn case(choice: &Choice) -> Case {
         tile,
         threads,
         split,
+        input,
     ] = choice;
     // A single exchange is canonical GRU's, whose kernels have no tensor cores and no clusters. Those send no single element
     // of 2 bytes.
@@ -109,6 +113,7 @@ fn case(choice: &Choice) -> Case {
         steps: STEPS[steps],
         // Tiles are shared out among two groups of blocks.
         multiprocessors: 2 * SHARES[share],
+        input: INPUTS[input],
         ..Problem::on_an_h200(cell, ELEMENTS[element], hidden, BATCHES[batch])
     };
     let threads = THREADS[threads];
@@ -129,9 +134,15 @@ fn case(choice: &Choice) -> Case {
         threads,
         lanes,
         register_weights: 0,
+        input_register_weights: None,
     };
     let quarters = REGISTERS[split / LANES.len()];
     configuration.register_weights = configuration.weights(&problem) / 4 * quarters / 8 * 8;
+    if INPUTS[input] > 0 && matches!(regime, Regime::Cluster | Regime::Grid) && math == Math::Fma && !is_canonical {
+        configuration.input_register_weights = Some(0);
+        let weights = configuration.input_weights(&problem);
+        configuration.input_register_weights = Some(weights / 4 * quarters / 4 * 4);
+    }
     Case {
         problem,
         configuration,
@@ -184,12 +195,21 @@ fn offered_configurations_are_right() {
         let large = Problem::on_an_h200(cell, element, hidden, batch);
         let problem = Problem { steps: 3, multiprocessors: 12, cluster_blocks: 8, ..large };
         let space = Configuration::space(&problem);
-        let of = |single: bool, math| {
-            space.iter().filter(move |one| (one.regime == Regime::GridSingle, one.math) == (single, math)).collect()
+        let of = |single: bool, math, within: bool| {
+            let kind = |one: &Configuration| {
+                (one.regime == Regime::GridSingle, one.math, one.input_register_weights.is_some())
+            };
+            space.iter().filter(move |one| kind(one) == (single, math, within)).collect()
         };
-        let kinds: [Vec<_>; 3] = [of(false, Math::Fma), of(false, Math::TensorCores), of(true, Math::Fma)];
+        let kinds: [Vec<_>; 4] = [
+            of(false, Math::Fma, false),
+            of(false, Math::TensorCores, false),
+            of(true, Math::Fma, false),
+            of(false, Math::Fma, true),
+        ];
         let is_canonical = cell == Cell::CanonicalGru;
-        assert_eq!(kinds.each_ref().map(Vec::is_empty), [false, batch < 8 || is_canonical, !is_canonical]);
+        let missing = [false, batch < 8 || is_canonical, !is_canonical, is_canonical];
+        assert_eq!(kinds.each_ref().map(Vec::is_empty), missing);
         let some: Vec<_> = kinds.iter().flat_map(|kind| kind.choose_multiple(&mut random, 3)).collect();
         for configuration in some {
             let case = Case {

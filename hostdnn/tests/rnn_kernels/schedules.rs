@@ -6,31 +6,37 @@ use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::in_double::Distance;
 use super::sources::{
-    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, HAND_OVER, Mutation, SINGLE_EXCHANGE,
-    TENSOR,
+    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, GRID_STEPS, HAND_OVER, Mutation,
+    SINGLE_EXCHANGE, STEP_INPUT, TENSOR,
 };
 
 const SEEDS: u64 = 200;
 
-type Kind = (Regime, Math);
-const IN_BLOCK: Kind = (Regime::Block, Math::Fma);
-const IN_GRID: Kind = (Regime::Grid, Math::Fma);
-const SINGLE: Kind = (Regime::GridSingle, Math::Fma);
-const IN_CLUSTER: Kind = (Regime::Cluster, Math::Fma);
-const TENSOR_IN_CLUSTER: Kind = (Regime::Cluster, Math::TensorCores);
-const TENSOR_IN_BLOCK: Kind = (Regime::Block, Math::TensorCores);
-const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores);
+/// The last: whether W x is computed within the steps.
+type Kind = (Regime, Math, bool);
+const IN_BLOCK: Kind = (Regime::Block, Math::Fma, false);
+const IN_GRID: Kind = (Regime::Grid, Math::Fma, false);
+const SINGLE: Kind = (Regime::GridSingle, Math::Fma, false);
+const IN_CLUSTER: Kind = (Regime::Cluster, Math::Fma, false);
+const TENSOR_IN_CLUSTER: Kind = (Regime::Cluster, Math::TensorCores, false);
+const TENSOR_IN_BLOCK: Kind = (Regime::Block, Math::TensorCores, false);
+const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores, false);
+const INPUT_IN_CLUSTER: Kind = (Regime::Cluster, Math::Fma, true);
+const INPUT_IN_GRID: Kind = (Regime::Grid, Math::Fma, true);
 
 /// Each regime's and math's smallest case that has all: several blocks, and warps with work, tiles one after the other,
 /// rows of all lengths. On tensor cores each warp has a part of H.
-fn smallest((regime, math): Kind, cell: Cell) -> Case {
+fn smallest((regime, math, within): Kind, cell: Cell) -> Case {
     let ([hidden, batch, batch_tile, lanes], element) = match math {
         Math::Fma => ([5, 3, 2, 32], Element::Float),
         Math::TensorCores => ([20, 9, 8, 8], Element::Float),
     };
-    let problem = Problem { steps: 4, multiprocessors: 3, ..Problem::on_an_h200(cell, element, hidden, batch) };
+    let large = Problem::on_an_h200(cell, element, hidden, batch);
+    let problem = Problem { input: hidden + 1, steps: 4, multiprocessors: 3, ..large };
     let units = if regime == Regime::Block { hidden } else { hidden.div_ceil(3) };
-    let configuration = Configuration { regime, math, units, batch_tile, threads: 64, lanes, register_weights: 0 };
+    let (threads, register_weights, input_register_weights) = (64, 0, within.then_some(0));
+    let configuration =
+        Configuration { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights };
     let (steps, layout) = (4, Layout::Padded);
     Case { problem, configuration, steps, reverse: true, layout, has_states: true, is_aligned: true }
 }
@@ -62,6 +68,8 @@ fn no_schedule_changes_a_bit() {
         (IN_BLOCK, Cell::CanonicalGru),
         (IN_GRID, Cell::CanonicalGru),
         (SINGLE, Cell::CanonicalGru),
+        (INPUT_IN_CLUSTER, Cell::Gru),
+        (INPUT_IN_GRID, Cell::Gru),
     ];
     for (kind, cell) in kinds {
         let case = smallest(kind, cell);
@@ -143,7 +151,7 @@ fn every_barrier_is_needed() {
 fn epochs_and_both_buffers_are_needed() {
     let mutations = [
         // Whatever is there is taken.
-        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
         // What was sent last is taken, or waited for and overwritten.
         (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
         // The next h goes where others still read this one.
@@ -211,7 +219,7 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
     for kind in [IN_GRID, SINGLE] {
         let case = smallest(kind, Cell::CanonicalGru);
         for (from, to) in [
-            ("arrived &= packets[i].epoch == epoch", "arrived &= true"),
+            ("arrived &= packets[i].epoch() == epoch", "arrived &= true"),
             ("epoch % 2 ? packets : 0", "0"),
             ("epoch++", "epoch += 0"),
         ] {
@@ -246,12 +254,10 @@ fn clusters_need_all_that_keeps_blocks_apart() {
         // The last tile's h is still read, and the first h is not there yet.
         (CLUSTER, "    barrier();", 0, ""),
         (CLUSTER, "    barrier();", 1, ""),
-        // The warp's new h is not there yet.
-        (CLUSTER, "warp_barrier();", 0, ""),
+        // The block's new h is not there yet.
+        (CLUSTER, "    barrier();", 2, ""),
         // What is behind H is multiplied, too.
         (CLUSTER, "buffers[i] = to_factor(to_element(0))", 0, ""),
-        // A warp that sends nothing is waited for by nobody.
-        (CLUSTER, "if (!multiplies(first_unit))", 0, "if (false)"),
         // Blocks that have not begun are sent to.
         (CLUSTER_EXCHANGE, "cluster_barrier();", 0, ""),
         // Phases end with nothing arrived, or never.
@@ -268,11 +274,21 @@ fn clusters_need_all_that_keeps_blocks_apart() {
         is_found(IN_CLUSTER, &Mutation { file, from, occurrence, to });
     }
     assert_eq!(sources::occurrences(CLUSTER, "barrier();"), 3);
-    // Most lanes of the first warp have no unit, and the second, which has none, reads a part of each tile's first h.
-    let mut idle = smallest(IN_CLUSTER, Cell::Tanh);
-    (idle.problem.batch, idle.configuration.batch_tile, idle.configuration.lanes) = (16, 8, 1);
-    for (from, to) in [("warp_barrier();", ""), ("others.leave_out(states.rows.steps - 1);", "")] {
-        is_found_by(&idle, &Mutation { file: CLUSTER, from, occurrence: 0, to });
+}
+
+/// x is there before it is multiplied, and stays until it has been, by whoever is last.
+#[test]
+fn input_within_the_steps_needs_all_that_keeps_threads_apart() {
+    assert_eq!(sources::occurrences(STEP_INPUT, "barrier();"), 1);
+    for kind in [INPUT_IN_CLUSTER, INPUT_IN_GRID] {
+        is_found(kind, &Mutation { file: STEP_INPUT, from: "barrier();", occurrence: 0, to: "" });
+    }
+    // Grids' blocks have a barrier between the two.
+    let one_buffer = Mutation { file: STEP_INPUT, from: "step % 2 * TILE", occurrence: 0, to: "0" };
+    is_found(INPUT_IN_CLUSTER, &one_buffer);
+    for (kind, file) in [(INPUT_IN_CLUSTER, CLUSTER), (INPUT_IN_GRID, GRID_STEPS)] {
+        let late = Mutation { file, from: "input.put(step + 1);", occurrence: 0, to: "" };
+        is_found(kind, &late);
     }
 }
 
@@ -283,7 +299,7 @@ fn clusters_on_tensor_cores_need_all_that_keeps_blocks_apart() {
     (case.configuration.units, case.configuration.threads, case.configuration.lanes) = (8, 128, 16);
     let mutations = [
         (CLUSTER, "    barrier();", 1),
-        (CLUSTER, "warp_barrier();", 0),
+        (CLUSTER, "    barrier();", 2),
         (CLUSTER_EXCHANGE, "while (!arrived[next_buffer()].has_ended(next / 2 % 2)) spin.again();", 0),
         (TENSOR, "barrier();", 0),
     ];

@@ -15,11 +15,14 @@ pub const GRID: &str = "rnn/grid.cu";
 pub const WAVEFRONT: &str = "rnn/wavefront.cu";
 /// How a cluster's blocks hand each other anything.
 pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
+/// Where W x is computed within the steps.
+pub const STEP_INPUT: &str = "rnn/step_input.cuh";
 /// Where tensor cores multiply.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
 /// Canonical GRU's.
 pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
-/// What blocks hand each other.
+/// What blocks do in a step, and what they hand each other.
+pub const GRID_STEPS: &str = "rnn/grid_steps.cuh";
 pub const HAND_OVER: &str = "rnn/hand_over.cuh";
 pub const EXCHANGE: &str = "exchange.cuh";
 pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
@@ -48,6 +51,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/handed.cuh",
     "rnn/canonical_share.cuh",
     "rnn/hand_over.cuh",
+    "rnn/step_input.cuh",
     "rnn/grid_steps.cuh",
     "rnn/columns.cuh",
     "rnn/single_exchange.cuh",

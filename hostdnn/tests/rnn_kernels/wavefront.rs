@@ -89,7 +89,9 @@ fn smallest(layers: usize, cell: Cell) -> Case {
     let problem = Problem { layers, steps: 4, multiprocessors: 2 * layers, ..one };
     let (regime, math) = (Regime::Wavefront { layers }, Math::Fma);
     let (units, batch_tile, threads, lanes) = (3, 2, 64, 32);
-    let configuration = Configuration { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
+    let (register_weights, input_register_weights) = (0, None);
+    let configuration =
+        Configuration { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights };
     Case {
         problem,
         configuration,
@@ -124,6 +126,7 @@ fn random_stacks_are_right() {
             threads: *[32, 64, 128].choose(&mut random).unwrap(),
             lanes: *[1, 4, 8, 32].choose(&mut random).unwrap(),
             register_weights: 0,
+            input_register_weights: None,
         };
         let quarters = *[0, 2, 4].choose(&mut random).unwrap();
         configuration.register_weights = configuration.weights(&problem) / 4 * quarters / 8 * 8;
@@ -194,7 +197,7 @@ fn every_barrier_is_needed() {
 fn epochs_buffers_and_the_layer_above_are_needed() {
     let mutations = [
         // Whatever is there is taken.
-        (EXCHANGE, "arrived &= packets[i].epoch == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
         // What was sent last is taken, or waited for and overwritten.
         (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
         // The next h goes where others still read this one.

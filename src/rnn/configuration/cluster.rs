@@ -10,14 +10,14 @@ const STORE: usize = 16;
 const LEAST_STORE: usize = 4;
 
 impl Configuration {
-    /// Units of a row in one store: as many as are 16 bytes, or fewer where what a warp's threads own, a block's units or
-    /// the layer's are no multiple of that.
+    /// Units of a row in one store: as many as are 16 bytes, or fewer where a block's units or the layer's are no multiple
+    /// of that.
     fn width(&self, problem: &Problem) -> usize {
-        let (own, most) = match self.math {
-            Math::Fma => (32 / self.lanes * self.group_units(), STORE / size_of::<f32>()),
-            Math::TensorCores => (32, STORE / problem.element.bytes()),
+        let factor = match self.math {
+            Math::Fma => size_of::<f32>(),
+            Math::TensorCores => problem.element.bytes(),
         };
-        most.min(1 << (problem.hidden | self.units | own).trailing_zeros())
+        (STORE / factor).min(1 << (problem.hidden | self.units).trailing_zeros())
     }
 
     /// Stores in which a tile's h comes to each block of a cluster at each step.

@@ -5,6 +5,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `cluster` | blocks that write into each other's memory |
+//! | `input` | where the layer's input is multiplied |
 //! | `problem` | what a configuration is for |
 //! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and what that takes |
@@ -12,6 +13,7 @@
 //! | `wavefront` | layers that run at the same time |
 
 mod cluster;
+mod input;
 mod problem;
 mod single;
 mod tensor;
@@ -64,6 +66,8 @@ pub struct Configuration {
     pub lanes: usize,
     /// Weights that a thread keeps in registers; it keeps the rest in shared memory.
     pub register_weights: usize,
+    /// Likewise of W, where W x is computed within each step. `None`: that of all steps is computed ahead.
+    pub input_register_weights: Option<usize>,
 }
 
 /// Registers of a multiprocessor, and the most of a thread.
@@ -79,6 +83,8 @@ const PAIR_REGISTERS: usize = 9;
 /// Packets have as many bytes, of which so many are data.
 const PACKET: usize = 16;
 const PACKET_DATA: usize = 12;
+/// The most of them that a thread asks for at once.
+const MOST_AT_ONCE: usize = 4;
 /// What an exchange begins with, and what its groups are multiples of.
 const EXCHANGE: usize = 128;
 /// Clocks that a packet is under way to the L2 cache at least, and packets that all blocks together read there in a clock.
@@ -116,8 +122,19 @@ impl Configuration {
         for (math, tiles, kinds) in maths {
             for (batch_tile, threads, lanes) in shapes(&tiles) {
                 for &(regime, units) in &kinds {
-                    let shape = Self { regime, math, units, batch_tile, threads, lanes, register_weights: 0 };
-                    space.extend(shape.with_registers(problem).filter(|shape| shape.fits(problem)));
+                    let shape = Self {
+                        regime,
+                        math,
+                        units,
+                        batch_tile,
+                        threads,
+                        lanes,
+                        register_weights: 0,
+                        input_register_weights: None,
+                    };
+                    let shapes = [Some(shape), shape.with_input(problem)].into_iter().flatten();
+                    let shapes = shapes.filter_map(|shape| shape.with_registers(problem));
+                    space.extend(shapes.filter(|shape| shape.fits(problem)));
                 }
             }
         }
@@ -136,11 +153,15 @@ impl Configuration {
                 (self.fetched_registers(problem), 4 / problem.element.bytes(), tensor::fragment(problem))
             }
         };
-        let weights = self.weights(problem);
+        // R before W: nothing hides what it takes to read R.
+        let (weights, of_input) = (self.weights(problem), self.input_weights(problem));
         let room = |registers: usize| registers * a_register / whole * whole;
-        let register_weights =
-            if weights <= room(registers) { weights } else { room(registers.saturating_sub(fetched)) };
-        Some(Self { register_weights, ..self })
+        let registers =
+            if weights + of_input <= room(registers) { registers } else { registers.saturating_sub(fetched) };
+        let register_weights = weights.min(room(registers));
+        let left = room(registers) - register_weights;
+        let input_register_weights = self.input_register_weights.map(|_| of_input.min(left));
+        Some(Self { register_weights, input_register_weights, ..self })
     }
 
     /// Whether a kernel of this kind runs, and leaves few lanes without work where there is enough for more than a warp.
@@ -165,9 +186,11 @@ impl Configuration {
             || (problem.cell != Cell::CanonicalGru && problem.directions == 1 && self.layers() <= problem.layers);
         let single =
             self.regime != Regime::GridSingle || (problem.cell == Cell::CanonicalGru && self.math == Math::Fma);
+        let input = self.input_register_weights.is_none() || self.may_multiply_input(problem);
         used && resident
             && in_flight
             && single
+            && input
             && self.code(problem) <= MOST_CODE
             && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
             && self.shared_bytes(problem) + self.bias_bytes(problem) <= problem.shared_bytes
@@ -184,7 +207,7 @@ impl Configuration {
     /// Fused multiply-adds in a step's code, and what takes as long to compile.
     fn code(&self, problem: &Problem) -> usize {
         match self.math {
-            Math::Fma => self.weights(problem) * self.batch_tile,
+            Math::Fma => (self.weights(problem) + self.input_weights(problem)) * self.batch_tile,
             Math::TensorCores => self.products(problem) * tensor::CODE,
         }
     }
@@ -192,7 +215,7 @@ impl Configuration {
     /// Registers that hold weights.
     fn weight_registers(&self, problem: &Problem) -> usize {
         match self.math {
-            Math::Fma => self.register_weights,
+            Math::Fma => self.register_weights + self.input_register_weights.unwrap_or(0),
             Math::TensorCores => self.register_weights * problem.element.bytes() / 4,
         }
     }
@@ -236,7 +259,7 @@ impl Configuration {
         let layers = (self.layers() > 1).then(|| format!("-DLAYERS={}", self.layers()));
         let single = (self.regime == Regime::GridSingle).then(|| "-DSINGLE_EXCHANGE".into());
         let first_look = (self.packets(problem) > 0).then(|| format!("-DFIRST_LOOK={}", self.first_look(problem)));
-        let numbers = numbers.into_iter().chain(first_look);
+        let numbers = numbers.into_iter().chain(first_look).chain(self.input_options(problem));
         [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).chain(single).collect()
     }
 
@@ -312,7 +335,7 @@ impl Configuration {
             Regime::GridSingle => self.reset_bytes(problem),
             Regime::Wavefront { .. } => h + own,
         };
-        h + exchange + sums + weights
+        h + exchange + sums + weights + self.input_bytes(problem)
     }
 
     /// Static shared memory of a block, which holds its units' biases, in bytes.
@@ -340,6 +363,14 @@ impl Configuration {
         }
     }
 
+    /// Times that a thread asks for packets at each step, one after the other.
+    pub fn rounds(&self, problem: &Problem) -> usize {
+        match self.regime {
+            Regime::GridSingle => self.single_rounds(problem),
+            _ => self.collected(problem).div_ceil(self.threads).div_ceil(MOST_AT_ONCE),
+        }
+    }
+
     fn packets_a_block(&self, problem: &Problem) -> usize {
         (self.units * self.batch_tile).div_ceil(PACKET_DATA / problem.element.bytes())
     }
@@ -359,7 +390,7 @@ impl Configuration {
                 let rounds = self.lanes.ilog2() as usize;
                 let own = pairs.div_ceil(self.lanes) * a_pair;
                 let sums = pairs * self.pair_sums(problem);
-                let more = self.neighbour_registers() + self.single_registers(problem);
+                let more = self.neighbour_registers() + self.single_registers(problem) + self.input_registers(problem);
                 BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + more
             }
             Math::TensorCores => {

@@ -47,6 +47,8 @@ pub struct Problem {
     pub cell: Cell,
     pub element: Element,
     pub hidden: usize,
+    /// Numbers of a row of each layer's input, where W x may be computed within the steps: of all layers alike. Else 0.
+    pub input: usize,
     pub batch: usize,
     /// Layers that may run in a wavefront; 1 where there is one, or none may.
     pub layers: usize,
@@ -66,12 +68,13 @@ pub struct Problem {
 
 #[cfg(test)]
 impl Problem {
-    /// One layer in one direction over 100 steps, on an H200.
+    /// One layer in one direction over 100 steps, its input as wide as its state, on an H200.
     pub fn on_an_h200(cell: Cell, element: Element, hidden: usize, batch: usize) -> Self {
         Self {
             cell,
             element,
             hidden,
+            input: hidden,
             batch,
             layers: 1,
             directions: 1,

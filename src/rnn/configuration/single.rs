@@ -63,8 +63,8 @@ impl Configuration {
         (self.blocks(problem) + 1) * self.batch_tile * self.triples(problem)
     }
 
-    /// Times that a thread asks for packets, one after the other.
-    pub fn rounds(&self, problem: &Problem) -> usize {
+    /// Times that a thread asks for packets, one after the other, where all blocks compute the new h.
+    pub(super) fn single_rounds(&self, problem: &Problem) -> usize {
         (self.blocks(problem) + 1).div_ceil(MOST_AT_ONCE) * self.new_triples(problem)
     }
 

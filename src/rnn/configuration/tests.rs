@@ -133,9 +133,9 @@ fn clusters_fit_where_the_device_has_them() {
     assert!(configuration.fits(&problem) && !configuration.fits(&eight));
     assert_eq!(configuration.grid(&problem), [16, 5, 1]);
     assert_eq!(configuration.shared_bytes(&problem), 16 + 2 * 4 * 256 * 4 + (128 - 64) * 128 * 4);
-    // 4 units of a warp are one store; where it owns 2 or an odd number of them, more.
+    // 4 units of a block are one store; where it has 2 or an odd number of them, more.
     assert_eq!(configuration.stores(&problem), 4 * 256 / 4);
-    assert_eq!("cluster u16 b1 t256 l32 r64".parse::<Configuration>().unwrap().stores(&problem), 256 / 2);
+    assert_eq!("cluster u18 b1 t256 l32 r64".parse::<Configuration>().unwrap().stores(&problem), 256 / 2);
     assert_eq!("cluster u17 b1 t128 l16 r64".parse::<Configuration>().unwrap().stores(&problem), 256);
     // On tensor cores h is sent as it is multiplied; a store has no single element of 2 bytes.
     let half = Problem { element: Element::Half, ..problem };

@@ -20,9 +20,9 @@ const WAVEFRONT: &str = "wavefront";
 
 impl fmt::Display for Configuration {
     /// Such as `grid u8 b4 t256 l32 r128`, `grid-single …`, `grid-tensor …` or, of 3 layers, `wavefront3 …`: regime and math, units, batch
-    /// tile, threads, lanes, weights in registers.
+    /// tile, threads, lanes, weights in registers; and of W, where it is multiplied within each step: `grid … r128 w48`.
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        let Self { regime, math, units, batch_tile, threads, lanes, register_weights } = self;
+        let Self { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights } = self;
         match (regime, math) {
             (Regime::Wavefront { layers }, Math::Fma) => write!(formatter, "{WAVEFRONT}{layers}")?,
             kind => {
@@ -30,7 +30,8 @@ impl fmt::Display for Configuration {
                 formatter.write_str(found.ok_or(fmt::Error)?.0)?;
             }
         }
-        write!(formatter, " u{units} b{batch_tile} t{threads} l{lanes} r{register_weights}")
+        write!(formatter, " u{units} b{batch_tile} t{threads} l{lanes} r{register_weights}")?;
+        input_register_weights.iter().try_for_each(|weights| write!(formatter, " w{weights}"))
     }
 }
 
@@ -53,17 +54,23 @@ impl FromStr for Configuration {
         let [name, numbers @ ..] = &words[..] else { return Err(bad()) };
         let (regime, math) = kind(name).ok_or_else(bad)?;
         let number = |word: &&str, letter| word.strip_prefix(letter)?.parse::<usize>().ok();
-        let read = numbers.iter().zip(['u', 'b', 't', 'l', 'r']).map(|(word, letter)| number(word, letter));
+        let read = numbers.iter().zip(['u', 'b', 't', 'l', 'r', 'w']).map(|(word, letter)| number(word, letter));
         let numbers = read.collect::<Option<Vec<_>>>().filter(|read| read.len() == numbers.len()).ok_or_else(bad)?;
-        let &[units, batch_tile, threads, lanes, register_weights] = &numbers[..] else { return Err(bad()) };
-        let read = Self { regime, math, units, batch_tile, threads, lanes, register_weights };
+        let &[units, batch_tile, threads, lanes, register_weights, ref input @ ..] = &numbers[..] else {
+            return Err(bad());
+        };
+        let input_register_weights = input.first().copied();
+        let read = Self { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights };
         let sound = [units, batch_tile, threads, lanes].iter().all(|&number| (1..=1 << 20).contains(&number))
             && lanes.is_power_of_two()
             && threads.is_multiple_of(32)
             && threads <= 1024
             && register_weights.is_multiple_of(4 * read.matrices())
             && read.is_shared_out()
-            && (math == Math::Fma || batch_tile.is_multiple_of(8));
+            && (math == Math::Fma || batch_tile.is_multiple_of(8))
+            && input_register_weights.is_none_or(|weights| {
+                weights.is_multiple_of(4) && math == Math::Fma && matches!(regime, Regime::Cluster | Regime::Grid)
+            });
         if sound { Ok(read) } else { Err(bad()) }
     }
 }

@@ -201,6 +201,7 @@ mod tests {
                     cell,
                     element,
                     hidden: 1,
+                    input: 1,
                     batch: 1,
                     layers: 1,
                     directions: 1,

@@ -1,0 +1,72 @@
+//! Where a layer's input is multiplied: ahead, all time steps' at once, or within each step while h is on its way; twins of
+//! the constants in `kernels/rnn/step_input.cuh`.
+
+use super::{Cell, Configuration, Math, Problem, Regime};
+
+/// Registers of four numbers of x on their way from memory, and of their row's length.
+const PIECE_REGISTERS: usize = 5;
+
+impl Configuration {
+    /// The same with W x computed within each step, where that may be worth a thought.
+    pub(super) fn with_input(self, problem: &Problem) -> Option<Self> {
+        let with = Self { input_register_weights: Some(0), ..self };
+        with.may_multiply_input(problem).then_some(with)
+    }
+
+    /// Whether W x may be computed within a step: of one row of the batch at a time, since it takes longer with each, and
+    /// h's way does not.
+    pub(super) fn may_multiply_input(&self, problem: &Problem) -> bool {
+        problem.input > 0
+            && self.math == Math::Fma
+            && matches!(self.regime, Regime::Cluster | Regime::Grid)
+            && problem.cell != Cell::CanonicalGru
+            && self.batch_tile == 1
+    }
+
+    /// x's length, with what is added so that each lane has as much of it.
+    pub fn padded_input(&self, problem: &Problem) -> usize {
+        problem.input.next_multiple_of(4 * self.lanes)
+    }
+
+    /// Weights of W of a thread; 0 where W x is computed ahead.
+    pub fn input_weights(&self, problem: &Problem) -> usize {
+        match self.input_register_weights {
+            Some(_) => self.padded_input(problem) / self.lanes * self.group_units() * problem.cell.gates(),
+            None => 0,
+        }
+    }
+
+    /// Those of them in shared memory.
+    pub fn shared_input_weights(&self, problem: &Problem) -> usize {
+        self.input_weights(problem).saturating_sub(self.input_register_weights.unwrap_or(0))
+    }
+
+    /// Shared memory for two steps' x, and for what registers do not hold of W, in bytes.
+    pub(super) fn input_bytes(&self, problem: &Problem) -> usize {
+        match self.input_register_weights {
+            Some(_) => {
+                let x = 2 * self.batch_tile * self.padded_input(problem) * size_of::<f32>();
+                x + self.shared_input_weights(problem) * self.threads * problem.element.bytes()
+            }
+            None => 0,
+        }
+    }
+
+    /// Registers that a thread needs for W x beside those for weights.
+    pub(super) fn input_registers(&self, problem: &Problem) -> usize {
+        if self.input_register_weights.is_none() {
+            return 0;
+        }
+        let pieces = (self.batch_tile * self.padded_input(problem) / 4).div_ceil(self.threads);
+        let sums = self.group_units() * self.batch_tile * self.pair_sums(problem);
+        PIECE_REGISTERS * pieces + sums
+    }
+
+    /// What the source is compiled with for it.
+    pub(super) fn input_options(&self, problem: &Problem) -> Vec<String> {
+        let registers = self.input_register_weights.into_iter();
+        let options =
+            |registers| [format!("-DINPUT_SIZE={}", problem.input), format!("-DINPUT_REGISTER_WEIGHTS={registers}")];
+        registers.flat_map(options).collect()
+    }
+}
