@@ -242,7 +242,7 @@ mod tests {
         let mut networks = Vec::new();
         for cell in [Cell::Lstm, Cell::Gru] {
             for (hidden, batch, layers) in
-                [(64, 1, 1), (64, 20, 2), (96, 4, 1), (256, 1, 2), (512, 10, 1), (1024, 1, 1)]
+                [(64, 1, 1), (64, 20, 2), (96, 4, 1), (256, 1, 2), (256, 10, 1), (512, 10, 1), (1024, 1, 1)]
             {
                 let problem = problem(cell, hidden, batch, layers);
                 let base = random.random_range(0.0..0.003);
