@@ -148,7 +148,8 @@ fn the_table_has_what_was_measured() {
     let row = text.lines().find(|line| line.starts_with("lstm/float/20/3 T4")).unwrap_or_else(|| panic!("{text}"));
     assert!(!row.contains("nan") && text.contains("stream: 1 networks"), "{text}");
     if has_emulator() {
-        assert!(row.contains(" u20 "), "ours did not run: {text}");
+        let ours = ["block u", "cluster u", "grid u"].iter().any(|kind| row.contains(kind));
+        assert!(ours, "ours did not run: {text}");
     }
     let exhaustive = run(&["--exhaustive", "3"]);
     assert!(exhaustive.contains("0 networks are there, 1 to go"), "{exhaustive}");
