@@ -64,7 +64,8 @@ constexpr int PAIR_SUMS = GATES;
 struct Recurrence {
     const float *input;          // [rows][GATES * H]: W x; rows as of `x`. Null: zeros
     const Element *weights;      // R: GATES matrices [H][H], row-major, one after another
-    const Element *x;            // with -DINPUT_SIZE: [rows][INPUT_SIZE]; else null
+    const Element *x;            // with -DINPUT_SIZE: [rows][INPUT_SIZE], and not y: its first rows may be written before all
+                                 // blocks have read x's; else null
     const Element *input_weights; // W, likewise: with -DINPUT_SIZE, and of a wavefront's layer above another; else null
     const Element *input_biases, *recurrent_biases; // beside W and R: [GATES * H] each; null: zeros
     const Element *h0, *c0;      // [batch][H]; null: zeros
