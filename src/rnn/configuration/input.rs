@@ -3,8 +3,10 @@
 
 use super::{Cell, Configuration, Math, Problem, Regime};
 
-/// Registers of four numbers of x on their way from memory, and of their row's length.
-const PIECE_REGISTERS: usize = 5;
+/// Registers that a thread needs beside those for W, for x and for the sums.
+const INPUT_REGISTERS: usize = 8;
+/// Registers of four numbers of x on their way from memory, and where they belong.
+const PIECE_REGISTERS: usize = 6;
 
 impl Configuration {
     /// The same with W x computed within each step, where that may be worth a thought.
@@ -59,7 +61,7 @@ impl Configuration {
         }
         let pieces = (self.batch_tile * self.padded_input(problem) / 4).div_ceil(self.threads);
         let sums = self.group_units() * self.batch_tile * self.pair_sums(problem);
-        PIECE_REGISTERS * pieces + sums
+        INPUT_REGISTERS + PIECE_REGISTERS * pieces + sums
     }
 
     /// What the source is compiled with for it.
