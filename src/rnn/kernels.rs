@@ -252,7 +252,7 @@ impl Recurrent for Engine {
     }
 
     fn multiplies_input(&self) -> bool {
-        self.configuration.input_register_weights.is_some()
+        self.configuration.multiplies_input()
     }
 
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {

@@ -229,7 +229,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let depths = (2..=network.layers).map(|layers| Regime::Wavefront { layers });
         let regimes_of_all = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
         let kinds = regimes_of_all.flat_map(|regime| [(regime, false), (regime, true)]);
-        let kind = |one: &Configuration| (one.regime, one.input_register_weights.is_some());
+        let kind = |one: &Configuration| (one.regime, one.multiplies_input());
         for configuration in kinds.filter_map(|wanted| all.iter().find(|one| kind(one) == wanted)) {
             let found = case.run(device, stream, &problem, *configuration);
             let wanted = if network.cell == CUDNN_LSTM { 3 } else { 2 };
@@ -239,7 +239,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
                 assert!(distance.is_of_rounding(), "{configuration}: {distance}, of {network:?}");
             }
             regimes.push(configuration.regime);
-            within += usize::from(configuration.input_register_weights.is_some());
+            within += usize::from(configuration.multiplies_input());
         }
     }
     let waves = regimes.iter().filter(|regime| matches!(regime, Regime::Wavefront { .. })).count();

@@ -21,10 +21,10 @@ const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh,
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 
 /// A kind of kernels: the last says whether the input is multiplied within each step.
-type Kind = (Regime, Math, bool);
+pub type Kind = (Regime, Math, bool);
 
-fn kind(configuration: &Configuration) -> Kind {
-    (configuration.regime, configuration.math, configuration.input_register_weights.is_some())
+pub fn kind(configuration: &Configuration) -> Kind {
+    (configuration.regime, configuration.math, configuration.multiplies_input())
 }
 
 /// Those that a cell has, where there are clusters and where not.
@@ -136,7 +136,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let input = stored(Element::Float, &data.input);
     let [x, input_weights] = [&data.x, &data.input_weights].map(|values| stored(element, values));
     let [weights, h0, c0] = [&data.weights, &data.h0, &data.c0].map(|values| stored(element, values));
-    let within = configuration.input_register_weights.is_some();
+    let within = configuration.multiplies_input();
     let only = |is_there: bool, buffer: &Buffer| if is_there { buffer.data().cast_const() } else { null() };
     // No numbers, and room for what is written past its end.
     let y_bytes = STEPS * batch * hidden * element.bytes();

@@ -12,6 +12,7 @@ use object::{Endianness, Object, ObjectSection};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::kernels::source;
 use super::model::Model;
+use super::on_a_gpu::{Kind, kind};
 use crate::device::jit::{Nvrtc, Source};
 
 /// What a compiled kernel takes.
@@ -110,13 +111,6 @@ const KINDS: [Kind; 7] = [
     (Regime::Grid, Math::Fma, true),
     (Regime::Grid, Math::TensorCores, false),
 ];
-
-/// The last: whether the input is multiplied within each step.
-type Kind = (Regime, Math, bool);
-
-fn kind(configuration: &Configuration) -> Kind {
-    (configuration.regime, configuration.math, configuration.input_register_weights.is_some())
-}
 
 type Kernel = (Problem, Configuration);
 

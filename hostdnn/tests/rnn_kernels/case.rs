@@ -305,7 +305,7 @@ impl Case {
 
     /// Whether the kernel multiplies W and x itself.
     fn multiplies_input(&self) -> bool {
-        self.configuration.input_register_weights.is_some()
+        self.configuration.multiplies_input()
     }
 
     /// W x, as it is given or of what is given: of a row of the batch and its step by time, a column.

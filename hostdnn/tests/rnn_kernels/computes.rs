@@ -196,9 +196,7 @@ fn offered_configurations_are_right() {
         let problem = Problem { steps: 3, multiprocessors: 12, cluster_blocks: 8, ..large };
         let space = Configuration::space(&problem);
         let of = |single: bool, math, within: bool| {
-            let kind = |one: &Configuration| {
-                (one.regime == Regime::GridSingle, one.math, one.input_register_weights.is_some())
-            };
+            let kind = |one: &Configuration| (one.regime == Regime::GridSingle, one.math, one.multiplies_input());
             space.iter().filter(move |one| kind(one) == (single, math, within)).collect()
         };
         let kinds: [Vec<_>; 4] = [

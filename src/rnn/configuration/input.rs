@@ -9,6 +9,11 @@ const INPUT_REGISTERS: usize = 8;
 const PIECE_REGISTERS: usize = 6;
 
 impl Configuration {
+    /// Whether W x is computed within each step.
+    pub fn multiplies_input(&self) -> bool {
+        self.input_register_weights.is_some()
+    }
+
     /// The same with W x computed within each step, where that may be worth a thought.
     pub(super) fn with_input(self, problem: &Problem) -> Option<Self> {
         let with = Self { input_register_weights: Some(0), ..self };
@@ -32,10 +37,10 @@ impl Configuration {
 
     /// Weights of W of a thread; 0 where W x is computed ahead.
     pub fn input_weights(&self, problem: &Problem) -> usize {
-        match self.input_register_weights {
-            Some(_) => self.padded_input(problem) / self.lanes * self.group_units() * problem.cell.gates(),
-            None => 0,
+        if !self.multiplies_input() {
+            return 0;
         }
+        self.padded_input(problem) / self.lanes * self.group_units() * problem.cell.gates()
     }
 
     /// Those of them in shared memory.
@@ -45,18 +50,16 @@ impl Configuration {
 
     /// Shared memory for two steps' x, and for what registers do not hold of W, in bytes.
     pub(super) fn input_bytes(&self, problem: &Problem) -> usize {
-        match self.input_register_weights {
-            Some(_) => {
-                let x = 2 * self.batch_tile * self.padded_input(problem) * size_of::<f32>();
-                x + self.shared_input_weights(problem) * self.threads * problem.element.bytes()
-            }
-            None => 0,
+        if !self.multiplies_input() {
+            return 0;
         }
+        let x = 2 * self.batch_tile * self.padded_input(problem) * size_of::<f32>();
+        x + self.shared_input_weights(problem) * self.threads * problem.element.bytes()
     }
 
     /// Registers that a thread needs for W x beside those for weights.
     pub(super) fn input_registers(&self, problem: &Problem) -> usize {
-        if self.input_register_weights.is_none() {
+        if !self.multiplies_input() {
             return 0;
         }
         let pieces = (self.batch_tile * self.padded_input(problem) / 4).div_ceil(self.threads);

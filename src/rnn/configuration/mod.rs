@@ -186,7 +186,7 @@ impl Configuration {
             || (problem.cell != Cell::CanonicalGru && problem.directions == 1 && self.layers() <= problem.layers);
         let single =
             self.regime != Regime::GridSingle || (problem.cell == Cell::CanonicalGru && self.math == Math::Fma);
-        let input = self.input_register_weights.is_none() || self.may_multiply_input(problem);
+        let input = !self.multiplies_input() || self.may_multiply_input(problem);
         used && resident
             && in_flight
             && single
