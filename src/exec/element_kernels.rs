@@ -1,12 +1,9 @@
-//! Compiling kernels that work on elements of any type of 2 or 4 bytes: what all of them are given, and their bounds.
+//! Compiling kernels that work on elements of any type of 2 or 4 bytes: what all of them are given.
 
 use std::ffi::CStr;
 
 use crate::device::Device;
 use crate::device::jit::{Function, Module, Source};
-
-/// The most blocks along the second dimension of a grid, which is over images: a block goes on with others.
-pub const MOST_IMAGES: usize = u16::MAX as usize;
 
 /// A source in `kernels/`, compiled for elements of one size.
 pub struct ElementKernels(Module);

@@ -22,4 +22,4 @@ pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, divides, run};
 pub use samples::Samples;
 pub use sums::{SummedFilter, Sums};
-pub use transposes::Transposes;
+pub use transposes::{Destination, Transposes, Transposition};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cudnn_abi::cudnnDataType_t;
 
-use super::element_kernels::{ElementKernels, MOST_IMAGES};
+use super::element_kernels::ElementKernels;
 use super::for_each_device::ForEachDevice;
 use crate::cudnn::graph::Sampling;
 use crate::cudnn::kernel::element_size;
@@ -24,6 +24,8 @@ const WARPS: usize = THREADS as usize / 32;
 const PIXELS: usize = 32;
 /// Channels of a block's tile.
 const CHANNELS: usize = 64;
+/// The most blocks along the second dimension of a grid, which is over images: a block goes on with others.
+const MOST_IMAGES: usize = u16::MAX as usize;
 /// Bytes of channels that a thread has in registers, and of pixels at most.
 const RUN: usize = 16;
 
@@ -119,6 +121,11 @@ impl Samples {
         let there = Way::ALL.into_iter().filter(|(way, _)| way.is_for(element));
         let ways = there.map(|(way, [gather, scatter])| Ok((way, [function(gather)?, function(scatter)?])));
         Ok(Self { element, on: On::Compiled(ways.collect::<Result<_, String>>()?) })
+    }
+
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        self.element
     }
 
     /// Copies the sampled pixels of a tensor with its channels first into one of these alone that has them last. Whether

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::element_kernels::{ElementKernels, MOST_IMAGES};
+use super::element_kernels::ElementKernels;
 use super::for_each_device::ForEachDevice;
 use crate::cudnn::graph::Matrices;
 use crate::cudnn::kernel::element_size;
@@ -28,6 +28,8 @@ const SHARED: usize = 48 << 10;
 const SQUARE: usize = 32;
 /// The most blocks that add.
 const MOST_ADDING: usize = 4096;
+/// What a launch works on at most, as `kernels/transpose.cu` has it.
+const MOST_JOBS: usize = 4;
 
 /// One of the kernels that transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,24 +67,32 @@ impl Way {
         }
     }
 
-    fn launch(self, Matrices { images, rows, columns }: Matrices, element: usize) -> Launch {
-        let (blocks, shared) = match self {
+    /// Blocks that one matrix takes, and the bytes of shared memory of each.
+    fn blocks(self, Matrices { rows, columns, .. }: Matrices, element: usize) -> (usize, usize) {
+        match self {
             Self::Registers(r, c) => ((rows.div_ceil(8 * r) * columns.div_ceil(4 * c)).div_ceil(TILES), 0),
             Self::Rows => (rows / STRIP, STRIP * columns * element),
             Self::Columns => (columns / STRIP, STRIP * rows * element),
             Self::Any => (rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE), 0),
-        };
-        launch([blocks, images.min(MOST_IMAGES)], shared)
+        }
     }
 }
 
-fn launch([x, y]: [usize; 2], shared: usize) -> Launch {
-    Launch {
-        grid: [x as u32, y as u32, 1],
-        block: [THREADS as u32, 1, 1],
-        shared_bytes: shared as u32,
-        ..Launch::default()
-    }
+/// What is transposed.
+#[derive(Clone, Copy)]
+pub struct Transposition {
+    pub matrices: Matrices,
+    pub from: *const c_void,
+    pub to: Destination,
+}
+
+/// Where transposed matrices go, as many of as many columns as there were rows.
+#[derive(Clone, Copy)]
+pub enum Destination {
+    /// Into memory of the same type.
+    Tensor(*mut c_void),
+    /// Into a sum of floats: which they begin, or are added to.
+    Sum(*mut c_void, bool),
 }
 
 /// For matrices of one type of elements, on one device.
@@ -95,29 +105,33 @@ pub struct Transposes {
 enum On {
     /// Loops of this file.
     Host,
-    /// Its kernels.
-    Compiled { ways: Vec<(Way, Function)>, add: Function },
+    /// Its kernels, each of which adds too.
+    Compiled(Vec<(Way, Function)>),
 }
 
-/// The kernels' parameters, as `kernels/transpose.cu` has them.
+/// One of a launch's, as `kernels/transpose.cu` has it.
+#[derive(Clone, Copy)]
 #[repr(C)]
-struct Transposition {
+struct Job {
     from: *const c_void,
     to: *mut c_void,
     images: i32,
     rows: i32,
     columns: i32,
+    blocks: i32,
+    what: i32,
 }
 
-#[repr(C)]
-struct Addition {
-    from: *const c_void,
-    sum: *mut c_void,
-    images: i32,
-    rows: i32,
-    columns: i32,
-    begins: i32,
-}
+const WRITES: i32 = 0;
+const ADDS: i32 = 1;
+const BEGINS: i32 = 2;
+
+/// The kernels' parameters.
+type Jobs = [Job; MOST_JOBS];
+
+const NO_JOBS: Jobs =
+    [Job { from: std::ptr::null(), to: std::ptr::null_mut(), images: 0, rows: 0, columns: 0, blocks: 0, what: WRITES };
+        MOST_JOBS];
 
 static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::new();
 
@@ -143,69 +157,93 @@ impl Transposes {
         let nothing = Matrices { images: 0, rows: 0, columns: 0 };
         let there = Way::ALL.iter().filter(|(way, _)| way.admits(nothing, element));
         let ways = there.map(|&(way, name)| Ok((way, kernels.function(name)?))).collect::<Result<_, String>>()?;
-        let on = On::Compiled { ways, add: kernels.function(c"add_transposed")? };
-        Ok(Self { data_type, element, on })
+        Ok(Self { data_type, element, on: On::Compiled(ways) })
     }
 
-    /// Transposes `matrices` into as many of as many columns as they have rows. Whether it was launched.
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+
+    /// Transposes all of these, in as few launches as there are ways to do it. Whether that was launched.
     ///
     /// # Safety
-    /// Both are memory of the device that the elements fill, apart from each other and aligned to 16 bytes; the stream
-    /// is of that device.
-    pub unsafe fn run(&self, stream: Stream, matrices: Matrices, from: *const c_void, to: *mut c_void) -> bool {
+    /// All is memory of the device that the elements fill, aligned to 16 bytes. None of them reads or writes what another
+    /// writes. The stream is of that device.
+    pub unsafe fn run(&self, stream: Stream, transpositions: &[Transposition]) -> bool {
         match &self.on {
             On::Host => {
-                // SAFETY: as ours.
-                unsafe {
-                    match self.element {
-                        2 => transpose::<u16>(matrices, from, to),
-                        _ => transpose::<u32>(matrices, from, to),
+                for Transposition { matrices, from, to } in transpositions {
+                    // SAFETY: as ours.
+                    unsafe {
+                        match (*to, self.element) {
+                            (Destination::Sum(sum, begins), _) => {
+                                add(*matrices, self.data_type, *from, sum.cast(), begins)
+                            }
+                            (Destination::Tensor(to), 2) => transpose::<u16>(*matrices, *from, to),
+                            (Destination::Tensor(to), _) => transpose::<u32>(*matrices, *from, to),
+                        }
                     }
                 }
                 true
             }
-            On::Compiled { ways, .. } => {
-                let Some((way, function)) = ways.iter().find(|(way, _)| way.admits(matrices, self.element)) else {
-                    return false;
+            On::Compiled(ways) => {
+                let way = |it: &Transposition| match it.to {
+                    Destination::Tensor(_) => ways.iter().position(|(way, _)| way.admits(it.matrices, self.element)),
+                    Destination::Sum(..) => None,
                 };
-                let [images, rows, columns] =
-                    [matrices.images, matrices.rows, matrices.columns].map(|count| count as i32);
-                let mut parameters = Transposition { from, to, images, rows, columns };
-                let mut arguments = [(&raw mut parameters).cast()];
-                // SAFETY: the kernel's parameters, and memory as ours.
-                unsafe { function.launch(stream, &way.launch(matrices, self.element), &mut arguments) }.is_ok()
+                // What adds is done by any kernel.
+                let first = transpositions.iter().find_map(way).unwrap_or(0);
+                ways.iter().enumerate().all(|(index, (of, function))| {
+                    let mut its = transpositions.iter().filter(|it| way(it).unwrap_or(first) == index).peekable();
+                    while its.peek().is_some() {
+                        // SAFETY: as ours.
+                        if !unsafe { self.launch(stream, *of, function, its.by_ref().take(MOST_JOBS)) } {
+                            return false;
+                        }
+                    }
+                    true
+                })
             }
         }
     }
 
-    /// sum = transposed matrices + sum, in float; or, where the sum `begins`, these alone.
-    ///
     /// # Safety
-    /// As for [`Self::run`]; `sum` is as many floats.
-    pub unsafe fn add(
+    /// As for [`Self::run`]; there are no more than [`MOST_JOBS`].
+    unsafe fn launch<'a>(
         &self,
         stream: Stream,
-        matrices: Matrices,
-        from: *const c_void,
-        sum: *mut c_void,
-        begins: bool,
+        way: Way,
+        function: &Function,
+        transpositions: impl Iterator<Item = &'a Transposition>,
     ) -> bool {
-        match &self.on {
-            On::Host => {
-                // SAFETY: as ours.
-                unsafe { add(matrices, self.data_type, from, sum.cast(), begins) };
-                true
-            }
-            On::Compiled { add, .. } => {
-                let [images, rows, columns] =
-                    [matrices.images, matrices.rows, matrices.columns].map(|count| count as i32);
-                let mut parameters = Addition { from, sum, images, rows, columns, begins: begins.into() };
-                let blocks = matrices.elements().div_ceil(THREADS).min(MOST_ADDING);
-                let mut arguments = [(&raw mut parameters).cast()];
-                // SAFETY: the kernel's parameters, and memory as ours.
-                unsafe { add.launch(stream, &launch([blocks, 1], 0), &mut arguments) }.is_ok()
-            }
+        let (mut jobs, mut all_blocks, mut most_shared) = (NO_JOBS, 0, 0);
+        for (job, Transposition { matrices, from, to }) in jobs.iter_mut().zip(transpositions) {
+            let (to, blocks, what) = match *to {
+                Destination::Tensor(to) => {
+                    let (blocks, shared) = way.blocks(*matrices, self.element);
+                    most_shared = most_shared.max(shared);
+                    (to, blocks * matrices.images, WRITES)
+                }
+                Destination::Sum(sum, begins) => {
+                    let blocks = matrices.elements().div_ceil(THREADS).min(MOST_ADDING);
+                    (sum, blocks, if begins { BEGINS } else { ADDS })
+                }
+            };
+            all_blocks += blocks;
+            let [images, rows, columns, blocks] =
+                [matrices.images, matrices.rows, matrices.columns, blocks].map(|count| count as i32);
+            *job = Job { from: *from, to, images, rows, columns, blocks, what };
         }
+        let Ok(blocks) = i32::try_from(all_blocks) else { return false };
+        let launch = Launch {
+            grid: [blocks as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            shared_bytes: most_shared as u32,
+            ..Launch::default()
+        };
+        // SAFETY: the kernels' one parameter, and memory as ours.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut jobs).cast()]) }.is_ok()
     }
 }
 
@@ -220,7 +258,7 @@ unsafe fn transpose<T: Copy>(matrices: Matrices, from: *const c_void, to: *mut c
 }
 
 /// # Safety
-/// As for [`Transposes::add`], in the host's memory.
+/// As for [`Transposes::run`], in the host's memory: adds transposed matrices to a sum in float, or begins it.
 unsafe fn add(matrices: Matrices, data_type: cudnnDataType_t, from: *const c_void, sum: *mut f32, begins: bool) {
     for_each(matrices, |source, target| {
         // SAFETY: places within both.

@@ -2,13 +2,14 @@
 //! runs and behind it. The copies lie in the workspace, in front of the engine's own.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
 use crate::cudnn::graph::{Kernel, Matrices, Sampling, WORKSPACE_ALIGNMENT};
 use crate::device::{Device, Stream};
-use crate::exec::{Samples, Transposes};
+use crate::exec::{Destination, Samples, Transposes, Transposition};
 
 /// Where the copies of a part's tensors lie, and what makes them.
 pub struct Conversion {
@@ -36,33 +37,27 @@ enum How {
     Sampled(Arc<Samples>, Sampling),
 }
 
-/// What is copied from one place to another.
-struct Move {
-    how: How,
-    from: *const c_void,
-    to: *mut c_void,
-}
-
-/// What one execution copies.
+/// Copies, none of which reads or writes what another writes.
 pub struct Moves {
     transposes: Arc<Transposes>,
-    before: Vec<Move>,
-    /// From the copy to the tensor.
-    after: Option<Move>,
-    /// What is behind is added up in float; the first of a sum begins it.
-    adds: Option<bool>,
+    transpositions: Vec<Transposition>,
+    samples: Vec<Sample>,
+    /// Memory that they read, and that they write.
+    reads: Vec<Range<usize>>,
+    writes: Vec<Range<usize>>,
+}
+
+/// What is gathered, or scattered.
+struct Sample {
+    samples: Arc<Samples>,
+    sampling: Sampling,
+    from: *const c_void,
+    to: *mut c_void,
+    gathers: bool,
 }
 
 // SAFETY: addresses, which are only handed on to the device.
 unsafe impl Send for Moves {}
-
-/// Where the result of a micro-batch goes.
-pub enum Destination {
-    /// Into the tensor's own memory.
-    Tensor(*mut c_void),
-    /// Into a sum of floats, which the first micro-batch begins.
-    Sum(*mut c_void, bool),
-}
 
 impl Conversion {
     /// For a part of a kernel that [`Kernel::channels_last`] converts. `Err` where nothing transposes.
@@ -113,67 +108,125 @@ impl Conversion {
         self.copy(self.filter, workspace).filter(|_| self.filter != self.result)
     }
 
-    /// What a micro-batch in `workspace` transposes, whose tensors `pointer` gives. The filter's copy may be `kept` from
-    /// the last.
-    pub fn moves(
+    /// What a micro-batch in `workspace`, whose tensors `pointer` gives, copies before its engine runs. The filter's copy
+    /// may be `kept` from the last.
+    pub fn before(
         &self,
         pointer: impl Fn(usize) -> *mut c_void,
         workspace: *mut c_void,
         kept: Option<*mut c_void>,
-        destination: &Destination,
     ) -> Moves {
         let is_new = |place: usize| place != self.filter || self.kept_filter(workspace) != kept;
-        let inputs = self.copies.iter().filter(|(place, _)| *place != self.result && is_new(*place));
-        let before = inputs.map(|(place, Copied { how, offset })| Move {
-            how: how.clone(),
-            from: pointer(*place),
-            to: workspace.wrapping_byte_add(*offset),
-        });
-        let (to, adds) = match *destination {
-            Destination::Tensor(to) => (to, None),
-            Destination::Sum(to, begins) => (to, Some(begins)),
-        };
-        let after = self.copied(self.result).map(|Copied { how, offset }| Move {
-            how: how.clone(),
-            from: workspace.wrapping_byte_add(*offset),
-            to,
-        });
-        Moves { transposes: self.transposes.clone(), before: before.collect(), after, adds }
+        let mut moves = Moves::none(&self.transposes);
+        for (place, Copied { how, offset }) in &self.copies {
+            if *place != self.result && is_new(*place) {
+                moves.copy(how, pointer(*place), workspace.wrapping_byte_add(*offset));
+            }
+        }
+        moves
+    }
+
+    /// What it copies, or adds, behind its engine.
+    pub fn behind(&self, workspace: *mut c_void, destination: Destination) -> Moves {
+        let mut moves = Moves::none(&self.transposes);
+        if let Some(Copied { how, offset }) = self.copied(self.result) {
+            moves.copy_back(how, workspace.wrapping_byte_add(*offset), destination);
+        }
+        moves
     }
 }
 
 impl Moves {
-    /// Copies what the engine reads.
-    ///
-    /// # Safety
-    /// The memory is there, and the stream is of its device.
-    pub unsafe fn before(&self, stream: Stream) -> bool {
-        self.before.iter().all(|Move { how, from, to }| {
-            // SAFETY: as ours.
-            unsafe {
-                match how {
-                    How::Transposed(matrices) => self.transposes.run(stream, *matrices, *from, *to),
-                    How::Sampled(samples, sampling) => samples.gather(stream, *sampling, *from, *to),
-                }
-            }
-        })
+    fn none(transposes: &Arc<Transposes>) -> Self {
+        let (transpositions, samples, reads, writes) = Default::default();
+        Self { transposes: transposes.clone(), transpositions, samples, reads, writes }
     }
 
-    /// Copies, or adds, what the engine wrote.
-    ///
-    /// # Safety
-    /// As for [`Self::before`].
-    pub unsafe fn after(&self, stream: Stream) -> bool {
-        let Some(Move { how, from, to }) = &self.after else { return true };
-        // SAFETY: as ours.
-        unsafe {
-            match (how, self.adds) {
-                (How::Transposed(matrices), None) => self.transposes.run(stream, matrices.transposed(), *from, *to),
-                (How::Transposed(matrices), Some(begins)) => {
-                    self.transposes.add(stream, matrices.transposed(), *from, *to, begins)
-                }
-                (How::Sampled(samples, sampling), _) => samples.scatter(stream, *sampling, *from, *to),
+    /// A tensor into its copy.
+    fn copy(&mut self, how: &How, from: *const c_void, to: *mut c_void) {
+        match how {
+            How::Transposed(matrices) => self.transpose(*matrices, from, Destination::Tensor(to)),
+            How::Sampled(samples, sampling) => self.sample(samples, *sampling, from, to, true),
+        }
+    }
+
+    /// A copy into its tensor, or a sum.
+    fn copy_back(&mut self, how: &How, from: *const c_void, to: Destination) {
+        match (how, to) {
+            (How::Transposed(matrices), to) => self.transpose(matrices.transposed(), from, to),
+            // A filter, which alone is summed, is not sampled.
+            (How::Sampled(samples, sampling), Destination::Tensor(to) | Destination::Sum(to, _)) => {
+                self.sample(samples, *sampling, from, to, false);
             }
         }
     }
+
+    fn transpose(&mut self, matrices: Matrices, from: *const c_void, to: Destination) {
+        let bytes = matrices.elements() * self.transposes.element();
+        self.reads.push(range(from, bytes));
+        self.writes.push(match to {
+            Destination::Tensor(to) => range(to, bytes),
+            Destination::Sum(sum, _) => range(sum, matrices.elements() * size_of::<f32>()),
+        });
+        self.transpositions.push(Transposition { matrices, from, to });
+    }
+
+    fn sample(
+        &mut self,
+        samples: &Arc<Samples>,
+        sampling: Sampling,
+        from: *const c_void,
+        to: *mut c_void,
+        gathers: bool,
+    ) {
+        let Sampling { images, channels, height, width, .. } = sampling;
+        let [all, sampled] = [height * width, sampling.sampled()].map(|it| it * images * channels * samples.element());
+        let (read, written) = if gathers { (all, sampled) } else { (sampled, all) };
+        self.reads.push(range(from, read));
+        self.writes.push(range(to, written));
+        self.samples.push(Sample { samples: samples.clone(), sampling, from, to, gathers });
+    }
+
+    /// Both as one; `Err` gives them back where one touches what the other writes.
+    pub fn and(mut self, mut behind: Self) -> Result<Self, [Self; 2]> {
+        if touches(&self.writes, &behind.writes)
+            || touches(&self.writes, &behind.reads)
+            || touches(&self.reads, &behind.writes)
+        {
+            return Err([self, behind]);
+        }
+        self.transpositions.append(&mut behind.transpositions);
+        self.samples.append(&mut behind.samples);
+        self.reads.append(&mut behind.reads);
+        self.writes.append(&mut behind.writes);
+        Ok(self)
+    }
+
+    /// Launches them. Whether that worked.
+    ///
+    /// # Safety
+    /// The memory is there, and the stream is of its device.
+    pub unsafe fn run(&self, stream: Stream) -> bool {
+        let sample = |Sample { samples, sampling, from, to, gathers }: &Sample| {
+            // SAFETY: as ours.
+            unsafe {
+                match gathers {
+                    true => samples.gather(stream, *sampling, *from, *to),
+                    false => samples.scatter(stream, *sampling, *from, *to),
+                }
+            }
+        };
+        // SAFETY: as ours; none touches what another writes.
+        let transposed = unsafe { self.transposes.run(stream, &self.transpositions) };
+        transposed && self.samples.iter().all(sample)
+    }
+}
+
+fn range(start: *const c_void, bytes: usize) -> Range<usize> {
+    start.addr()..start.addr() + bytes
+}
+
+/// Whether any of these is among those.
+fn touches(these: &[Range<usize>], those: &[Range<usize>]) -> bool {
+    these.iter().any(|a| those.iter().any(|b| a.start < b.end && b.start < a.end))
 }

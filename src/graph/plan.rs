@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use crate::cudnn::calls;
 use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Kernel, Target, VariantPack, WORKSPACE_ALIGNMENT};
 use crate::device::Stream;
-use crate::exec::{Failure, Sums};
+use crate::exec::{Destination, Failure, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
-use super::conversion::{Conversion, Destination, Moves};
+use super::conversion::{Conversion, Moves};
 use super::micro_plan::{MicroBatch, MicroPlan, summed_filter};
 use super::operands::Operands;
 
@@ -37,6 +37,8 @@ pub struct Plan {
     /// Bytes of workspace that are used of what the caller brings.
     workspace: usize,
     target: Target,
+    /// Each micro-batch's copies are its own, and none is made together with the next one's.
+    is_sample: bool,
     idle: Mutex<Vec<Ready>>,
 }
 
@@ -54,10 +56,11 @@ struct Packs {
     packs: Vec<Pack>,
 }
 
-/// What a micro-batch works on, and what is to be converted for that.
+/// What a micro-batch works on, and what is copied, step by step, before it runs and behind it.
 struct Pack {
     variant: VariantPack,
-    moves: Option<Moves>,
+    before: Vec<Moves>,
+    behind: Option<Moves>,
 }
 
 /// A micro-batch, its execution plan and what that works on.
@@ -75,10 +78,10 @@ impl Plan {
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
-        Self::make(kernel, parts, configuration, target, brings, finalized)
+        Self::make(kernel, parts, configuration, target, brings, false, finalized)
     }
 
-    /// Some micro-batches of one kind, in the first images only: to be timed, before all images are run.
+    /// Some micro-batches of one kind, in the first images only: each to be timed, before all images are run.
     pub fn sample(
         kernel: &Arc<Kernel>,
         part: Part,
@@ -86,7 +89,7 @@ impl Plan {
         brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
-        Self::make(kernel, vec![part], Configuration::new([part]), target, brings, finalized)
+        Self::make(kernel, vec![part], Configuration::new([part]), target, brings, true, finalized)
     }
 
     fn make(
@@ -95,6 +98,7 @@ impl Plan {
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
         brings: usize,
+        is_sample: bool,
         mut finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         crate::settings::fault_point("plan");
@@ -126,7 +130,8 @@ impl Plan {
             _ => None,
         };
         let idle = Mutex::new(vec![Ready { plans, packs: Vec::new() }]);
-        Ok(Self { kernel: kernel.clone(), configuration, parts, needs, sums, workspace, target: target.clone(), idle })
+        let (kernel, target) = (kernel.clone(), target.clone());
+        Ok(Self { kernel, configuration, parts, needs, sums, workspace, target, is_sample, idle })
     }
 
     /// The kernel that it runs.
@@ -226,7 +231,8 @@ impl Plan {
             crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
             let mut status = unsafe { pack.run(plan, handle, stream) };
-            let sums = self.sums.as_ref().filter(|_| status == CUDNN_STATUS_SUCCESS && pack.moves.is_none());
+            let is_summed = status == CUDNN_STATUS_SUCCESS && !micro.algorithm.channels_last;
+            let sums = self.sums.as_ref().filter(|_| is_summed);
             if let Some(sums) = sums {
                 // SAFETY: the two buffers lie behind the engine's own workspace.
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
@@ -307,13 +313,15 @@ impl Plan {
             };
             let is_part = micro.batch < self.kernel.batch();
             let conversion = plan.conversion();
-            let moves = conversion.map(|conversion| {
+            let (mut before, mut behind) = (Vec::new(), None);
+            if let Some(conversion) = conversion {
                 let destination = match is_part && self.kernel.adds_up() {
                     true => Destination::Sum(sum, here == 0),
                     false => Destination::Tensor(at(result, here)),
                 };
-                conversion.moves(|place| at(place, here), workspace, kept_filter, &destination)
-            });
+                before.push(conversion.before(|place| at(place, here), workspace, kept_filter));
+                behind = Some(conversion.behind(workspace, destination));
+            }
             kept_filter = conversion.and_then(|conversion| conversion.kept_filter(workspace));
             let pointer = |&place: &usize| match (conversion, partial) {
                 (Some(conversion), _) => conversion.copy(place, workspace).unwrap_or(at(place, here)),
@@ -322,12 +330,28 @@ impl Plan {
             };
             let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
             let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
-            Ok(Pack { variant: VariantPack::new(&ids, &pointers, engines_own)?, moves })
+            Ok(Pack { variant: VariantPack::new(&ids, &pointers, engines_own)?, before, behind })
         };
         let parts = self.parts.iter().zip(&self.needs).zip(plans);
         let micro_batches =
             parts.flat_map(|(((count, micro), needed), plan)| std::iter::repeat_n((*needed, micro, &**plan), *count));
-        micro_batches.map(pack).collect()
+        let mut packs = micro_batches.map(pack).collect::<Result<Vec<Pack>, cudnnStatus_t>>()?;
+        if !self.is_sample {
+            join_copies(&mut packs);
+        }
+        Ok(packs)
+    }
+}
+
+/// What a micro-batch left is copied together with what the next one reads, unless they share memory: fewer launches,
+/// each of which keeps the device busy for longer.
+fn join_copies(packs: &mut [Pack]) {
+    for next in 1..packs.len() {
+        let (behind, before) = (packs[next - 1].behind.take(), packs[next].before.pop());
+        packs[next].before = match (behind, before) {
+            (Some(behind), Some(before)) => behind.and(before).map_or_else(Vec::from, |both| vec![both]),
+            (behind, before) => behind.into_iter().chain(before).collect(),
+        };
     }
 }
 
@@ -339,12 +363,13 @@ impl Pack {
     unsafe fn run(&self, plan: &ExecutionPlan, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
         // SAFETY: as ours.
         unsafe {
-            let Some(moves) = &self.moves else { return plan.execute(handle, &self.variant) };
-            if !moves.before(stream) {
+            if !self.before.iter().all(|moves| moves.run(stream)) {
                 return CUDNN_STATUS_EXECUTION_FAILED;
             }
             match plan.execute(handle, &self.variant) {
-                CUDNN_STATUS_SUCCESS if !moves.after(stream) => CUDNN_STATUS_EXECUTION_FAILED,
+                CUDNN_STATUS_SUCCESS if !self.behind.iter().all(|moves| moves.run(stream)) => {
+                    CUDNN_STATUS_EXECUTION_FAILED
+                }
                 status => status,
             }
         }

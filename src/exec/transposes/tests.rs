@@ -2,6 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 
 use super::*;
+use crate::device::Buffer;
 use crate::exec::emulated;
 
 #[test]
@@ -10,11 +11,11 @@ fn what_a_gpu_would_run_covers_every_element() {
         for rows in [1, 3, 4, 8, 12, 64, 96, 128, 1000] {
             for columns in [1, 4, 7, 8, 49, 64, 196, 300, 3136] {
                 let matrices = Matrices { images: 70_000, rows, columns };
-                let (way, _) = Way::ALL.iter().find(|(way, _)| way.admits(matrices, element)).unwrap();
-                let Launch { grid, shared_bytes, .. } = way.launch(matrices, element);
-                assert!(shared_bytes as usize <= SHARED && grid[1] == MOST_IMAGES as u32);
-                let covered = grid[0] as usize
-                    * match *way {
+                let way = way_of(matrices, element);
+                let (blocks, shared) = way.blocks(matrices, element);
+                assert!(shared <= SHARED);
+                let covered = blocks
+                    * match way {
                         Way::Registers(r, c) => TILES * 8 * r * 4 * c,
                         Way::Rows => STRIP * columns,
                         Way::Columns => STRIP * rows,
@@ -34,22 +35,31 @@ fn twice_transposed_is_the_same_and_sums_are_in_float() {
     let (mut once, mut twice) = (vec![half::f16::NAN; 105], vec![half::f16::NAN; 105]);
     let mut sum = vec![f32::NAN; 105];
     let stream = std::ptr::null_mut();
+    let there = written(matrices, from.as_ptr().cast(), once.as_mut_ptr().cast());
+    let once_there = once.as_mut_ptr().cast::<c_void>();
+    let back = matrices.transposed();
+    let [begun, added] = [true, false].map(|begins| summed(back, once_there, sum.as_mut_ptr().cast(), begins));
     // SAFETY: as many elements each.
     unsafe {
-        assert!(transposes.run(stream, matrices, from.as_ptr().cast(), once.as_mut_ptr().cast()));
-        let back = matrices.transposed();
-        assert!(transposes.run(stream, back, once.as_ptr().cast(), twice.as_mut_ptr().cast()));
-        for begins in [true, false] {
-            assert!(transposes.add(stream, back, once.as_ptr().cast(), sum.as_mut_ptr().cast(), begins));
-        }
+        assert!(transposes.run(stream, &[there]));
+        assert!(transposes.run(stream, &[written(back, once_there, twice.as_mut_ptr().cast()), begun]));
+        assert!(transposes.run(stream, &[added]));
     }
     assert_eq!(from, twice);
     assert_eq!(once[1], from[7]);
     assert!(sum.iter().zip(&from).all(|(sum, value)| *sum == 2.0 * value.to_f32()));
 }
 
-/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit. In a
-/// process of its own, whose cuDNN is hostdnn.
+fn written(matrices: Matrices, from: *const c_void, to: *mut c_void) -> Transposition {
+    Transposition { matrices, from, to: Destination::Tensor(to) }
+}
+
+fn summed(matrices: Matrices, from: *const c_void, sum: *mut c_void, begins: bool) -> Transposition {
+    Transposition { matrices, from, to: Destination::Sum(sum, begins) }
+}
+
+/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit: each
+/// alone, and all together. In a process of its own, whose cuDNN is hostdnn.
 #[test]
 fn emulated_as_in_loops() {
     if !emulated::is_child("exec::transposes::tests::emulated_as_in_loops") {
@@ -60,40 +70,80 @@ fn emulated_as_in_loops() {
         let loops = Transposes::new(Device::Host, data_type).unwrap();
         let compiled = Transposes::compiled(Device::Host, data_type, loops.element);
         let Some(kernels) = emulated::compiled(compiled) else { return };
-        let mut ways = Vec::new();
-        for (images, rows, columns) in SMALL_SHAPES {
-            let matrices = Matrices { images, rows, columns };
-            let (way, _) = Way::ALL.iter().find(|(way, _)| way.admits(matrices, loops.element)).unwrap();
-            ways.push(*way);
-            let bytes = matrices.elements() * loops.element;
-            let aligned = || Device::Host.allocate(bytes + GUARD).unwrap();
-            let (from, found) = (aligned(), aligned());
-            let mut expected = vec![0xff_u8; bytes + GUARD];
-            let (mut sum, mut expected_sum) =
-                (vec![f32::NAN; matrices.elements()], vec![f32::NAN; matrices.elements()]);
-            let stream = std::ptr::null_mut();
-            // SAFETY: buffers of so many bytes, and as many sums as elements.
-            let found = unsafe {
-                let values = std::slice::from_raw_parts_mut(from.data().cast::<u8>(), bytes);
-                random.fill_bytes(values);
-                // No NaN, whose bits a sum may change.
-                values.iter_mut().skip(loops.element - 1).step_by(loops.element).for_each(|high| *high &= 0xbb);
-                found.data().write_bytes(0xff, bytes + GUARD);
-                assert!(kernels.run(stream, matrices, from.data(), found.data()), "{way:?} {matrices:?}");
-                assert!(loops.run(stream, matrices, from.data(), expected.as_mut_ptr().cast()));
-                for begins in [true, false] {
-                    assert!(kernels.add(stream, matrices, from.data(), sum.as_mut_ptr().cast(), begins));
-                    assert!(loops.add(stream, matrices, from.data(), expected_sum.as_mut_ptr().cast(), begins));
-                }
-                std::slice::from_raw_parts(found.data().cast::<u8>(), bytes + GUARD)
-            };
-            assert!(found == expected, "{way:?} {matrices:?}");
-            assert!(sum == expected_sum, "the sum of {way:?} {matrices:?}");
+        let mut cases: Vec<Case> = SMALL_SHAPES.iter().map(|&shape| Case::new(shape, &loops, &mut random)).collect();
+        for (way, _) in Way::ALL.iter().filter(|(way, _)| way.admits(NOTHING, loops.element)) {
+            let there_is = cases.iter().any(|case| way_of(case.matrices, loops.element) == *way);
+            assert!(there_is, "no shape for {way:?} of {} bytes", loops.element);
         }
-        let all =
-            Way::ALL.iter().filter(|(way, _)| way.admits(Matrices { images: 0, rows: 0, columns: 0 }, loops.element));
-        for (way, _) in all {
-            assert!(ways.contains(way), "no shape for {way:?} of {} bytes", loops.element);
+        for together in [1, cases.len()] {
+            for cases in cases.chunks_mut(together) {
+                cases.iter_mut().for_each(Case::poison);
+                for begins in [true, false] {
+                    let each: Vec<_> = cases.iter().flat_map(|case| case.both(begins)).collect();
+                    // SAFETY: buffers of so many bytes, and as many sums as elements.
+                    assert!(unsafe { kernels.run(std::ptr::null_mut(), &each) });
+                }
+                cases.iter().for_each(|case| case.check(&loops));
+            }
+        }
+    }
+}
+
+const NOTHING: Matrices = Matrices { images: 0, rows: 0, columns: 0 };
+
+fn way_of(matrices: Matrices, element: usize) -> Way {
+    Way::ALL.iter().map(|(way, _)| *way).find(|way| way.admits(matrices, element)).unwrap()
+}
+
+/// Matrices in the host's memory, and where they go.
+struct Case {
+    matrices: Matrices,
+    bytes: usize,
+    from: Buffer,
+    to: Buffer,
+    sum: Buffer,
+}
+
+impl Case {
+    fn new((images, rows, columns): (usize, usize, usize), loops: &Transposes, random: &mut SmallRng) -> Self {
+        let matrices = Matrices { images, rows, columns };
+        let bytes = matrices.elements() * loops.element;
+        let memory = |bytes: usize| Device::Host.allocate(bytes + GUARD).unwrap();
+        let it = Self { matrices, bytes, from: memory(bytes), to: memory(bytes), sum: memory(4 * matrices.elements()) };
+        // SAFETY: of so many bytes.
+        let values = unsafe { std::slice::from_raw_parts_mut(it.from.data().cast::<u8>(), bytes) };
+        random.fill_bytes(values);
+        // No NaN, whose bits a sum may change.
+        values.iter_mut().skip(loops.element - 1).step_by(loops.element).for_each(|high| *high &= 0xbb);
+        it
+    }
+
+    fn poison(&mut self) {
+        // SAFETY: of so many bytes.
+        unsafe {
+            self.to.data().write_bytes(0xff, self.bytes + GUARD);
+            self.sum.data().write_bytes(0xff, 4 * self.matrices.elements() + GUARD);
+        }
+    }
+
+    /// Transposed, and added to the sum or beginning it.
+    fn both(&self, begins: bool) -> [Transposition; 2] {
+        let (matrices, from) = (self.matrices, self.from.data());
+        [written(matrices, from, self.to.data()), summed(matrices, from, self.sum.data(), begins)]
+    }
+
+    /// Holds what was found against what loops find of the same.
+    fn check(&self, loops: &Transposes) {
+        let (matrices, from, sums) = (self.matrices, self.from.data(), 4 * self.matrices.elements());
+        let (mut to, mut sum) = (vec![0xff_u8; self.bytes + GUARD], vec![0xff_u8; sums + GUARD]);
+        let begun_and_added = [true, false].map(|begins| summed(matrices, from, sum.as_mut_ptr().cast(), begins));
+        // SAFETY: buffers of so many bytes, and as many sums as elements.
+        unsafe {
+            loops.run(std::ptr::null_mut(), &[written(matrices, from, to.as_mut_ptr().cast())]);
+            loops.run(std::ptr::null_mut(), &begun_and_added);
+            let found = |memory: &Buffer, bytes| std::slice::from_raw_parts(memory.data().cast::<u8>(), bytes);
+            assert!(found(&self.to, self.bytes + GUARD) == to, "{matrices:?}");
+            assert!(found(&self.sum, sums + GUARD) == sum, "the sum of {matrices:?}");
         }
     }
 }
@@ -154,32 +204,41 @@ fn on_a_gpu_as_on_the_host() {
                 assert!(
                     device.write(from.data(), &values, stream.raw()) && device.write(to.data(), &poison, stream.raw())
                 );
-                assert!(transposes.run(stream.raw(), matrices, from.data(), to.data()));
+                assert!(transposes.run(stream.raw(), &[written(matrices, from.data(), to.data())]));
                 for begins in [true, false].into_iter().filter(|_| matrices.elements() <= MOST_SUMMED) {
-                    assert!(transposes.add(stream.raw(), matrices, from.data(), sum.data(), begins));
-                    host.add(stream.raw(), matrices, values.as_ptr().cast(), expected_sum.as_mut_ptr().cast(), begins);
+                    assert!(transposes.run(stream.raw(), &[summed(matrices, from.data(), sum.data(), begins)]));
+                    let expected_sum = expected_sum.as_mut_ptr().cast();
+                    host.run(stream.raw(), &[summed(matrices, values.as_ptr().cast(), expected_sum, begins)]);
                 }
                 assert!(device.read(&mut found, to.data(), stream.raw()));
                 assert!(device.read(&mut found_sum, sum.data(), stream.raw()));
-                host.run(stream.raw(), matrices, values.as_ptr().cast(), expected.as_mut_ptr().cast());
+                let expected = expected.as_mut_ptr().cast();
+                host.run(stream.raw(), &[written(matrices, values.as_ptr().cast(), expected)]);
             }
             assert!(found == expected, "{name} {matrices:?}");
             let found_sum = found_sum.chunks_exact(4).map(|sum| f32::from_ne_bytes(sum.try_into().unwrap()));
             assert!(matrices.elements() > MOST_SUMMED || found_sum.eq(expected_sum), "the sum of {name} {matrices:?}");
-            let (way, _) = Way::ALL.iter().find(|(way, _)| way.admits(matrices, host.element)).unwrap();
-            let mut times: Vec<f64> = (0..9)
-                .map(|_| {
-                    let from_here = device.mark(stream.raw()).unwrap();
-                    // SAFETY: as above.
-                    unsafe { transposes.run(stream.raw(), matrices, from.data(), to.data()) };
-                    let to_here = device.mark(stream.raw()).unwrap();
+            let way = way_of(matrices, host.element);
+            let time = |launches: &[&[Transposition]]| {
+                let mut times = [0.0; 9].map(|_: f64| {
+                    let begin = device.mark(stream.raw()).unwrap();
+                    // SAFETY: as above; a sum has room for as many elements.
+                    unsafe { launches.iter().for_each(|launch| assert!(transposes.run(stream.raw(), launch))) };
+                    let end = device.mark(stream.raw()).unwrap();
                     device.synchronize(stream.raw());
-                    let crate::device::Elapsed::Ready(time) = to_here.since(&from_here) else { panic!("no time") };
+                    let crate::device::Elapsed::Ready(time) = end.since(&begin) else { panic!("no time") };
                     time
-                })
-                .collect();
-            times.sort_by(f64::total_cmp);
-            println!("{name} {images} × {rows} × {columns} {way:?}: {:.2} TB/s", 2.0 * bytes as f64 / times[4] / 1e9);
+                });
+                times.sort_by(f64::total_cmp);
+                times[4]
+            };
+            let [one, other] = [to.data(), sum.data()].map(|to| written(matrices, from.data(), to));
+            let [alone, apart, together] = [time(&[&[one]]), time(&[&[one], &[other]]), time(&[&[one, other]])];
+            let rate = 2.0 * bytes as f64 / alone / 1e9;
+            println!(
+                "{name} {images} × {rows} × {columns} {way:?}: {rate:.2} TB/s; two at once {:.2} of one by one",
+                together / apart
+            );
         }
     }
 }
