@@ -113,6 +113,8 @@ fn gather(job: &Job) {
 
 /// What cuDNN offers at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the
 /// next larger size at which they are asked, also for copies of the tensors, and what is best for the whole mini-batch.
+/// Where their best has room undivided they are not asked again: parts have little to win there, and each engine more that
+/// is tried is code that stays in the device's memory.
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
     let asking = page.asking();
     let batch = page.key.kernel.batch();
@@ -123,12 +125,14 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     offers.finalize_first(&asking, &mut of_all, &fallback, 1);
     let (mut asked, mut proposed) = (batch, whole.clone());
     let mut converted = offers::channels_last(&asking, &mut of_all);
+    offers.finalize_first(&asking, &mut of_all, &whole[..whole.len().min(1)], 1);
+    let best_has_room = whole.first().is_some_and(|best| offers.plan(batch, best).is_some());
     for &size in sizes {
         if background::stopped() {
             return;
         }
         let of = &mut asking.micro_batch(size);
-        if size <= asked / ASKED_EVERY {
+        if size <= asked / ASKED_EVERY && !best_has_room {
             asked = size;
             proposed = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
             converted = offers::channels_last(&asking, of);
