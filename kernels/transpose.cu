@@ -105,6 +105,43 @@ __device__ __forceinline__ void strip_of_columns(const Matrix &matrix, int block
     for (int i = threadIdx.x; i < STRIP / VECTOR * rows; i += THREADS) target[i] = memory[i];
 }
 
+// A column of few rows is one access of the transposed matrix's, filled up with zeros; or an access is a row of few
+// columns, of which what is behind them is left out. A thread makes EACH of them.
+#define EACH 4
+
+union Access {
+    uint4 all;
+    Element each[VECTOR];
+};
+
+__device__ __forceinline__ void few_rows(const Matrix &matrix, int block) {
+    MEMBERS_OF(matrix);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int column = (block * EACH + i) * THREADS + threadIdx.x;
+        if (column >= columns) return;
+        Access access;
+#pragma unroll
+        for (int row = 0; row < VECTOR; row++)
+            access.each[row] = row < rows ? from[(long long)row * columns + column] : Element(0);
+        reinterpret_cast<uint4 *>(to)[column] = access.all;
+    }
+}
+
+__device__ __forceinline__ void few_columns(const Matrix &matrix, int block) {
+    MEMBERS_OF(matrix);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int row = (block * EACH + i) * THREADS + threadIdx.x;
+        if (row >= rows) return;
+        Access access;
+        access.all = reinterpret_cast<const uint4 *>(from)[row];
+#pragma unroll
+        for (int column = 0; column < VECTOR; column++)
+            if (column < columns) to[(long long)column * rows + row] = access.each[column];
+    }
+}
+
 // Any sizes, by squares in shared memory.
 #define SQUARE 32
 
@@ -136,6 +173,8 @@ struct Job {
     // Elements, or floats of a sum.
     void *to;
     int images, rows, columns;
+    // Elements from one row to the next, and of the transposed matrices.
+    int pitch, transposed_pitch;
     // How many blocks of the launch's work on it.
     int blocks;
     // What is transposed is written, or is added to a sum, or begins one.
@@ -152,7 +191,7 @@ __device__ __forceinline__ void add(const Job &job, int block) {
     for (long long i = (long long)block * THREADS + threadIdx.x; i < elements; i += stride) {
         const long long image = i / (rows * columns);
         const int place = int(i - image * (rows * columns)), column = place / rows, row = place % rows;
-        const float term = value(from[(image * rows + row) * columns + column]);
+        const float term = value(from[(image * rows + row) * job.pitch + column]);
         sum[i] = begins ? term : sum[i] + term;
     }
 }
@@ -173,8 +212,13 @@ template <void (*TRANSPOSE)(const Matrix &, int)> __device__ __forceinline__ voi
         return;
     }
     const int blocks = job.blocks / job.images, image = block / blocks;
-    const long long first = (long long)image * job.rows * job.columns;
-    TRANSPOSE({job.from + first, static_cast<Element *>(job.to) + first, job.rows, job.columns}, block - image * blocks);
+    const Matrix matrix = {
+        job.from + (long long)image * job.rows * job.pitch,
+        static_cast<Element *>(job.to) + (long long)image * job.columns * job.transposed_pitch,
+        job.rows,
+        job.columns,
+    };
+    TRANSPOSE(matrix, block - image * blocks);
 }
 
 #define IN_REGISTERS(R, C)                                                                                             \
@@ -189,4 +233,6 @@ IN_REGISTERS(4, 8)
 
 KERNEL(transpose_rows, Jobs) { work_on<strip_of_rows>(parameters); }
 KERNEL(transpose_columns, Jobs) { work_on<strip_of_columns>(parameters); }
+KERNEL(transpose_few_rows, Jobs) { work_on<few_rows>(parameters); }
+KERNEL(transpose_few_columns, Jobs) { work_on<few_columns>(parameters); }
 KERNEL(transpose_any, Jobs) { work_on<by_squares>(parameters); }

@@ -24,6 +24,10 @@ const TILES: usize = THREADS / 32;
 const STRIP: usize = 64;
 /// What every device has of shared memory for a block, in bytes.
 const SHARED: usize = 48 << 10;
+/// Of a thread's, in bytes.
+const ACCESS: usize = 16;
+/// How many of these a thread makes where rows, or columns, are few.
+const EACH: usize = 4;
 /// The side of the squares for what fits nothing else.
 const SQUARE: usize = 32;
 /// The most blocks that add.
@@ -40,27 +44,42 @@ enum Way {
     Rows,
     /// Strips of columns, with all of their rows.
     Columns,
+    /// All of the few rows of a column in a thread: an access of the transposed matrix's, with zeros where there is no row.
+    FewRows,
+    /// The same the other way round, without what lies behind the columns.
+    FewColumns,
     /// Squares.
     Any,
 }
 
 impl Way {
     /// The best first.
-    const ALL: [(Self, &'static CStr); 7] = [
+    const ALL: [(Self, &'static CStr); 9] = [
         (Self::Registers(8, 8), c"transpose_8x8"),
         (Self::Registers(8, 4), c"transpose_8x4"),
         (Self::Registers(4, 8), c"transpose_4x8"),
         (Self::Registers(4, 4), c"transpose_4x4"),
+        (Self::FewRows, c"transpose_few_rows"),
+        (Self::FewColumns, c"transpose_few_columns"),
         (Self::Rows, c"transpose_rows"),
         (Self::Columns, c"transpose_columns"),
         (Self::Any, c"transpose_any"),
     ];
 
+    /// Whether it is there for elements of so many bytes.
+    fn is_for(self, element: usize) -> bool {
+        // No access is wider than 16 bytes.
+        !matches!(self, Self::Registers(r, c) if r.max(c) * element > ACCESS)
+    }
+
     /// Whether it transposes these, of elements of so many bytes.
-    fn admits(self, Matrices { rows, columns, .. }: Matrices, element: usize) -> bool {
+    fn admits(self, matrices: Matrices, element: usize) -> bool {
+        let Matrices { rows, columns, pitch, transposed_pitch, .. } = matrices;
         match self {
-            // No access is wider than 16 bytes.
-            Self::Registers(r, c) => r.max(c) * element <= 16 && rows.is_multiple_of(r) && columns.is_multiple_of(c),
+            Self::FewRows => pitch == columns && transposed_pitch * element == ACCESS,
+            Self::FewColumns => transposed_pitch == rows && pitch * element == ACCESS,
+            _ if !self.is_for(element) || !matrices.is_packed() => false,
+            Self::Registers(r, c) => rows.is_multiple_of(r) && columns.is_multiple_of(c),
             Self::Rows => rows.is_multiple_of(STRIP) && STRIP * columns * element <= SHARED,
             Self::Columns => columns.is_multiple_of(STRIP) && STRIP * rows * element <= SHARED,
             Self::Any => true,
@@ -73,6 +92,8 @@ impl Way {
             Self::Registers(r, c) => ((rows.div_ceil(8 * r) * columns.div_ceil(4 * c)).div_ceil(TILES), 0),
             Self::Rows => (rows / STRIP, STRIP * columns * element),
             Self::Columns => (columns / STRIP, STRIP * rows * element),
+            Self::FewRows => (columns.div_ceil(THREADS * EACH), 0),
+            Self::FewColumns => (rows.div_ceil(THREADS * EACH), 0),
             Self::Any => (rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE), 0),
         }
     }
@@ -91,7 +112,7 @@ pub struct Transposition {
 pub enum Destination {
     /// Into memory of the same type.
     Tensor(*mut c_void),
-    /// Into a sum of floats: which they begin, or are added to.
+    /// Into a sum of floats, which has nothing between rows: they begin it, or are added to it.
     Sum(*mut c_void, bool),
 }
 
@@ -118,6 +139,8 @@ struct Job {
     images: i32,
     rows: i32,
     columns: i32,
+    pitch: i32,
+    transposed_pitch: i32,
     blocks: i32,
     what: i32,
 }
@@ -126,12 +149,19 @@ const WRITES: i32 = 0;
 const ADDS: i32 = 1;
 const BEGINS: i32 = 2;
 
-/// The kernels' parameters.
-type Jobs = [Job; MOST_JOBS];
-
-const NO_JOBS: Jobs =
-    [Job { from: std::ptr::null(), to: std::ptr::null_mut(), images: 0, rows: 0, columns: 0, blocks: 0, what: WRITES };
-        MOST_JOBS];
+impl Job {
+    const NONE: Self = Self {
+        from: std::ptr::null(),
+        to: std::ptr::null_mut(),
+        images: 0,
+        rows: 0,
+        columns: 0,
+        pitch: 0,
+        transposed_pitch: 0,
+        blocks: 0,
+        what: WRITES,
+    };
+}
 
 static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::new();
 
@@ -154,8 +184,7 @@ impl Transposes {
         let own: &[&str] = if data_type == CUDNN_DATA_BFLOAT16 { &["-DBFLOAT16"] } else { &[] };
         let text = include_str!("../../kernels/transpose.cu");
         let kernels = ElementKernels::load(device, "transpose.cu", text, element, own)?;
-        let nothing = Matrices { images: 0, rows: 0, columns: 0 };
-        let there = Way::ALL.iter().filter(|(way, _)| way.admits(nothing, element));
+        let there = Way::ALL.iter().filter(|(way, _)| way.is_for(element));
         let ways = there.map(|&(way, name)| Ok((way, kernels.function(name)?))).collect::<Result<_, String>>()?;
         Ok(Self { data_type, element, on: On::Compiled(ways) })
     }
@@ -217,7 +246,7 @@ impl Transposes {
         function: &Function,
         transpositions: impl Iterator<Item = &'a Transposition>,
     ) -> bool {
-        let (mut jobs, mut all_blocks, mut most_shared) = (NO_JOBS, 0, 0);
+        let (mut jobs, mut all_blocks, mut most_shared) = ([Job::NONE; MOST_JOBS], 0, 0);
         for (job, Transposition { matrices, from, to }) in jobs.iter_mut().zip(transpositions) {
             let (to, blocks, what) = match *to {
                 Destination::Tensor(to) => {
@@ -226,14 +255,15 @@ impl Transposes {
                     (to, blocks * matrices.images, WRITES)
                 }
                 Destination::Sum(sum, begins) => {
-                    let blocks = matrices.elements().div_ceil(THREADS).min(MOST_ADDING);
+                    let blocks = matrices.transposed().elements().div_ceil(THREADS).min(MOST_ADDING);
                     (sum, blocks, if begins { BEGINS } else { ADDS })
                 }
             };
             all_blocks += blocks;
-            let [images, rows, columns, blocks] =
-                [matrices.images, matrices.rows, matrices.columns, blocks].map(|count| count as i32);
-            *job = Job { from: *from, to, images, rows, columns, blocks, what };
+            let Matrices { images, rows, columns, pitch, transposed_pitch } = *matrices;
+            let [images, rows, columns, pitch, transposed_pitch, blocks] =
+                [images, rows, columns, pitch, transposed_pitch, blocks].map(|count| count as i32);
+            *job = Job { from: *from, to, images, rows, columns, pitch, transposed_pitch, blocks, what };
         }
         let Ok(blocks) = i32::try_from(all_blocks) else { return false };
         let launch = Launch {
@@ -249,37 +279,41 @@ impl Transposes {
 
 /// # Safety
 /// As for [`Transposes::run`], in the host's memory.
-unsafe fn transpose<T: Copy>(matrices: Matrices, from: *const c_void, to: *mut c_void) {
+unsafe fn transpose<T: Copy + Default>(matrices: Matrices, from: *const c_void, to: *mut c_void) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for_each(matrices, |source, target| {
         // SAFETY: places within both.
-        unsafe { to.add(target).write(from.add(source).read()) }
+        unsafe { to.add(target).write(source.map_or(T::default(), |source| from.add(source).read())) }
     });
 }
 
+/// Adds transposed matrices to a sum in float, or begins it.
+///
 /// # Safety
-/// As for [`Transposes::run`], in the host's memory: adds transposed matrices to a sum in float, or begins it.
+/// As for [`Transposes::run`], in the host's memory.
 unsafe fn add(matrices: Matrices, data_type: cudnnDataType_t, from: *const c_void, sum: *mut f32, begins: bool) {
     for_each(matrices, |source, target| {
         // SAFETY: places within both.
         unsafe {
-            let term = match data_type {
+            let term = source.map_or(0.0, |source| match data_type {
                 CUDNN_DATA_HALF => from.cast::<half::f16>().add(source).read().to_f32(),
                 CUDNN_DATA_BFLOAT16 => from.cast::<half::bf16>().add(source).read().to_f32(),
                 _ => from.cast::<f32>().add(source).read(),
-            };
+            });
             let sum = sum.add(target);
             sum.write(if begins { term } else { sum.read() + term });
         }
     });
 }
 
-/// Where each element stands, and where it goes.
-fn for_each(Matrices { images, rows, columns }: Matrices, mut visit: impl FnMut(usize, usize)) {
+/// Where each element of the transposed matrices comes from, if it is not a zero behind a row, and where it goes.
+fn for_each(matrices: Matrices, mut visit: impl FnMut(Option<usize>, usize)) {
+    let Matrices { images, rows, columns, pitch, transposed_pitch } = matrices;
     for image in 0..images {
-        for row in 0..rows {
-            for column in 0..columns {
-                visit((image * rows + row) * columns + column, (image * columns + column) * rows + row);
+        for column in 0..columns {
+            for row in 0..transposed_pitch {
+                let source = (row < rows).then_some((image * rows + row) * pitch + column);
+                visit(source, (image * columns + column) * transposed_pitch + row);
             }
         }
     }

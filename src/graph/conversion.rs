@@ -72,14 +72,14 @@ impl Conversion {
         // The filter first: there it is the same for micro-batches of all sizes.
         for place in [filter, convolution.x, convolution.y] {
             let tensor = &part.tensors[place];
-            let (how, elements) = match (sampling, tensor.channels_first()) {
+            let (how, elements) = match (sampling, part.to_be_transposed(place)) {
                 (Some(sampling), _) if place == convolution.x => {
                     let samples = Samples::of(Device::current(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
                     (How::Sampled(samples, sampling), sampling.images * sampling.channels * sampling.sampled())
                 }
                 // A filter's gradient is always copied: parts of it are added up.
                 (_, Some(matrices)) if matrices.differ() || (place == filter && place == result) => {
-                    (How::Transposed(matrices), matrices.elements())
+                    (How::Transposed(matrices), matrices.transposed().elements())
                 }
                 _ => continue,
             };
@@ -162,11 +162,11 @@ impl Moves {
     }
 
     fn transpose(&mut self, matrices: Matrices, from: *const c_void, to: Destination) {
-        let bytes = matrices.elements() * self.transposes.element();
-        self.reads.push(range(from, bytes));
+        let (read, written) = (matrices.elements(), matrices.transposed().elements());
+        self.reads.push(range(from, read * self.transposes.element()));
         self.writes.push(match to {
-            Destination::Tensor(to) => range(to, bytes),
-            Destination::Sum(sum, _) => range(sum, matrices.elements() * size_of::<f32>()),
+            Destination::Tensor(to) => range(to, written * self.transposes.element()),
+            Destination::Sum(sum, _) => range(sum, written * size_of::<f32>()),
         });
         self.transpositions.push(Transposition { matrices, from, to });
     }

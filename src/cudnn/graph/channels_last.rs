@@ -1,9 +1,11 @@
 //! An operation graph with its tensors' channels last in memory, where they come first: the layout that tensor cores
-//! want. cuDNN's engines for the other one convert to it in their workspace.
+//! want. cuDNN's engines for the other one convert to it in their workspace. Where images have so few channels that they
+//! do not fill an access of a tensor core's, channels of zeros are put behind them: 0 in x times what stands in w.
 
 use cudnn_abi::*;
 
 use super::kernel::{Factor, Kernel, Operation, Tensor};
+use crate::cudnn::kernel::element_size;
 
 /// What accesses of 16 bytes need of addresses.
 const ALIGNMENT: i64 = 16;
@@ -18,22 +20,37 @@ pub struct Matrices {
     pub rows: usize,
     /// Of each matrix.
     pub columns: usize,
+    /// From one row to the next, in elements. Those behind `columns` are not looked at.
+    pub pitch: usize,
+    /// The same of the transposed matrices, whose rows are `rows` long. Zeros are written behind them.
+    pub transposed_pitch: usize,
 }
 
 impl Matrices {
-    /// With rows for columns.
-    pub fn transposed(self) -> Self {
-        Self { rows: self.columns, columns: self.rows, ..self }
+    /// Without anything between rows.
+    pub fn packed(images: usize, rows: usize, columns: usize) -> Self {
+        Self { images, rows, columns, pitch: columns, transposed_pitch: rows }
     }
 
-    /// Elements in all of them.
+    /// Whether there is nothing between rows.
+    pub fn is_packed(self) -> bool {
+        self == Self::packed(self.images, self.rows, self.columns)
+    }
+
+    /// With rows for columns.
+    pub fn transposed(self) -> Self {
+        let Self { images, rows, columns, pitch, transposed_pitch } = self;
+        Self { images, rows: columns, columns: rows, pitch: transposed_pitch, transposed_pitch: pitch }
+    }
+
+    /// Elements in all of them, with what lies between rows.
     pub fn elements(self) -> usize {
-        self.images * self.rows * self.columns
+        self.images * self.rows * self.pitch
     }
 
     /// Whether what is transposed differs in memory.
     pub fn differ(self) -> bool {
-        self.rows > 1 && self.columns > 1
+        self.rows > 1 && self.columns > 1 || !self.is_packed()
     }
 }
 
@@ -88,8 +105,7 @@ impl Tensor {
         let is_first = self.dims.len() > 2 && self.has_strides(&self.strides_in((0..self.dims.len()).rev()));
         let [images, rows, ref places @ ..] = self.dims[..] else { return None };
         let columns = places.iter().product::<i64>();
-        let matrices = Matrices { images: images as usize, rows: rows as usize, columns: columns as usize };
-        is_first.then_some(matrices)
+        is_first.then_some(Matrices::packed(images as usize, rows as usize, columns as usize))
     }
 
     /// The same with channels last, if it is packed with these first or last.
@@ -106,6 +122,26 @@ impl Tensor {
 }
 
 impl Kernel {
+    /// How many channels images and filters get for [`Self::channels_last`], where their own would not fill 16 bytes. Of a
+    /// single one nothing is copied as it is.
+    fn padded_channels(&self) -> Option<i64> {
+        let convolution = self.convolution();
+        let (x, w) = (&self.tensors[convolution.x], &self.tensors[convolution.w]);
+        let filling = ALIGNMENT / element_size(x.data_type)? as i64;
+        let are_few = (2..filling).contains(&x.dims[1]) && x.dims[1] == w.dims[1];
+        let are_first = x.channels_first().is_some() && w.channels_first().is_some();
+        (are_few && are_first && self.sampling().is_none()).then_some(filling)
+    }
+
+    /// The tensor at a place as matrices with channels as rows, if it is packed and its channels come first: what is to be
+    /// transposed for [`Self::channels_last`].
+    pub fn to_be_transposed(&self, place: usize) -> Option<Matrices> {
+        let matrices = self.tensors[place].channels_first()?;
+        let convolution = self.convolution();
+        let padded = self.padded_channels().filter(|_| place == convolution.x || place == convolution.w);
+        Some(padded.map_or(matrices, |padded| Matrices { transposed_pitch: padded as usize, ..matrices }))
+    }
+
     /// What of `x` takes part in it, where that is not all: 1×1 filters that stride over images without a padding.
     pub fn sampling(&self) -> Option<Sampling> {
         let convolution = self.convolution();
@@ -151,11 +187,19 @@ impl Kernel {
         }
         let tensors = self.tensors.iter().map(Tensor::with_channels_last).collect::<Option<Vec<_>>>()?;
         let mut converted = Self { tensors, operations: self.operations.clone() };
+        if let Some(channels) = self.padded_channels() {
+            for place in [convolution.x, convolution.w] {
+                let tensor = &mut converted.tensors[place];
+                tensor.dims[1] = channels;
+                tensor.strides = tensor.channels_last_strides();
+                tensor.alignment = ALIGNMENT;
+            }
+        }
         if self.sampling().is_some() {
             converted.keep_samples();
             return Some(converted);
         }
-        let is_moved = |place: usize| self.tensors[place].channels_first().is_some_and(Matrices::differ);
+        let is_moved = |place: usize| self.to_be_transposed(place).is_some_and(Matrices::differ);
         (is_moved(convolution.x) || is_moved(convolution.y)).then_some(converted)
     }
 
@@ -196,8 +240,35 @@ mod tests {
         let first = kernel(FIRST);
         assert_eq!(first.channels_last(), Some(kernel(LAST)));
         assert_eq!(kernel(LAST).channels_last(), None);
-        assert_eq!(first.tensors[0].channels_first(), Some(Matrices { images: 8, rows: 16, columns: 81 }));
-        assert_eq!(first.tensors[1].channels_first(), Some(Matrices { images: 4, rows: 16, columns: 9 }));
+        assert_eq!(first.tensors[0].channels_first(), Some(Matrices::packed(8, 16, 81)));
+        assert_eq!(first.tensors[1].channels_first(), Some(Matrices::packed(4, 16, 9)));
+    }
+
+    #[test]
+    fn few_channels_are_filled_up() {
+        let few =
+            |text: &str| text.replace("8x16x9x9@1296x81", "8x3x9x9@243x81").replace("4x16x3x3@144x9", "4x3x3x3@27x9");
+        let many = |text: &str, channels: usize| {
+            let text = text.replace(
+                "8x16x9x9@1296x1x144x16",
+                &format!("8x{channels}x9x9@{}x1x{}x{channels}", 81 * channels, 9 * channels),
+            );
+            text.replace(
+                "4x16x3x3@144x1x48x16",
+                &format!("4x{channels}x3x3@{}x1x{}x{channels}", 9 * channels, 3 * channels),
+            )
+        };
+        let first = kernel(&few(FIRST));
+        assert_eq!(first.channels_last(), Some(kernel(&many(LAST, 8))));
+        assert_eq!(first.to_be_transposed(0), Some(Matrices { transposed_pitch: 8, ..Matrices::packed(8, 3, 81) }));
+        assert_eq!(first.to_be_transposed(1), Some(Matrices { transposed_pitch: 8, ..Matrices::packed(4, 3, 9) }));
+        assert_eq!(first.to_be_transposed(2), Some(Matrices::packed(8, 4, 49)));
+        let in_float = |text: &str| text.replace("half", "float");
+        assert_eq!(kernel(&in_float(&few(FIRST))).channels_last(), Some(kernel(&in_float(&many(LAST, 4)))));
+        // Groups have channels of their own.
+        let grouped =
+            kernel(&FIRST.replace("8x16x9x9@1296x81", "8x6x9x9@486x81").replace("4x16x3x3@144x9", "4x3x3x3@27x9"));
+        assert_eq!(grouped.channels_last().unwrap().tensors[0].dims, [8, 6, 9, 9]);
     }
 
     #[test]
