@@ -187,19 +187,19 @@ impl Moves {
         self.samples.push(Sample { samples: samples.clone(), sampling, from, to, gathers });
     }
 
-    /// Both as one; `Err` gives them back where one touches what the other writes.
-    pub fn and(mut self, mut behind: Self) -> Result<Self, [Self; 2]> {
+    /// Both as one, or one after the other where one touches what the other writes.
+    pub fn then(mut self, mut behind: Self) -> Vec<Self> {
         if touches(&self.writes, &behind.writes)
             || touches(&self.writes, &behind.reads)
             || touches(&self.reads, &behind.writes)
         {
-            return Err([self, behind]);
+            return vec![self, behind];
         }
         self.transpositions.append(&mut behind.transpositions);
         self.samples.append(&mut behind.samples);
         self.reads.append(&mut behind.reads);
         self.writes.append(&mut behind.writes);
-        Ok(self)
+        vec![self]
     }
 
     /// Launches them. Whether that worked.

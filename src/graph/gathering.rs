@@ -124,7 +124,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let fallback = offers::heuristics(&asking, &mut of_all, CUDNN_HEUR_MODE_FALLBACK);
     offers.finalize_first(&asking, &mut of_all, &fallback, 1);
     let (mut asked, mut proposed) = (batch, whole.clone());
-    let mut converted = offers::channels_last(&asking, &mut of_all);
+    let mut converted = offers::channels_last(&asking, &mut of_all, &whole);
     offers.finalize_first(&asking, &mut of_all, &whole[..whole.len().min(1)], 1);
     let best_has_room = whole.first().is_some_and(|best| offers.plan(batch, best).is_some());
     for &size in sizes {
@@ -135,7 +135,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
         if size <= asked / ASKED_EVERY && !best_has_room {
             asked = size;
             proposed = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
-            converted = offers::channels_last(&asking, of);
+            converted = offers::channels_last(&asking, of, &proposed);
         }
         offers.finalize_first(&asking, of, &[*own], 1);
         offers.finalize_first(&asking, of, &converted, ENOUGH_CONVERTED);

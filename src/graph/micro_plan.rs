@@ -51,6 +51,15 @@ impl<'a> MicroBatch<'a> {
         Ok(offered)
     }
 
+    /// What an engine that was offered for the tensors as they are stored is on copies that have their channels last: other
+    /// things may be noted of it. `None` where it does not run so.
+    pub fn on_copies(&mut self, engine: &EngineConfiguration) -> Option<EngineConfiguration> {
+        let plan = ExecutionPlan::new(&self.graph(true).ok()?.graph, engine).ok()?;
+        // SAFETY: a live plan of our own, which is finalized.
+        let found = unsafe { EngineConfiguration::of_plan(plan.raw()) }.ok()?;
+        Some(EngineConfiguration { channels_last: true, ..found })
+    }
+
     /// Whether cuDNN takes the operation graph; `Err` is its status.
     pub fn check(&mut self) -> Result<(), cudnnStatus_t> {
         self.graph(false).map(|_| ())

@@ -159,9 +159,22 @@ pub fn heuristics(asking: &Asking, of: &mut MicroBatch, mode: cudnnBackendHeurMo
     proposed(asking, of, mode, false)
 }
 
-/// The same for copies of the tensors that have their channels last.
-pub fn channels_last(asking: &Asking, of: &mut MicroBatch) -> Vec<EngineConfiguration> {
-    proposed(asking, of, CUDNN_HEUR_MODE_A, true)
+/// How many of those for copies come first, and how many of the others follow.
+const IN_A_ROW: usize = 4;
+
+/// The same for copies of the tensors that have their channels last. Behind the first few are the first that were proposed
+/// for the tensors `as_stored`: beside the copies, an engine may have room by other knobs only.
+pub fn channels_last(
+    asking: &Asking,
+    of: &mut MicroBatch,
+    as_stored: &[EngineConfiguration],
+) -> Vec<EngineConfiguration> {
+    let mut engines = proposed(asking, of, CUDNN_HEUR_MODE_A, true);
+    let others = as_stored.iter().take(IN_A_ROW).filter_map(|engine| of.on_copies(engine));
+    let others: Vec<_> = others.filter(|engine| asking.admits(engine) && !engines.contains(engine)).collect();
+    let behind = engines.len().min(IN_A_ROW);
+    engines.splice(behind..behind, others);
+    engines
 }
 
 fn proposed(

@@ -349,7 +349,7 @@ fn join_copies(packs: &mut [Pack]) {
     for next in 1..packs.len() {
         let (behind, before) = (packs[next - 1].behind.take(), packs[next].before.pop());
         packs[next].before = match (behind, before) {
-            (Some(behind), Some(before)) => behind.and(before).map_or_else(Vec::from, |both| vec![both]),
+            (Some(behind), Some(before)) => behind.then(before),
             (behind, before) => behind.into_iter().chain(before).collect(),
         };
     }
