@@ -90,9 +90,7 @@ impl Executable for Kernel {
             }
             offers.finalize_first(&asking, of, &engines, ENOUGH);
         }
-        let mut candidates = offers.best_first();
-        candidates.sort_by_key(|candidate| candidate.batch != self.batch());
-        Ok((class, candidates))
+        Ok((class, offers.largest_first()))
     }
 
     unsafe fn plan(

@@ -108,19 +108,11 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
-    /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
+    /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered: what large
+    /// ones take rules out most small ones, as long as no engine is left that may do better.
     pub fn largest_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let mut candidates = self.candidates.clone();
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.batch));
-        candidates
-    }
-
-    /// All that runs, engines in the order in which they were first offered, and of one engine the largest micro-batches
-    /// first: a search that runs out of executions has seen what the heuristics think best.
-    pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
-        let engines = self.engines();
-        let mut candidates = self.largest_first();
-        candidates.sort_by_key(|candidate| engines.iter().position(|engine| *engine == candidate.algorithm));
         candidates
     }
 
@@ -140,17 +132,6 @@ impl Offers {
         };
         let plans: HashMap<_, _> = configuration.parts().iter().filter_map(part).collect();
         move |size, engine| plans.get(&(size, *engine)).cloned()
-    }
-
-    /// The different engine configurations offered so far.
-    pub fn engines(&self) -> Vec<EngineConfiguration> {
-        let mut engines: Vec<EngineConfiguration> = Vec::new();
-        for candidate in &self.candidates {
-            if !engines.contains(&candidate.algorithm) {
-                engines.push(candidate.algorithm);
-            }
-        }
-        engines
     }
 }
 
