@@ -90,7 +90,9 @@ impl Executable for Kernel {
             }
             offers.finalize_first(&asking, of, &engines, ENOUGH);
         }
-        Ok((class, offers.largest_first()))
+        let mut candidates = offers.best_first();
+        candidates.sort_by_key(|candidate| candidate.batch != self.batch());
+        Ok((class, candidates))
     }
 
     unsafe fn plan(

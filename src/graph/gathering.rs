@@ -1,7 +1,6 @@
 //! Finds out in the background what exploring may try of a kernel: cuDNN's heuristics take too long for the program to
 //! wait. One thread does so for all kernels that have run often enough.
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -100,10 +99,10 @@ fn gather(job: &Job) {
     }
     let mut offers = std::mem::take(&mut page.state.lock().offers);
     collect(page, own, &sizes, &mut offers);
-    let mut candidates = offers.largest_first();
+    let mut candidates = offers.best_first();
     let is_own =
         |candidate: &Candidate<EngineConfiguration>| candidate.algorithm == *own && candidate.batch == kernel.batch();
-    candidates.sort_by_key(|it| (!is_own(it), Reverse(it.batch), !it.algorithm.channels_last));
+    candidates.sort_by_key(|candidate| !is_own(candidate));
     let room = page.asking().room();
     let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(kernel.batch() - candidate.batch);
     candidates.retain(|candidate| *own_fits || has_room(candidate));

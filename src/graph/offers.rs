@@ -108,11 +108,31 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
-    /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered: what large
-    /// ones take rules out most small ones, as long as no engine is left that may do better.
+    /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
     pub fn largest_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let mut candidates = self.candidates.clone();
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.batch));
+        candidates
+    }
+
+    /// All that runs, in the order in which it is to be tried. The largest micro-batches of each engine that have room come
+    /// first, on copies before others, and engines as they were offered: a search that runs out of executions has seen what
+    /// the heuristics think best, and a first run loads code, which takes long. Then all others, the largest first: what
+    /// large ones take rules out most small ones, as long as no engine is left that may do better.
+    pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
+        let mut engines: Vec<EngineConfiguration> = Vec::new();
+        for candidate in &self.candidates {
+            if !engines.contains(&candidate.algorithm) {
+                engines.push(candidate.algorithm);
+            }
+        }
+        let mut met = HashSet::new();
+        let has_room = |it: &Candidate<EngineConfiguration>| self.plans.contains_key(&(it.batch, it.algorithm));
+        let (mut candidates, others): (Vec<_>, Vec<_>) =
+            self.largest_first().into_iter().partition(|it| has_room(it) && met.insert(it.algorithm));
+        candidates
+            .sort_by_key(|it| (!it.algorithm.channels_last, engines.iter().position(|engine| *engine == it.algorithm)));
+        candidates.extend(others);
         candidates
     }
 
