@@ -8,8 +8,8 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::execute;
-use super::offers::{self, Offers};
-use super::page::{Course, Page, Place};
+use super::offers::{self, Asking, Offers};
+use super::page::{Course, Page, Place, SMALLEST_PART};
 use crate::background;
 use crate::cudnn::graph::EngineConfiguration;
 use crate::device::Device;
@@ -17,11 +17,7 @@ use crate::tune::record::{End, Record, Wanted};
 use crate::tune::running::Exploration;
 use crate::tune::search::{Candidate, Goal, Next};
 
-/// How many engines of each list are tried at a micro-batch size.
-const ENOUGH: usize = 4;
-/// How many where the heuristics' best has room undivided.
-const ENOUGH_WITH_ROOM: usize = 2;
-/// How many of those that run on copies of the tensors: they differ little.
+/// How many engines that run on copies of the tensors are tried at a micro-batch size: they differ little.
 const ENOUGH_CONVERTED: usize = 2;
 /// Between sizes at which heuristics are asked lie factors of this.
 pub const ASKED_EVERY: usize = 4;
@@ -113,39 +109,76 @@ fn gather(job: &Job) {
     state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
 }
 
-/// What cuDNN offers at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the
-/// next larger size at which they are asked, also for copies of the tensors, and what is best for the whole mini-batch.
-/// Where their best has room undivided they are not asked again, and few are tried: parts have little to win there, what
-/// comes third in heuristics has nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine more is code that
-/// stays in the device's memory.
+/// How far down the heuristics' lists engines are looked for.
+struct Depth {
+    /// How many of a list are looked at.
+    looked_at: usize,
+    /// How many of those are enough that have room at a micro-batch size.
+    enough: usize,
+    /// The heuristics are asked again for smaller sizes.
+    asks_again: bool,
+}
+
+/// What cuDNN offers at the micro-batch sizes: the program's own engine, what the heuristics propose, also for copies of
+/// the tensors, and what runs in any case.
+///
+/// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
+/// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
+/// not all of a list: far down are engines that need no workspace, and some ten times as long, which would use up what
+/// exploring may cost.
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
+    const WITH_ROOM: Depth = Depth { looked_at: 8, enough: 2, asks_again: false };
+    const FIRST: Depth = Depth { looked_at: 8, enough: 4, asks_again: true };
+    const ALL: Depth = Depth { looked_at: usize::MAX, ..FIRST };
     let asking = page.asking();
-    let batch = page.key.kernel.batch();
-    let mut of_all = asking.micro_batch(batch);
-    offers.finalize_first(&asking, &mut of_all, &[*own], 1);
-    let whole = offers::heuristics(&asking, &mut of_all, CUDNN_HEUR_MODE_A);
-    offers.finalize_first(&asking, &mut of_all, &whole[..whole.len().min(1)], 1);
-    let best_has_room = whole.first().is_some_and(|best| offers.plan(batch, best).is_some());
-    let enough = if best_has_room { ENOUGH_WITH_ROOM } else { ENOUGH };
-    if !best_has_room {
-        let fallback = offers::heuristics(&asking, &mut of_all, CUDNN_HEUR_MODE_FALLBACK);
-        offers.finalize_first(&asking, &mut of_all, &fallback, 1);
+    let of_all = &mut asking.micro_batch(page.key.kernel.batch());
+    offers.finalize_first(&asking, of_all, &[*own], 1);
+    let whole = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_A);
+    if offers.finalize_first(&asking, of_all, &whole[..whole.len().min(1)], 1) > 0 {
+        collect_to(&WITH_ROOM, &asking, &whole, own, sizes, offers);
+        return;
     }
-    let (mut asked, mut proposed) = (batch, whole.clone());
-    let mut converted = offers::channels_last(&asking, &mut of_all, &whole);
+    if !collect_to(&FIRST, &asking, &whole, own, sizes, offers) {
+        collect_to(&ALL, &asking, &whole, own, sizes, offers);
+    }
+    let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
+    offers.finalize_first(&asking, of_all, &fallback, 1);
+}
+
+/// What is offered at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the next
+/// larger size at which they are asked, and of `whole` what they propose for the whole mini-batch. Whether anything of
+/// theirs has room in large parts.
+fn collect_to(
+    depth: &Depth,
+    asking: &Asking,
+    whole: &[EngineConfiguration],
+    own: &EngineConfiguration,
+    sizes: &[usize],
+    offers: &mut Offers,
+) -> bool {
+    let Depth { looked_at, enough, asks_again } = *depth;
+    let batch = asking.kernel.batch();
+    let (mut asked, mut proposed) = (batch, whole.to_vec());
+    let mut converted = offers::channels_last(asking, &mut asking.micro_batch(batch), whole);
+    let mut large = 0;
     for &size in sizes {
         if background::stopped() {
-            return;
+            return true;
         }
+        let is_large = size * SMALLEST_PART >= batch;
         let of = &mut asking.micro_batch(size);
-        if size <= asked / ASKED_EVERY && !best_has_room {
+        // What is proposed for small parts are other engines still, whose code is to be loaded.
+        if asks_again && size <= asked / ASKED_EVERY && (is_large || large == 0) {
             asked = size;
-            proposed = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
-            converted = offers::channels_last(&asking, of, &proposed);
+            proposed = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
+            converted = offers::channels_last(asking, of, &proposed);
         }
-        offers.finalize_first(&asking, of, &[*own], 1);
-        offers.finalize_first(&asking, of, &converted, ENOUGH_CONVERTED);
-        offers.finalize_first(&asking, of, &proposed, enough);
-        offers.finalize_first(&asking, of, &whole, enough / 2);
+        offers.finalize_first(asking, of, &[*own], 1);
+        let mut offer = |engines: &[EngineConfiguration], enough| {
+            offers.finalize_first(asking, of, &engines[..engines.len().min(looked_at)], enough)
+        };
+        let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(whole, enough / 2);
+        large += if is_large { found } else { 0 };
     }
+    large > 0
 }

@@ -61,21 +61,16 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 
 impl Offers {
     /// Finalizes what the class admits of `engines` for such micro-batches, in their order, until `enough` of them have
-    /// room.
+    /// room. How many do.
     pub fn finalize_first(
         &mut self,
         asking: &Asking,
         of: &mut MicroBatch,
         engines: &[EngineConfiguration],
         enough: usize,
-    ) {
-        let mut found = 0;
-        for engine in engines.iter().filter(|engine| asking.admits(engine)) {
-            if found >= enough {
-                return;
-            }
-            found += usize::from(self.finalize(asking, of, engine));
-        }
+    ) -> usize {
+        let admitted = engines.iter().filter(|engine| asking.admits(engine));
+        admitted.filter(|engine| self.finalize(asking, of, engine)).take(enough).count()
     }
 
     /// Bytes of workspace that micro-batches of `size` take by `engine`; `None` if cuDNN does not run that.

@@ -188,7 +188,7 @@ impl Page {
 
 /// A micro-batch of what is ready is no smaller than this part of the mini-batch as long as another engine helps: many
 /// small ones take longer than an engine that the heuristics put further back.
-const SMALLEST_PART: usize = 16;
+pub const SMALLEST_PART: usize = 16;
 
 /// Some configuration within the limit, by what the heuristics offer for the whole mini-batch, or else for parts of it.
 fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
