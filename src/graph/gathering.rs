@@ -94,6 +94,9 @@ fn gather(job: &Job) {
         return;
     }
     let mut offers = std::mem::take(&mut page.state.lock().offers);
+    // Of all that was looked at for what is ready, only that.
+    let ready = page.known_ready().map(|ready| ready.configuration().parts()).unwrap_or_default();
+    offers.retain(|engine| ready.iter().any(|(_, micro)| micro.algorithm == *engine));
     collect(page, own, &sizes, &mut offers);
     let mut candidates = offers.best_first();
     let is_own =
@@ -120,7 +123,7 @@ struct Depth {
 }
 
 /// What cuDNN offers at the micro-batch sizes: the program's own engine, what the heuristics propose, also for copies of
-/// the tensors, and what runs in any case.
+/// the tensors, and where none of these has room in large parts, what runs in any case.
 ///
 /// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
 /// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
@@ -140,9 +143,9 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     }
     if !collect_to(&FIRST, &asking, &whole, own, sizes, offers) {
         collect_to(&ALL, &asking, &whole, own, sizes, offers);
+        let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
+        offers.finalize_first(&asking, of_all, &fallback, 1);
     }
-    let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
-    offers.finalize_first(&asking, of_all, &fallback, 1);
 }
 
 /// What is offered at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the next

@@ -60,6 +60,12 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 }
 
 impl Offers {
+    /// Forgets all engines but those to be kept.
+    pub fn retain(&mut self, keep: impl Fn(&EngineConfiguration) -> bool) {
+        self.candidates.retain(|candidate| keep(&candidate.algorithm));
+        self.plans.retain(|(_, engine), _| keep(engine));
+    }
+
     /// Finalizes what the class admits of `engines` for such micro-batches, in their order, until `enough` of them have
     /// room. How many do.
     pub fn finalize_first(
