@@ -194,7 +194,7 @@ impl Transposes {
         self.element
     }
 
-    /// Transposes all of these, in as few launches as there are ways to do it. Whether that was launched.
+    /// Transposes all of these, a launch for each way that they need and for each [`MOST_JOBS`]. Whether that was launched.
     ///
     /// # Safety
     /// All is memory of the device that the elements fill, aligned to 16 bytes. None of them reads or writes what another
@@ -202,7 +202,8 @@ impl Transposes {
     pub unsafe fn run(&self, stream: Stream, transpositions: &[Transposition]) -> bool {
         match &self.on {
             On::Host => {
-                for Transposition { matrices, from, to } in transpositions {
+                // In no order that anybody may rely on.
+                for Transposition { matrices, from, to } in transpositions.iter().rev() {
                     // SAFETY: as ours.
                     unsafe {
                         match (*to, self.element) {
@@ -217,14 +218,16 @@ impl Transposes {
                 true
             }
             On::Compiled(ways) => {
-                let way = |it: &Transposition| match it.to {
-                    Destination::Tensor(_) => ways.iter().position(|(way, _)| way.admits(it.matrices, self.element)),
-                    Destination::Sum(..) => None,
-                };
-                // What adds is done by any kernel.
-                let first = transpositions.iter().find_map(way).unwrap_or(0);
+                let way = |it: &Transposition| ways.iter().position(|(way, _)| way.admits(it.matrices, self.element));
+                let is_written = |it: &&Transposition| matches!(it.to, Destination::Tensor(_));
+                if !transpositions.iter().filter(is_written).all(|it| way(it).is_some()) {
+                    return false;
+                }
+                // What adds is done by any kernel: by one that runs anyway.
+                let first = transpositions.iter().find(is_written).and_then(way).unwrap_or(0);
+                let way = |it: &Transposition| if is_written(&it) { way(it) } else { Some(first) };
                 ways.iter().enumerate().all(|(index, (of, function))| {
-                    let mut its = transpositions.iter().filter(|it| way(it).unwrap_or(first) == index).peekable();
+                    let mut its = transpositions.iter().filter(|it| way(it) == Some(index)).peekable();
                     while its.peek().is_some() {
                         // SAFETY: as ours.
                         if !unsafe { self.launch(stream, *of, function, its.by_ref().take(MOST_JOBS)) } {

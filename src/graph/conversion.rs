@@ -230,3 +230,53 @@ fn range(start: *const c_void, bytes: usize) -> Range<usize> {
 fn touches(these: &[Range<usize>], those: &[Range<usize>]) -> bool {
     these.iter().any(|a| those.iter().any(|b| a.start < b.end && b.start < a.end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Transposes two matrices of 8 floats from one made-up address to another.
+    fn moves(from: usize, to: usize) -> Moves {
+        let transposes = Transposes::of(Device::Host, CUDNN_DATA_FLOAT).unwrap();
+        let mut moves = Moves::none(&transposes);
+        let to = Destination::Tensor(std::ptr::without_provenance_mut(to));
+        moves.transpose(Matrices::packed(2, 2, 4), std::ptr::without_provenance(from), to);
+        moves
+    }
+
+    #[test]
+    fn what_shares_no_written_memory_is_moved_at_once() {
+        for (first, second, together) in [
+            ((0x1000, 0x2000), (0x3000, 0x4000), true),
+            ((0x1000, 0x2000), (0x1000, 0x4000), true),  // both read it
+            ((0x1000, 0x2000), (0x1040, 0x2040), true),  // side by side
+            ((0x1000, 0x2000), (0x3000, 0x2000), false), // both write it
+            ((0x1000, 0x2000), (0x2000, 0x4000), false), // the second reads what the first writes
+            ((0x1000, 0x2000), (0x3000, 0x1000), false), // the second overwrites what the first reads
+            ((0x1000, 0x2000), (0x3000, 0x103c), false), // the last element of it
+            ((0x1000, 0x2000), (0x203c, 0x4000), false),
+        ] {
+            let [(from, to), (other_from, other_to)] = [first, second];
+            let launches = moves(from, to).then(moves(other_from, other_to));
+            assert_eq!(launches.len(), if together { 1 } else { 2 }, "{first:x?} {second:x?}");
+            assert_eq!(launches.iter().map(|moves| moves.transpositions.len()).sum::<usize>(), 2);
+            // What came first is first.
+            assert_eq!(launches[0].transpositions[0].from.addr(), from);
+        }
+    }
+
+    #[test]
+    fn sums_and_padding_are_memory_too() {
+        let transposes = Transposes::of(Device::Host, CUDNN_DATA_HALF).unwrap();
+        let sum = |from: usize, to: usize| {
+            let mut moves = Moves::none(&transposes);
+            let to = Destination::Sum(std::ptr::without_provenance_mut(to), true);
+            let padded = Matrices { transposed_pitch: 8, ..Matrices::packed(1, 3, 4) };
+            moves.transpose(padded.transposed(), std::ptr::without_provenance(from), to);
+            moves
+        };
+        // 4 rows of 8 halves, of which 3 are read, and 12 floats.
+        let Moves { reads, writes, .. } = sum(0x1000, 0x2000);
+        assert_eq!((&reads[0], &writes[0]), (&(0x1000..0x1040), &(0x2000..0x2030)));
+    }
+}

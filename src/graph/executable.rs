@@ -77,14 +77,11 @@ impl Executable for Kernel {
             let of = &mut asking.micro_batch(size);
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
-                for (mode, channels_last) in
-                    [(CUDNN_HEUR_MODE_A, true), (CUDNN_HEUR_MODE_A, false), (CUDNN_HEUR_MODE_FALLBACK, false)]
-                {
-                    // That none is offered is an answer too.
-                    for engine in of.heuristics(mode, channels_last).unwrap_or_default() {
-                        if !engines.contains(&engine) {
-                            engines.push(engine);
-                        }
+                let best = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
+                let fallback = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_FALLBACK);
+                for engine in [offers::heuristics_on_copies(&asking, of, &best), best, fallback].concat() {
+                    if !engines.contains(&engine) {
+                        engines.push(engine);
                     }
                 }
             }

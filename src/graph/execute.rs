@@ -335,7 +335,7 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
     let course = std::mem::replace(&mut page.state.lock().course, Course::Ended);
     let Course::Exploring(exploration) = course else { return page.settled.get()?.clone() };
     let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
-    let plan = settle_on(page, &search);
+    let plan = settle_on(page, &search, best_of(page, &search));
     let record = Record::of(&*page.key.kernel, device, device.ordinal());
     record.found(search.found(), device.ordinal());
     let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
@@ -343,14 +343,21 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
     plan
 }
 
-/// Ends tuning with the best that a search found.
-pub fn settle_on(page: &Page, search: &Search<EngineConfiguration>) -> Option<Arc<Plan>> {
-    let found = search.best().and_then(|(configuration, time)| {
-        let finalized = page.state.lock().offers.plans(&configuration);
-        let Key { kernel, limit, .. } = &page.key;
-        let plan = Plan::new(kernel, configuration, &page.target, *limit, finalized).ok()?;
-        (plan.workspace() <= page.key.limit).then(|| (Arc::new(plan), time))
-    });
+/// The best that a search found, with its milliseconds; `None` if there is nothing that runs within the limit.
+pub fn best_of(page: &Page, search: &Search<EngineConfiguration>) -> Option<(Arc<Plan>, f64)> {
+    let (configuration, time) = search.best()?;
+    let finalized = page.state.lock().offers.plans(&configuration);
+    let Key { kernel, limit, .. } = &page.key;
+    let plan = Plan::new(kernel, configuration, &page.target, *limit, finalized).ok()?;
+    (plan.workspace() <= *limit).then(|| (Arc::new(plan), time))
+}
+
+/// Ends tuning with what a search found, which is returned.
+pub fn settle_on(
+    page: &Page,
+    search: &Search<EngineConfiguration>,
+    found: Option<(Arc<Plan>, f64)>,
+) -> Option<Arc<Plan>> {
     if let Some((plan, time)) = &found {
         report::chosen(&Chosen {
             event: "ran",

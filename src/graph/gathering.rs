@@ -89,8 +89,11 @@ fn gather(job: &Job) {
     let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
     let mut search = record.search(&wanted.clone().with_candidates(known), &[], &[End::Explored]);
     // What ran in place decides, which is looked up when nothing is left to be timed.
-    if search.has_ended() && search.wants() == Next::Nothing && search.best().is_some() {
-        execute::settle_on(page, &search);
+    if search.has_ended()
+        && search.wants() == Next::Nothing
+        && let Some(found) = execute::best_of(page, &search)
+    {
+        execute::settle_on(page, &search, Some(found));
         return;
     }
     let mut offers = std::mem::take(&mut page.state.lock().offers);
@@ -162,8 +165,8 @@ fn collect_to(
     let Depth { looked_at, enough, asks_again } = *depth;
     let batch = asking.kernel.batch();
     let (mut asked, mut proposed) = (batch, whole.to_vec());
-    let mut converted = offers::channels_last(asking, &mut asking.micro_batch(batch), whole);
-    let mut large = 0;
+    let mut converted = offers::heuristics_on_copies(asking, &mut asking.micro_batch(batch), whole);
+    let mut have_room = false;
     for &size in sizes {
         if background::stopped() {
             return true;
@@ -171,17 +174,17 @@ fn collect_to(
         let is_large = size * SMALLEST_PART >= batch;
         let of = &mut asking.micro_batch(size);
         // What is proposed for small parts are other engines still, whose code is to be loaded.
-        if asks_again && size <= asked / ASKED_EVERY && (is_large || large == 0) {
+        if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {
             asked = size;
             proposed = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
-            converted = offers::channels_last(asking, of, &proposed);
+            converted = offers::heuristics_on_copies(asking, of, &proposed);
         }
         offers.finalize_first(asking, of, &[*own], 1);
         let mut offer = |engines: &[EngineConfiguration], enough| {
             offers.finalize_first(asking, of, &engines[..engines.len().min(looked_at)], enough)
         };
         let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(whole, enough / 2);
-        large += if is_large { found } else { 0 };
+        have_room |= is_large && found > 0;
     }
-    large > 0
+    have_room
 }

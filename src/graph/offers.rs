@@ -166,7 +166,7 @@ const IN_A_ROW: usize = 4;
 
 /// The same for copies of the tensors that have their channels last. Behind the first few are the first that were proposed
 /// for the tensors `as_stored`: beside the copies, an engine may have room by other knobs only.
-pub fn channels_last(
+pub fn heuristics_on_copies(
     asking: &Asking,
     of: &mut MicroBatch,
     as_stored: &[EngineConfiguration],

@@ -20,7 +20,7 @@ const MOST_EXECUTIONS: usize = 200;
 /// What exploring may cost in all, in executions of the program's own choice.
 const MOST_EXTRA: f64 = 20.0;
 /// What it may cost in any case, in milliseconds: the first run of an algorithm loads its code, which takes as long as
-/// tens of runs of a small kernel. With half of that, VGG-16's kernels within 64 MiB saw too few sizes of their best engine.
+/// tens of runs of a small kernel.
 const LEAST_EXTRA: f64 = 100.0;
 
 /// A search that the program's own executions carry on.

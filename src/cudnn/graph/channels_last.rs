@@ -1,6 +1,7 @@
 //! An operation graph with its tensors' channels last in memory, where they come first: the layout that tensor cores
 //! want. cuDNN's engines for the other one convert to it in their workspace. Where images have so few channels that they
-//! do not fill an access of a tensor core's, channels of zeros are put behind them: 0 in x times what stands in w.
+//! do not fill an access of a tensor core's, channels of zeros are put behind them and behind the filter's; what is computed
+//! of these is left out.
 
 use cudnn_abi::*;
 
@@ -160,7 +161,8 @@ impl Kernel {
     }
 
     /// The same convolution on tensors that are packed with their channels last; of what is [sampled](Self::sampling),
-    /// on the samples alone, which it does not stride over any more. `None` where images are stored so
+    /// on the samples alone, which it does not stride over any more; with more channels in `x` and `w` where these have few
+    /// ([`Self::to_be_transposed`]). `None` where images are stored so
     /// already, or something else than a convolution that overwrites its result is computed, or tensors are not packed,
     /// or are of another type than half, bfloat16 and float.
     pub fn channels_last(&self) -> Option<Self> {
@@ -182,11 +184,16 @@ impl Kernel {
         if !self.tensors.iter().all(convertible) {
             return None;
         }
-        if self.adds_up() && self.tensors[convolution.w].channels_first().is_none() {
+        // A filter's gradient is copied whatever its layout: parts of it are added up.
+        let w = &self.tensors[convolution.w];
+        if self.adds_up() && (w.channels_first().is_none() || w.alignment % ALIGNMENT != 0) {
             return None;
         }
         let tensors = self.tensors.iter().map(Tensor::with_channels_last).collect::<Option<Vec<_>>>()?;
         let mut converted = Self { tensors, operations: self.operations.clone() };
+        if self.adds_up() {
+            converted.tensors[convolution.w].alignment = ALIGNMENT;
+        }
         if let Some(channels) = self.padded_channels() {
             for place in [convolution.x, convolution.w] {
                 let tensor = &mut converted.tensors[place];
@@ -313,5 +320,10 @@ mod tests {
         let last = kernel(&text).channels_last().unwrap();
         assert_eq!(last.tensors[1].alignment, 2);
         assert!(!kernel(&text).tensors[1].channels_first().unwrap().differ());
+        // But for its gradient, which is copied and needs the alignment that accesses have.
+        let gradient = text.replace("| F ", "| BF ");
+        assert_eq!(kernel(&gradient).channels_last(), None);
+        let gradient = gradient.replace("@16x1x1x1/2", "@16x1x1x1/32");
+        assert_eq!(kernel(&gradient).channels_last().unwrap().tensors[1].alignment, 16);
     }
 }

@@ -56,7 +56,7 @@ impl FromIterator<i32> for Notes {
 }
 
 /// An engine, its knobs, what is noted of it, and how the tensors are stored that it runs on. Only of use with the graph
-/// that it was offered for, or with one that differs in the batch alone.
+/// that it was offered for, or with one that differs in the batch alone; on another it has other notes, if it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfiguration {
     /// The engine's index among all of the graph's (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`).

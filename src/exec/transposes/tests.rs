@@ -155,7 +155,9 @@ impl Case {
         // SAFETY: buffers of so many bytes, and as many sums as elements.
         unsafe {
             loops.run(std::ptr::null_mut(), &[written(matrices, from, to.as_mut_ptr().cast())]);
-            loops.run(std::ptr::null_mut(), if is_summed(matrices) { &begun_and_added } else { &[] });
+            for one in begun_and_added.iter().filter(|_| is_summed(matrices)) {
+                loops.run(std::ptr::null_mut(), &[*one]);
+            }
             let found = |memory: &Buffer, bytes| std::slice::from_raw_parts(memory.data().cast::<u8>(), bytes);
             assert!(found(&self.to, self.bytes + GUARD) == to, "{matrices:?}");
             assert!(found(&self.sum, sums + GUARD) == sum, "the sum of {matrices:?}");
@@ -257,6 +259,16 @@ fn on_a_gpu_as_on_the_host() {
             };
             let [one, other] = [to.data(), sum.data()].map(|to| written(matrices, from.data(), to));
             let [alone, apart, together] = [time(&[&[one]]), time(&[&[one], &[other]]), time(&[&[one, other]])];
+            // SAFETY: as above.
+            unsafe {
+                assert!(device.write(to.data(), &poison, stream.raw()));
+                assert!(device.write(sum.data(), &poison[..written_bytes], stream.raw()));
+                assert!(transposes.run(stream.raw(), &[one, other]));
+                for to in [to.data(), sum.data()] {
+                    assert!(device.read(&mut found[..written_bytes], to, stream.raw()));
+                    assert!(found[..written_bytes] == expected[..written_bytes], "two at once: {name} {matrices:?}");
+                }
+            }
             let rate = (bytes + written_bytes) as f64 / alone / 1e9;
             println!(
                 "{name} {images} × {rows} × {columns} {way:?}: {rate:.2} TB/s; two at once {:.2} of one by one",

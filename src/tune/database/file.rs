@@ -11,7 +11,7 @@ use super::{PATIENCE, upgrade};
 
 /// The version of the tables, and of what the values in them mean. A file of a newer one is not touched;
 /// one of an older is brought up to date when it is opened.
-pub const SCHEMA: i64 = 2;
+pub const SCHEMA: i64 = 3;
 
 /// What tells our files from other SQLite databases: "uDNN".
 const APPLICATION: i64 = 0x7544_4E4E;
@@ -167,9 +167,9 @@ impl Refusal {
                 "{named} has schema {found}, and this ucudnn knows schemas up to {SCHEMA}: a newer one wrote it, and it \
                  is left as it is"
             ),
-            Self::Schema(1) => format!(
-                "{named} has schema 1, of an older ucudnn, and is only read; `ucudnn db list --database {}` brings it \
-                 up to date",
+            Self::Schema(found @ 1..SCHEMA) => format!(
+                "{named} has schema {found}, of an older ucudnn, and is only read; `ucudnn db list --database {}` \
+                 brings it up to date",
                 path.display()
             ),
             Self::Schema(found) => format!("{named} has schema {found}, which no ucudnn has written"),
@@ -210,13 +210,15 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
             transaction.commit()?;
         }
     }
-    if let Version::Ours(1) = version(connection)? {
+    while let Version::Ours(1..SCHEMA) = version(connection)? {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-        if let Version::Ours(1) = version(&transaction)? {
-            upgrade::from_1(&transaction, OUTCOMES)?;
-            transaction.pragma_update(None, "user_version", SCHEMA)?;
-            transaction.commit()?;
+        let Version::Ours(old @ 1..SCHEMA) = version(&transaction)? else { continue };
+        match old {
+            1 => upgrade::from_1(&transaction, OUTCOMES)?,
+            _ => upgrade::from_2(&transaction)?,
         }
+        transaction.pragma_update(None, "user_version", old + 1)?;
+        transaction.commit()?;
     }
     match version(connection)? {
         Version::Ours(SCHEMA) => {}

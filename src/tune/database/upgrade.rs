@@ -34,6 +34,17 @@ pub fn from_1(transaction: &Transaction, outcomes: &str) -> rusqlite::Result<()>
     Ok(())
 }
 
+/// From schema 2, where an engine that ran on copies with channels last had a convolution's own channels, to schema 3, where
+/// few are filled up with zeros: what copies took is forgotten, and that searches which knew of them have ended.
+pub fn from_2(transaction: &Transaction) -> rusqlite::Result<()> {
+    transaction.execute_batch(
+        "DELETE FROM searches WHERE kernel IN (SELECT kernel FROM outcomes WHERE algorithm GLOB 'NHWC_*');
+         DELETE FROM trials WHERE division GLOB '*NHWC_*';
+         DELETE FROM outcomes WHERE algorithm GLOB 'NHWC_*';
+         UPDATE OR IGNORE environments SET schema = 3 WHERE schema = 2;",
+    )
+}
+
 /// `3x32:1:0+1x4:0:0` as `3x32 1:0:deterministic + 1x4 0:0:deterministic`. `None` if nothing is known of a part: then
 /// the division says nothing.
 fn division_from_1(transaction: &Transaction, kernel: i64, division: &str) -> rusqlite::Result<Option<String>> {

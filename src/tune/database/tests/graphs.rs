@@ -114,3 +114,33 @@ fn an_export_holds_graphs_too() {
     assert_eq!(to.trials(&here, &graph(&kernel)), [(divided(&[(1, stored)]), Some(1.25))]);
     assert_eq!(to.measured(&here, &kernel), [outcome(&kernel, 8, 1, 2.5)]);
 }
+
+/// What ran on copies in schema 2 is measured again; what else is known stays.
+#[test]
+fn copies_of_schema_2_are_forgotten() {
+    let folder = Folder::new();
+    let (path, here) = (folder.file("d"), environment("A"));
+    let [copied, other] = [forward(8), half_filter(8)].map(|kernel| graph(&kernel));
+    let as_stored = [of_engine(8, 3, 1.0), of_engine(4, 3, 0.5)];
+    let on_copies = as_stored.map(|outcome| Outcome {
+        algorithm: EngineConfiguration { channels_last: true, ..outcome.algorithm },
+        ..outcome
+    });
+    let database = open(&path);
+    for kernel in [&copied, &other] {
+        database.store_measured(&here, kernel, &as_stored);
+        database.store_trial(&here, kernel, &divided(&[(2, as_stored[1])]), Some(1.0));
+        database.store_search_ended(&here, kernel, "all");
+    }
+    database.store_measured(&here, &copied, &on_copies);
+    database.store_trial(&here, &copied, &divided(&[(1, as_stored[1]), (1, on_copies[1])]), Some(0.75));
+    drop(database);
+    let older = "UPDATE environments SET schema = 2; PRAGMA user_version = 2;";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(older).unwrap();
+    let database = open(&path);
+    for kernel in [&copied, &other] {
+        assert_eq!(database.measured(&here, kernel).len(), 2);
+        assert_eq!(database.trials(&here, kernel), [(divided(&[(2, as_stored[1])]), Some(1.0))]);
+    }
+    assert!(!database.search_ended(&here, &copied, "all") && database.search_ended(&here, &other, "all"));
+}
