@@ -23,6 +23,8 @@ use turns::over;
 const BATCH: i64 = 32;
 /// As in `instant_graph.c`.
 const WORKSPACE_PER_IMAGE: usize = 1 << 20;
+/// Of tensors, in bytes: too little for copies with channels last, which would be made in memory that is not there.
+const ALIGNMENT: i64 = 4;
 /// How many addresses the changing workspace takes in turn: more than plans keep variant packs for.
 const PLACES: usize = 8;
 
@@ -38,7 +40,7 @@ fn instant_cudnn() -> PathBuf {
 
 /// A plan of `channels` by the heuristics' first engine.
 fn first_plan(api: &Api, handle: cudnnHandle_t, batch: i64, channels: i64) -> Backend {
-    let graph = api.convolution(&[batch, channels, 8, 8], CUDNN_DATA_FLOAT, Some(handle));
+    let graph = api.convolution(&[batch, channels, 8, 8], CUDNN_DATA_FLOAT, ALIGNMENT, Some(handle));
     let offered = api.offers(graph, None);
     api.plan(offered[0], Some(handle), None)
 }

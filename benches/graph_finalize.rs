@@ -47,7 +47,7 @@ struct Device<'a> {
 impl Device<'_> {
     fn round(&self, channels: i64) -> Round {
         let Self { api, handle, properties, data_type } = *self;
-        let graph = api.convolution(&[32, channels, 28, 28], data_type, handle);
+        let graph = api.convolution(&[32, channels, 28, 28], data_type, 16, handle);
         let offers = api.offers(graph, properties);
         let mut plans = Vec::new();
         for offer in offers.iter().cycle().take(20 * PLANS) {

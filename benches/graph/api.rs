@@ -118,19 +118,26 @@ impl Api {
         check(unsafe { (self.destroy)(descriptor) });
     }
 
-    fn tensor(&self, id: i64, dims: &[i64; 4], data_type: cudnnDataType_t) -> Backend {
+    fn tensor(&self, id: i64, dims: &[i64; 4], data_type: cudnnDataType_t, alignment: i64) -> Backend {
         let tensor = self.created(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
         let strides = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
         self.set(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &[data_type]);
         self.set(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, dims);
         self.set(tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, &strides);
         self.set(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, &[id]);
-        self.set(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, &[16_i64]);
+        self.set(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, &[alignment]);
         self.finalized(tensor)
     }
 
-    /// The operation graph of a padded 3×3 convolution from and to as many channels, packed as NCHW.
-    pub fn convolution(&self, x: &[i64; 4], data_type: cudnnDataType_t, handle: Option<cudnnHandle_t>) -> Backend {
+    /// The operation graph of a padded 3×3 convolution from and to as many channels, packed as NCHW and aligned to so many
+    /// bytes.
+    pub fn convolution(
+        &self,
+        x: &[i64; 4],
+        data_type: cudnnDataType_t,
+        alignment: i64,
+        handle: Option<cudnnHandle_t>,
+    ) -> Backend {
         let ones = [1_i64, 1];
         let what = self.created(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
         self.set(what, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &[CUDNN_DATA_FLOAT]);
@@ -147,9 +154,12 @@ impl Api {
         }
         self.finalized(what);
         let tensors = [
-            (CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, self.tensor(IDS[0], x, data_type)),
-            (CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, self.tensor(IDS[1], &[x[1], x[1], 3, 3], data_type)),
-            (CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, self.tensor(IDS[2], x, data_type)),
+            (CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, self.tensor(IDS[0], x, data_type, alignment)),
+            (
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                self.tensor(IDS[1], &[x[1], x[1], 3, 3], data_type, alignment),
+            ),
+            (CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, self.tensor(IDS[2], x, data_type, alignment)),
         ];
         let operation = self.created(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
         self.set_descriptor(operation, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, what);
