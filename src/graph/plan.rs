@@ -336,7 +336,7 @@ impl Plan {
         let micro_batches =
             parts.flat_map(|(((count, micro), needed), plan)| std::iter::repeat_n((*needed, micro, &**plan), *count));
         let mut packs = micro_batches.map(pack).collect::<Result<Vec<Pack>, cudnnStatus_t>>()?;
-        if !self.is_sample {
+        if !self.is_sample && self.converts() {
             join_copies(&mut packs);
         }
         Ok(packs)
