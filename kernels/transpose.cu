@@ -71,6 +71,11 @@ template <int Rows, int Columns> __device__ __forceinline__ void in_registers(co
 #define STRIP 64
 #define VECTOR int(16 / sizeof(Element))
 
+union Access {
+    uint4 all;
+    Element each[VECTOR];
+};
+
 __device__ __forceinline__ void strip_of_rows(const Matrix &matrix, int block) {
     MEMBERS_OF(matrix);
     SHARED(uint4, memory);
@@ -81,7 +86,7 @@ __device__ __forceinline__ void strip_of_rows(const Matrix &matrix, int block) {
     barrier();
     for (int i = threadIdx.x; i < STRIP / VECTOR * columns; i += THREADS) {
         const int row = i % (STRIP / VECTOR) * VECTOR, column = i / (STRIP / VECTOR);
-        union { uint4 all; Element each[VECTOR]; } run;
+        Access run;
 #pragma unroll
         for (int k = 0; k < VECTOR; k++) run.each[k] = strip[(row + k) * columns + column];
         *reinterpret_cast<uint4 *>(to + (long long)column * rows + first + row) = run.all;
@@ -95,7 +100,7 @@ __device__ __forceinline__ void strip_of_columns(const Matrix &matrix, int block
     const int first = block * STRIP;
     for (int i = threadIdx.x; i < STRIP / VECTOR * rows; i += THREADS) {
         const int column = i % (STRIP / VECTOR) * VECTOR, row = i / (STRIP / VECTOR);
-        union { uint4 all; Element each[VECTOR]; } run;
+        Access run;
         run.all = *reinterpret_cast<const uint4 *>(from + (long long)row * columns + first + column);
 #pragma unroll
         for (int k = 0; k < VECTOR; k++) strip[(column + k) * rows + row] = run.each[k];
@@ -108,11 +113,6 @@ __device__ __forceinline__ void strip_of_columns(const Matrix &matrix, int block
 // A column of few rows is one access of the transposed matrix's, filled up with zeros; or an access is a row of few
 // columns, of which what is behind them is left out. A thread makes EACH of them.
 #define EACH 4
-
-union Access {
-    uint4 all;
-    Element each[VECTOR];
-};
 
 __device__ __forceinline__ void few_rows(const Matrix &matrix, int block) {
     MEMBERS_OF(matrix);

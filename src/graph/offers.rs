@@ -121,18 +121,12 @@ impl Offers {
     /// the heuristics think best, and a first run loads code, which takes long. Then all others, the largest first: what
     /// large ones take rules out most small ones, as long as no engine is left that may do better.
     pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
-        let mut engines: Vec<EngineConfiguration> = Vec::new();
-        for candidate in &self.candidates {
-            if !engines.contains(&candidate.algorithm) {
-                engines.push(candidate.algorithm);
-            }
-        }
+        let offered = |engine| self.candidates.iter().position(|candidate| candidate.algorithm == engine);
         let mut met = HashSet::new();
         let has_room = |it: &Candidate<EngineConfiguration>| self.plans.contains_key(&(it.batch, it.algorithm));
         let (mut candidates, others): (Vec<_>, Vec<_>) =
             self.largest_first().into_iter().partition(|it| has_room(it) && met.insert(it.algorithm));
-        candidates
-            .sort_by_key(|it| (!it.algorithm.channels_last, engines.iter().position(|engine| *engine == it.algorithm)));
+        candidates.sort_by_key(|it| (!it.algorithm.channels_last, offered(it.algorithm)));
         candidates.extend(others);
         candidates
     }

@@ -188,7 +188,8 @@ impl Page {
 
 /// A micro-batch of what is ready is no smaller than this part of the mini-batch as long as another engine helps: many
 /// small ones take longer than an engine that the heuristics put further back. (VGG-16's and ResNet-50's gradients of
-/// filters in TF32 took a third and two thirds of an engine without workspace in 32 parts, and ResNet-50's twice as long in 128.)
+/// filters in TF32 took a third and two thirds of an engine without workspace in 32 parts, and ResNet-50's twice as long
+/// in 128.)
 pub const SMALLEST_PART: usize = 32;
 
 /// Some configuration within the limit, by what the heuristics offer for the whole mini-batch, or else for parts of it.

@@ -78,7 +78,7 @@ impl Plan {
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
-        Self::make(kernel, parts, configuration, target, brings, false, finalized)
+        Self::make(kernel, parts, configuration, target, brings, finalized)
     }
 
     /// Some micro-batches of one kind, in the first images only: each to be timed, before all images are run.
@@ -89,7 +89,8 @@ impl Plan {
         brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
-        Self::make(kernel, vec![part], Configuration::new([part]), target, brings, true, finalized)
+        let plan = Self::make(kernel, vec![part], Configuration::new([part]), target, brings, finalized)?;
+        Ok(Self { is_sample: true, ..plan })
     }
 
     fn make(
@@ -98,7 +99,6 @@ impl Plan {
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
         brings: usize,
-        is_sample: bool,
         mut finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         crate::settings::fault_point("plan");
@@ -131,7 +131,7 @@ impl Plan {
         };
         let idle = Mutex::new(vec![Ready { plans, packs: Vec::new() }]);
         let (kernel, target) = (kernel.clone(), target.clone());
-        Ok(Self { kernel, configuration, parts, needs, sums, workspace, target, is_sample, idle })
+        Ok(Self { kernel, configuration, parts, needs, sums, workspace, target, is_sample: false, idle })
     }
 
     /// The kernel that it runs.
@@ -231,9 +231,11 @@ impl Plan {
             crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
             let mut status = unsafe { pack.run(plan, handle, stream) };
-            let is_summed = status == CUDNN_STATUS_SUCCESS && !micro.algorithm.channels_last;
-            let sums = self.sums.as_ref().filter(|_| is_summed);
-            if let Some(sums) = sums {
+            // What runs on copies adds its own.
+            if let Some(sums) = &self.sums
+                && status == CUDNN_STATUS_SUCCESS
+                && !micro.algorithm.channels_last
+            {
                 // SAFETY: the two buffers lie behind the engine's own workspace.
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
