@@ -68,6 +68,8 @@ class Schedule {
     void arrive() { idle_rounds = rounds_apart = 0; }
     // Sends to a block what arrives at once or later. Answers what was wrong, or null.
     const char *send(Block &to, Store store);
+    // Whether what begins to be copied is there at once.
+    bool is_fast() { return launch.is_adversarial && random.chance(25); }
     // Nobody runs any more.
     [[noreturn]] void stop(const char *format, const char *why);
 
@@ -181,7 +183,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     for (Warp &warp : made->warps) warp.skips = !is_slow && random.chance(25) ? 80 : 0;
     for (unsigned i = 0; i < threads; i++) {
         const uint3 index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
-        made->threads[i] = {index, i, made.get(), stacks.begin(place * threads + i, enter), nullptr, 0, {}};
+        made->threads[i] = {index, i, made.get(), stacks.begin(place * threads + i, enter), nullptr, 0, {}, {}, 0};
     }
     resident[place] = std::move(made);
     arrive();
@@ -235,6 +237,7 @@ bool Schedule::give_turns(Block &block) {
 
 void Schedule::enter() {
     running->kernel.run(running->launch.parameters);
+    if (!current->copying.empty()) emulator::stop("it has ended before all that it copies has arrived");
     running->arrive();
     current->block->meeting.ended();
     current->block->cluster->meeting.ended();
@@ -332,8 +335,8 @@ static size_t offset_of(const void *place, size_t bytes) {
     const size_t size = running->launch.shared_bytes;
     const size_t offset = static_cast<const unsigned char *>(place) - current->block->shared->data();
     if (offset > size || bytes > size - offset)
-        stop("what it sends, and where that arrives, is to lie in dynamic shared memory");
-    if (offset % bytes) stop("what it sends is to be aligned to its size, and an Mbarrier to 8 bytes");
+        stop("what it sends or copies, and where that arrives, is to lie in dynamic shared memory");
+    if (offset % bytes) stop("what it sends or copies is to be aligned to its size, and an Mbarrier to 8 bytes");
     return offset;
 }
 
@@ -347,6 +350,29 @@ void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, un
     Store store = {{}, bytes, memory + offset_of(place, bytes), reinterpret_cast<Mbarrier *>(arrivals), 0};
     memcpy(store.value, value, bytes);
     if (const char *wrong = running->send(*to, store)) stop(wrong);
+}
+
+static void arrive(const Copy &copy) {
+    if (copy.from) memcpy(copy.to, copy.from, copy.bytes);
+    else memset(copy.to, 0, copy.bytes);
+}
+
+void copy_async(void *to, const void *from, unsigned bytes) {
+    offset_of(to, bytes);
+    if (reinterpret_cast<uintptr_t>(from) % bytes) stop("what it copies is to be aligned to its size");
+    const Copy copy = {to, from, bytes, current->groups};
+    if (running->is_fast()) arrive(copy);
+    else current->copying.push_back(copy);
+}
+
+void end_group() { current->groups++; }
+
+void wait_for_groups(unsigned but) {
+    std::vector<Copy> &copying = current->copying;
+    const auto waits = [&](const Copy &copy) { return copy.group + but < current->groups; };
+    const auto later = std::find_if_not(copying.begin(), copying.end(), waits);
+    std::for_each(copying.begin(), later, arrive);
+    copying.erase(copying.begin(), later);
 }
 
 unsigned meet_warp(const Where &where, Slot mine, Combine combine) {

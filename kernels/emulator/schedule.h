@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <vector>
 
 #include "vectors.h"
 
@@ -54,6 +55,13 @@ typedef const char *(*Combine)(Slot (&slots)[32]);
 
 struct Block;
 
+// What a thread copies, in one of its groups, and has not arrived. Zeros where it comes from nowhere.
+struct Copy {
+    void *to;
+    const void *from;
+    unsigned bytes, group;
+};
+
 struct Thread {
     uint3 index;
     unsigned number;
@@ -64,6 +72,9 @@ struct Thread {
     const unsigned *generation;
     unsigned seen;
     Where where;
+    std::vector<Copy> copying;
+    // How many have ended.
+    unsigned groups;
 };
 
 // The thread that runs, of the launch of this thread of the system.
@@ -81,6 +92,11 @@ INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
 // Stores so many bytes at a place of dynamic shared memory, and has them arrive at an Mbarrier, both as they lie in the block
 // of the cluster that has this rank.
 INTERNAL void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank);
+// Copies to a place of dynamic shared memory, at once or later.
+INTERNAL void copy_async(void *to, const void *from, unsigned bytes);
+INTERNAL void end_group();
+// Has all of the thread's groups arrive that have ended, but for the last so many.
+INTERNAL void wait_for_groups(unsigned but);
 // Lets others run. Whether anything has come of the thread's turn, or it has only looked again.
 INTERNAL void give_way(const Where &where, bool went_on);
 [[noreturn]] INTERNAL void stop(const char *why);

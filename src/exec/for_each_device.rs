@@ -26,7 +26,7 @@ impl<K: Copy + PartialEq, T> ForEachDevice<K, T> {
         }
         let made = make().map(Arc::new);
         if let Err(why) = &made {
-            log::info!("tensors are left with their channels first: {why}");
+            log::info!("a kernel of ours is not used: {why}");
         }
         let mut all = self.0.write();
         // Another thread may have been faster.

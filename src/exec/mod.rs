@@ -1,8 +1,9 @@
-//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, the check
-//! against the undivided convolution, and the arena that Workspace Division cuts into segments. Uses
-//! `cudnn`, `device` and what `plan` says.
+//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, gradients of filters
+//! by a kernel of ours, the check against the undivided convolution, and the arena that Workspace Division cuts into
+//! segments. Uses `cudnn`, `device` and what `plan` says.
 
 mod arena;
+mod backward_filter;
 mod check;
 mod element_kernels;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod sums;
 mod transposes;
 
 pub use arena::{Arena, segment_bytes};
+pub use backward_filter::{BackwardFilter, FilterGradient, Memory};
 pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};

@@ -1,0 +1,36 @@
+// Copies from global to shared memory that nobody waits for until they are needed: of GPUs of compute capability 8.0 and
+// above, on the CPU under the emulator. A thread's copies make groups.
+//
+// | word | what it is |
+// | --- | --- |
+// | `copy_async<bytes>(to, from, is_there)` | copies 4, 8 or 16 bytes, aligned to as many, from global to dynamic shared memory; zeros, and nothing is read, where it is not there |
+// | `end_group()` | ends the thread's group of copies, in which there may be none, and begins the next |
+// | `wait_for_groups<n>()` | waits until of the groups that have ended all but the last n have arrived: seen by this thread, and by others behind a `barrier()` |
+#pragma once
+
+#include "device.cuh"
+
+#ifdef EMULATED
+
+#include "emulator/async_copy.h"
+
+#else
+
+template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from, bool is_there) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "4, 8 or 16 bytes");
+    const unsigned place = __cvta_generic_to_shared(to), bytes = is_there ? BYTES : 0;
+    // What fills whole sectors has no use in the first cache.
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(BYTES), "r"(bytes)
+                     : "memory");
+}
+
+__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int BUT> __device__ __forceinline__ void wait_for_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(BUT) : "memory");
+}
+
+#endif

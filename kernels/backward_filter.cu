@@ -1,0 +1,272 @@
+// The gradient of a convolution's filter in TF32, of float tensors as they are stored in NCHW: nothing is transposed.
+//
+//   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//
+// Tensor cores want the depth of a product, here the pixels, side by side in both factors, which is how NCHW has them. A
+// block makes all places (r, s) of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
+// lies below in shared memory: each x is read from there once for all places of a row of the filter.
+//
+// Compiled with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and of a tile of dy's pixels TILE_ROWS and
+// TILE_COLUMNS, an even number, DEPTH of which or more make a row, and which in all are a multiple of DEPTH. ACCESS is how
+// many floats are copied at once: 4, 2 or 1, which divides the widths of x, dy and a tile. STAGES is how many tiles are in
+// shared memory, of which all but one are still being copied. Every kernel has blocks of THREADS threads.
+
+#define THREADS 256
+#include "async_copy.cuh"
+#include "device.cuh"
+
+#define K_TILE 64
+#define C_TILE 64
+// Rows of a tensor core's matrices A, columns of B, and their depth.
+#define M_MMA 16
+#define N_MMA 8
+#define DEPTH 8
+
+#define WARPS (THREADS / 32)
+#define K_MATRICES (K_TILE / M_MMA)
+static_assert(C_TILE == WARPS * N_MMA, "a warp has some c and all k");
+
+constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
+static_assert(PIXELS % DEPTH == 0 && TILE_COLUMNS % 2 == 0 && TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
+static_assert(TILE_COLUMNS % ACCESS == 0 && TILE_COLUMNS * STRIDE % ACCESS == 0, "whole accesses");
+
+// Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
+constexpr int LEFT = (PADDING + 3) / 4 * 4;
+// Of x below a tile.
+constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
+constexpr int X_COLUMNS = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + 3) / 4 * 4;
+// A lane's two pixels have so many neighbours, with themselves, in a row of x, from this one on; of x so many lie side by
+// side that are read at once.
+constexpr int NEIGHBOURS = STRIDE + FILTER_COLUMNS;
+constexpr int FIRST_NEIGHBOUR = LEFT - PADDING;
+constexpr int TOGETHER = 2 * STRIDE;
+constexpr int READ = (FIRST_NEIGHBOUR + NEIGHBOURS + TOGETHER - 1) / TOGETHER * TOGETHER;
+static_assert(STRIDE == 1 || STRIDE == 2, "two or four floats");
+
+// The least number of floats, but for `least`, from what one row of lanes reads to the next row's, `together` floats for
+// each lane, such that no bank of shared memory has two of what it hands out at once.
+constexpr int pitch_of(int least, int together) {
+    int pitch = least;
+    while (pitch % 32 != 4 * together) pitch++;
+    return pitch;
+}
+constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS, TOGETHER);
+constexpr int DY_PITCH = pitch_of(PIXELS, 2);
+// Of shared memory, in floats.
+constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
+
+struct BackwardFilter {
+    const float *x, *dy;
+    // dw, or where several blocks share the pixels the sum of each, one after the other.
+    float *dw;
+    int images, k, c;
+    // Of x, and of dy.
+    int height, width, p, q;
+    // How many blocks share the pixels.
+    int splits;
+    // dw = alpha · gradient + beta · dw; of the sum of each 1 and 0.
+    float alpha, beta;
+};
+
+// What a block works on.
+struct Share {
+    int first_k, first_c;
+    // Tiles of the pixels.
+    int first, end;
+    int split;
+};
+
+__device__ __forceinline__ int tiles_of(int length, int tile) { return (length + tile - 1) / tile; }
+
+__device__ __forceinline__ Share share_of(const BackwardFilter &of) {
+    const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE);
+    const int split = blockIdx.x / (k_tiles * c_tiles), tile = blockIdx.x % (k_tiles * c_tiles);
+    const long long all = (long long)of.images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
+    return {tile / c_tiles * K_TILE, tile % c_tiles * C_TILE, int(all * split / of.splits),
+            int(all * (split + 1) / of.splits), split};
+}
+
+// Begins to copy so many rows and columns of CHANNELS channels, as they follow each other in memory, to shared memory, a
+// channel every PITCH floats. What is outside of the image or behind the `channels` is zero. Each lane has the same few
+// places of several channels.
+template <int CHANNELS, int ROWS, int COLUMNS, int PITCH>
+__device__ __forceinline__ void copy_tile(float *to, const float *from, int channels, int height, int width, int first_row,
+                                          int first_column) {
+    constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
+    const int area = height * width;
+#pragma unroll
+    for (int first = 0; first < places; first += 32) {
+        const int place = first + LANE, row = place / across, column = place % across * ACCESS;
+        if (place >= places) break;
+        const int h = first_row + row, w = first_column + column;
+        const bool is_inside = h >= 0 && h < height && w >= 0 && w < width;
+        const float *source = from + (long long)WARP * area + h * width + w;
+        float *const target = to + WARP * PITCH + row * COLUMNS + column;
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; channel += WARPS) {
+            copy_async<4 * ACCESS>(target + channel * PITCH, source, is_inside && WARP + channel < channels);
+            source += (long long)WARPS * area;
+        }
+    }
+}
+
+// Begins to copy a tile of dy and what of x lies below.
+__device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share &share, int tile, float *stage) {
+    const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
+    const int image = tile / (across * down);
+    const int p = tile / across % down * TILE_ROWS, q = tile % across * TILE_COLUMNS;
+    const float *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
+    const float *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
+    copy_tile<C_TILE, X_ROWS, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
+                                                  p * STRIDE - PADDING, q * STRIDE - LEFT);
+    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy, of.k - share.first_k, of.p, of.q,
+                                                         p, q);
+}
+
+// Tensor cores do not look at what TF32 has no bits for: they round towards zero. A third of the last bit that they look at
+// is added first, of each number by a factor: no number is smaller on average, and the error is 1.1 times that of the
+// nearest number of TF32, where that takes three instructions. In a register of its own, where the operand is to stand:
+// the compiler would copy it there, which is as much work.
+__device__ __forceinline__ unsigned tf32(float value) {
+    constexpr float factor = 1 + 1.f / (3 << 10);
+#ifdef EMULATED
+    return __float_as_uint(factor * value);
+#else
+    float larger;
+    asm volatile("mul.rn.f32 %0, %1, %2;" : "=f"(larger) : "f"(value), "f"(factor));
+    return __float_as_uint(larger);
+#endif
+}
+
+// What a lane has of DEPTH pixels: two pixels of dy of each two k of a matrix, and of its c their neighbours in rows of x.
+struct Piece {
+    float2 dy[K_MATRICES][2];
+    float x[FILTER_ROWS][READ];
+};
+
+// Those from `first` on, which is known to the compiler. `x` and `dy` are the lane's of the first piece.
+__device__ __forceinline__ void read_piece(const float *x, const float *dy, int first, Piece &piece) {
+#pragma unroll
+    for (int i = 0; i < 2 * K_MATRICES; i++)
+        piece.dy[i / 2][i % 2] = *reinterpret_cast<const float2 *>(dy + i * (M_MMA / 2) * DY_PITCH + first);
+    const int row = first / TILE_COLUMNS, column = first % TILE_COLUMNS;
+    const float *below = x + (row * X_COLUMNS + column) * STRIDE;
+    // Some lanes' pixels may be in the tile's next row.
+    if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * 2) >= TILE_COLUMNS - column)
+        below += (X_COLUMNS - TILE_COLUMNS) * STRIDE;
+#pragma unroll
+    for (int r = 0; r < FILTER_ROWS; r++) {
+        const float *const row = below + r * X_COLUMNS;
+#pragma unroll
+        for (int at = 0; at < READ; at += TOGETHER) {
+            const int begin = max(at, FIRST_NEIGHBOUR), end = min(at + TOGETHER, FIRST_NEIGHBOUR + NEIGHBOURS);
+            if (end - begin <= 1) {
+                if (begin < end) piece.x[r][begin] = row[begin];
+            } else if (TOGETHER == 2) {
+                const float2 all = *reinterpret_cast<const float2 *>(row + at);
+                piece.x[r][at] = all.x, piece.x[r][at + 1] = all.y;
+            } else {
+                const float4 all = *reinterpret_cast<const float4 *>(row + at);
+                piece.x[r][at] = all.x, piece.x[r][at + 1] = all.y;
+                piece.x[r][at + TOGETHER - 2] = all.z, piece.x[r][at + TOGETHER - 1] = all.w;
+            }
+        }
+    }
+}
+
+// A warp's sums, as tensor cores have them.
+typedef float Sums[FILTER_ROWS][FILTER_COLUMNS][K_MATRICES][4];
+
+// The depth's order is the lanes' first pixels and then their second ones, in both factors.
+__device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
+    unsigned a[K_MATRICES][4];
+#pragma unroll
+    for (int m = 0; m < K_MATRICES; m++) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) a[m][i] = tf32(piece.dy[m][i].x), a[m][i + 2] = tf32(piece.dy[m][i].y);
+    }
+#pragma unroll
+    for (int r = 0; r < FILTER_ROWS; r++) {
+        const float *const x = piece.x[r] + FIRST_NEIGHBOUR;
+#pragma unroll
+        for (int s = 0; s < FILTER_COLUMNS; s++) {
+            const unsigned b[2] = {tf32(x[s]), tf32(x[s + STRIDE])};
+#pragma unroll
+            for (int m = 0; m < K_MATRICES; m++) warp_mma_tf32(sums[r][s][m], a[m], b);
+        }
+    }
+}
+
+// Adds a tile's products, while what the next ones need is read.
+__device__ __forceinline__ void add_tile(const float *stage, Sums &sums) {
+    const int row = LANE / 4, pixel = LANE % 4 * 2;
+    const float *const x = stage + (WARP * N_MMA + row) * X_PITCH + pixel * STRIDE;
+    const float *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + pixel;
+    Piece pieces[2];
+    read_piece(x, dy, 0, pieces[0]);
+#pragma unroll
+    for (int i = 0; i < PIXELS / DEPTH; i++) {
+        if (i + 1 < PIXELS / DEPTH) read_piece(x, dy, (i + 1) * DEPTH, pieces[(i + 1) % 2]);
+        add_products(pieces[i % 2], sums);
+    }
+}
+
+KERNEL(backward_filter, BackwardFilter) {
+    SHARED(float, stages);
+    const BackwardFilter &of = parameters;
+    const Share share = share_of(of);
+    Sums sums = {};
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
+        if (share.first + ahead < share.end) copy_tiles(of, share, share.first + ahead, stages + ahead * STAGE);
+        end_group();
+    }
+    int at_hand = 0, ahead = STAGES - 1;
+    for (int tile = share.first; tile < share.end; tile++) {
+        wait_for_groups<STAGES - 2>();
+        // The tile at hand has arrived of all threads, none of which looks at the one before any more.
+        barrier();
+        if (tile + STAGES - 1 < share.end) copy_tiles(of, share, tile + STAGES - 1, stages + ahead * STAGE);
+        end_group();
+        add_tile(stages + at_hand * STAGE, sums);
+        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
+        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
+    }
+
+    constexpr int places = FILTER_ROWS * FILTER_COLUMNS;
+    float *const dw = of.dw + (long long)share.split * of.k * of.c * places;
+#pragma unroll
+    for (int m = 0; m < K_MATRICES; m++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
+            const int c = share.first_c + WARP * N_MMA + LANE % 4 * 2 + i % 2;
+            if (k >= of.k || c >= of.c) continue;
+            float *const out = dw + ((long long)k * of.c + c) * places;
+#pragma unroll
+            for (int place = 0; place < places; place++) {
+                const float sum = of.alpha * sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i];
+                out[place] = of.beta == 0 ? sum : sum + of.beta * out[place];
+            }
+        }
+    }
+}
+
+struct SumOfSplits {
+    const float *sums;
+    float *dw;
+    int elements, splits;
+    float alpha, beta;
+};
+
+// dw = alpha · (what all blocks have summed) + beta · dw
+KERNEL(sum_splits, SumOfSplits) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= parameters.elements) return;
+    float sum = 0;
+#pragma unroll 8
+    for (int split = 0; split < parameters.splits; split++)
+        sum += parameters.sums[(long long)split * parameters.elements + i];
+    sum *= parameters.alpha;
+    parameters.dw[i] = parameters.beta == 0 ? sum : sum + parameters.beta * parameters.dw[i];
+}

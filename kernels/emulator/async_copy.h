@@ -1,0 +1,13 @@
+// The CPU's twin of what `async_copy.cuh` gives kernels.
+#pragma once
+
+#include "schedule.h"
+
+template <int BYTES> inline void copy_async(void *to, const void *from, bool is_there) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "4, 8 or 16 bytes");
+    emulator::copy_async(to, is_there ? from : nullptr, BYTES);
+}
+
+inline void end_group() { emulator::end_group(); }
+
+template <int BUT> inline void wait_for_groups() { emulator::wait_for_groups(BUT); }

@@ -1,0 +1,367 @@
+//! The gradient of a filter in TF32 by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both tensors
+//! first, in a workspace of their size.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::for_each_device::ForEachDevice;
+use crate::device::jit::{Function, Launch, Source};
+use crate::device::{Device, Stream};
+
+/// Threads of a block, as `kernels/backward_filter.cu` has them.
+const THREADS: usize = 256;
+/// Of k and of c what a block works on, as there.
+const CHANNELS: usize = 64;
+/// Numbers of the depth that tensor cores take at once, as there.
+const DEPTH: usize = 8;
+/// Columns of a tile, for images as wide as networks have them, and more rows than help.
+const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
+const MOST_TILE_ROWS: usize = 16;
+/// Tiles in shared memory: one that is worked on, and one or two that are copied.
+const STAGES: [usize; 2] = [3, 2];
+/// What a tile costs besides its pixels, in pixels of its size.
+const PIXELS_OF_A_TILE: usize = 20;
+/// How long a multiprocessor works on so many pixels, and what is summed up a microsecond, in bytes, once launched: of an
+/// H200. Only what is best of two is found by these.
+const MICROSECONDS_OF_A_PIXEL: f64 = 0.003;
+const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
+const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
+
+/// A gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
+/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors of float in NCHW.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterGradient {
+    /// n
+    pub images: usize,
+    /// k: dy's channels.
+    pub k: usize,
+    /// c: x's channels.
+    pub c: usize,
+    /// Rows and columns of x.
+    pub x: [usize; 2],
+    /// Rows p and columns q of dy.
+    pub dy: [usize; 2],
+    /// Rows r and columns s of the filter.
+    pub filter: [usize; 2],
+    /// Both ways.
+    pub stride: usize,
+    /// Zeros on all sides of x.
+    pub padding: usize,
+}
+
+impl FilterGradient {
+    /// Whether the kernel computes it: its sums are in registers, and a filter of one place is better off elsewhere.
+    fn is_for_us(&self) -> bool {
+        let [rows, columns] = self.filter;
+        let counts = [self.images, self.k, self.c, self.x[0] * self.x[1], self.dy[0] * self.dy[1], self.elements()];
+        (1..=3).contains(&rows)
+            && (1..=3).contains(&columns)
+            && rows * columns >= 4
+            && (1..=2).contains(&self.stride)
+            && self.padding < rows.min(columns)
+            && counts.iter().all(|count| (1..=i32::MAX as usize).contains(count))
+    }
+
+    /// Values of dw.
+    fn elements(&self) -> usize {
+        self.k * self.c * self.filter[0] * self.filter[1]
+    }
+
+    /// Blocks that share no sum.
+    fn blocks(&self) -> usize {
+        self.k.div_ceil(CHANNELS) * self.c.div_ceil(CHANNELS)
+    }
+}
+
+/// How a block goes through the pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tiling {
+    /// Of dy's pixels.
+    rows: usize,
+    columns: usize,
+    /// Floats that are copied at once.
+    access: usize,
+    stages: usize,
+}
+
+impl Tiling {
+    /// The best that `shared` bytes of a block's memory hold.
+    fn of(gradient: &FilterGradient, shared: usize) -> Option<Self> {
+        let mut best: Option<(usize, Self)> = None;
+        for columns in TILE_COLUMNS {
+            let divides = |access: &usize| {
+                [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
+            };
+            let access = [4, 2, 1].into_iter().find(divides)?;
+            for rows in 1..=MOST_TILE_ROWS {
+                let at_stages = |stages| Self { rows, columns, access, stages };
+                let tiling = STAGES.into_iter().map(at_stages).find(|it| it.shared_bytes(gradient) <= shared);
+                let Some(tiling) = tiling.filter(|_| (rows * columns).is_multiple_of(DEPTH)) else { continue };
+                let costs = tiling.tiles(gradient) * tiling.pixels();
+                if best.is_none_or(|(least, _)| costs < least) {
+                    best = Some((costs, tiling));
+                }
+            }
+        }
+        best.map(|(_, tiling)| tiling)
+    }
+
+    /// What a tile costs, in pixels.
+    fn pixels(&self) -> usize {
+        self.rows * self.columns + PIXELS_OF_A_TILE
+    }
+
+    /// Of all images.
+    fn tiles(&self, gradient: &FilterGradient) -> usize {
+        gradient.images * gradient.dy[0].div_ceil(self.rows) * gradient.dy[1].div_ceil(self.columns)
+    }
+
+    /// Of a block, as the kernel lays it out.
+    fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
+        let FilterGradient { filter, stride, padding, .. } = *gradient;
+        let left = padding.next_multiple_of(4);
+        let x_rows = (self.rows - 1) * stride + filter[0];
+        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(4);
+        let pitch = |least: usize, together: usize| (least..).find(|pitch| pitch % 32 == 4 * together).unwrap_or(least);
+        let stage = CHANNELS * (pitch(x_rows * x_columns, 2 * stride) + pitch(self.rows * self.columns, 2));
+        self.stages * stage * size_of::<f32>()
+    }
+
+    fn options(&self, gradient: &FilterGradient) -> Vec<String> {
+        let FilterGradient { filter, stride, padding, .. } = *gradient;
+        let values = [
+            ("FILTER_ROWS", filter[0]),
+            ("FILTER_COLUMNS", filter[1]),
+            ("STRIDE", stride),
+            ("PADDING", padding),
+            ("TILE_ROWS", self.rows),
+            ("TILE_COLUMNS", self.columns),
+            ("ACCESS", self.access),
+            ("STAGES", self.stages),
+        ];
+        values.iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+    }
+}
+
+/// What the code of a gradient is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    filter: [usize; 2],
+    stride: usize,
+    padding: usize,
+    tiling: Tiling,
+}
+
+enum Code {
+    /// Loops of this file.
+    Host,
+    Compiled { gradient: Function, sum: Function },
+}
+
+static KNOWN: ForEachDevice<Key, Code> = ForEachDevice::new();
+
+/// A gradient on one device.
+pub struct BackwardFilter {
+    of: FilterGradient,
+    splits: usize,
+    tiling: Tiling,
+    code: Arc<Code>,
+}
+
+/// `kernels/backward_filter.cu`'s.
+#[repr(C)]
+struct Gradient {
+    x: *const c_void,
+    dy: *const c_void,
+    dw: *mut c_void,
+    images: i32,
+    k: i32,
+    c: i32,
+    height: i32,
+    width: i32,
+    p: i32,
+    q: i32,
+    splits: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// Likewise.
+#[repr(C)]
+struct SumOfSplits {
+    sums: *const c_void,
+    dw: *mut c_void,
+    elements: i32,
+    splits: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// What a gradient is computed from, and where it goes, all aligned to 16 bytes.
+#[derive(Clone, Copy)]
+pub struct Memory {
+    /// The input.
+    pub x: *const c_void,
+    /// The output's gradient.
+    pub dy: *const c_void,
+    /// The filter's.
+    pub dw: *mut c_void,
+    /// Of [`BackwardFilter::workspace`] bytes.
+    pub workspace: *mut c_void,
+}
+
+impl BackwardFilter {
+    /// Into how many parts, each with a sum of its own, the pixels of a gradient are best cut within `limit` bytes of
+    /// workspace on the calling thread's device. `None` where it is not computed here.
+    pub fn best_splits(device: Device, of: &FilterGradient, limit: usize) -> Option<usize> {
+        let tiling = Self::tiling(device, of)?;
+        let multiprocessors = device.multiprocessors(device.ordinal())?;
+        let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
+        let bytes = of.elements() * size_of::<f32>();
+        let tile = tiling.pixels() as f64 * MICROSECONDS_OF_A_PIXEL * (of.filter[0] * of.filter[1]) as f64;
+        let time = |splits: usize| {
+            let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
+            let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
+            rounds as f64 * tile + if splits > 1 { summed } else { 0.0 }
+        };
+        let most = (limit / bytes).min(2 * multiprocessors).min(tiles).max(1);
+        (1..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
+    }
+
+    fn tiling(device: Device, of: &FilterGradient) -> Option<Tiling> {
+        Tiling::of(of, device.shared_bytes(device.ordinal())?).filter(|_| of.is_for_us())
+    }
+
+    /// On the calling thread's device, in so many parts. Compiles at the first call for such filters and tiles, which may
+    /// take a second; not to be called under capture. `Err` says why there is none.
+    pub fn new(device: Device, of: FilterGradient, splits: usize) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
+        let key = Key { filter: of.filter, stride: of.stride, padding: of.padding, tiling };
+        let code = KNOWN.get(device, key, || match device {
+            Device::Host => Ok(Code::Host),
+            Device::Cuda => Code::compiled(device, &of, &tiling),
+        })?;
+        Self::of_code(of, splits, tiling, code)
+    }
+
+    fn of_code(of: FilterGradient, splits: usize, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
+        let is_possible = (1..=tiling.tiles(&of)).contains(&splits) && i32::try_from(of.blocks() * splits).is_ok();
+        is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
+    }
+
+    /// Bytes that it takes.
+    pub fn workspace(&self) -> usize {
+        if self.splits > 1 { self.splits * self.of.elements() * size_of::<f32>() } else { 0 }
+    }
+
+    /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
+    ///
+    /// # Safety
+    /// All is memory of the device, as large as the tensors; none of it overlaps dw and the workspace. The stream is of that
+    /// device.
+    pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, splits, tiling, code } = self;
+        let (function, sum) = match &**code {
+            Code::Host => {
+                // SAFETY: as ours.
+                unsafe { compute(of, memory, alpha, beta) };
+                return true;
+            }
+            Code::Compiled { gradient, sum } => (gradient, sum),
+        };
+        let Memory { x, dy, dw, workspace } = memory;
+        let is_whole = *splits == 1;
+        let [images, k, c, height, width, p, q, parts] =
+            [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
+        let dw_of_parts = if is_whole { dw } else { workspace };
+        let factors = if is_whole { (alpha, beta) } else { (1.0, 0.0) };
+        let mut gradient = Gradient {
+            x,
+            dy,
+            dw: dw_of_parts,
+            images,
+            k,
+            c,
+            height,
+            width,
+            p,
+            q,
+            splits: parts,
+            alpha: factors.0,
+            beta: factors.1,
+        };
+        let launch = Launch {
+            grid: [(of.blocks() * splits) as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            shared_bytes: tiling.shared_bytes(of) as u32,
+            ..Launch::default()
+        };
+        // SAFETY: the kernel's one parameter, and memory as ours.
+        let launched = unsafe { function.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
+        if is_whole || launched.is_err() {
+            return launched.is_ok();
+        }
+        let elements = of.elements();
+        let mut summed = SumOfSplits { sums: workspace, dw, elements: elements as i32, splits: parts, alpha, beta };
+        let blocks = elements.div_ceil(THREADS) as u32;
+        let launch = Launch { grid: [blocks, 1, 1], block: [THREADS as u32, 1, 1], ..Launch::default() };
+        // SAFETY: likewise.
+        unsafe { sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
+    }
+}
+
+impl Code {
+    fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
+        let source = Source {
+            name: "backward_filter.cu",
+            text: include_str!("../../../kernels/backward_filter.cu"),
+            headers: &[
+                ("device.cuh", include_str!("../../../kernels/device.cuh")),
+                ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
+            ],
+            options: tiling.options(of),
+        };
+        let compile = || {
+            let module = device.load(&source)?;
+            let gradient = module.function(c"backward_filter")?;
+            gradient.allow_shared(tiling.shared_bytes(of) as u32)?;
+            Ok(Self::Compiled { gradient, sum: module.function(c"sum_splits")? })
+        };
+        compile().map_err(|error: crate::device::jit::Error| error.to_string())
+    }
+}
+
+/// # Safety
+/// As for [`BackwardFilter::run`], in the host's memory.
+unsafe fn compute(of: &FilterGradient, memory: Memory, alpha: f32, beta: f32) {
+    let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], stride, padding } = *of;
+    // SAFETY: as ours.
+    let (x, dy, dw) = unsafe {
+        (
+            std::slice::from_raw_parts(memory.x.cast::<f32>(), images * c * height * width),
+            std::slice::from_raw_parts(memory.dy.cast::<f32>(), images * k * p * q),
+            std::slice::from_raw_parts_mut(memory.dw.cast::<f32>(), of.elements()),
+        )
+    };
+    for (place, dw) in dw.iter_mut().enumerate() {
+        let (s, r) = (place % columns, place / columns % rows);
+        let (c_here, k_here) = (place / (columns * rows) % c, place / (columns * rows * c));
+        // Where a place of dy finds x, if that is no zero beside it.
+        let below = |at: usize, by: usize, length: usize| (at * stride + by).checked_sub(padding).filter(|it| *it < length);
+        let mut sum = 0.0;
+        for image in 0..images {
+            let x = &x[(image * c + c_here) * height * width..][..height * width];
+            let dy = &dy[(image * k + k_here) * p * q..][..p * q];
+            for (row, h) in (0..p).filter_map(|row| Some((row, below(row, r, height)?))) {
+                for (column, w) in (0..q).filter_map(|column| Some((column, below(column, s, width)?))) {
+                    sum += f64::from(dy[row * q + column]) * f64::from(x[h * width + w]);
+                }
+            }
+        }
+        let sum = alpha * sum as f32;
+        *dw = if beta == 0.0 { sum } else { sum + beta * *dw };
+    }
+}
