@@ -10,6 +10,7 @@ use super::gathering::ASKED_EVERY;
 use super::micro_plan::MicroBatch;
 use super::offers::{self, Asking, Offers};
 use super::operands::Operands;
+use super::our_engine;
 use super::plan::Plan;
 use super::reading::MOST_TENSORS;
 use crate::cudnn::convolution::Workspace;
@@ -22,6 +23,9 @@ use crate::tune::search::Candidate;
 /// How many engines of each list are tried at a micro-batch size: the fast ones, and behind them those that need little
 /// workspace.
 const ENOUGH: usize = 8;
+
+/// What limits of a kernel's workspace engines of ours are tried for, in bytes.
+const LIMITS: [usize; 4] = [usize::MAX, 64 << 20, 8 << 20, 0];
 
 /// The one value of tensors that lie in the host's memory, of any type: zero.
 static BY_VALUE: [u64; 2] = [0; 2];
@@ -72,6 +76,10 @@ impl Executable for Kernel {
         let kernel = Arc::new(self.clone());
         let asking = Asking { kernel: &kernel, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
         let mut offers = Offers::default();
+        for limit in LIMITS {
+            let ours = our_engine::offered(&asking, limit);
+            offers.finalize_first(&asking, &mut asking.micro_batch(self.batch()), ours.as_slice(), 1);
+        }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
         for size in offers::sizes(self, sizes) {
             let of = &mut asking.micro_batch(size);

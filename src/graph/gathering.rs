@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::execute;
 use super::offers::{self, Asking, Offers};
+use super::our_engine;
 use super::page::{Course, Page, Place, SMALLEST_PART};
 use crate::background;
 use crate::cudnn::graph::EngineConfiguration;
@@ -125,7 +126,7 @@ struct Depth {
     asks_again: bool,
 }
 
-/// What cuDNN offers at the micro-batch sizes: the program's own engine, what the heuristics propose, also for copies of
+/// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
 /// the tensors, and where none of these has room in large parts, what runs in any case.
 ///
 /// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
@@ -139,6 +140,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let asking = page.asking();
     let of_all = &mut asking.micro_batch(page.key.kernel.batch());
     offers.finalize_first(&asking, of_all, &[*own], 1);
+    offers.finalize_first(&asking, of_all, our_engine::offered(&asking, asking.limit).as_slice(), 1);
     let whole = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_A);
     if offers.finalize_first(&asking, of_all, &whole[..whole.len().min(1)], 1) > 0 {
         collect_to(&WITH_ROOM, &asking, &whole, own, sizes, offers);

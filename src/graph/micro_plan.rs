@@ -3,8 +3,9 @@
 use cudnn_abi::*;
 
 use super::conversion::Conversion;
-use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target};
-use crate::exec::SummedFilter;
+use super::our_engine;
+use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Route, Target};
+use crate::exec::{BackwardFilter, SummedFilter};
 
 /// A part of a kernel and its operation graph.
 struct Graph {
@@ -47,7 +48,8 @@ impl<'a> MicroBatch<'a> {
         channels_last: bool,
     ) -> Result<Vec<EngineConfiguration>, cudnnStatus_t> {
         let mut offered = self.graph(channels_last)?.graph.heuristics(mode)?;
-        offered.iter_mut().for_each(|engine| engine.channels_last = channels_last);
+        let route = if channels_last { Route::OnCopies } else { Route::AsStored };
+        offered.iter_mut().for_each(|engine| engine.route = route);
         Ok(offered)
     }
 
@@ -57,7 +59,7 @@ impl<'a> MicroBatch<'a> {
         let plan = ExecutionPlan::new(&self.graph(true).ok()?.graph, engine).ok()?;
         // SAFETY: a live plan of our own, which is finalized.
         let found = unsafe { EngineConfiguration::of_plan(plan.raw()) }.ok()?;
-        Some(EngineConfiguration { channels_last: true, ..found })
+        Some(EngineConfiguration { route: Route::OnCopies, ..found })
     }
 
     /// Whether cuDNN takes the operation graph; `Err` is its status.
@@ -78,22 +80,40 @@ impl<'a> MicroBatch<'a> {
 }
 
 /// Execution plans of one micro-batch size on one engine.
-pub struct MicroPlan {
-    /// As the program's own graph.
-    first: ExecutionPlan,
-    /// Where micro-batches add up in the result: what adds to it.
-    adding: Option<ExecutionPlan>,
-    /// Where the engine runs on copies of the tensors.
-    conversion: Option<Conversion>,
+pub enum MicroPlan {
+    /// Of cuDNN.
+    Engine {
+        /// As the program's own graph.
+        first: ExecutionPlan,
+        /// Where micro-batches add up in the result: what adds to it.
+        adding: Option<ExecutionPlan>,
+        /// Where the engine runs on copies of the tensors.
+        conversion: Option<Conversion>,
+    },
+    /// Of ours.
+    Ours(BackwardFilter),
+}
+
+/// What one micro-batch runs.
+#[derive(Clone, Copy)]
+pub enum Runs<'a> {
+    /// cuDNN's plan.
+    Engine(&'a ExecutionPlan),
+    /// Our kernel.
+    Ours(&'a BackwardFilter),
 }
 
 impl MicroPlan {
     /// Of a part on an engine. `Err` where the engine cannot compute that.
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
-        if engine.channels_last {
-            let conversion = Some(Conversion::new(&of.kernel.with_batch(of.batch))?);
-            let first = ExecutionPlan::new(&of.graph(true)?.graph, engine)?;
-            return Ok(Self { first, adding: None, conversion });
+        match engine.route {
+            Route::Ours => return our_engine::plan(&of.kernel.with_batch(of.batch), engine).map(Self::Ours),
+            Route::OnCopies => {
+                let conversion = Some(Conversion::new(&of.kernel.with_batch(of.batch))?);
+                let first = ExecutionPlan::new(&of.graph(true)?.graph, engine)?;
+                return Ok(Self::Engine { first, adding: None, conversion });
+            }
+            Route::AsStored => {}
         }
         let kernel = of.kernel;
         let Graph { part, graph } = of.graph(false)?;
@@ -108,30 +128,41 @@ impl MicroPlan {
         let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
         if adds_up && summed_filter(kernel).is_some() {
             // What the filter held is added once, to the sum.
-            return Ok(Self { first: plan(Factor::ZERO)?, adding: None, conversion: None });
+            return Ok(Self::Engine { first: plan(Factor::ZERO)?, adding: None, conversion: None });
         }
         let adding = (adds_up && beta != Factor::ONE).then(|| plan(Factor::ONE)).transpose()?;
-        Ok(Self { first: plan(beta)?, adding, conversion: None })
+        Ok(Self::Engine { first: plan(beta)?, adding, conversion: None })
     }
 
     /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
     pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
-        let engine = self.first.workspace().max(self.adding.as_ref().map_or(0, ExecutionPlan::workspace));
-        let own = self.conversion.as_ref().map_or(0, Conversion::bytes) + engine;
+        let own = match self {
+            Self::Engine { first, adding, conversion } => {
+                let engine = first.workspace().max(adding.as_ref().map_or(0, ExecutionPlan::workspace));
+                conversion.as_ref().map_or(0, Conversion::bytes) + engine
+            }
+            Self::Ours(ours) => ours.workspace(),
+        };
         match summed_filter(kernel) {
             Some(filter) if batch < kernel.batch() => filter.workspace(own),
             _ => own,
         }
     }
 
-    /// The plan of a micro-batch before which so many others have run.
-    pub fn number(&self, index: usize) -> &ExecutionPlan {
-        self.adding.as_ref().filter(|_| index > 0).unwrap_or(&self.first)
+    /// What a micro-batch runs before which so many others have run.
+    pub fn number(&self, index: usize) -> Runs<'_> {
+        match self {
+            Self::Engine { first, adding, .. } => Runs::Engine(adding.as_ref().filter(|_| index > 0).unwrap_or(first)),
+            Self::Ours(ours) => Runs::Ours(ours),
+        }
     }
 
     /// What is converted for the engine, if anything is.
     pub fn conversion(&self) -> Option<&Conversion> {
-        self.conversion.as_ref()
+        match self {
+            Self::Engine { conversion, .. } => conversion.as_ref(),
+            Self::Ours(_) => None,
+        }
     }
 }
 

@@ -38,6 +38,7 @@ mod micro_plan;
 pub mod offered;
 mod offers;
 mod operands;
+mod our_engine;
 pub mod page;
 pub mod plan;
 pub mod planned;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::micro_plan::{MicroBatch, MicroPlan};
-use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Target};
+use crate::cudnn::graph::{Class, EngineConfiguration, Kernel, Route, Target};
 use crate::plan::{BatchSizePolicy, Configuration, MicroConfiguration, Room};
 use crate::tune::search::Candidate;
 
@@ -117,7 +117,7 @@ impl Offers {
     }
 
     /// All that runs, in the order in which it is to be tried. The largest micro-batches of each engine that have room come
-    /// first, on copies before others, and engines as they were offered: a search that runs out of executions has seen what
+    /// first, ours before those on copies, and these before others, and engines as they were offered: a search that runs out of executions has seen what
     /// the heuristics think best, and a first run loads code, which takes long. Then all others, the largest first: what
     /// large ones take rules out most small ones, as long as no engine is left that may do better.
     pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
@@ -126,7 +126,12 @@ impl Offers {
         let has_room = |it: &Candidate<EngineConfiguration>| self.plans.contains_key(&(it.batch, it.algorithm));
         let (mut candidates, others): (Vec<_>, Vec<_>) =
             self.largest_first().into_iter().partition(|it| has_room(it) && met.insert(it.algorithm));
-        candidates.sort_by_key(|it| (!it.algorithm.channels_last, offered(it.algorithm)));
+        let of_route = |engine: EngineConfiguration| match engine.route {
+            Route::Ours => 0,
+            Route::OnCopies => 1,
+            Route::AsStored => 2,
+        };
+        candidates.sort_by_key(|it| (of_route(it.algorithm), offered(it.algorithm)));
         candidates.extend(others);
         candidates
     }

@@ -8,13 +8,15 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use crate::cudnn::calls;
-use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Kernel, Target, VariantPack, WORKSPACE_ALIGNMENT};
+use crate::cudnn::graph::{
+    EngineConfiguration, ExecutionPlan, Factor, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT,
+};
 use crate::device::Stream;
-use crate::exec::{Destination, Failure, Sums};
+use crate::exec::{Destination, Failure, Memory, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
 use super::conversion::{Conversion, Moves};
-use super::micro_plan::{MicroBatch, MicroPlan, summed_filter};
+use super::micro_plan::{MicroBatch, MicroPlan, Runs, summed_filter};
 use super::operands::Operands;
 
 /// How many sets of operands a plan keeps variant packs for: programs that allocate anew each time come back to the
@@ -58,13 +60,21 @@ struct Packs {
 
 /// What a micro-batch works on, and what is copied, step by step, before it runs and behind it.
 struct Pack {
-    variant: VariantPack,
+    operands: Arguments,
     before: Vec<Moves>,
     behind: Option<Moves>,
 }
 
-/// A micro-batch, its execution plan and what that works on.
-type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, &'a ExecutionPlan, &'a Pack);
+/// What is handed to an engine.
+enum Arguments {
+    /// Of cuDNN.
+    Engine(VariantPack),
+    /// Of ours, with alpha and beta.
+    Ours(Memory, f32, f32),
+}
+
+/// A micro-batch, what it runs and what that works on.
+type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, Runs<'a>, &'a Pack);
 
 impl Plan {
     /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here. A
@@ -172,25 +182,29 @@ impl Plan {
 
     /// Calls with the execution plan and the variant pack of each micro-batch, in the order in which they are to run,
     /// until one call fails. For graphs: nothing is called where more belongs to a plan that has no form in a graph, the
-    /// sums of half filters and conversions.
+    /// sums of half filters and what our kernels do.
     pub fn for_each_micro_batch(
         &self,
         operands: &Operands,
         mut visit: impl FnMut(&ExecutionPlan, &VariantPack) -> Result<(), cudnnStatus_t>,
     ) -> Result<(), cudnnStatus_t> {
-        if self.sums.is_some() || self.converts() {
-            return Err(CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);
+        const NO_FORM: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API;
+        if self.sums.is_some() || self.launches() {
+            return Err(NO_FORM);
         }
         let mut ready = self.take()?;
-        let in_order = self.in_order(&mut ready, operands);
-        let visited = in_order.and_then(|mut all| all.try_for_each(|(_, plan, pack)| visit(plan, &pack.variant)));
+        let visit = |(_, runs, pack): InOrder| match (runs, &pack.operands) {
+            (Runs::Engine(plan), Arguments::Engine(variant)) => visit(plan, variant),
+            _ => Err(NO_FORM),
+        };
+        let visited = self.in_order(&mut ready, operands).and_then(|mut all| all.try_for_each(visit));
         self.idle.lock().push(ready);
         visited
     }
 
-    /// Whether any part runs on converted tensors.
-    fn converts(&self) -> bool {
-        self.parts.iter().any(|(_, micro)| micro.algorithm.channels_last)
+    /// Whether any part launches kernels of ours.
+    fn launches(&self) -> bool {
+        self.parts.iter().any(|(_, micro)| micro.algorithm.route != Route::AsStored)
     }
 
     /// Finalized plans that no other thread uses.
@@ -221,20 +235,20 @@ impl Plan {
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let workspace = operands.workspace;
-        let stream = match self.converts() {
+        let stream = match self.launches() {
             // SAFETY: the caller's handle.
             true => unsafe { calls::stream_of(handle) }.ok_or(CUDNN_STATUS_EXECUTION_FAILED)?,
             false => std::ptr::null_mut(),
         };
         let mut is_begun = false;
-        for (micro, plan, pack) in self.in_order(ready, operands)? {
+        for (micro, runs, pack) in self.in_order(ready, operands)? {
             crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
-            let mut status = unsafe { pack.run(plan, handle, stream) };
-            // What runs on copies adds its own.
+            let mut status = unsafe { pack.run(runs, handle, stream) };
+            // What our kernels make is added by them.
             if let Some(sums) = &self.sums
                 && status == CUDNN_STATUS_SUCCESS
-                && !micro.algorithm.channels_last
+                && micro.algorithm.route == Route::AsStored
             {
                 // SAFETY: the two buffers lie behind the engine's own workspace.
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
@@ -331,14 +345,22 @@ impl Plan {
                 _ => at(place, here),
             };
             let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
+            if let MicroPlan::Ours(_) = plan {
+                let [x, dy, dw] = [convolution.x, convolution.y, filter].map(|place| at(place, here));
+                let beta = if here == 0 { convolution.beta } else { Factor::ONE };
+                let [alpha, beta] = [convolution.alpha, beta].map(|factor| factor.value() as f32);
+                let operands = Arguments::Ours(Memory { x, dy, dw, workspace }, alpha, beta);
+                return Ok(Pack { operands, before, behind });
+            }
             let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
-            Ok(Pack { variant: VariantPack::new(&ids, &pointers, engines_own)?, before, behind })
+            let operands = Arguments::Engine(VariantPack::new(&ids, &pointers, engines_own)?);
+            Ok(Pack { operands, before, behind })
         };
         let parts = self.parts.iter().zip(&self.needs).zip(plans);
         let micro_batches =
             parts.flat_map(|(((count, micro), needed), plan)| std::iter::repeat_n((*needed, micro, &**plan), *count));
         let mut packs = micro_batches.map(pack).collect::<Result<Vec<Pack>, cudnnStatus_t>>()?;
-        if !self.is_sample && self.converts() {
+        if !self.is_sample && self.launches() {
             join_copies(&mut packs);
         }
         Ok(packs)
@@ -362,16 +384,22 @@ impl Pack {
     ///
     /// # Safety
     /// The memory is there; the stream is the handle's.
-    unsafe fn run(&self, plan: &ExecutionPlan, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
+    unsafe fn run(&self, runs: Runs, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
+        let status_of = |launched| if launched { CUDNN_STATUS_SUCCESS } else { CUDNN_STATUS_EXECUTION_FAILED };
         // SAFETY: as ours.
         unsafe {
             if !self.before.iter().all(|moves| moves.run(stream)) {
                 return CUDNN_STATUS_EXECUTION_FAILED;
             }
-            match plan.execute(handle, &self.variant) {
-                CUDNN_STATUS_SUCCESS if !self.behind.iter().all(|moves| moves.run(stream)) => {
-                    CUDNN_STATUS_EXECUTION_FAILED
+            let ran = match (runs, &self.operands) {
+                (Runs::Engine(plan), Arguments::Engine(variant)) => plan.execute(handle, variant),
+                (Runs::Ours(ours), Arguments::Ours(memory, alpha, beta)) => {
+                    status_of(ours.run(stream, *memory, *alpha, *beta))
                 }
+                _ => CUDNN_STATUS_INTERNAL_ERROR,
+            };
+            match ran {
+                CUDNN_STATUS_SUCCESS => status_of(self.behind.iter().all(|moves| moves.run(stream))),
                 status => status,
             }
         }

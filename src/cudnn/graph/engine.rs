@@ -55,11 +55,35 @@ impl FromIterator<i32> for Notes {
     }
 }
 
-/// An engine, its knobs, what is noted of it, and how the tensors are stored that it runs on. Only of use with the graph
-/// that it was offered for, or with one that differs in the batch alone; on another it has other notes, if it runs.
+/// Whose an engine is, and how the tensors are stored that it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// cuDNN's, on the tensors as they are stored.
+    AsStored,
+    /// cuDNN's, on copies of the tensors that have their channels last.
+    OnCopies,
+    /// Ours, on the tensors as they are stored.
+    Ours,
+}
+
+impl Route {
+    const ALL: [Self; 3] = [Self::OnCopies, Self::Ours, Self::AsStored];
+
+    /// What stands in front of the engine's name.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::AsStored => "",
+            Self::OnCopies => "NHWC_",
+            Self::Ours => "UCUDNN_",
+        }
+    }
+}
+
+/// An engine, its knobs, what is noted of it, and its route. Only of use with the graph that it was offered for, or with one
+/// that differs in the batch alone; on another it has other notes, if it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfiguration {
-    /// The engine's index among all of the graph's (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`).
+    /// The engine's index among all of the graph's (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`), or among ours.
     pub engine: i64,
     /// By knob, ascending. Kept once for all configurations that have the same.
     pub knobs: &'static [Knob],
@@ -67,8 +91,8 @@ pub struct EngineConfiguration {
     pub numerics: Notes,
     /// What else it does.
     pub behavior: Notes,
-    /// It runs on copies of the tensors that have their channels last.
-    pub channels_last: bool,
+    /// Who runs it, and on what.
+    pub route: Route,
 }
 
 /// The one copy of these knobs. There are as many as cuDNN's heuristics ever name, and they are never freed.
@@ -84,10 +108,10 @@ fn interned(knobs: &[Knob]) -> &'static [Knob] {
 }
 
 impl EngineConfiguration {
-    /// An engine with some of its knobs set, in any order, on the tensors as they are.
+    /// An engine of cuDNN's with some of its knobs set, in any order, on the tensors as they are stored.
     pub fn new(engine: i64, mut knobs: Vec<Knob>, numerics: Notes, behavior: Notes) -> Self {
         knobs.sort_unstable();
-        Self { engine, knobs: interned(&knobs), numerics, behavior, channels_last: false }
+        Self { engine, knobs: interned(&knobs), numerics, behavior, route: Route::AsStored }
     }
 
     /// Reads a configuration back.
@@ -132,7 +156,7 @@ impl EngineConfiguration {
 
     /// Whether plans on it can be put into CUDA graphs without a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
-        !self.channels_last && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
+        self.route == Route::AsStored && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
     }
 
     /// What it does to numbers, in words.
@@ -152,15 +176,13 @@ fn joined(values: impl Iterator<Item = impl ToString>) -> String {
     texts.join(",")
 }
 
-/// In front of an engine that runs on copies with their channels last.
-const CHANNELS_LAST: &str = "NHWC_";
-
-/// As in log lines: `ENGINE_11[k2=4,k14=0]`, or `NHWC_ENGINE_11[k2=4,k14=0]` on copies with their channels last.
+/// As in log lines: `ENGINE_11[k2=4,k14=0]`, `NHWC_ENGINE_11[k2=4,k14=0]` on copies with their channels last, or
+/// `UCUDNN_ENGINE_0[k0=132]`.
 impl fmt::Display for EngineConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let knobs = self.knobs.iter().map(|(knob, value)| format!("k{knob}={value}"));
-        let layout = if self.channels_last { CHANNELS_LAST } else { "" };
-        f.pad(&format!("{layout}ENGINE_{}[{}]", self.engine, joined(knobs)))
+        let prefix = self.route.prefix();
+        f.pad(&format!("{prefix}ENGINE_{}[{}]", self.engine, joined(knobs)))
     }
 }
 
@@ -177,8 +199,8 @@ impl FromStr for EngineConfiguration {
 }
 
 fn parse(text: &str) -> Option<EngineConfiguration> {
-    let channels_last = text.strip_prefix(CHANNELS_LAST);
-    let (engine, rest) = channels_last.unwrap_or(text).strip_prefix("ENGINE_")?.split_once('[')?;
+    let (route, text) = Route::ALL.into_iter().find_map(|route| Some((route, text.strip_prefix(route.prefix())?)))?;
+    let (engine, rest) = text.strip_prefix("ENGINE_")?.split_once('[')?;
     let (knobs, notes) = rest.split_once("]:n")?;
     let (numerics, behavior) = notes.split_once(":b")?;
     let parts = |list: &'_ str| list.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
@@ -189,7 +211,7 @@ fn parse(text: &str) -> Option<EngineConfiguration> {
     let notes = |list: &str| parts(list).iter().map(|note| note.parse::<i32>().ok()).collect::<Option<Notes>>();
     let knobs = parts(knobs).iter().map(knob).collect::<Option<_>>()?;
     let engine = EngineConfiguration::new(engine.parse().ok()?, knobs, notes(numerics)?, notes(behavior)?);
-    Some(EngineConfiguration { channels_last: channels_last.is_some(), ..engine })
+    Some(EngineConfiguration { route, ..engine })
 }
 
 #[cfg(test)]
@@ -201,9 +223,10 @@ mod tests {
 
     fn configurations() -> impl Strategy<Value = EngineConfiguration> {
         let notes = || vec(0..32, 0..6).prop_map(|notes| notes.into_iter().collect::<Notes>());
-        (any::<i64>(), vec((any::<i32>(), any::<i64>()), 0..6), notes(), notes(), any::<bool>()).prop_map(
-            |(engine, knobs, numerics, behavior, channels_last)| EngineConfiguration {
-                channels_last,
+        let knobs = vec((any::<i32>(), any::<i64>()), 0..6);
+        (any::<i64>(), knobs, notes(), notes(), proptest::sample::select(&Route::ALL[..])).prop_map(
+            |(engine, knobs, numerics, behavior, route)| EngineConfiguration {
+                route,
                 ..EngineConfiguration::new(engine, knobs, numerics, behavior)
             },
         )
@@ -232,8 +255,10 @@ mod tests {
         let configuration = EngineConfiguration::new(11, vec![(14, 0), (2, 4)], notes(&[4, 0]), notes(&[3]));
         assert_eq!(configuration.to_string(), "ENGINE_11[k2=4,k14=0]");
         assert_eq!(configuration.text(), "ENGINE_11[k2=4,k14=0]:n0,4:b3");
-        let converted = EngineConfiguration { channels_last: true, ..configuration };
-        assert_eq!(converted.text(), "NHWC_ENGINE_11[k2=4,k14=0]:n0,4:b3");
+        for (route, prefix) in [(Route::OnCopies, "NHWC_"), (Route::Ours, "UCUDNN_")] {
+            let text = EngineConfiguration { route, ..configuration }.text();
+            assert_eq!(text, format!("{prefix}ENGINE_11[k2=4,k14=0]:n0,4:b3"));
+        }
         assert_eq!("ENGINE_0[]:n:b".parse(), Ok(EngineConfiguration::new(0, vec![], notes(&[]), notes(&[]))));
         for wrong in ["", "ENGINE_0[]", "ENGINE_0[k14=0,k2=4]:n:b", "ENGINE_0[]:n4,0:b", "ENGINE_00[]:n:b"] {
             assert!(wrong.parse::<EngineConfiguration>().is_err(), "{wrong}");

@@ -213,6 +213,9 @@ pub struct Memory {
     pub workspace: *mut c_void,
 }
 
+// SAFETY: addresses, which are only handed on to the device.
+unsafe impl Send for Memory {}
+
 impl BackwardFilter {
     /// Into how many parts, each with a sum of its own, the pixels of a gradient are best cut within `limit` bytes of
     /// workspace on the calling thread's device. `None` where it is not computed here.

@@ -11,7 +11,7 @@ use super::{PATIENCE, upgrade};
 
 /// The version of the tables, and of what the values in them mean. A file of a newer one is not touched;
 /// one of an older is brought up to date when it is opened.
-pub const SCHEMA: i64 = 3;
+pub const SCHEMA: i64 = 4;
 
 /// What tells our files from other SQLite databases: "uDNN".
 const APPLICATION: i64 = 0x7544_4E4E;
@@ -215,7 +215,8 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         let Version::Ours(old @ 1..SCHEMA) = version(&transaction)? else { continue };
         match old {
             1 => upgrade::from_1(&transaction, OUTCOMES)?,
-            _ => upgrade::from_2(&transaction)?,
+            2 => upgrade::from_2(&transaction)?,
+            _ => upgrade::from_3(&transaction)?,
         }
         transaction.pragma_update(None, "user_version", old + 1)?;
         transaction.commit()?;

@@ -45,6 +45,15 @@ pub fn from_2(transaction: &Transaction) -> rusqlite::Result<()> {
     )
 }
 
+/// From schema 3 to schema 4, where there is an engine of ours for gradients of filters of float: searches for these that
+/// have ended go on with it.
+pub fn from_3(transaction: &Transaction) -> rusqlite::Result<()> {
+    transaction.execute_batch(
+        "DELETE FROM searches WHERE kernel IN (SELECT id FROM kernels WHERE spec GLOB 'graph float:*| BF *');
+         UPDATE OR IGNORE environments SET schema = 4 WHERE schema = 3;",
+    )
+}
+
 /// `3x32:1:0+1x4:0:0` as `3x32 1:0:deterministic + 1x4 0:0:deterministic`. `None` if nothing is known of a part: then
 /// the division says nothing.
 fn division_from_1(transaction: &Transaction, kernel: i64, division: &str) -> rusqlite::Result<Option<String>> {

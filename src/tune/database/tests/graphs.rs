@@ -1,7 +1,7 @@
 //! Operation graphs are kept as convolutions of the legacy API are, and apart from them.
 
 use super::*;
-use crate::cudnn::graph::{self, EngineConfiguration};
+use crate::cudnn::graph::{self, EngineConfiguration, Route};
 use crate::plan::{Configuration, MicroConfiguration};
 
 fn graph(kernel: &Kernel) -> graph::Kernel {
@@ -123,7 +123,7 @@ fn copies_of_schema_2_are_forgotten() {
     let [copied, other] = [forward(8), half_filter(8)].map(|kernel| graph(&kernel));
     let as_stored = [of_engine(8, 3, 1.0), of_engine(4, 3, 0.5)];
     let on_copies = as_stored.map(|outcome| Outcome {
-        algorithm: EngineConfiguration { channels_last: true, ..outcome.algorithm },
+        algorithm: EngineConfiguration { route: Route::OnCopies, ..outcome.algorithm },
         ..outcome
     });
     let database = open(&path);
@@ -143,4 +143,24 @@ fn copies_of_schema_2_are_forgotten() {
         assert_eq!(database.trials(&here, kernel), [(divided(&[(2, as_stored[1])]), Some(1.0))]);
     }
     assert!(!database.search_ended(&here, &copied, "all") && database.search_ended(&here, &other, "all"));
+}
+
+/// What schema 3 knew stays, and searches for gradients of filters of float go on: there is an engine more.
+#[test]
+fn filter_gradients_of_schema_3_are_searched_again() {
+    let folder = Folder::new();
+    let (path, here) = (folder.file("d"), environment("A"));
+    let in_float = graph::Kernel::from_spec(&graph(&half_filter(8)).spec().replace("half", "float")).unwrap();
+    let kernels = [in_float, graph(&half_filter(8)), graph(&forward(8))];
+    let database = open(&path);
+    for kernel in &kernels {
+        database.store_measured(&here, kernel, &[of_engine(8, 3, 1.0)]);
+        database.store_search_ended(&here, kernel, "all");
+    }
+    drop(database);
+    let older = "UPDATE environments SET schema = 3; PRAGMA user_version = 3;";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(older).unwrap();
+    let database = open(&path);
+    assert!(kernels.iter().all(|kernel| database.measured(&here, kernel).len() == 1));
+    assert_eq!(kernels.map(|kernel| database.search_ended(&here, &kernel, "all")), [false, true, true]);
 }

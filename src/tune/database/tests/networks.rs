@@ -126,7 +126,7 @@ fn the_text_form_says_all_of_it() {
         ("1.5", "-1.5", "its time is -1.5 ms"),
         ("hidden=64", "hidden=0", "its network: hidden is \"0\""),
         ("\"kernels\"", "\"kernel\"", "kernel"),
-        ("\"schema\":3", "\"schema\":4", "its schema is 4"),
+        ("\"schema\":4", "\"schema\":5", "its schema is 5"),
     ] {
         let refused = import(&text.lines().next().unwrap().replace(from, to)).refused;
         assert!(refused.len() == 1 && refused[0].contains(why), "{refused:?}");

@@ -36,7 +36,7 @@ fn a_newer_schema_is_refused() {
     drop(open(&path));
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let error = refused(&path);
-    assert!(error.contains("schema 7") && error.contains("up to 3"), "{error}");
+    assert!(error.contains("schema 7") && error.contains("up to 4"), "{error}");
 }
 
 #[test]
