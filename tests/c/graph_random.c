@@ -2,9 +2,9 @@
  * up to 60 times, from workspaces and by variant packs that change on the way. Every execution's result is held against
  * double precision.
  *
- * graph_random SEED CASES [packed]
+ * graph_random SEED CASES [packed|ours]
  *
- * `packed`: only what can run on copies with channels last.
+ * `packed`: only what can run on copies with channels last; `ours`: what an engine of ucudnn's own computes.
  *
  * A line a plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan told, the
  * executions and the largest error. */
@@ -24,7 +24,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed;
+static int only_packed, only_ours;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -72,7 +72,18 @@ static Shape random_shape(Random *random) {
                 s.w[i + 2] = s.dilation[i] = 1, s.pad[i] = 0, s.stride[i] = 1 + random_below(random, 3);
             }
         }
-        int layout = !only_packed && chance(random, 60) ? 1 + random_below(random, 3) : 0;
+        if (only_ours) {
+            s.operation = BACKWARD_FILTER, s.type = CUDNN_DATA_FLOAT, s.spatial = 2;
+            s.x[2] = s.w[2] = 1, s.pad[0] = 0, s.stride[0] = s.dilation[0] = 1;
+            s.groups = 1, s.flip = 0;
+            s.x[1] = s.w[1] = 1 + random_below(random, 15), s.w[0] = 1 + random_below(random, 15);
+            int stride = 1 + random_below(random, 2), pad = random_below(random, 2);
+            for (int i = 1; i < 3; i++) {
+                s.w[i + 2] = 2 + random_below(random, 2), s.dilation[i] = 1;
+                s.stride[i] = stride, s.pad[i] = pad;
+            }
+        }
+        int layout = !only_packed && !only_ours && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
         shape_layout(&s, layout);
@@ -86,7 +97,7 @@ static void case_open(Case *c, Random *random) {
     Shape shape = random_shape(random);
     kernel_open(&c->kernel, &shape, random);
     int64_t element = shape.type == CUDNN_DATA_DOUBLE ? 8 : shape.type == CUDNN_DATA_FLOAT ? 4 : 2;
-    Backend graph = graph_new(handle, &c->kernel, only_packed || chance(random, 50) ? 16 : element);
+    Backend graph = graph_new(handle, &c->kernel, only_packed || only_ours || chance(random, 50) ? 16 : element);
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
@@ -148,7 +159,8 @@ static void report(FILE *file, const Case *c, int number, int plan) {
 
 int main(int count, char **arguments) {
     only_packed = count == 4 && !strcmp(arguments[3], "packed");
-    REQUIRE(count == 3 + only_packed, "graph_random SEED CASES [packed]");
+    only_ours = count == 4 && !strcmp(arguments[3], "ours");
+    REQUIRE(count == 3 + (only_packed || only_ours), "graph_random SEED CASES [packed|ours]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

@@ -93,8 +93,39 @@ fn copies_with_channels_last_are_tried() {
         let tried = on_copies.iter().filter(|line| format!(" {}", text(line, "kernel")).contains(kind)).count();
         assert!(tried > 0, "{kind}: {} of {} on copies", on_copies.len(), timed.len());
     }
-    for line in events(&lines, "checked") {
+    are_right(&lines);
+}
+
+/// What ran in place of the program's own engines is held against these.
+fn are_right(lines: &[Value]) {
+    for line in events(lines, "checked") {
         let (error, tolerance) = (line["error"].as_f64().unwrap(), line["tolerance"].as_f64().unwrap());
         assert!(error <= tolerance, "{line}");
     }
+}
+
+/// Gradients of filters are also tried by our own engine, where the program's choice allows what it does to numbers, in one
+/// part and in several, and what is settled on is right.
+#[test]
+fn our_engine_is_tried() {
+    let program = program("graph_random");
+    let run = |numerics: &str| {
+        let decisions = program.file(numerics);
+        let variables =
+            [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_NUMERICS", numerics)];
+        program.preloaded(&[&seed().to_string(), "40", "ours"], &variables);
+        let lines = report(&decisions);
+        are_right(&lines);
+        let timed = events(&lines, "timed");
+        let ours = timed.iter().filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_0["));
+        let ours: Vec<_> = ours.map(|line| (text(line, "kernel").to_owned(), line["workspace"].as_u64())).collect();
+        assert!(ours.iter().all(|(kernel, _)| kernel.starts_with("BF float")), "{ours:?}");
+        ours
+    };
+    let ours = run("any");
+    let in_parts = ours.iter().filter(|(_, workspace)| *workspace > Some(0)).count();
+    println!("{} gradients, {in_parts} in parts", ours.len());
+    assert!(ours.len() >= 20 && in_parts >= 5, "{ours:?}");
+    // No engine of hostdnn's uses tensor cores.
+    assert_eq!(run("match"), []);
 }
