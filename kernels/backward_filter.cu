@@ -1,4 +1,5 @@
-// The gradient of a convolution's filter in TF32, of float tensors as they are stored in NCHW: nothing is transposed.
+// The gradient of a convolution's filter on tensor cores, of tensors as they are stored in NCHW: nothing is transposed.
+// Products are of half, bfloat16, or floats in TF32; all sums are in float.
 //
 //   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
 //
@@ -6,10 +7,11 @@
 // block makes all places (r, s) of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
 // lies below in shared memory: each x is read from there once for all places of a row of the filter.
 //
-// Compiled with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and of a tile of dy's pixels TILE_ROWS and
-// TILE_COLUMNS, an even number, DEPTH of which or more make a row, and which in all are a multiple of DEPTH. ACCESS is how
-// many floats are copied at once: 4, 2 or 1, which divides the widths of x, dy and a tile. STAGES is how many tiles are in
-// shared memory, of which all but one are still being copied. Every kernel has blocks of THREADS threads.
+// Compiled with HALF, BFLOAT16 or neither defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with
+// TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's two words are in one, and
+// all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes, which divides the widths
+// of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. Every
+// kernel has blocks of THREADS threads.
 
 #define THREADS 256
 #include "async_copy.cuh"
@@ -17,48 +19,63 @@
 
 #define K_TILE 64
 #define C_TILE 64
-// Rows of a tensor core's matrices A, columns of B, and their depth.
+// Rows of a tensor core's matrices A and columns of B.
 #define M_MMA 16
 #define N_MMA 8
-#define DEPTH 8
+
+typedef unsigned Word;
+#if defined(HALF) || defined(BFLOAT16)
+typedef unsigned short Element;
+#else
+typedef float Element;
+#endif
+// Elements of a word, and of what is read at most at once.
+constexpr int PER_WORD = sizeof(Word) / sizeof(Element);
+constexpr int VECTOR = 4 * PER_WORD;
+// Pixels that tensor cores take at once, of which each lane has two words.
+constexpr int DEPTH = 8 * PER_WORD;
+constexpr int OF_LANE = 2 * PER_WORD;
 
 #define WARPS (THREADS / 32)
 #define K_MATRICES (K_TILE / M_MMA)
 static_assert(C_TILE == WARPS * N_MMA, "a warp has some c and all k");
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
-static_assert(PIXELS % DEPTH == 0 && TILE_COLUMNS % 2 == 0 && TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
-static_assert(TILE_COLUMNS % ACCESS == 0 && TILE_COLUMNS * STRIDE % ACCESS == 0, "whole accesses");
+static_assert(PIXELS % DEPTH == 0 && TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
+static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
 // Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
-constexpr int LEFT = (PADDING + 3) / 4 * 4;
+constexpr int LEFT = (PADDING + VECTOR - 1) / VECTOR * VECTOR;
 // Of x below a tile.
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
-constexpr int X_COLUMNS = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + 3) / 4 * 4;
-// A lane's two pixels have so many neighbours, with themselves, in a row of x, from this one on; of x so many lie side by
-// side that are read at once.
-constexpr int NEIGHBOURS = STRIDE + FILTER_COLUMNS;
+constexpr int X_COLUMNS =
+    ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
+// A lane's pixels have so many neighbours, with themselves, in a row of x, from this one on: these words, of which so many
+// lie side by side that are read at once.
+constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE + FILTER_COLUMNS;
 constexpr int FIRST_NEIGHBOUR = LEFT - PADDING;
+constexpr int FIRST_WORD = FIRST_NEIGHBOUR / PER_WORD;
+constexpr int END_WORD = (FIRST_NEIGHBOUR + NEIGHBOURS - 1) / PER_WORD + 1;
 constexpr int TOGETHER = 2 * STRIDE;
-constexpr int READ = (FIRST_NEIGHBOUR + NEIGHBOURS + TOGETHER - 1) / TOGETHER * TOGETHER;
-static_assert(STRIDE == 1 || STRIDE == 2, "two or four floats");
+constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
+static_assert(STRIDE == 1 || STRIDE == 2, "two or four words");
 
-// The least number of floats, but for `least`, from what one row of lanes reads to the next row's, `together` floats for
-// each lane, such that no bank of shared memory has two of what it hands out at once.
+// The least number of words, but for `least`, from what one row of lanes reads to the next row's, `together` words for each
+// lane, such that no bank of shared memory has two of what it hands out at once.
 constexpr int pitch_of(int least, int together) {
     int pitch = least;
     while (pitch % 32 != 4 * together) pitch++;
     return pitch;
 }
-constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS, TOGETHER);
-constexpr int DY_PITCH = pitch_of(PIXELS, 2);
-// Of shared memory, in floats.
+constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, TOGETHER);
+constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 2);
+// Of shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
 struct BackwardFilter {
-    const float *x, *dy;
-    // dw, or where several blocks share the pixels the sum of each, one after the other.
-    float *dw;
+    const Element *x, *dy;
+    // dw, or where several blocks share the pixels the sum of each in float, one after the other.
+    void *dw;
     int images, k, c;
     // Of x, and of dy.
     int height, width, p, q;
@@ -87,10 +104,10 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
 }
 
 // Begins to copy so many rows and columns of CHANNELS channels, as they follow each other in memory, to shared memory, a
-// channel every PITCH floats. What is outside of the image or behind the `channels` is zero. Each lane has the same few
+// channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has the same few
 // places of several channels.
 template <int CHANNELS, int ROWS, int COLUMNS, int PITCH>
-__device__ __forceinline__ void copy_tile(float *to, const float *from, int channels, int height, int width, int first_row,
+__device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int height, int width, int first_row,
                                           int first_column) {
     constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
     const int area = height * width;
@@ -100,73 +117,98 @@ __device__ __forceinline__ void copy_tile(float *to, const float *from, int chan
         if (place >= places) break;
         const int h = first_row + row, w = first_column + column;
         const bool is_inside = h >= 0 && h < height && w >= 0 && w < width;
-        const float *source = from + (long long)WARP * area + h * width + w;
-        float *const target = to + WARP * PITCH + row * COLUMNS + column;
+        const Element *source = from + (long long)WARP * area + h * width + w;
+        Word *const target = to + WARP * PITCH + (row * COLUMNS + column) / PER_WORD;
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel += WARPS) {
-            copy_async<4 * ACCESS>(target + channel * PITCH, source, is_inside && WARP + channel < channels);
+            copy_async<ACCESS * sizeof(Element)>(target + channel * PITCH, source, is_inside && WARP + channel < channels);
             source += (long long)WARPS * area;
         }
     }
 }
 
 // Begins to copy a tile of dy and what of x lies below.
-__device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share &share, int tile, float *stage) {
+__device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share &share, int tile, Word *stage) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
     const int image = tile / (across * down);
     const int p = tile / across % down * TILE_ROWS, q = tile % across * TILE_COLUMNS;
-    const float *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
-    const float *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
+    const Element *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
+    const Element *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
     copy_tile<C_TILE, X_ROWS, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
                                                   p * STRIDE - PADDING, q * STRIDE - LEFT);
     copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy, of.k - share.first_k, of.p, of.q,
                                                          p, q);
 }
 
-// Tensor cores do not look at what TF32 has no bits for: they round towards zero. A third of the last bit that they look at
-// is added first, of each number by a factor: no number is smaller on average, and the error is 1.1 times that of the
-// nearest number of TF32, where that takes three instructions. In a register of its own, where the operand is to stand:
-// the compiler would copy it there, which is as much work.
-__device__ __forceinline__ unsigned tf32(float value) {
-    constexpr float factor = 1 + 1.f / (3 << 10);
+// Four bytes of two words, as CUDA's function of this name has it, in a register of its own: where the operand of a product
+// is to stand. The compiler would copy it there, again and again.
+__device__ __forceinline__ Word byte_perm(Word x, Word y, unsigned selector) {
 #ifdef EMULATED
-    return __float_as_uint(factor * value);
+    return __byte_perm(x, y, selector);
 #else
-    float larger;
-    asm volatile("mul.rn.f32 %0, %1, %2;" : "=f"(larger) : "f"(value), "f"(factor));
-    return __float_as_uint(larger);
+    Word bytes;
+    asm volatile("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(x), "r"(y), "r"(selector));
+    return bytes;
 #endif
 }
 
-// What a lane has of DEPTH pixels: two pixels of dy of each two k of a matrix, and of its c their neighbours in rows of x.
+// A word as tensor cores are to have it, likewise. Of a float they do not look at what TF32 has no bits for, that is, they
+// round towards zero. A third of the last bit that they look at is added first, by a factor: so numbers are not smaller on
+// average, and the error is 1.1 times that of the nearest number of TF32, which takes three instructions.
+__device__ __forceinline__ Word operand(Word word) {
+#if defined(HALF) || defined(BFLOAT16)
+    return byte_perm(word, word, 0x3210);
+#else
+    constexpr float factor = 1 + 1.f / (3 << 10);
+#ifdef EMULATED
+    return __float_as_uint(factor * __uint_as_float(word));
+#else
+    Word larger;
+    asm volatile("mul.rn.f32 %0, %1, %2;" : "=r"(larger) : "r"(word), "f"(factor));
+    return larger;
+#endif
+#endif
+}
+
+// Of neighbours in a row of x, those of a lane's first word of pixels, or its second, at a filter's column s.
+__device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int s) {
+    const int at = FIRST_NEIGHBOUR + word * PER_WORD * STRIDE + s;
+    if (PER_WORD == 1) return operand(x[at]);
+    const int next = at + STRIDE;
+    if (at % 2 == 0 && STRIDE == 1) return operand(x[at / 2]);
+    // The low or the high half of each of two words.
+    return byte_perm(x[at / 2], x[next / 2], (at % 2 ? 0x32 : 0x10) | (next % 2 ? 0x7600 : 0x5400));
+}
+
+// What a lane has of DEPTH pixels: two words of dy of each two k of a matrix, and of its c their neighbours in rows of x.
 struct Piece {
-    float2 dy[K_MATRICES][2];
-    float x[FILTER_ROWS][READ];
+    uint2 dy[K_MATRICES][2];
+    Word x[FILTER_ROWS][READ];
 };
 
 // Those from `first` on, which is known to the compiler. `x` and `dy` are the lane's of the first piece.
-__device__ __forceinline__ void read_piece(const float *x, const float *dy, int first, Piece &piece) {
+__device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int first, Piece &piece) {
 #pragma unroll
     for (int i = 0; i < 2 * K_MATRICES; i++)
-        piece.dy[i / 2][i % 2] = *reinterpret_cast<const float2 *>(dy + i * (M_MMA / 2) * DY_PITCH + first);
+        piece.dy[i / 2][i % 2] = *reinterpret_cast<const uint2 *>(dy + i * (M_MMA / 2) * DY_PITCH + first / PER_WORD);
     const int row = first / TILE_COLUMNS, column = first % TILE_COLUMNS;
-    const float *below = x + (row * X_COLUMNS + column) * STRIDE;
+    const Word *below = x + (row * X_COLUMNS + column) * STRIDE / PER_WORD;
     // Some lanes' pixels may be in the tile's next row.
-    if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * 2) >= TILE_COLUMNS - column)
-        below += (X_COLUMNS - TILE_COLUMNS) * STRIDE;
+    if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * OF_LANE) >= TILE_COLUMNS - column)
+        below += (X_COLUMNS - TILE_COLUMNS) * STRIDE / PER_WORD;
 #pragma unroll
     for (int r = 0; r < FILTER_ROWS; r++) {
-        const float *const row = below + r * X_COLUMNS;
+        const Word *const row = below + r * X_COLUMNS / PER_WORD;
 #pragma unroll
         for (int at = 0; at < READ; at += TOGETHER) {
-            const int begin = max(at, FIRST_NEIGHBOUR), end = min(at + TOGETHER, FIRST_NEIGHBOUR + NEIGHBOURS);
+            const int begin = max(at, FIRST_WORD), end = min(at + TOGETHER, END_WORD);
             if (end - begin <= 1) {
                 if (begin < end) piece.x[r][begin] = row[begin];
             } else if (TOGETHER == 2) {
-                const float2 all = *reinterpret_cast<const float2 *>(row + at);
+                const uint2 all = *reinterpret_cast<const uint2 *>(row + at);
                 piece.x[r][at] = all.x, piece.x[r][at + 1] = all.y;
             } else {
-                const float4 all = *reinterpret_cast<const float4 *>(row + at);
+                const uint4 all = *reinterpret_cast<const uint4 *>(row + at);
                 piece.x[r][at] = all.x, piece.x[r][at + 1] = all.y;
                 piece.x[r][at + TOGETHER - 2] = all.z, piece.x[r][at + TOGETHER - 1] = all.w;
             }
@@ -177,31 +219,40 @@ __device__ __forceinline__ void read_piece(const float *x, const float *dy, int 
 // A warp's sums, as tensor cores have them.
 typedef float Sums[FILTER_ROWS][FILTER_COLUMNS][K_MATRICES][4];
 
-// The depth's order is the lanes' first pixels and then their second ones, in both factors.
+__device__ __forceinline__ void add_product(float (&sums)[4], const Word (&a)[4], const Word (&b)[2]) {
+#if defined(HALF)
+    warp_mma_half(sums, a, b);
+#elif defined(BFLOAT16)
+    warp_mma_bfloat16(sums, a, b);
+#else
+    warp_mma_tf32(sums, a, b);
+#endif
+}
+
+// The depth's order is the lanes' first words and then their second ones, in both factors.
 __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
-    unsigned a[K_MATRICES][4];
+    Word a[K_MATRICES][4];
 #pragma unroll
     for (int m = 0; m < K_MATRICES; m++) {
 #pragma unroll
-        for (int i = 0; i < 2; i++) a[m][i] = tf32(piece.dy[m][i].x), a[m][i + 2] = tf32(piece.dy[m][i].y);
+        for (int i = 0; i < 2; i++) a[m][i] = operand(piece.dy[m][i].x), a[m][i + 2] = operand(piece.dy[m][i].y);
     }
 #pragma unroll
     for (int r = 0; r < FILTER_ROWS; r++) {
-        const float *const x = piece.x[r] + FIRST_NEIGHBOUR;
 #pragma unroll
         for (int s = 0; s < FILTER_COLUMNS; s++) {
-            const unsigned b[2] = {tf32(x[s]), tf32(x[s + STRIDE])};
+            const Word b[2] = {below_word(piece.x[r], 0, s), below_word(piece.x[r], 1, s)};
 #pragma unroll
-            for (int m = 0; m < K_MATRICES; m++) warp_mma_tf32(sums[r][s][m], a[m], b);
+            for (int m = 0; m < K_MATRICES; m++) add_product(sums[r][s][m], a[m], b);
         }
     }
 }
 
 // Adds a tile's products, while what the next ones need is read.
-__device__ __forceinline__ void add_tile(const float *stage, Sums &sums) {
-    const int row = LANE / 4, pixel = LANE % 4 * 2;
-    const float *const x = stage + (WARP * N_MMA + row) * X_PITCH + pixel * STRIDE;
-    const float *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + pixel;
+__device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
+    const int row = LANE / 4, word = LANE % 4 * 2;
+    const Word *const x = stage + (WARP * N_MMA + row) * X_PITCH + word * STRIDE;
+    const Word *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + word;
     Piece pieces[2];
     read_piece(x, dy, 0, pieces[0]);
 #pragma unroll
@@ -211,8 +262,43 @@ __device__ __forceinline__ void add_tile(const float *stage, Sums &sums) {
     }
 }
 
+__device__ __forceinline__ float value(float element) { return element; }
+__device__ __forceinline__ void set(float &element, float value) { element = value; }
+#if defined(HALF)
+__device__ __forceinline__ float value(Element bits) { return half_to_float(bits); }
+__device__ __forceinline__ void set(Element &element, float value) { element = float_to_half(value); }
+#elif defined(BFLOAT16)
+__device__ __forceinline__ float value(Element bits) { return bfloat16_to_float(bits); }
+__device__ __forceinline__ void set(Element &element, float value) { element = float_to_bfloat16(value); }
+#endif
+
+// dw = alpha · sum + beta · dw
+template <typename Of> __device__ __forceinline__ void scale_into(Of &dw, float sum, float alpha, float beta) {
+    sum *= alpha;
+    set(dw, beta == 0 ? sum : sum + beta * value(dw));
+}
+
+// Writes a block's sums to a filter, of elements, or of floats.
+template <typename Of>
+__device__ __forceinline__ void write_sums(Of *dw, const BackwardFilter &of, const Share &share, const Sums &sums) {
+    constexpr int places = FILTER_ROWS * FILTER_COLUMNS;
+#pragma unroll
+    for (int m = 0; m < K_MATRICES; m++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
+            const int c = share.first_c + WARP * N_MMA + LANE % 4 * 2 + i % 2;
+            if (k >= of.k || c >= of.c) continue;
+            Of *const out = dw + ((long long)k * of.c + c) * places;
+#pragma unroll
+            for (int place = 0; place < places; place++)
+                scale_into(out[place], sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i], of.alpha, of.beta);
+        }
+    }
+}
+
 KERNEL(backward_filter, BackwardFilter) {
-    SHARED(float, stages);
+    SHARED(Word, stages);
     const BackwardFilter &of = parameters;
     const Share share = share_of(of);
     Sums sums = {};
@@ -233,33 +319,22 @@ KERNEL(backward_filter, BackwardFilter) {
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
 
-    constexpr int places = FILTER_ROWS * FILTER_COLUMNS;
-    float *const dw = of.dw + (long long)share.split * of.k * of.c * places;
-#pragma unroll
-    for (int m = 0; m < K_MATRICES; m++) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
-            const int c = share.first_c + WARP * N_MMA + LANE % 4 * 2 + i % 2;
-            if (k >= of.k || c >= of.c) continue;
-            float *const out = dw + ((long long)k * of.c + c) * places;
-#pragma unroll
-            for (int place = 0; place < places; place++) {
-                const float sum = of.alpha * sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i];
-                out[place] = of.beta == 0 ? sum : sum + of.beta * out[place];
-            }
-        }
+    if (of.splits == 1) {
+        write_sums(static_cast<Element *>(of.dw), of, share, sums);
+    } else {
+        const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
+        write_sums(static_cast<float *>(of.dw) + share.split * elements, of, share, sums);
     }
 }
 
 struct SumOfSplits {
     const float *sums;
-    float *dw;
+    Element *dw;
     int elements, splits;
     float alpha, beta;
 };
 
-// dw = alpha · (what all blocks have summed) + beta · dw
+// Of what blocks have summed.
 KERNEL(sum_splits, SumOfSplits) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= parameters.elements) return;
@@ -267,6 +342,5 @@ KERNEL(sum_splits, SumOfSplits) {
 #pragma unroll 8
     for (int split = 0; split < parameters.splits; split++)
         sum += parameters.sums[(long long)split * parameters.elements + i];
-    sum *= parameters.alpha;
-    parameters.dw[i] = parameters.beta == 0 ? sum : sum + parameters.beta * parameters.dw[i];
+    scale_into(parameters.dw[i], sum, parameters.alpha, parameters.beta);
 }

@@ -1,4 +1,4 @@
-//! Engines of ours for operation graphs, offered beside cuDNN's: the gradient of a filter in TF32.
+//! Engines of ours for operation graphs, offered beside cuDNN's: the gradient of a filter.
 
 use cudnn_abi::*;
 
@@ -18,7 +18,7 @@ const ALIGNMENT: i64 = 16;
 /// The one for the whole mini-batch within `limit` bytes of workspace, if the class admits it. It needs no micro-batches.
 pub fn offered(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
     let splits = BackwardFilter::best_splits(Device::current(), &gradient(asking.kernel)?, limit)?;
-    // As cuDNN notes of its own in TF32.
+    // As cuDNN notes of its own, in TF32 too.
     let numerics = [CUDNN_NUMERICAL_NOTE_TENSOR_CORE].into_iter().collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
     let engine = EngineConfiguration::new(BACKWARD_FILTER, vec![(SPLITS, splits as i64)], numerics, behavior);
@@ -36,12 +36,12 @@ pub fn plan(part: &Kernel, engine: &EngineConfiguration) -> Result<BackwardFilte
     BackwardFilter::new(Device::current(), gradient, splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
 }
 
-/// What is computed, if it is nothing but the gradient of a filter over images of float in NCHW.
+/// What is computed, if it is nothing but the gradient of a filter over images in NCHW.
 fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
     let convolution = kernel.convolution();
     let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &kernel.tensors[place]);
     let is_stored = |tensor: &Tensor| {
-        tensor.data_type == CUDNN_DATA_FLOAT
+        tensor.data_type == x.data_type
             && !tensor.is_virtual
             && !tensor.is_by_value
             && tensor.dims.len() == 4
@@ -66,6 +66,7 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
     let size = |value: i64| usize::try_from(value).ok();
     let spatial = |tensor: &Tensor| Some([size(tensor.dims[2])?, size(tensor.dims[3])?]);
     Some(FilterGradient {
+        data_type: x.data_type,
         images: size(x.dims[0])?,
         k: size(w.dims[0])?,
         c: size(w.dims[1])?,

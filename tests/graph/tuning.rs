@@ -119,7 +119,10 @@ fn our_engine_is_tried() {
         let timed = events(&lines, "timed");
         let ours = timed.iter().filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_0["));
         let ours: Vec<_> = ours.map(|line| (text(line, "kernel").to_owned(), line["workspace"].as_u64())).collect();
-        assert!(ours.iter().all(|(kernel, _)| kernel.starts_with("BF float")), "{ours:?}");
+        assert!(ours.iter().all(|(kernel, _)| kernel.starts_with("BF ")), "{ours:?}");
+        for kind in [" float ", " half ", " bfloat16 "] {
+            assert!(numerics != "any" || ours.iter().any(|(kernel, _)| kernel.contains(kind)), "{kind}: {ours:?}");
+        }
         ours
     };
     let ours = run("any");

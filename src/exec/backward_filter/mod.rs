@@ -1,5 +1,5 @@
-//! The gradient of a filter in TF32 by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both tensors
-//! first, in a workspace of their size.
+//! The gradient of a filter on tensor cores by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both
+//! tensors first, in a workspace of their size.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,11 @@ mod tests;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use cudnn_abi::*;
+use half::{bf16, f16};
+
 use super::for_each_device::ForEachDevice;
+use crate::cudnn::kernel::element_size;
 use crate::device::jit::{Function, Launch, Source};
 use crate::device::{Device, Stream};
 
@@ -15,25 +19,31 @@ use crate::device::{Device, Stream};
 const THREADS: usize = 256;
 /// Of k and of c what a block works on, as there.
 const CHANNELS: usize = 64;
-/// Numbers of the depth that tensor cores take at once, as there.
-const DEPTH: usize = 8;
-/// Columns of a tile, for images as wide as networks have them, and more rows than help.
+/// Bytes that tensor cores take of the depth at once, as there.
+const DEPTH_BYTES: usize = 32;
+/// Of what is copied at once, in bytes.
+const ACCESSES: [usize; 3] = [16, 8, 4];
+/// Columns of a tile, for images as wide as networks have them; more rows than help; and how often tensor cores take the
+/// depth of a tile at most: the kernel has code for each time.
 const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
 const MOST_TILE_ROWS: usize = 16;
+const MOST_PIECES: usize = 16;
 /// Tiles in shared memory: one that is worked on, and one or two that are copied.
 const STAGES: [usize; 2] = [3, 2];
-/// What a tile costs besides its pixels, in pixels of its size.
-const PIXELS_OF_A_TILE: usize = 20;
-/// How long a multiprocessor works on so many pixels, and what is summed up a microsecond, in bytes, once launched: of an
-/// H200. Only what is best of two is found by these.
-const MICROSECONDS_OF_A_PIXEL: f64 = 0.003;
+/// What a tile costs besides its pixels, in bytes of dy.
+const BYTES_OF_A_TILE: usize = 80;
+/// How long a multiprocessor works on so many bytes of dy for a place of the filter, and what is summed up a microsecond, in
+/// bytes, once launched: of an H200. Only what is best of two is found by these.
+const MICROSECONDS_OF_A_BYTE: f64 = 0.0008;
 const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
 const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 
 /// A gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
-/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors of float in NCHW.
+/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors in NCHW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterGradient {
+    /// Of all three tensors: half, bfloat16, or float, whose products are in TF32.
+    pub data_type: cudnnDataType_t,
     /// n
     pub images: usize,
     /// k: dy's channels.
@@ -57,12 +67,18 @@ impl FilterGradient {
     fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let counts = [self.images, self.k, self.c, self.x[0] * self.x[1], self.dy[0] * self.dy[1], self.elements()];
-        (1..=3).contains(&rows)
+        [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
+            && (1..=3).contains(&rows)
             && (1..=3).contains(&columns)
             && rows * columns >= 4
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.iter().all(|count| (1..=i32::MAX as usize).contains(count))
+    }
+
+    /// Bytes of an element.
+    fn element(&self) -> usize {
+        element_size(self.data_type).unwrap_or(1)
     }
 
     /// Values of dw.
@@ -82,7 +98,7 @@ struct Tiling {
     /// Of dy's pixels.
     rows: usize,
     columns: usize,
-    /// Floats that are copied at once.
+    /// Elements that are copied at once.
     access: usize,
     stages: usize,
 }
@@ -91,16 +107,25 @@ impl Tiling {
     /// The best that `shared` bytes of a block's memory hold.
     fn of(gradient: &FilterGradient, shared: usize) -> Option<Self> {
         let mut best: Option<(usize, Self)> = None;
+        let element = gradient.element();
+        let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
         for columns in TILE_COLUMNS {
+            if !columns.is_multiple_of(of_lane) || 2 * columns < depth {
+                continue;
+            }
             let divides = |access: &usize| {
                 [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
             };
-            let access = [4, 2, 1].into_iter().find(divides)?;
+            let access = ACCESSES.into_iter().map(|bytes| bytes / element).find(divides)?;
             for rows in 1..=MOST_TILE_ROWS {
+                let pixels = rows * columns;
+                if !pixels.is_multiple_of(depth) || pixels > MOST_PIECES * depth {
+                    continue;
+                }
                 let at_stages = |stages| Self { rows, columns, access, stages };
                 let tiling = STAGES.into_iter().map(at_stages).find(|it| it.shared_bytes(gradient) <= shared);
-                let Some(tiling) = tiling.filter(|_| (rows * columns).is_multiple_of(DEPTH)) else { continue };
-                let costs = tiling.tiles(gradient) * tiling.pixels();
+                let Some(tiling) = tiling else { continue };
+                let costs = tiling.tiles(gradient) * tiling.bytes(gradient);
                 if best.is_none_or(|(least, _)| costs < least) {
                     best = Some((costs, tiling));
                 }
@@ -109,9 +134,9 @@ impl Tiling {
         best.map(|(_, tiling)| tiling)
     }
 
-    /// What a tile costs, in pixels.
-    fn pixels(&self) -> usize {
-        self.rows * self.columns + PIXELS_OF_A_TILE
+    /// What a tile costs, in bytes of dy.
+    fn bytes(&self, gradient: &FilterGradient) -> usize {
+        self.rows * self.columns * gradient.element() + BYTES_OF_A_TILE
     }
 
     /// Of all images.
@@ -122,12 +147,15 @@ impl Tiling {
     /// Of a block, as the kernel lays it out.
     fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
         let FilterGradient { filter, stride, padding, .. } = *gradient;
-        let left = padding.next_multiple_of(4);
+        let per_word = size_of::<u32>() / gradient.element();
+        let vector = 4 * per_word;
+        let left = padding.next_multiple_of(vector);
         let x_rows = (self.rows - 1) * stride + filter[0];
-        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(4);
+        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
         let pitch = |least: usize, together: usize| (least..).find(|pitch| pitch % 32 == 4 * together).unwrap_or(least);
-        let stage = CHANNELS * (pitch(x_rows * x_columns, 2 * stride) + pitch(self.rows * self.columns, 2));
-        self.stages * stage * size_of::<f32>()
+        let x_pitch = pitch(x_rows * x_columns / per_word, 2 * stride);
+        let dy_pitch = pitch(self.rows * self.columns / per_word, 2);
+        self.stages * CHANNELS * (x_pitch + dy_pitch) * size_of::<u32>()
     }
 
     fn options(&self, gradient: &FilterGradient) -> Vec<String> {
@@ -142,13 +170,19 @@ impl Tiling {
             ("ACCESS", self.access),
             ("STAGES", self.stages),
         ];
-        values.iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+        let element = match gradient.data_type {
+            CUDNN_DATA_HALF => Some("-DHALF".to_owned()),
+            CUDNN_DATA_BFLOAT16 => Some("-DBFLOAT16".to_owned()),
+            _ => None,
+        };
+        values.iter().map(|(name, value)| format!("-D{name}={value}")).chain(element).collect()
     }
 }
 
 /// What the code of a gradient is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
+    data_type: cudnnDataType_t,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
@@ -224,7 +258,7 @@ impl BackwardFilter {
         let multiprocessors = device.multiprocessors(device.ordinal())?;
         let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
         let bytes = of.elements() * size_of::<f32>();
-        let tile = tiling.pixels() as f64 * MICROSECONDS_OF_A_PIXEL * (of.filter[0] * of.filter[1]) as f64;
+        let tile = tiling.bytes(of) as f64 * MICROSECONDS_OF_A_BYTE * (of.filter[0] * of.filter[1]) as f64;
         let time = |splits: usize| {
             let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
             let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
@@ -242,7 +276,7 @@ impl BackwardFilter {
     /// take a second; not to be called under capture. `Err` says why there is none.
     pub fn new(device: Device, of: FilterGradient, splits: usize) -> Result<Self, String> {
         let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let key = Key { filter: of.filter, stride: of.stride, padding: of.padding, tiling };
+        let key = Key { data_type: of.data_type, filter: of.filter, stride: of.stride, padding: of.padding, tiling };
         let code = KNOWN.get(device, key, || match device {
             Device::Host => Ok(Code::Host),
             Device::Cuda => Code::compiled(device, &of, &tiling),
@@ -340,31 +374,52 @@ impl Code {
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
 unsafe fn compute(of: &FilterGradient, memory: Memory, alpha: f32, beta: f32) {
-    let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], stride, padding } = *of;
+    // SAFETY: as ours; the tensors' elements are of that type.
+    unsafe {
+        match of.data_type {
+            CUDNN_DATA_HALF => compute_in(of, memory, alpha, beta, f16::to_f32, f16::from_f32),
+            CUDNN_DATA_BFLOAT16 => compute_in(of, memory, alpha, beta, bf16::to_f32, bf16::from_f32),
+            _ => compute_in(of, memory, alpha, beta, |value: f32| value, |value| value),
+        }
+    }
+}
+
+/// # Safety
+/// Likewise, of elements of this type.
+unsafe fn compute_in<T: Copy>(
+    of: &FilterGradient,
+    memory: Memory,
+    alpha: f32,
+    beta: f32,
+    value: impl Fn(T) -> f32,
+    element: impl Fn(f32) -> T,
+) {
+    let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
     // SAFETY: as ours.
     let (x, dy, dw) = unsafe {
         (
-            std::slice::from_raw_parts(memory.x.cast::<f32>(), images * c * height * width),
-            std::slice::from_raw_parts(memory.dy.cast::<f32>(), images * k * p * q),
-            std::slice::from_raw_parts_mut(memory.dw.cast::<f32>(), of.elements()),
+            std::slice::from_raw_parts(memory.x.cast::<T>(), images * c * height * width),
+            std::slice::from_raw_parts(memory.dy.cast::<T>(), images * k * p * q),
+            std::slice::from_raw_parts_mut(memory.dw.cast::<T>(), of.elements()),
         )
     };
+    // Where a place of dy finds x, if that is no zero beside it.
+    let below =
+        |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
     for (place, dw) in dw.iter_mut().enumerate() {
         let (s, r) = (place % columns, place / columns % rows);
-        let (c_here, k_here) = (place / (columns * rows) % c, place / (columns * rows * c));
-        // Where a place of dy finds x, if that is no zero beside it.
-        let below = |at: usize, by: usize, length: usize| (at * stride + by).checked_sub(padding).filter(|it| *it < length);
+        let (of_c, of_k) = (place / (columns * rows) % c, place / (columns * rows * c));
         let mut sum = 0.0;
         for image in 0..images {
-            let x = &x[(image * c + c_here) * height * width..][..height * width];
-            let dy = &dy[(image * k + k_here) * p * q..][..p * q];
+            let x = &x[(image * c + of_c) * height * width..][..height * width];
+            let dy = &dy[(image * k + of_k) * p * q..][..p * q];
             for (row, h) in (0..p).filter_map(|row| Some((row, below(row, r, height)?))) {
                 for (column, w) in (0..q).filter_map(|column| Some((column, below(column, s, width)?))) {
-                    sum += f64::from(dy[row * q + column]) * f64::from(x[h * width + w]);
+                    sum += f64::from(value(dy[row * q + column])) * f64::from(value(x[h * width + w]));
                 }
             }
         }
         let sum = alpha * sum as f32;
-        *dw = if beta == 0.0 { sum } else { sum + beta * *dw };
+        *dw = element(if beta == 0.0 { sum } else { sum + beta * value(*dw) });
     }
 }

@@ -16,19 +16,34 @@ fn gradient(
     padding: usize,
 ) -> FilterGradient {
     let [p, q] = [0, 1].map(|axis| (x[axis] + 2 * padding - filter[axis]) / stride + 1);
-    FilterGradient { images, k, c, x, dy: [p, q], filter, stride, padding }
+    FilterGradient { data_type: CUDNN_DATA_FLOAT, images, k, c, x, dy: [p, q], filter, stride, padding }
+}
+
+const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+
+/// An element's bits.
+fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
+    match data_type {
+        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
+        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
+        _ => value.to_ne_bytes().to_vec(),
+    }
 }
 
 #[test]
 fn tiles_fit_and_waste_little() {
     const SHARED: usize = 232_448;
-    for (side, stride) in [(224, 1), (112, 1), (56, 1), (56, 2), (28, 1), (14, 1), (256, 1), (64, 1)] {
-        let of = gradient([64, 64, 64], [side; 2], [3, 3], stride, 1);
+    let sides = [(224, 1), (112, 1), (56, 1), (56, 2), (28, 1), (14, 1), (256, 1), (64, 1)];
+    for ((side, stride), data_type) in sides.iter().flat_map(|side| TYPES.map(|data_type| (*side, data_type))) {
+        let of = FilterGradient { data_type, ..gradient([64, 64, 64], [side; 2], [3, 3], stride, 1) };
         let tiling = Tiling::of(&of, SHARED).unwrap();
         assert!(tiling.shared_bytes(&of) <= SHARED);
         let pixels = tiling.tiles(&of) * tiling.rows * tiling.columns;
         assert!(pixels * 7 <= of.images * of.dy[0] * of.dy[1] * 8, "{tiling:?} of {of:?}");
     }
+    // Halves in rows of odd length begin where nothing is copied from.
+    let odd = FilterGradient { data_type: CUDNN_DATA_HALF, ..gradient([1, 1, 1], [7; 2], [3, 3], 1, 1) };
+    assert_eq!(Tiling::of(&odd, SHARED), None);
     // What no block can hold is not computed.
     assert_eq!(Tiling::of(&gradient([1, 1, 1], [8; 2], [3, 3], 1, 1), 10_000), None);
 }
@@ -38,6 +53,7 @@ fn others_are_not_for_us() {
     let of = gradient([2, 3, 4], [9, 9], [3, 3], 1, 1);
     assert!(of.is_for_us());
     for other in [
+        FilterGradient { data_type: CUDNN_DATA_DOUBLE, ..of },
         FilterGradient { filter: [1, 1], ..of },
         FilterGradient { filter: [5, 5], ..of },
         FilterGradient { stride: 3, ..of },
@@ -63,15 +79,17 @@ fn a_limit_is_kept() {
     assert!(BackwardFilter::new(Device::Host, of, usize::MAX).is_err());
 }
 
-/// Tensors of small whole numbers, whose products and sums are exact in TF32 and float, in whatever order.
+/// Tensors of small whole numbers, whose products and sums are exact in every type of products and in float, in whatever
+/// order.
 struct Case {
     of: FilterGradient,
     x: Buffer,
     dy: Buffer,
     dw: Buffer,
-    /// What dw is to be, where it was and is added to what it `held`.
-    expected: Vec<f32>,
-    held: Vec<f32>,
+    held: Vec<u8>,
+    /// What dw is to be where it adds to what it `held`, and where it does not.
+    added: Vec<u8>,
+    written: Vec<u8>,
 }
 
 impl Case {
@@ -79,69 +97,69 @@ impl Case {
     const BETA: f32 = 2.0;
 
     fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(-4..=4) as f32).collect() };
+        let mut values = |count: usize| -> Vec<u8> {
+            (0..count).flat_map(|_| bits(of.data_type, random.random_range(-4..=4) as f32)).collect()
+        };
         let x = values(of.images * of.c * of.x[0] * of.x[1]);
         let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
         let held = values(of.elements());
-        let mut expected = held.clone();
-        let memory = Memory {
-            x: x.as_ptr().cast(),
-            dy: dy.as_ptr().cast(),
-            dw: expected.as_mut_ptr().cast(),
-            workspace: std::ptr::null_mut(),
+        let compute = |beta: f32| {
+            let mut dw = held.clone();
+            let (x, dy) = (x.as_ptr().cast(), dy.as_ptr().cast());
+            let memory = Memory { x, dy, dw: dw.as_mut_ptr().cast(), workspace: std::ptr::null_mut() };
+            // SAFETY: as large as the tensors, in memory that is aligned to more than elements are.
+            unsafe { compute(&of, memory, Self::ALPHA, beta) };
+            dw
         };
-        // SAFETY: as large as the tensors.
-        unsafe { compute(&of, memory, Self::ALPHA, Self::BETA) };
-        let on_device = |values: &[f32]| {
-            let buffer = device.allocate(size_of_val(values) + GUARD).unwrap();
-            assert!(write(device, &buffer, values, stream));
+        let (added, written) = (compute(Self::BETA), compute(0.0));
+        let on_device = |bytes: &[u8]| {
+            let buffer = device.allocate(bytes.len() + GUARD).unwrap();
+            write(device, &buffer, bytes, stream);
             buffer
         };
-        let dw = device.allocate(4 * of.elements() + GUARD).unwrap();
-        Self { of, x: on_device(&x), dy: on_device(&dy), dw, expected, held }
+        let (x, dy, dw) = (on_device(&x), on_device(&dy), on_device(&held));
+        Self { of, x, dy, dw, held, added, written }
     }
 
     /// Runs it in so many parts, in poisoned memory.
     fn check(&self, kernel: &BackwardFilter, device: Device, stream: Stream) {
-        let Self { of, x, dy, dw, expected, held } = self;
+        let Self { of, x, dy, dw, held, added, written } = self;
         let workspace = device.allocate(kernel.workspace() + GUARD).unwrap();
         let memory = Memory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
-        let guard = vec![f32::NAN; GUARD / 4];
-        let poison = vec![f32::NAN; kernel.workspace() / 4 + guard.len()];
-        for adds in [true, false] {
-            let begin = if adds { held.clone() } else { vec![f32::NAN; held.len()] };
-            assert!(write(device, dw, &[&begin[..], &guard].concat(), stream));
-            assert!(write(device, &workspace, &poison, stream));
-            let beta = if adds { Self::BETA } else { 0.0 };
+        let guard = [0xff; GUARD];
+        for (beta, begin, expected) in
+            [(Self::BETA, &held[..], added), (0.0, &vec![0xff; held.len()][..], written)]
+        {
+            write(device, dw, &[begin, &guard[..]].concat(), stream);
+            write(device, &workspace, &vec![0xff; kernel.workspace() + GUARD], stream);
             // SAFETY: as large as the tensors.
             assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
-            let found = read(device, dw, held.len() + guard.len(), stream);
-            let expected = expected.iter().zip(held);
-            let expected = expected.map(|(sum, held)| if adds { *sum } else { sum - Self::BETA * held });
-            let wrong = expected.zip(&found).position(|(expected, found)| expected != *found);
-            assert_eq!(wrong, None, "{of:?} in {} parts, {:?}", kernel.splits, kernel.tiling);
-            let behind = read(device, &workspace, poison.len(), stream);
-            assert!(found[held.len()..].iter().chain(&behind[kernel.workspace() / 4..]).all(|value| value.is_nan()));
+            let found = read(device, dw, held.len() + GUARD, stream);
+            let wrong = expected.iter().zip(&found).position(|(expected, found)| expected != found);
+            let wrong = wrong.map(|byte| byte / of.element());
+            assert_eq!(wrong, None, "{of:?} in {} parts, {:?}, beta {beta}", kernel.splits, kernel.tiling);
+            let behind = read(device, &workspace, kernel.workspace() + GUARD, stream);
+            assert!(found.ends_with(&guard) && behind.ends_with(&guard), "written behind the end");
         }
     }
 }
 
-fn write(device: Device, to: &Buffer, values: &[f32], stream: Stream) -> bool {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+fn write(device: Device, to: &Buffer, bytes: &[u8], stream: Stream) {
     // SAFETY: a buffer of so many bytes.
-    unsafe { device.write(to.data(), &bytes, stream) }
+    assert!(unsafe { device.write(to.data(), bytes, stream) });
 }
 
-fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<f32> {
-    let mut bytes = vec![0; 4 * count];
+fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<u8> {
+    let mut bytes = vec![0; count];
     // SAFETY: a buffer of so many bytes.
     assert!(unsafe { device.read(&mut bytes, from.data(), stream) });
-    bytes.chunks_exact(4).map(|value| f32::from_ne_bytes(value.try_into().unwrap())).collect()
+    bytes
 }
 
-/// Every width of accesses, tiles across rows and beyond images, channels that are no whole tile, both strides, paddings.
-fn small() -> [FilterGradient; 9] {
-    [
+/// Every width of accesses, tiles across rows and beyond images, channels that are no whole tile, both strides, paddings, in
+/// every type.
+fn small() -> impl Iterator<Item = FilterGradient> {
+    let shapes = [
         gradient([2, 5, 3], [12, 12], [3, 3], 1, 1),
         gradient([1, 70, 66], [8, 36], [3, 3], 1, 1),
         gradient([2, 3, 2], [9, 28], [3, 3], 1, 1),
@@ -151,7 +169,10 @@ fn small() -> [FilterGradient; 9] {
         gradient([1, 3, 4], [28, 28], [3, 3], 2, 1),
         gradient([1, 2, 3], [16, 32], [2, 2], 2, 0),
         gradient([1, 3, 2], [10, 13], [3, 2], 1, 1),
-    ]
+        gradient([2, 3, 2], [12, 16], [3, 3], 1, 2),
+    ];
+    let of_types = shapes.into_iter().flat_map(|of| TYPES.map(|data_type| FilterGradient { data_type, ..of }));
+    of_types.filter(|of| of.data_type == CUDNN_DATA_FLOAT || [of.x[1], of.dy[1]].iter().all(|width| width % 2 == 0))
 }
 
 /// What the kernel does on the CPU, under the emulator and adversarial schedules, is what loops do. In a process of its own,
@@ -191,7 +212,8 @@ fn on_a_gpu_as_on_the_host() {
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
         gradient([2, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    for of in small().into_iter().chain(larger) {
+    let larger = larger.into_iter().flat_map(|of| TYPES.map(|data_type| FilterGradient { data_type, ..of }));
+    for of in small().chain(larger) {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
         for splits in [1, best] {

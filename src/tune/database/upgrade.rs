@@ -45,11 +45,11 @@ pub fn from_2(transaction: &Transaction) -> rusqlite::Result<()> {
     )
 }
 
-/// From schema 3 to schema 4, where there is an engine of ours for gradients of filters of float: searches for these that
-/// have ended go on with it.
+/// From schema 3 to schema 4, where there is an engine of ours for gradients of filters: searches for these that have ended go
+/// on with it.
 pub fn from_3(transaction: &Transaction) -> rusqlite::Result<()> {
     transaction.execute_batch(
-        "DELETE FROM searches WHERE kernel IN (SELECT id FROM kernels WHERE spec GLOB 'graph float:*| BF *');
+        "DELETE FROM searches WHERE kernel IN (SELECT id FROM kernels WHERE spec GLOB 'graph *| BF *');
          UPDATE OR IGNORE environments SET schema = 4 WHERE schema = 3;",
     )
 }
