@@ -29,7 +29,8 @@
 // Whole-warp operations are called by all 32 threads of a warp together, on values of 4 bytes. Beside these, what both
 // twins have of CUDA: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*` of 2 and 4 ints,
 // unsigneds and floats, C's mathematics in float (`fmaf` where an FMA is meant: nothing is contracted on the CPU), and the
-// functions that `emulator/intrinsics.h` lists; and what blocks of a cluster have of each other, in `cluster.cuh`. Inline PTX
+// functions that `emulator/intrinsics.h` lists; what blocks of a cluster have of each other, in
+// `cluster.cuh`; and copies that nobody waits for, in `async_copy.cuh`. Inline PTX
 // stands behind `#ifndef EMULATED`, its twin beside it.
 #pragma once
 

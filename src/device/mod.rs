@@ -141,6 +141,15 @@ impl Device {
         }
     }
 
+    /// Whether kernels copy to shared memory without waiting and multiply on tensor cores in every type, on the device of this
+    /// number: compute capability 8.0 and above.
+    pub fn copies_asynchronously(self, ordinal: i32) -> bool {
+        match self {
+            Self::Host => true,
+            Self::Cuda => cuda::compute_capability(ordinal).is_some_and(|capability| capability >= 80),
+        }
+    }
+
     /// The most blocks of a cluster on the device of this number; 0 where it has none.
     pub fn cluster_blocks(self, ordinal: i32) -> usize {
         match self {

@@ -17,7 +17,7 @@ mod sums;
 mod transposes;
 
 pub use arena::{Arena, segment_bytes};
-pub use backward_filter::{BackwardFilter, FilterGradient, Memory};
+pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory};
 pub use check::{Check, tolerance};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};

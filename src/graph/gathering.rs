@@ -140,7 +140,9 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let asking = page.asking();
     let of_all = &mut asking.micro_batch(page.key.kernel.batch());
     offers.finalize_first(&asking, of_all, &[*own], 1);
-    offers.finalize_first(&asking, of_all, our_engine::offered(&asking, asking.limit).as_slice(), 1);
+    if let Place::Device(_) = page.key.place {
+        offers.finalize_first(&asking, of_all, our_engine::offered(&asking, asking.limit).as_slice(), 1);
+    }
     let whole = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_A);
     if offers.finalize_first(&asking, of_all, &whole[..whole.len().min(1)], 1) > 0 {
         collect_to(&WITH_ROOM, &asking, &whole, own, sizes, offers);

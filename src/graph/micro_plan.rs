@@ -82,7 +82,7 @@ impl<'a> MicroBatch<'a> {
 /// Execution plans of one micro-batch size on one engine.
 pub enum MicroPlan {
     /// Of cuDNN.
-    Engine {
+    Cudnn {
         /// As the program's own graph.
         first: ExecutionPlan,
         /// Where micro-batches add up in the result: what adds to it.
@@ -98,7 +98,7 @@ pub enum MicroPlan {
 #[derive(Clone, Copy)]
 pub enum Runs<'a> {
     /// cuDNN's plan.
-    Engine(&'a ExecutionPlan),
+    Cudnn(&'a ExecutionPlan),
     /// Our kernel.
     Ours(&'a BackwardFilter),
 }
@@ -107,11 +107,14 @@ impl MicroPlan {
     /// Of a part on an engine. `Err` where the engine cannot compute that.
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         match engine.route {
-            Route::Ours => return our_engine::plan(&of.kernel.with_batch(of.batch), engine).map(Self::Ours),
+            Route::Ours if of.batch == of.kernel.batch() => {
+                return our_engine::plan(of.kernel, engine).map(Self::Ours);
+            }
+            Route::Ours => return Err(CUDNN_STATUS_NOT_SUPPORTED),
             Route::OnCopies => {
                 let conversion = Some(Conversion::new(&of.kernel.with_batch(of.batch))?);
                 let first = ExecutionPlan::new(&of.graph(true)?.graph, engine)?;
-                return Ok(Self::Engine { first, adding: None, conversion });
+                return Ok(Self::Cudnn { first, adding: None, conversion });
             }
             Route::AsStored => {}
         }
@@ -128,16 +131,16 @@ impl MicroPlan {
         let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
         if adds_up && summed_filter(kernel).is_some() {
             // What the filter held is added once, to the sum.
-            return Ok(Self::Engine { first: plan(Factor::ZERO)?, adding: None, conversion: None });
+            return Ok(Self::Cudnn { first: plan(Factor::ZERO)?, adding: None, conversion: None });
         }
         let adding = (adds_up && beta != Factor::ONE).then(|| plan(Factor::ONE)).transpose()?;
-        Ok(Self::Engine { first: plan(beta)?, adding, conversion: None })
+        Ok(Self::Cudnn { first: plan(beta)?, adding, conversion: None })
     }
 
     /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
     pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
         let own = match self {
-            Self::Engine { first, adding, conversion } => {
+            Self::Cudnn { first, adding, conversion } => {
                 let engine = first.workspace().max(adding.as_ref().map_or(0, ExecutionPlan::workspace));
                 conversion.as_ref().map_or(0, Conversion::bytes) + engine
             }
@@ -152,7 +155,7 @@ impl MicroPlan {
     /// What a micro-batch runs before which so many others have run.
     pub fn number(&self, index: usize) -> Runs<'_> {
         match self {
-            Self::Engine { first, adding, .. } => Runs::Engine(adding.as_ref().filter(|_| index > 0).unwrap_or(first)),
+            Self::Cudnn { first, adding, .. } => Runs::Cudnn(adding.as_ref().filter(|_| index > 0).unwrap_or(first)),
             Self::Ours(ours) => Runs::Ours(ours),
         }
     }
@@ -160,7 +163,7 @@ impl MicroPlan {
     /// What is converted for the engine, if anything is.
     pub fn conversion(&self) -> Option<&Conversion> {
         match self {
-            Self::Engine { conversion, .. } => conversion.as_ref(),
+            Self::Cudnn { conversion, .. } => conversion.as_ref(),
             Self::Ours(_) => None,
         }
     }

@@ -117,9 +117,9 @@ impl Offers {
     }
 
     /// All that runs, in the order in which it is to be tried. The largest micro-batches of each engine that have room come
-    /// first, ours before those on copies, and these before others, and engines as they were offered: a search that runs out of executions has seen what
-    /// the heuristics think best, and a first run loads code, which takes long. Then all others, the largest first: what
-    /// large ones take rules out most small ones, as long as no engine is left that may do better.
+    /// first, ours before those on copies, and these before others, and engines as they were offered: a search that runs out
+    /// of executions has seen what the heuristics think best, and a first run loads code, which takes long. Then all others,
+    /// the largest first: what large ones take rules out most small ones, as long as no engine is left that may do better.
     pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let offered = |engine| self.candidates.iter().position(|candidate| candidate.algorithm == engine);
         let mut met = HashSet::new();

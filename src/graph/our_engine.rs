@@ -15,9 +15,18 @@ const SPLITS: cudnnBackendKnobType_t = 0;
 /// What its accesses need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
-/// The one for the whole mini-batch within `limit` bytes of workspace, if the class admits it. It needs no micro-batches.
+/// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it.
+/// It needs no micro-batches.
+///
+/// An Inf or NaN in x may also reach places of the filter's gradient that it has no part in, by a product with zero. No class
+/// in which NaN is to spread as IEEE 754 has it admits the engine.
 pub fn offered(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
-    let splits = BackwardFilter::best_splits(Device::current(), &gradient(asking.kernel)?, limit)?;
+    let gradient = gradient(asking.kernel)?;
+    // As NVIDIA's libraries have it.
+    if gradient.data_type == CUDNN_DATA_FLOAT && std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0") {
+        return None;
+    }
+    let splits = BackwardFilter::best_splits(Device::current(), &gradient, limit)?;
     // As cuDNN notes of its own, in TF32 too.
     let numerics = [CUDNN_NUMERICAL_NOTE_TENSOR_CORE].into_iter().collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
@@ -26,13 +35,13 @@ pub fn offered(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
     asking.admits(&engine).then_some(engine)
 }
 
-/// What computes a part. `Err` where ours does not.
-pub fn plan(part: &Kernel, engine: &EngineConfiguration) -> Result<BackwardFilter, cudnnStatus_t> {
+/// What computes a kernel. `Err` where ours does not.
+pub fn plan(kernel: &Kernel, engine: &EngineConfiguration) -> Result<BackwardFilter, cudnnStatus_t> {
     let (BACKWARD_FILTER, &[(SPLITS, splits)]) = (engine.engine, engine.knobs) else {
         return Err(CUDNN_STATUS_NOT_SUPPORTED);
     };
     let splits = usize::try_from(splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
-    let gradient = gradient(part).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+    let gradient = gradient(kernel).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
     BackwardFilter::new(Device::current(), gradient, splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
 }
 
@@ -56,7 +65,7 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
         && convolution.mode == CUDNN_CROSS_CORRELATION
         && convolution.compute_type == CUDNN_DATA_FLOAT
         && [x, w, y].into_iter().all(is_stored)
-        && w.dims[1] == x.dims[1]
+        && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
         && alike(dilation) == Some(1)
         && pre == post
         && [convolution.alpha, convolution.beta].iter().all(|factor| *factor == Factor::new(factor.value() as f32 as f64));

@@ -8,11 +8,9 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use crate::cudnn::calls;
-use crate::cudnn::graph::{
-    EngineConfiguration, ExecutionPlan, Factor, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT,
-};
+use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT};
 use crate::device::Stream;
-use crate::exec::{Destination, Failure, Memory, Sums};
+use crate::exec::{Destination, Failure, GradientMemory, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
 use super::conversion::{Conversion, Moves};
@@ -68,9 +66,9 @@ struct Pack {
 /// What is handed to an engine.
 enum Arguments {
     /// Of cuDNN.
-    Engine(VariantPack),
+    Cudnn(VariantPack),
     /// Of ours, with alpha and beta.
-    Ours(Memory, f32, f32),
+    Ours(GradientMemory, f32, f32),
 }
 
 /// A micro-batch, what it runs and what that works on.
@@ -194,7 +192,7 @@ impl Plan {
         }
         let mut ready = self.take()?;
         let visit = |(_, runs, pack): InOrder| match (runs, &pack.operands) {
-            (Runs::Engine(plan), Arguments::Engine(variant)) => visit(plan, variant),
+            (Runs::Cudnn(plan), Arguments::Cudnn(variant)) => visit(plan, variant),
             _ => Err(NO_FORM),
         };
         let visited = self.in_order(&mut ready, operands).and_then(|mut all| all.try_for_each(visit));
@@ -245,7 +243,7 @@ impl Plan {
             crate::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
             let mut status = unsafe { pack.run(runs, handle, stream) };
-            // What our kernels make is added by them.
+            // What runs on copies adds its own; ours is not cut.
             if let Some(sums) = &self.sums
                 && status == CUDNN_STATUS_SUCCESS
                 && micro.algorithm.route == Route::AsStored
@@ -347,13 +345,12 @@ impl Plan {
             let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
             if let MicroPlan::Ours(_) = plan {
                 let [x, dy, dw] = [convolution.x, convolution.y, filter].map(|place| at(place, here));
-                let beta = if here == 0 { convolution.beta } else { Factor::ONE };
-                let [alpha, beta] = [convolution.alpha, beta].map(|factor| factor.value() as f32);
-                let operands = Arguments::Ours(Memory { x, dy, dw, workspace }, alpha, beta);
+                let [alpha, beta] = [convolution.alpha, convolution.beta].map(|factor| factor.value() as f32);
+                let operands = Arguments::Ours(GradientMemory { x, dy, dw, workspace }, alpha, beta);
                 return Ok(Pack { operands, before, behind });
             }
             let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
-            let operands = Arguments::Engine(VariantPack::new(&ids, &pointers, engines_own)?);
+            let operands = Arguments::Cudnn(VariantPack::new(&ids, &pointers, engines_own)?);
             Ok(Pack { operands, before, behind })
         };
         let parts = self.parts.iter().zip(&self.needs).zip(plans);
@@ -392,7 +389,7 @@ impl Pack {
                 return CUDNN_STATUS_EXECUTION_FAILED;
             }
             let ran = match (runs, &self.operands) {
-                (Runs::Engine(plan), Arguments::Engine(variant)) => plan.execute(handle, variant),
+                (Runs::Cudnn(plan), Arguments::Cudnn(variant)) => plan.execute(handle, variant),
                 (Runs::Ours(ours), Arguments::Ours(memory, alpha, beta)) => {
                     status_of(ours.run(stream, *memory, *alpha, *beta))
                 }

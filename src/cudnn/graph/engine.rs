@@ -95,7 +95,8 @@ pub struct EngineConfiguration {
     pub route: Route,
 }
 
-/// The one copy of these knobs. There are as many as cuDNN's heuristics ever name, and they are never freed.
+/// The one copy of these knobs. There are as many as cuDNN's heuristics and engines of ours ever
+/// name, and they are never freed.
 fn interned(knobs: &[Knob]) -> &'static [Knob] {
     static KNOBS: LazyLock<Mutex<HashSet<&'static [Knob]>>> = LazyLock::new(Mutex::default);
     let mut known = KNOBS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +109,8 @@ fn interned(knobs: &[Knob]) -> &'static [Knob] {
 }
 
 impl EngineConfiguration {
-    /// An engine of cuDNN's with some of its knobs set, in any order, on the tensors as they are stored.
+    /// An engine with some of its knobs set, in any order: of cuDNN's, on the tensors as they are stored, until its route is
+    /// another.
     pub fn new(engine: i64, mut knobs: Vec<Knob>, numerics: Notes, behavior: Notes) -> Self {
         knobs.sort_unstable();
         Self { engine, knobs: interned(&knobs), numerics, behavior, route: Route::AsStored }

@@ -30,6 +30,10 @@ const MOST_TILE_ROWS: usize = 16;
 const MOST_PIECES: usize = 16;
 /// Tiles in shared memory: one that is worked on, and one or two that are copied.
 const STAGES: [usize; 2] = [3, 2];
+/// The most pixels that a sum has: tensor cores round each towards zero.
+const MOST_SUMMED: usize = 1 << 17;
+/// The most tiles of pixels, and blocks.
+const MOST_COUNTED: usize = 1 << 30;
 /// What a tile costs besides its pixels, in bytes of dy.
 const BYTES_OF_A_TILE: usize = 80;
 /// How long a multiprocessor works on so many bytes of dy for a place of the filter, and what is summed up a microsecond, in
@@ -66,14 +70,17 @@ impl FilterGradient {
     /// Whether the kernel computes it: its sums are in registers, and a filter of one place is better off elsewhere.
     fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
-        let counts = [self.images, self.k, self.c, self.x[0] * self.x[1], self.dy[0] * self.dy[1], self.elements()];
+        let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
+        let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, 9]].map(product);
+        // What is beside a tensor is counted too.
+        let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
             && (1..=3).contains(&rows)
             && (1..=3).contains(&columns)
             && rows * columns >= 4
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
-            && counts.iter().all(|count| (1..=i32::MAX as usize).contains(count))
+            && counts.into_iter().all(is_counted)
     }
 
     /// Bytes of an element.
@@ -152,7 +159,7 @@ impl Tiling {
         let left = padding.next_multiple_of(vector);
         let x_rows = (self.rows - 1) * stride + filter[0];
         let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
-        let pitch = |least: usize, together: usize| (least..).find(|pitch| pitch % 32 == 4 * together).unwrap_or(least);
+        let pitch = |least: usize, together: usize| least + (4 * together + 32 - least % 32) % 32;
         let x_pitch = pitch(x_rows * x_columns / per_word, 2 * stride);
         let dy_pitch = pitch(self.rows * self.columns / per_word, 2);
         self.stages * CHANNELS * (x_pitch + dy_pitch) * size_of::<u32>()
@@ -234,9 +241,9 @@ struct SumOfSplits {
     beta: f32,
 }
 
-/// What a gradient is computed from, and where it goes, all aligned to 16 bytes.
+/// What a gradient is computed from, aligned to 16 bytes, and where it goes.
 #[derive(Clone, Copy)]
-pub struct Memory {
+pub struct GradientMemory {
     /// The input.
     pub x: *const c_void,
     /// The output's gradient.
@@ -248,11 +255,11 @@ pub struct Memory {
 }
 
 // SAFETY: addresses, which are only handed on to the device.
-unsafe impl Send for Memory {}
+unsafe impl Send for GradientMemory {}
 
 impl BackwardFilter {
     /// Into how many parts, each with a sum of its own, the pixels of a gradient are best cut within `limit` bytes of
-    /// workspace on the calling thread's device. `None` where it is not computed here.
+    /// workspace on the calling thread's device. `None` where it is not computed here, or would not be exact enough.
     pub fn best_splits(device: Device, of: &FilterGradient, limit: usize) -> Option<usize> {
         let tiling = Self::tiling(device, of)?;
         let multiprocessors = device.multiprocessors(device.ordinal())?;
@@ -265,11 +272,15 @@ impl BackwardFilter {
             rounds as f64 * tile + if splits > 1 { summed } else { 0.0 }
         };
         let most = (limit / bytes).min(2 * multiprocessors).min(tiles).max(1);
-        (1..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
+        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED);
+        (least..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
     }
 
     fn tiling(device: Device, of: &FilterGradient) -> Option<Tiling> {
-        Tiling::of(of, device.shared_bytes(device.ordinal())?).filter(|_| of.is_for_us())
+        if !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
+            return None;
+        }
+        Tiling::of(of, device.shared_bytes(device.ordinal())?)
     }
 
     /// On the calling thread's device, in so many parts. Compiles at the first call for such filters and tiles, which may
@@ -285,7 +296,8 @@ impl BackwardFilter {
     }
 
     fn of_code(of: FilterGradient, splits: usize, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
-        let is_possible = (1..=tiling.tiles(&of)).contains(&splits) && i32::try_from(of.blocks() * splits).is_ok();
+        let tiles = tiling.tiles(&of);
+        let is_possible = (1..=tiles).contains(&splits) && tiles.max(of.blocks().saturating_mul(splits)) <= MOST_COUNTED;
         is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
     }
 
@@ -299,7 +311,7 @@ impl BackwardFilter {
     /// # Safety
     /// All is memory of the device, as large as the tensors; none of it overlaps dw and the workspace. The stream is of that
     /// device.
-    pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
         let Self { of, splits, tiling, code } = self;
         let (function, sum) = match &**code {
             Code::Host => {
@@ -309,7 +321,7 @@ impl BackwardFilter {
             }
             Code::Compiled { gradient, sum } => (gradient, sum),
         };
-        let Memory { x, dy, dw, workspace } = memory;
+        let GradientMemory { x, dy, dw, workspace } = memory;
         let is_whole = *splits == 1;
         let [images, k, c, height, width, p, q, parts] =
             [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
@@ -373,7 +385,7 @@ impl Code {
 
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
-unsafe fn compute(of: &FilterGradient, memory: Memory, alpha: f32, beta: f32) {
+unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
     // SAFETY: as ours; the tensors' elements are of that type.
     unsafe {
         match of.data_type {
@@ -388,7 +400,7 @@ unsafe fn compute(of: &FilterGradient, memory: Memory, alpha: f32, beta: f32) {
 /// Likewise, of elements of this type.
 unsafe fn compute_in<T: Copy>(
     of: &FilterGradient,
-    memory: Memory,
+    memory: GradientMemory,
     alpha: f32,
     beta: f32,
     value: impl Fn(T) -> f32,
