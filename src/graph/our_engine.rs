@@ -68,7 +68,9 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
         && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
         && alike(dilation) == Some(1)
         && pre == post
-        && [convolution.alpha, convolution.beta].iter().all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
+        && [convolution.alpha, convolution.beta]
+            .iter()
+            .all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
     if !is_ours {
         return None;
     }

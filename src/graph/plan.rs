@@ -8,7 +8,9 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use crate::cudnn::calls;
-use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT};
+use crate::cudnn::graph::{
+    EngineConfiguration, ExecutionPlan, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT,
+};
 use crate::device::Stream;
 use crate::exec::{Destination, Failure, GradientMemory, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};

@@ -199,7 +199,10 @@ struct Key {
 enum Code {
     /// Loops of this file.
     Host,
-    Compiled { gradient: Function, sum: Function },
+    Compiled {
+        gradient: Function,
+        sum: Function,
+    },
 }
 
 static KNOWN: ForEachDevice<Key, Code> = ForEachDevice::new();
@@ -297,7 +300,8 @@ impl BackwardFilter {
 
     fn of_code(of: FilterGradient, splits: usize, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
         let tiles = tiling.tiles(&of);
-        let is_possible = (1..=tiles).contains(&splits) && tiles.max(of.blocks().saturating_mul(splits)) <= MOST_COUNTED;
+        let is_possible =
+            (1..=tiles).contains(&splits) && tiles.max(of.blocks().saturating_mul(splits)) <= MOST_COUNTED;
         is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
     }
 

@@ -2,7 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::device::Buffer;
+use crate::device::{Buffer, Elapsed};
 use crate::exec::emulated;
 
 /// Bytes behind dw and the workspace, where nothing may be written.
@@ -140,9 +140,7 @@ impl Case {
         let [x, dy] = [x, dy].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
         let memory = GradientMemory { x, dy, dw: dw.data(), workspace: workspace.data() };
         let guard = [0xff; GUARD];
-        for (beta, begin, expected) in
-            [(Self::BETA, &held[..], added), (0.0, &vec![0xff; held.len()][..], written)]
-        {
+        for (beta, begin, expected) in [(Self::BETA, &held[..], added), (0.0, &vec![0xff; held.len()][..], written)] {
             write(device, dw, &[begin, &guard[..]].concat(), stream);
             write(device, &workspace, &vec![0xff; kernel.workspace() + GUARD], stream);
             // SAFETY: as large as the tensors.
@@ -187,8 +185,12 @@ fn small() -> impl Iterator<Item = FilterGradient> {
         gradient([1, 3, 2], [13, 22], [3, 2], 2, 1),
         gradient([1, 2, 2], [9, 21], [3, 3], 2, 0),
     ];
-    let of_types = shapes.into_iter().flat_map(|of| TYPES.map(|data_type| FilterGradient { data_type, ..of }));
-    of_types.filter(|of| of.data_type == CUDNN_DATA_FLOAT || [of.x[1], of.dy[1]].iter().all(|width| width % 2 == 0))
+    of_types(shapes)
+        .filter(|of| of.data_type == CUDNN_DATA_FLOAT || [of.x[1], of.dy[1]].iter().all(|width| width % 2 == 0))
+}
+
+fn of_types(shapes: impl IntoIterator<Item = FilterGradient>) -> impl Iterator<Item = FilterGradient> {
+    shapes.into_iter().flat_map(|of| TYPES.map(|data_type| FilterGradient { data_type, ..of }))
 }
 
 /// What the kernel does on the CPU, under the emulator and adversarial schedules, is what loops do. In a process of its own,
@@ -259,7 +261,8 @@ fn emulated_floats_are_rounded_without_a_bias() {
     assert!(error < 1e-4 && bias.abs() < 5e-5, "{error:.1e}, of which {bias:.1e} is a bias");
 }
 
-/// On a GPU it is what loops on the host find.
+/// On a GPU it is what loops on the host find, and exact enough where a sum has as many terms as it may have; and how fast
+/// it is at networks' layers.
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
@@ -271,25 +274,76 @@ fn on_a_gpu_as_on_the_host() {
     let stream = device.stream().expect("a stream");
     let mut random = SmallRng::seed_from_u64(12);
     let larger = [
-        gradient([4, 64, 64], [56, 56], [3, 3], 1, 1),
-        gradient([3, 130, 70], [28, 28], [3, 3], 1, 1),
+        gradient([1, 64, 64], [56, 56], [3, 3], 1, 1),
+        gradient([2, 130, 70], [28, 28], [3, 3], 1, 1),
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
-        gradient([2, 64, 64], [56, 56], [3, 3], 2, 1),
+        gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    let larger = larger.into_iter().flat_map(|of| TYPES.map(|data_type| FilterGradient { data_type, ..of }));
-    for of in small().chain(larger) {
+    for of in small().chain(of_types(larger)) {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
         for splits in [1, best] {
             case.check(&BackwardFilter::new(device, of, splits).expect("compiled"), device, stream.raw());
         }
     }
-    // As many pixels as a sum has at most.
-    let most = gradient([42, 64, 64], [56, 56], [3, 3], 1, 1);
-    assert_eq!(BackwardFilter::best_splits(device, &most, 0), None);
-    let most = FilterGradient { images: 41, ..most };
+    let beyond = gradient([42, 8, 8], [56, 56], [3, 3], 1, 1);
+    assert_eq!(BackwardFilter::best_splits(device, &beyond, 0), None);
+    let most = FilterGradient { images: 41, ..beyond };
     let kernel = BackwardFilter::new(device, most, 1).expect("compiled");
     let (error, bias) = errors(&kernel, device, stream.raw(), &mut random);
     println!("sums of {} positive products: off by {error:.1e}, of which {bias:.1e} is a bias", 41 * 56 * 56);
     assert!(error < 1e-3, "{error:.1e}, of which {bias:.1e} is a bias");
+    for of in
+        of_types(LAYERS.map(|(images, k, c, side, stride)| gradient([images, k, c], [side; 2], [3, 3], stride, 1)))
+    {
+        let splits = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
+        let kernel = BackwardFilter::new(device, of, splits).expect("compiled");
+        let time = time(&kernel, device, stream.raw());
+        let products = of.images * of.dy[0] * of.dy[1] * of.elements();
+        let rate = 2.0 * products as f64 / time / 1e9;
+        println!("{of:?}, {:?}, {splits} parts: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+    }
+}
+
+/// Images, k, c, the side of x, and the stride, of VGG-16's, ResNet-18's and the U-Net's filters of 3 × 3.
+const LAYERS: [(usize, usize, usize, usize, usize); 9] = [
+    (64, 64, 64, 224, 1),
+    (64, 128, 128, 112, 1),
+    (64, 256, 256, 56, 1),
+    (64, 512, 512, 28, 1),
+    (64, 512, 512, 14, 1),
+    (256, 64, 64, 56, 1),
+    (256, 256, 256, 14, 1),
+    (256, 64, 128, 56, 2),
+    (16, 64, 128, 256, 1),
+];
+
+/// The median of some runs, in milliseconds.
+fn time(kernel: &BackwardFilter, device: Device, stream: Stream) -> f64 {
+    let of = kernel.of;
+    let [x, dy] =
+        [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
+    // Zeros would take less power, and less time.
+    let mut random = SmallRng::seed_from_u64(14);
+    let few: Vec<u8> = (0..1021).flat_map(|_| bits(of.data_type, random.random_range(-1.0..1.0))).collect();
+    let mut filled = |elements: usize| {
+        let bytes: Vec<u8> = few.iter().copied().cycle().take(elements * of.element()).collect();
+        let buffer = device.allocate(bytes.len()).unwrap();
+        write(device, &buffer, &bytes, stream);
+        buffer
+    };
+    let (x, dy, dw) = (filled(x), filled(dy), filled(of.elements()));
+    let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
+    let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
+    let mut times = [0.0; 9].map(|_: f64| {
+        let begin = device.mark(stream).unwrap();
+        // SAFETY: as large as the tensors.
+        assert!(unsafe { kernel.run(stream, memory, 1.0, 0.0) });
+        let end = device.mark(stream).unwrap();
+        device.synchronize(stream);
+        let Elapsed::Ready(time) = end.since(&begin) else { panic!("no time") };
+        time
+    });
+    times.sort_by(f64::total_cmp);
+    times[4]
 }
