@@ -4,6 +4,7 @@ mod alone;
 #[path = "../built/mod.rs"]
 mod built;
 mod clusters;
+mod copies;
 mod exported;
 mod words;
 
