@@ -38,6 +38,8 @@ mod module;
 mod nvrtc;
 pub(super) mod places;
 #[cfg(test)]
+pub mod resources;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;

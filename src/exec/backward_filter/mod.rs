@@ -367,8 +367,8 @@ impl BackwardFilter {
 }
 
 impl Code {
-    fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
-        let source = Source {
+    fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
+        Source {
             name: "backward_filter.cu",
             text: include_str!("../../../kernels/backward_filter.cu"),
             headers: &[
@@ -376,9 +376,12 @@ impl Code {
                 ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
             ],
             options: tiling.options(of),
-        };
+        }
+    }
+
+    fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
         let compile = || {
-            let module = device.load(&source)?;
+            let module = device.load(&Self::source(of, tiling))?;
             let gradient = module.function(c"backward_filter")?;
             gradient.allow_shared(tiling.shared_bytes(of) as u32)?;
             Ok(Self::Compiled { gradient, sum: module.function(c"sum_splits")? })

@@ -2,6 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::device::jit::resources;
 use crate::device::{Buffer, Elapsed};
 use crate::exec::emulated;
 
@@ -261,6 +262,23 @@ fn emulated_floats_are_rounded_without_a_bias() {
     assert!(error < 1e-4 && bias.abs() < 5e-5, "{error:.1e}, of which {bias:.1e} is a bias");
 }
 
+/// For all GPUs, each with its shared memory, and nothing spills.
+#[test]
+fn compiles_for_all_gpus_without_spills() {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    let shapes =
+        [([64, 64], [3, 3], 1, 1), ([28, 28], [3, 3], 1, 1), ([56, 56], [3, 3], 2, 1), ([64, 64], [2, 2], 2, 0)];
+    let shapes = shapes.map(|(x, filter, stride, padding)| gradient([64, 64, 64], x, filter, stride, padding));
+    for of in of_types(shapes) {
+        for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
+            let tiling = Tiling::of(&of, kibibytes << 10).unwrap();
+            let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
+            let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+            assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
+        }
+    }
+}
+
 /// On a GPU it is what loops on the host find, and exact enough where a sum has as many terms as it may have; and how fast
 /// it is at networks' layers.
 #[test]
@@ -326,7 +344,7 @@ fn time(kernel: &BackwardFilter, device: Device, stream: Stream) -> f64 {
     // Zeros would take less power, and less time.
     let mut random = SmallRng::seed_from_u64(14);
     let few: Vec<u8> = (0..1021).flat_map(|_| bits(of.data_type, random.random_range(-1.0..1.0))).collect();
-    let mut filled = |elements: usize| {
+    let filled = |elements: usize| {
         let bytes: Vec<u8> = few.iter().copied().cycle().take(elements * of.element()).collect();
         let buffer = device.allocate(bytes.len()).unwrap();
         write(device, &buffer, &bytes, stream);
