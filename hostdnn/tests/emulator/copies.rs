@@ -57,7 +57,7 @@ fn what_is_waited_for_is_there_and_nothing_else_for_sure() {
         let Some(module) = load(ROUNDS, &[&format!("-DWRONG={wrong}")]) else { return };
         let first: Vec<[u32; 4]> =
             (0..16 * ROUNDS_EACH as u32).map(|i| [4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3]).collect();
-        let number = |round: usize, thread: usize| if thread / 4 % 3 == 0 { 0 } else { (round * 64 + thread) as u32 };
+        let number = |round: usize, thread: usize| (thread / 4 % 3).min(1) as u32 * (round * 64 + thread) as u32;
         let sum = |thread: usize| {
             (0..ROUNDS_EACH)
                 .fold(0, |sum: u32, round| sum.wrapping_mul(31).wrapping_add(number(round, (thread + 7) % 64)))

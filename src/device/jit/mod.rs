@@ -9,6 +9,7 @@
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
+//! | `resources` | what compiled kernels take, for tests |
 //!
 //! ```ignore
 //! const SCALE: Source = Source {
