@@ -5,20 +5,33 @@
 //
 // Tensor cores want the depth of a product, here the pixels, side by side in both factors, which is how NCHW has them. A
 // block makes all places (r, s) of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
-// lies below in shared memory: each x is read from there once for all places of a row of the filter.
+// lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
+// all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels.
 //
 // Compiled with HALF, BFLOAT16 or neither defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with
 // TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's two words are in one, and
 // all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes, which divides the widths
-// of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. Every
-// kernel has blocks of THREADS threads.
+// of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. CHANNELS
+// is how many channels x has, where these are few. Every kernel has blocks of THREADS threads.
 
-#define THREADS 256
+// Warps that have other columns of the product, and that have other pixels: these have sums of their own.
+#ifdef CHANNELS
+#define C_TILE CHANNELS
+#define WARP_ROWS 1
+#define COLUMN_WARPS ((CHANNELS * FILTER_ROWS + 7) / 8)
+#define PIXEL_WARPS 4
+#else
+#define C_TILE 64
+#define WARP_ROWS FILTER_ROWS
+#define COLUMN_WARPS 8
+#define PIXEL_WARPS 1
+#endif
+#define WARPS (COLUMN_WARPS * PIXEL_WARPS)
+#define THREADS (32 * WARPS)
 #include "async_copy.cuh"
 #include "device.cuh"
 
 #define K_TILE 64
-#define C_TILE 64
 // Rows of a tensor core's matrices A and columns of B.
 #define M_MMA 16
 #define N_MMA 8
@@ -36,20 +49,18 @@ constexpr int VECTOR = 4 * PER_WORD;
 constexpr int DEPTH = 8 * PER_WORD;
 constexpr int OF_LANE = 2 * PER_WORD;
 
-#define WARPS (THREADS / 32)
 #define K_MATRICES (K_TILE / M_MMA)
-static_assert(C_TILE == WARPS * N_MMA, "a warp has some c and all k");
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
-static_assert(PIXELS % DEPTH == 0 && TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
+// Of a warp.
+constexpr int PART = PIXELS / PIXEL_WARPS;
+static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0 && TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
 static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
 // Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
 constexpr int LEFT = (PADDING + VECTOR - 1) / VECTOR * VECTOR;
 // Of x below a tile.
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
-constexpr int X_COLUMNS =
-    ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
 // A lane's pixels have so many neighbours, with themselves, in a row of x, from this one on: these words, of which so many
 // lie side by side that are read at once.
 constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE + FILTER_COLUMNS;
@@ -67,6 +78,13 @@ constexpr int pitch_of(int least, int together) {
     while (pitch % 32 != 4 * together) pitch++;
     return pitch;
 }
+constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
+#ifdef CHANNELS
+// Lanes read rows of x.
+constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, TOGETHER) * PER_WORD;
+#else
+constexpr int X_COLUMNS = X_NEEDED;
+#endif
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, TOGETHER);
 constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 2);
 // Of shared memory, in words.
@@ -74,12 +92,12 @@ constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
 struct BackwardFilter {
     const Element *x, *dy;
-    // dw, or where several blocks share the pixels the sum of each in float, one after the other.
+    // dw, or the sums in float, one after the other, where there are several.
     void *dw;
     int images, k, c;
     // Of x, and of dy.
     int height, width, p, q;
-    // How many blocks share the pixels.
+    // How many blocks share the pixels, each of which makes PIXEL_WARPS sums.
     int splits;
     // dw = alpha · gradient + beta · dw; of the sum of each 1 and 0.
     float alpha, beta;
@@ -103,26 +121,30 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
             int(all * (split + 1) / of.splits), split};
 }
 
-// Begins to copy so many rows and columns of CHANNELS channels, as they follow each other in memory, to shared memory, a
-// channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has the same few
-// places of several channels.
-template <int CHANNELS, int ROWS, int COLUMNS, int PITCH>
+// Begins to copy so many rows and columns of OF channels, as they follow each other in memory, to shared memory, a row every
+// ROW elements and a channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has the same few places of
+// several channels.
+template <int OF, int ROWS, int COLUMNS, int ROW, int PITCH>
 __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int height, int width, int first_row,
                                           int first_column) {
     constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
-    const int area = height * width;
+    // Channels whose turn it is at once, and warps that each has.
+    constexpr int at_once = OF < WARPS ? OF : WARPS, of_each = WARPS / at_once;
+    const int area = height * width, which = WARP % at_once, part = WARP / at_once;
+    if (part >= of_each) return;
 #pragma unroll
-    for (int first = 0; first < places; first += 32) {
-        const int place = first + LANE, row = place / across, column = place % across * ACCESS;
+    for (int first = 0; first < places; first += 32 * of_each) {
+        const int place = first + part * 32 + LANE, row = place / across, column = place % across * ACCESS;
         if (place >= places) break;
         const int h = first_row + row, w = first_column + column;
         const bool is_inside = h >= 0 && h < height && w >= 0 && w < width;
-        const Element *source = from + (long long)WARP * area + h * width + w;
-        Word *const target = to + WARP * PITCH + (row * COLUMNS + column) / PER_WORD;
+        const Element *source = from + (long long)which * area + h * width + w;
+        Word *const target = to + which * PITCH + (row * ROW + column) / PER_WORD;
 #pragma unroll
-        for (int channel = 0; channel < CHANNELS; channel += WARPS) {
-            copy_async<ACCESS * sizeof(Element)>(target + channel * PITCH, source, is_inside && WARP + channel < channels);
-            source += (long long)WARPS * area;
+        for (int channel = 0; channel < OF; channel += at_once) {
+            if (OF % at_once != 0 && which + channel >= OF) break;
+            copy_async<ACCESS * sizeof(Element)>(target + channel * PITCH, source, is_inside && which + channel < channels);
+            source += (long long)at_once * area;
         }
     }
 }
@@ -134,9 +156,9 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
     const int p = tile / across % down * TILE_ROWS, q = tile % across * TILE_COLUMNS;
     const Element *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
     const Element *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
-    copy_tile<C_TILE, X_ROWS, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
+    copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
                                                   p * STRIDE - PADDING, q * STRIDE - LEFT);
-    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy, of.k - share.first_k, of.p, of.q,
+    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy, of.k - share.first_k, of.p, of.q,
                                                          p, q);
 }
 
@@ -183,7 +205,7 @@ __device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int 
 // What a lane has of DEPTH pixels: two words of dy of each two k of a matrix, and of its c their neighbours in rows of x.
 struct Piece {
     uint2 dy[K_MATRICES][2];
-    Word x[FILTER_ROWS][READ];
+    Word x[WARP_ROWS][READ];
 };
 
 // Those from `first` on, which is known to the compiler. `x` and `dy` are the lane's of the first piece.
@@ -197,7 +219,7 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
     if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * OF_LANE) >= TILE_COLUMNS - column)
         below += (X_COLUMNS - TILE_COLUMNS) * STRIDE / PER_WORD;
 #pragma unroll
-    for (int r = 0; r < FILTER_ROWS; r++) {
+    for (int r = 0; r < WARP_ROWS; r++) {
         const Word *const row = below + r * X_COLUMNS / PER_WORD;
 #pragma unroll
         for (int at = 0; at < READ; at += TOGETHER) {
@@ -217,7 +239,7 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
 }
 
 // A warp's sums, as tensor cores have them.
-typedef float Sums[FILTER_ROWS][FILTER_COLUMNS][K_MATRICES][4];
+typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
 
 __device__ __forceinline__ void add_product(float (&sums)[4], const Word (&a)[4], const Word (&b)[2]) {
 #if defined(HALF)
@@ -238,7 +260,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
         for (int i = 0; i < 2; i++) a[m][i] = operand(piece.dy[m][i].x), a[m][i + 2] = operand(piece.dy[m][i].y);
     }
 #pragma unroll
-    for (int r = 0; r < FILTER_ROWS; r++) {
+    for (int r = 0; r < WARP_ROWS; r++) {
 #pragma unroll
         for (int s = 0; s < FILTER_COLUMNS; s++) {
             const Word b[2] = {below_word(piece.x[r], 0, s), below_word(piece.x[r], 1, s)};
@@ -248,16 +270,30 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     }
 }
 
-// Adds a tile's products, while what the next ones need is read.
+// What a column of the warp's product is of: of a channel, which is C_TILE where it is of none, and from a row of the filter
+// on, WARP_ROWS of them.
+struct Column {
+    int c, r;
+};
+
+__device__ __forceinline__ Column column_of(int of_warp) {
+    const int column = WARP % COLUMN_WARPS * N_MMA + of_warp, rows = FILTER_ROWS / WARP_ROWS;
+    return {min(column / rows, C_TILE), column % rows};
+}
+
+// Adds the products of a tile's pixels that are the warp's, while what the next ones need is read.
 __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
-    const int row = LANE / 4, word = LANE % 4 * 2;
-    const Word *const x = stage + (WARP * N_MMA + row) * X_PITCH + word * STRIDE;
-    const Word *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + word;
+    const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / COLUMN_WARPS;
+    const Column column = column_of(row);
+    // A column of no channel is computed too, of what there is.
+    const Word *const x = stage + min(column.c, C_TILE - 1) * X_PITCH + word * STRIDE +
+                          (column.r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
+    const Word *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + word + part * (PART / PER_WORD);
     Piece pieces[2];
     read_piece(x, dy, 0, pieces[0]);
 #pragma unroll
-    for (int i = 0; i < PIXELS / DEPTH; i++) {
-        if (i + 1 < PIXELS / DEPTH) read_piece(x, dy, (i + 1) * DEPTH, pieces[(i + 1) % 2]);
+    for (int i = 0; i < PART / DEPTH; i++) {
+        if (i + 1 < PART / DEPTH) read_piece(x, dy, (i + 1) * DEPTH, pieces[(i + 1) % 2]);
         add_products(pieces[i % 2], sums);
     }
 }
@@ -278,20 +314,21 @@ template <typename Of> __device__ __forceinline__ void scale_into(Of &dw, float 
     set(dw, beta == 0 ? sum : sum + beta * value(dw));
 }
 
-// Writes a block's sums to a filter, of elements, or of floats.
+// Writes a warp's sums to a filter, of elements, or of floats.
 template <typename Of>
 __device__ __forceinline__ void write_sums(Of *dw, const BackwardFilter &of, const Share &share, const Sums &sums) {
-    constexpr int places = FILTER_ROWS * FILTER_COLUMNS;
 #pragma unroll
-    for (int m = 0; m < K_MATRICES; m++) {
+    for (int i = 0; i < 4; i++) {
+        const Column column = column_of(LANE % 4 * 2 + i % 2);
+        const int c = share.first_c + column.c;
+        if (column.c == C_TILE || c >= of.c) continue;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int m = 0; m < K_MATRICES; m++) {
             const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
-            const int c = share.first_c + WARP * N_MMA + LANE % 4 * 2 + i % 2;
-            if (k >= of.k || c >= of.c) continue;
-            Of *const out = dw + ((long long)k * of.c + c) * places;
+            if (k >= of.k) continue;
+            Of *const out = dw + (((long long)k * of.c + c) * FILTER_ROWS + column.r) * FILTER_COLUMNS;
 #pragma unroll
-            for (int place = 0; place < places; place++)
+            for (int place = 0; place < WARP_ROWS * FILTER_COLUMNS; place++)
                 scale_into(out[place], sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i], of.alpha, of.beta);
         }
     }
@@ -319,28 +356,29 @@ KERNEL(backward_filter, BackwardFilter) {
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
 
-    if (of.splits == 1) {
+    if (of.splits * PIXEL_WARPS == 1) {
         write_sums(static_cast<Element *>(of.dw), of, share, sums);
     } else {
         const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
-        write_sums(static_cast<float *>(of.dw) + share.split * elements, of, share, sums);
+        const int sum = share.split * PIXEL_WARPS + WARP / COLUMN_WARPS;
+        write_sums(static_cast<float *>(of.dw) + sum * elements, of, share, sums);
     }
 }
 
-struct SumOfSplits {
+struct Sum {
     const float *sums;
     Element *dw;
-    int elements, splits;
+    int elements, count;
     float alpha, beta;
 };
 
-// Of what blocks have summed.
-KERNEL(sum_splits, SumOfSplits) {
+// Of all sums.
+KERNEL(sum_up, Sum) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= parameters.elements) return;
     float sum = 0;
 #pragma unroll 8
-    for (int split = 0; split < parameters.splits; split++)
-        sum += parameters.sums[(long long)split * parameters.elements + i];
+    for (int which = 0; which < parameters.count; which++)
+        sum += parameters.sums[(long long)which * parameters.elements + i];
     scale_into(parameters.dw[i], sum, parameters.alpha, parameters.beta);
 }

@@ -15,10 +15,12 @@ use crate::cudnn::kernel::element_size;
 use crate::device::jit::{Function, Launch, Source};
 use crate::device::{Device, Stream};
 
-/// Threads of a block, as `kernels/backward_filter.cu` has them.
-const THREADS: usize = 256;
-/// Of k and of c what a block works on, as there.
+/// Of k, and of c where these are many, what a block works on, as `kernels/backward_filter.cu` has it.
 const CHANNELS: usize = 64;
+/// Rows of the filters of few channels, over all channels, that a block has at most: eight for a warp of each kind.
+const MOST_FEW_ROWS: usize = 24;
+/// Warps for parts of a tile's pixels, where channels are few, as there.
+const PIXEL_WARPS: usize = 4;
 /// Bytes that tensor cores take of the depth at once, as there.
 const DEPTH_BYTES: usize = 32;
 /// Of what is copied at once, in bytes.
@@ -36,9 +38,9 @@ const MOST_SUMMED: usize = 1 << 17;
 const MOST_COUNTED: usize = 1 << 30;
 /// What a tile costs besides its pixels, in bytes of dy.
 const BYTES_OF_A_TILE: usize = 80;
-/// How long a multiprocessor works on so many bytes of dy for a place of the filter, and what is summed up a microsecond, in
-/// bytes, once launched: of an H200. Only what is best of two is found by these.
-const MICROSECONDS_OF_A_BYTE: f64 = 0.0008;
+/// How long a multiprocessor works on a byte of CHANNELS of dy for a column of the product, and what is summed up a
+/// microsecond, in bytes, once launched: of an H200. Only what is best of two is found by these.
+const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / 64.0;
 const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
 const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 
@@ -67,16 +69,21 @@ pub struct FilterGradient {
 }
 
 impl FilterGradient {
+    /// Whether x has so few channels that columns of the product are rows of the filter.
+    fn has_few_channels(&self) -> bool {
+        self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
+    }
+
     /// Whether the kernel computes it: its sums are in registers, and a filter of one place is better off elsewhere.
     fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
-        let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, 9]].map(product);
+        let most = if self.has_few_channels() { 7 } else { 3 };
+        let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
         // What is beside a tensor is counted too.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
-            && (1..=3).contains(&rows)
-            && (1..=3).contains(&columns)
+            && rows.max(columns) <= most
             && rows * columns >= 4
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
@@ -95,7 +102,23 @@ impl FilterGradient {
 
     /// Blocks that share no sum.
     fn blocks(&self) -> usize {
-        self.k.div_ceil(CHANNELS) * self.c.div_ceil(CHANNELS)
+        self.k.div_ceil(CHANNELS) * if self.has_few_channels() { 1 } else { self.c.div_ceil(CHANNELS) }
+    }
+
+    /// Columns of a block's product, without those that shift x.
+    fn columns(&self) -> usize {
+        if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { CHANNELS * self.filter[0] }
+    }
+
+    /// Warps of a block that have the same columns, each with sums of its own.
+    fn pixel_warps(&self) -> usize {
+        if self.has_few_channels() { PIXEL_WARPS } else { 1 }
+    }
+
+    /// Of a block.
+    fn threads(&self) -> usize {
+        let column_warps = if self.has_few_channels() { self.columns() / 8 } else { CHANNELS / 8 };
+        32 * column_warps * self.pixel_warps()
     }
 }
 
@@ -117,7 +140,9 @@ impl Tiling {
         let element = gradient.element();
         let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
         for columns in TILE_COLUMNS {
-            if !columns.is_multiple_of(of_lane) || 2 * columns < depth {
+            // Of few channels there are so many warps that registers are short: no piece of the depth is in two rows.
+            let piece = if gradient.has_few_channels() { depth } else { of_lane };
+            if !columns.is_multiple_of(piece) || 2 * columns < depth {
                 continue;
             }
             let divides = |access: &usize| {
@@ -125,8 +150,10 @@ impl Tiling {
             };
             let access = ACCESSES.into_iter().map(|bytes| bytes / element).find(divides)?;
             for rows in 1..=MOST_TILE_ROWS {
-                let pixels = rows * columns;
-                if !pixels.is_multiple_of(depth) || pixels > MOST_PIECES * depth {
+                // Of a warp.
+                let pixels = rows / gradient.pixel_warps() * columns;
+                let is_cut = rows.is_multiple_of(gradient.pixel_warps()) && pixels.is_multiple_of(depth);
+                if !is_cut || pixels > MOST_PIECES * depth {
                     continue;
                 }
                 let at_stages = |stages| Self { rows, columns, access, stages };
@@ -160,9 +187,11 @@ impl Tiling {
         let x_rows = (self.rows - 1) * stride + filter[0];
         let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
         let pitch = |least: usize, together: usize| least + (4 * together + 32 - least % 32) % 32;
-        let x_pitch = pitch(x_rows * x_columns / per_word, 2 * stride);
+        let x_row = x_columns / per_word;
+        let is_few = gradient.has_few_channels();
+        let (c, x_row) = if is_few { (gradient.c, pitch(x_row, 2 * stride)) } else { (CHANNELS, x_row) };
         let dy_pitch = pitch(self.rows * self.columns / per_word, 2);
-        self.stages * CHANNELS * (x_pitch + dy_pitch) * size_of::<u32>()
+        self.stages * (c * pitch(x_rows * x_row, 2 * stride) + CHANNELS * dy_pitch) * size_of::<u32>()
     }
 
     fn options(&self, gradient: &FilterGradient) -> Vec<String> {
@@ -182,7 +211,8 @@ impl Tiling {
             CUDNN_DATA_BFLOAT16 => Some("-DBFLOAT16".to_owned()),
             _ => None,
         };
-        values.iter().map(|(name, value)| format!("-D{name}={value}")).chain(element).collect()
+        let channels = gradient.has_few_channels().then(|| ("CHANNELS", gradient.c));
+        values.into_iter().chain(channels).map(|(name, value)| format!("-D{name}={value}")).chain(element).collect()
     }
 }
 
@@ -190,6 +220,8 @@ impl Tiling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     data_type: cudnnDataType_t,
+    /// Where these are few.
+    channels: Option<usize>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
@@ -235,11 +267,11 @@ struct Gradient {
 
 /// Likewise.
 #[repr(C)]
-struct SumOfSplits {
+struct Sum {
     sums: *const c_void,
     dw: *mut c_void,
     elements: i32,
-    splits: i32,
+    count: i32,
     alpha: f32,
     beta: f32,
 }
@@ -267,15 +299,16 @@ impl BackwardFilter {
         let tiling = Self::tiling(device, of)?;
         let multiprocessors = device.multiprocessors(device.ordinal())?;
         let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
-        let bytes = of.elements() * size_of::<f32>();
-        let tile = tiling.bytes(of) as f64 * MICROSECONDS_OF_A_BYTE * (of.filter[0] * of.filter[1]) as f64;
+        let bytes = of.elements() * of.pixel_warps() * size_of::<f32>();
+        let tile = (tiling.bytes(of) * of.columns() * of.filter[1]) as f64 * MICROSECONDS_OF_A_PRODUCT;
         let time = |splits: usize| {
             let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
             let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
-            rounds as f64 * tile + if splits > 1 { summed } else { 0.0 }
+            rounds as f64 * tile + if splits * of.pixel_warps() > 1 { summed } else { 0.0 }
         };
-        let most = (limit / bytes).min(2 * multiprocessors).min(tiles).max(1);
-        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED);
+        let fit = if of.pixel_warps() > 1 { limit / bytes } else { (limit / bytes).max(1) };
+        let most = fit.min(2 * multiprocessors).min(tiles);
+        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps()).max(1);
         (least..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
     }
 
@@ -290,7 +323,15 @@ impl BackwardFilter {
     /// take a second; not to be called under capture. `Err` says why there is none.
     pub fn new(device: Device, of: FilterGradient, splits: usize) -> Result<Self, String> {
         let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let key = Key { data_type: of.data_type, filter: of.filter, stride: of.stride, padding: of.padding, tiling };
+        let channels = of.has_few_channels().then_some(of.c);
+        let key = Key {
+            data_type: of.data_type,
+            channels,
+            filter: of.filter,
+            stride: of.stride,
+            padding: of.padding,
+            tiling,
+        };
         let code = KNOWN.get(device, key, || match device {
             Device::Host => Ok(Code::Host),
             Device::Cuda => Code::compiled(device, &of, &tiling),
@@ -305,9 +346,14 @@ impl BackwardFilter {
         is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
     }
 
+    /// How many sums are made, and then added up.
+    fn sums(&self) -> usize {
+        self.splits * self.of.pixel_warps()
+    }
+
     /// Bytes that it takes.
     pub fn workspace(&self) -> usize {
-        if self.splits > 1 { self.splits * self.of.elements() * size_of::<f32>() } else { 0 }
+        if self.sums() > 1 { self.sums() * self.of.elements() * size_of::<f32>() } else { 0 }
     }
 
     /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
@@ -326,7 +372,7 @@ impl BackwardFilter {
             Code::Compiled { gradient, sum } => (gradient, sum),
         };
         let GradientMemory { x, dy, dw, workspace } = memory;
-        let is_whole = *splits == 1;
+        let is_whole = self.sums() == 1;
         let [images, k, c, height, width, p, q, parts] =
             [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
         let dw_of_parts = if is_whole { dw } else { workspace };
@@ -348,7 +394,7 @@ impl BackwardFilter {
         };
         let launch = Launch {
             grid: [(of.blocks() * splits) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
+            block: [of.threads() as u32, 1, 1],
             shared_bytes: tiling.shared_bytes(of) as u32,
             ..Launch::default()
         };
@@ -358,9 +404,10 @@ impl BackwardFilter {
             return launched.is_ok();
         }
         let elements = of.elements();
-        let mut summed = SumOfSplits { sums: workspace, dw, elements: elements as i32, splits: parts, alpha, beta };
-        let blocks = elements.div_ceil(THREADS) as u32;
-        let launch = Launch { grid: [blocks, 1, 1], block: [THREADS as u32, 1, 1], ..Launch::default() };
+        let count = self.sums() as i32;
+        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count, alpha, beta };
+        let blocks = elements.div_ceil(of.threads()) as u32;
+        let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
         // SAFETY: likewise.
         unsafe { sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
     }
@@ -384,7 +431,7 @@ impl Code {
             let module = device.load(&Self::source(of, tiling))?;
             let gradient = module.function(c"backward_filter")?;
             gradient.allow_shared(tiling.shared_bytes(of) as u32)?;
-            Ok(Self::Compiled { gradient, sum: module.function(c"sum_splits")? })
+            Ok(Self::Compiled { gradient, sum: module.function(c"sum_up")? })
         };
         compile().map_err(|error: crate::device::jit::Error| error.to_string())
     }

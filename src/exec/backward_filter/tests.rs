@@ -51,12 +51,13 @@ fn tiles_fit_and_waste_little() {
 
 #[test]
 fn others_are_not_for_us() {
-    let of = gradient([2, 3, 4], [9, 9], [3, 3], 1, 1);
-    assert!(of.is_for_us());
+    let of = gradient([2, 3, 10], [9, 9], [3, 3], 1, 1);
+    assert!(of.is_for_us() && FilterGradient { c: 3, filter: [7, 7], ..of }.is_for_us());
     for other in [
         FilterGradient { data_type: CUDNN_DATA_DOUBLE, ..of },
         FilterGradient { filter: [1, 1], ..of },
         FilterGradient { filter: [5, 5], ..of },
+        FilterGradient { c: 2, filter: [9, 9], ..of },
         FilterGradient { stride: 3, ..of },
         FilterGradient { stride: 4, ..of },
         FilterGradient { stride: 16, ..of },
@@ -82,6 +83,12 @@ fn a_limit_is_kept() {
         assert!(workspace <= limit, "{splits} parts in {limit} bytes");
         assert_eq!(splits == 1, limit < 2 * bytes);
     }
+    // Of few channels there are always several sums.
+    let few = FilterGradient { c: 3, ..of };
+    let bytes = 4 * few.elements() * size_of::<f32>();
+    assert_eq!(BackwardFilter::best_splits(Device::Host, &few, bytes - 1), None);
+    assert_eq!(BackwardFilter::best_splits(Device::Host, &few, bytes), Some(1));
+    assert_eq!(BackwardFilter::new(Device::Host, few, 1).unwrap().workspace(), bytes);
     // Where a sum would have too many terms, nothing is offered.
     let long = gradient([64, 64, 64], [224, 224], [3, 3], 1, 1);
     assert_eq!(BackwardFilter::best_splits(Device::Host, &long, 0), None);
@@ -172,19 +179,26 @@ fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<u8> 
 /// every type.
 fn small() -> impl Iterator<Item = FilterGradient> {
     let shapes = [
-        gradient([2, 5, 3], [12, 12], [3, 3], 1, 1),
+        gradient([2, 5, 9], [12, 12], [3, 3], 1, 1),
         gradient([1, 70, 66], [8, 36], [3, 3], 1, 1),
-        gradient([2, 3, 2], [9, 28], [3, 3], 1, 1),
+        gradient([2, 3, 9], [9, 28], [3, 3], 1, 1),
         gradient([1, 4, 9], [16, 14], [3, 3], 1, 1),
-        gradient([2, 2, 3], [7, 7], [3, 3], 1, 1),
-        gradient([1, 3, 2], [18, 34], [3, 3], 1, 0),
-        gradient([1, 3, 4], [28, 28], [3, 3], 2, 1),
-        gradient([1, 2, 3], [16, 32], [2, 2], 2, 0),
-        gradient([1, 3, 2], [10, 13], [3, 2], 1, 1),
-        gradient([2, 3, 2], [12, 16], [3, 3], 1, 2),
-        gradient([1, 2, 5], [11, 18], [2, 3], 1, 1),
-        gradient([1, 3, 2], [13, 22], [3, 2], 2, 1),
-        gradient([1, 2, 2], [9, 21], [3, 3], 2, 0),
+        gradient([2, 2, 10], [7, 7], [3, 3], 1, 1),
+        gradient([1, 3, 9], [18, 34], [3, 3], 1, 0),
+        gradient([1, 3, 11], [28, 28], [3, 3], 2, 1),
+        gradient([1, 2, 13], [16, 32], [2, 2], 2, 0),
+        gradient([1, 3, 9], [10, 13], [3, 2], 1, 1),
+        gradient([2, 3, 9], [12, 16], [3, 3], 1, 2),
+        gradient([1, 2, 13], [11, 18], [2, 3], 1, 1),
+        gradient([1, 3, 9], [13, 22], [3, 2], 2, 1),
+        gradient([1, 2, 9], [9, 21], [3, 3], 2, 0),
+        // Few channels.
+        gradient([2, 66, 3], [40, 44], [7, 7], 2, 3),
+        gradient([2, 3, 3], [12, 32], [3, 3], 1, 1),
+        gradient([1, 5, 1], [14, 20], [7, 3], 1, 1),
+        gradient([1, 3, 8], [18, 24], [3, 3], 2, 1),
+        gradient([1, 2, 3], [9, 28], [5, 5], 1, 2),
+        gradient([3, 2, 3], [10, 9], [3, 7], 1, 2),
     ];
     of_types(shapes)
         .filter(|of| of.data_type == CUDNN_DATA_FLOAT || [of.x[1], of.dy[1]].iter().all(|width| width % 2 == 0))
@@ -254,7 +268,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     if !emulated::is_child("exec::backward_filter::tests::emulated_floats_are_rounded_without_a_bias") {
         return;
     }
-    let (device, of) = (Device::Host, gradient([2, 3, 4], [16, 16], [3, 3], 1, 1));
+    let (device, of) = (Device::Host, gradient([2, 3, 9], [16, 16], [3, 3], 1, 1));
     let tiling = Tiling::of(&of, 227 << 10).unwrap();
     let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
     let kernel = BackwardFilter::of_code(of, 1, tiling, code).unwrap();
@@ -269,7 +283,8 @@ fn compiles_for_all_gpus_without_spills() {
     let shapes =
         [([64, 64], [3, 3], 1, 1), ([28, 28], [3, 3], 1, 1), ([56, 56], [3, 3], 2, 1), ([64, 64], [2, 2], 2, 0)];
     let shapes = shapes.map(|(x, filter, stride, padding)| gradient([64, 64, 64], x, filter, stride, padding));
-    for of in of_types(shapes) {
+    let few = [gradient([64, 64, 3], [224, 224], [7, 7], 2, 3), gradient([64, 64, 3], [224, 224], [3, 3], 1, 1)];
+    for of in of_types(shapes.into_iter().chain(few)) {
         for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
             let tiling = Tiling::of(&of, kibibytes << 10).unwrap();
             let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
@@ -304,16 +319,16 @@ fn on_a_gpu_as_on_the_host() {
             case.check(&BackwardFilter::new(device, of, splits).expect("compiled"), device, stream.raw());
         }
     }
-    let beyond = gradient([42, 8, 8], [56, 56], [3, 3], 1, 1);
+    let beyond = gradient([42, 8, 9], [56, 56], [3, 3], 1, 1);
     assert_eq!(BackwardFilter::best_splits(device, &beyond, 0), None);
     let most = FilterGradient { images: 41, ..beyond };
     let kernel = BackwardFilter::new(device, most, 1).expect("compiled");
     let (error, bias) = errors(&kernel, device, stream.raw(), &mut random);
     println!("sums of {} positive products: off by {error:.1e}, of which {bias:.1e} is a bias", 41 * 56 * 56);
     assert!(error < 1e-3, "{error:.1e}, of which {bias:.1e} is a bias");
-    for of in
-        of_types(LAYERS.map(|(images, k, c, side, stride)| gradient([images, k, c], [side; 2], [3, 3], stride, 1)))
-    {
+    let layer =
+        |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
+    for of in of_types(LAYERS.map(layer)) {
         let splits = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
         let kernel = BackwardFilter::new(device, of, splits).expect("compiled");
         let time = time(&kernel, device, stream.raw());
@@ -323,17 +338,19 @@ fn on_a_gpu_as_on_the_host() {
     }
 }
 
-/// Images, k, c, the side of x, and the stride, of VGG-16's, ResNet-18's and the U-Net's filters of 3 × 3.
-const LAYERS: [(usize, usize, usize, usize, usize); 9] = [
-    (64, 64, 64, 224, 1),
-    (64, 128, 128, 112, 1),
-    (64, 256, 256, 56, 1),
-    (64, 512, 512, 28, 1),
-    (64, 512, 512, 14, 1),
-    (256, 64, 64, 56, 1),
-    (256, 256, 256, 14, 1),
-    (256, 64, 128, 56, 2),
-    (16, 64, 128, 256, 1),
+/// Images, k, c, the sides of x and of the filter, and the stride, of VGG-16, ResNet-18 and the U-Net.
+const LAYERS: [(usize, usize, usize, usize, usize, usize); 11] = [
+    (64, 64, 3, 224, 3, 1),
+    (64, 64, 64, 224, 3, 1),
+    (64, 128, 128, 112, 3, 1),
+    (64, 256, 256, 56, 3, 1),
+    (64, 512, 512, 28, 3, 1),
+    (64, 512, 512, 14, 3, 1),
+    (256, 64, 3, 224, 7, 2),
+    (256, 64, 64, 56, 3, 1),
+    (256, 256, 256, 14, 3, 1),
+    (256, 64, 128, 56, 3, 2),
+    (16, 64, 128, 256, 3, 1),
 ];
 
 /// The median of some runs, in milliseconds.
