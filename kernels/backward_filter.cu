@@ -14,7 +14,7 @@
 // of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. CHANNELS
 // is how many channels x has, where these are few. Every kernel has blocks of THREADS threads.
 
-// Warps that have other columns of the product, and that have other pixels: these have sums of their own.
+// Warps that have other columns of the product, and that have other pixels.
 #ifdef CHANNELS
 #define C_TILE CHANNELS
 #define WARP_ROWS 1
@@ -54,7 +54,8 @@ constexpr int OF_LANE = 2 * PER_WORD;
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
 // Of a warp.
 constexpr int PART = PIXELS / PIXEL_WARPS;
-static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0 && TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "whole pieces of the depth");
+static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0, "whole pieces of the depth");
+static_assert(TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "in two rows, between lanes");
 static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
 // Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
@@ -71,22 +72,23 @@ constexpr int TOGETHER = 2 * STRIDE;
 constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
 static_assert(STRIDE == 1 || STRIDE == 2, "two or four words");
 
-// The least number of words, but for `least`, from what one row of lanes reads to the next row's, `together` words for each
-// lane, such that no bank of shared memory has two of what it hands out at once.
-constexpr int pitch_of(int least, int together) {
+// At least so many words, and beyond the banks of shared memory `beyond`: where the four lanes of a row read as many, or half
+// as many in two turns, the next row's read from the banks behind.
+constexpr int pitch_of(int least, int beyond) {
     int pitch = least;
-    while (pitch % 32 != 4 * together) pitch++;
+    while (pitch % 32 != beyond % 32) pitch++;
     return pitch;
 }
 constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
 #ifdef CHANNELS
-// Lanes read rows of x.
-constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, TOGETHER) * PER_WORD;
+// Rows of lanes read rows of x, and behind a channel's those of the next.
+constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, 4 * TOGETHER) * PER_WORD;
+constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, FILTER_ROWS * X_COLUMNS / PER_WORD);
 #else
 constexpr int X_COLUMNS = X_NEEDED;
+constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
 #endif
-constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, TOGETHER);
-constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 2);
+constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 8);
 // Of shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
@@ -97,9 +99,9 @@ struct BackwardFilter {
     int images, k, c;
     // Of x, and of dy.
     int height, width, p, q;
-    // How many blocks share the pixels, each of which makes PIXEL_WARPS sums.
+    // How many blocks share the pixels.
     int splits;
-    // dw = alpha · gradient + beta · dw; of the sum of each 1 and 0.
+    // dw = alpha · gradient + beta · dw; 1 and 0 for the sums.
     float alpha, beta;
 };
 
@@ -122,8 +124,8 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
 }
 
 // Begins to copy so many rows and columns of OF channels, as they follow each other in memory, to shared memory, a row every
-// ROW elements and a channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has the same few places of
-// several channels.
+// ROW elements and a channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has
+// the same few places of several channels.
 template <int OF, int ROWS, int COLUMNS, int ROW, int PITCH>
 __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int height, int width, int first_row,
                                           int first_column) {
@@ -157,9 +159,9 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
     const Element *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
     const Element *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
     copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
-                                                  p * STRIDE - PADDING, q * STRIDE - LEFT);
-    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy, of.k - share.first_k, of.p, of.q,
-                                                         p, q);
+                                                            p * STRIDE - PADDING, q * STRIDE - LEFT);
+    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy,
+                                                                       of.k - share.first_k, of.p, of.q, p, q);
 }
 
 // Four bytes of two words, as CUDA's function of this name has it, in a register of its own: where the operand of a product
@@ -202,7 +204,7 @@ __device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int 
     return byte_perm(x[at / 2], x[next / 2], (at % 2 ? 0x32 : 0x10) | (next % 2 ? 0x7600 : 0x5400));
 }
 
-// What a lane has of DEPTH pixels: two words of dy of each two k of a matrix, and of its c their neighbours in rows of x.
+// What a lane has of DEPTH pixels: two words of dy of each two k of a matrix, and their neighbours in rows of x.
 struct Piece {
     uint2 dy[K_MATRICES][2];
     Word x[WARP_ROWS][READ];
@@ -285,9 +287,10 @@ __device__ __forceinline__ Column column_of(int of_warp) {
 __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
     const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / COLUMN_WARPS;
     const Column column = column_of(row);
-    // A column of no channel is computed too, of what there is.
-    const Word *const x = stage + min(column.c, C_TILE - 1) * X_PITCH + word * STRIDE +
-                          (column.r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
+    // A column of no channel is that of the last row of the last one.
+    const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : FILTER_ROWS - 1;
+    const Word *const x = stage + c * X_PITCH + word * STRIDE +
+                          (r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
     const Word *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + word + part * (PART / PER_WORD);
     Piece pieces[2];
     read_piece(x, dy, 0, pieces[0]);
@@ -295,6 +298,27 @@ __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
     for (int i = 0; i < PART / DEPTH; i++) {
         if (i + 1 < PART / DEPTH) read_piece(x, dy, (i + 1) * DEPTH, pieces[(i + 1) % 2]);
         add_products(pieces[i % 2], sums);
+    }
+}
+
+// Adds to the first warps' sums those of others that have the same columns, one after the other, in shared memory, which
+// nothing else needs any more.
+__device__ __forceinline__ void add_parts(float *all, Sums &sums) {
+    constexpr int count = sizeof(Sums) / sizeof(float);
+    static_assert(PIXEL_WARPS == 1 || count * COLUMN_WARPS * 32 <= STAGES * STAGE, "room for a part");
+    float *const mine = all + WARP % COLUMN_WARPS * 32 + LANE, *const own = &sums[0][0][0][0];
+#pragma unroll 1
+    for (int part = 1; part < PIXEL_WARPS; part++) {
+        barrier();
+        if (WARP / COLUMN_WARPS == part) {
+#pragma unroll
+            for (int i = 0; i < count; i++) mine[i * COLUMN_WARPS * 32] = own[i];
+        }
+        barrier();
+        if (WARP < COLUMN_WARPS) {
+#pragma unroll
+            for (int i = 0; i < count; i++) own[i] += mine[i * COLUMN_WARPS * 32];
+        }
     }
 }
 
@@ -356,12 +380,13 @@ KERNEL(backward_filter, BackwardFilter) {
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
 
-    if (of.splits * PIXEL_WARPS == 1) {
+    add_parts(reinterpret_cast<float *>(stages), sums);
+    if (WARP >= COLUMN_WARPS) return;
+    if (of.splits == 1) {
         write_sums(static_cast<Element *>(of.dw), of, share, sums);
     } else {
         const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
-        const int sum = share.split * PIXEL_WARPS + WARP / COLUMN_WARPS;
-        write_sums(static_cast<float *>(of.dw) + sum * elements, of, share, sums);
+        write_sums(static_cast<float *>(of.dw) + share.split * elements, of, share, sums);
     }
 }
 

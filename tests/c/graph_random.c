@@ -73,6 +73,7 @@ static Shape random_shape(Random *random) {
             }
         }
         if (only_ours) {
+            s.type = types[2 + random_below(random, 4)];
             if (s.type == CUDNN_DATA_DOUBLE) continue;
             s.operation = BACKWARD_FILTER, s.spatial = 2;
             s.x[2] = s.w[2] = 1, s.pad[0] = 0, s.stride[0] = s.dilation[0] = 1;
@@ -83,6 +84,8 @@ static Shape random_shape(Random *random) {
                 s.w[i + 2] = 2 + random_below(random, 2), s.dilation[i] = 1;
                 s.stride[i] = stride, s.pad[i] = pad;
             }
+            /* of two bytes rows are to begin at whole words */
+            if (s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
         }
         int layout = !only_packed && !only_ours && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;

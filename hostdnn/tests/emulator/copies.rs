@@ -5,15 +5,20 @@ use hostdnn::emulator::{Module, Source};
 use super::{HEADERS, Parameters, launch, load_source};
 
 /// Each thread copies its numbers two rounds ahead of the one at hand, and adds each to what it finds where it stands in the
-/// round before. What `wrong` says is wrong. A third of the threads copy zeros.
+/// round before. `WRONG` waits for one group less, or copies to where others still read. A third of the threads copy zeros.
 const ROUNDS: &str = r#"
 #define THREADS 64
 #include "async_copy.cuh"
 struct Parameters { uint4 *data; int count; };
+#if WRONG == 2
+constexpr int AHEAD = 3;
+#else
 constexpr int AHEAD = 2;
+#endif
+constexpr int PLACES = 3;
 __device__ void copy(const Parameters &parameters, uint4 *all, int round) {
     if (round >= parameters.count) return;
-    copy_async<16>(all + round % (AHEAD + 1) * THREADS / 4 + threadIdx.x / 4,
+    copy_async<16>(all + round % PLACES * THREADS / 4 + threadIdx.x / 4,
                    parameters.data + (round * THREADS + threadIdx.x) / 4, threadIdx.x / 4 % 3 != 0);
 }
 KERNEL(kernel, Parameters) {
@@ -30,14 +35,9 @@ KERNEL(kernel, Parameters) {
         wait_for_groups<AHEAD>();
 #endif
         barrier();
-#if WRONG == 2
-        const int ahead = AHEAD + 1;
-#else
-        const int ahead = AHEAD;
-#endif
-        if (threadIdx.x % 4 == 0) copy(parameters, all, round + ahead);
+        if (threadIdx.x % 4 == 0) copy(parameters, all, round + AHEAD);
         end_group();
-        const unsigned *const numbers = reinterpret_cast<unsigned *>(all + round % (AHEAD + 1) * THREADS / 4);
+        const unsigned *const numbers = reinterpret_cast<unsigned *>(all + round % PLACES * THREADS / 4);
         sum = sum * 31 + numbers[(threadIdx.x + 7) % THREADS];
     }
     barrier();

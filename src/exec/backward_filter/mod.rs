@@ -110,7 +110,7 @@ impl FilterGradient {
         if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { CHANNELS * self.filter[0] }
     }
 
-    /// Warps of a block that have the same columns, each with sums of its own.
+    /// Warps of a block that have the same columns.
     fn pixel_warps(&self) -> usize {
         if self.has_few_channels() { PIXEL_WARPS } else { 1 }
     }
@@ -186,12 +186,16 @@ impl Tiling {
         let left = padding.next_multiple_of(vector);
         let x_rows = (self.rows - 1) * stride + filter[0];
         let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
-        let pitch = |least: usize, together: usize| least + (4 * together + 32 - least % 32) % 32;
-        let x_row = x_columns / per_word;
-        let is_few = gradient.has_few_channels();
-        let (c, x_row) = if is_few { (gradient.c, pitch(x_row, 2 * stride)) } else { (CHANNELS, x_row) };
-        let dy_pitch = pitch(self.rows * self.columns / per_word, 2);
-        self.stages * (c * pitch(x_rows * x_row, 2 * stride) + CHANNELS * dy_pitch) * size_of::<u32>()
+        let pitch = |least: usize, beyond: usize| least + (beyond % 32 + 32 - least % 32) % 32;
+        let (x_row, beyond) = (x_columns / per_word, 8 * stride);
+        let x = if gradient.has_few_channels() {
+            let x_row = pitch(x_row, beyond);
+            gradient.c * pitch(x_rows * x_row, filter[0] * x_row)
+        } else {
+            CHANNELS * pitch(x_rows * x_row, beyond)
+        };
+        let dy = CHANNELS * pitch(self.rows * self.columns / per_word, 8);
+        self.stages * (x + dy) * size_of::<u32>()
     }
 
     fn options(&self, gradient: &FilterGradient) -> Vec<String> {
@@ -299,16 +303,15 @@ impl BackwardFilter {
         let tiling = Self::tiling(device, of)?;
         let multiprocessors = device.multiprocessors(device.ordinal())?;
         let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
-        let bytes = of.elements() * of.pixel_warps() * size_of::<f32>();
+        let bytes = of.elements() * size_of::<f32>();
         let tile = (tiling.bytes(of) * of.columns() * of.filter[1]) as f64 * MICROSECONDS_OF_A_PRODUCT;
         let time = |splits: usize| {
             let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
             let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
-            rounds as f64 * tile + if splits * of.pixel_warps() > 1 { summed } else { 0.0 }
+            rounds as f64 * tile + if splits > 1 { summed } else { 0.0 }
         };
-        let fit = if of.pixel_warps() > 1 { limit / bytes } else { (limit / bytes).max(1) };
-        let most = fit.min(2 * multiprocessors).min(tiles);
-        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps()).max(1);
+        let most = (limit / bytes).min(2 * multiprocessors).min(tiles).max(1);
+        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED);
         (least..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
     }
 
@@ -346,14 +349,9 @@ impl BackwardFilter {
         is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
     }
 
-    /// How many sums are made, and then added up.
-    fn sums(&self) -> usize {
-        self.splits * self.of.pixel_warps()
-    }
-
     /// Bytes that it takes.
     pub fn workspace(&self) -> usize {
-        if self.sums() > 1 { self.sums() * self.of.elements() * size_of::<f32>() } else { 0 }
+        if self.splits > 1 { self.splits * self.of.elements() * size_of::<f32>() } else { 0 }
     }
 
     /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
@@ -372,7 +370,7 @@ impl BackwardFilter {
             Code::Compiled { gradient, sum } => (gradient, sum),
         };
         let GradientMemory { x, dy, dw, workspace } = memory;
-        let is_whole = self.sums() == 1;
+        let is_whole = *splits == 1;
         let [images, k, c, height, width, p, q, parts] =
             [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
         let dw_of_parts = if is_whole { dw } else { workspace };
@@ -404,8 +402,7 @@ impl BackwardFilter {
             return launched.is_ok();
         }
         let elements = of.elements();
-        let count = self.sums() as i32;
-        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count, alpha, beta };
+        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: parts, alpha, beta };
         let blocks = elements.div_ceil(of.threads()) as u32;
         let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
         // SAFETY: likewise.
