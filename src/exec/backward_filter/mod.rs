@@ -215,7 +215,7 @@ impl Tiling {
             CUDNN_DATA_BFLOAT16 => Some("-DBFLOAT16".to_owned()),
             _ => None,
         };
-        let channels = gradient.has_few_channels().then(|| ("CHANNELS", gradient.c));
+        let channels = gradient.has_few_channels().then_some(("CHANNELS", gradient.c));
         values.into_iter().chain(channels).map(|(name, value)| format!("-D{name}={value}")).chain(element).collect()
     }
 }
