@@ -15,6 +15,7 @@
 //! | [`page`] | what is known of a kernel, and its ready configuration |
 //! | [`offers`] | what cuDNN offers for micro-batches |
 //! | [`offered`] | the same, ahead of any program |
+//! | [`our_engine`] | what we offer beside it |
 //! | [`gathering`] | collects that in the background |
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration ready to run |

@@ -59,7 +59,7 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
     };
     let [stride, dilation, pre, post] =
         [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
-    let alike = |values: &[i64]| values.iter().all(|value| *value == values[0]).then_some(values[0]);
+    let alike = |values: &[i64]| values.first().copied().filter(|first| values.iter().all(|value| value == first));
     let is_ours = kernel.operations.len() == 1
         && convolution.direction == Direction::BackwardFilter
         && convolution.mode == CUDNN_CROSS_CORRELATION

@@ -79,6 +79,10 @@ impl FilterGradient {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
         let most = if self.has_few_channels() { 7 } else { 3 };
+        let is_of_x = |axis: usize| {
+            let beyond = (self.x[axis] + 2 * self.padding).checked_sub(self.filter[axis]);
+            beyond.is_some_and(|beyond| self.dy[axis] == beyond / self.stride + 1)
+        };
         let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
         // What is beside a tensor is counted too.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
@@ -88,6 +92,8 @@ impl FilterGradient {
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.into_iter().all(is_counted)
+            && is_of_x(0)
+            && is_of_x(1)
     }
 
     /// Bytes of an element.

@@ -52,20 +52,22 @@ fn tiles_fit_and_waste_little() {
 #[test]
 fn others_are_not_for_us() {
     let of = gradient([2, 3, 10], [9, 9], [3, 3], 1, 1);
-    assert!(of.is_for_us() && FilterGradient { c: 3, filter: [7, 7], ..of }.is_for_us());
+    assert!(of.is_for_us() && gradient([2, 3, 3], [9, 9], [7, 7], 1, 3).is_for_us());
     for other in [
         FilterGradient { data_type: CUDNN_DATA_DOUBLE, ..of },
-        FilterGradient { filter: [1, 1], ..of },
-        FilterGradient { filter: [5, 5], ..of },
-        FilterGradient { c: 2, filter: [9, 9], ..of },
-        FilterGradient { stride: 3, ..of },
-        FilterGradient { stride: 4, ..of },
-        FilterGradient { stride: 16, ..of },
+        FilterGradient { images: 0, ..of },
+        FilterGradient { dy: [9, 10], ..of },
+        FilterGradient { x: [1, 9], padding: 0, ..of },
         FilterGradient { x: [usize::MAX, 2], ..of },
         FilterGradient { c: usize::MAX, ..of },
-        FilterGradient { padding: 3, ..of },
-        FilterGradient { images: 0, ..of },
         FilterGradient { k: 1 << 20, c: 1 << 20, ..of },
+        gradient([2, 3, 10], [9, 9], [1, 1], 1, 0),
+        gradient([2, 3, 10], [9, 9], [5, 5], 1, 1),
+        gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
+        gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
+        gradient([2, 3, 10], [9, 9], [3, 3], 3, 1),
+        gradient([2, 3, 10], [9, 9], [3, 3], 4, 1),
+        gradient([2, 3, 10], [32, 32], [3, 3], 16, 1),
     ] {
         assert!(!other.is_for_us(), "{other:?}");
         assert_eq!(BackwardFilter::best_splits(Device::Host, &other, usize::MAX), None);
