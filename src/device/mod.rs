@@ -6,6 +6,8 @@ mod cuda;
 pub mod cuda_graph;
 mod host;
 pub mod jit;
+#[cfg(test)]
+pub mod on_a_gpu;
 
 use std::ffi::c_void;
 use std::marker::PhantomData;

@@ -185,7 +185,7 @@ unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, paramete
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::jit::Nvrtc;
+    use crate::device::jit::resources;
     use crate::exec::emulated;
 
     /// Lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
@@ -225,11 +225,7 @@ mod tests {
     /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
     #[test]
     fn compiles_for_all_gpus() {
-        if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
-            eprintln!("SKIPPED: UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
-            return;
-        }
-        let nvrtc = Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC");
+        let Some(nvrtc) = resources::nvrtc() else { return };
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             for capability in [80, 89, 90, 100] {
                 let architecture = nvrtc.architecture(capability).unwrap();

@@ -14,7 +14,7 @@ use super::model::Model;
 use super::run::{Recurrent, Work};
 use super::temporary::Temporary;
 use crate::cudnn::rnn::{Data, Network, Weights};
-use crate::device::{Buffer, Device, Stream};
+use crate::device::{Buffer, Device, Stream, on_a_gpu};
 use crate::exec::emulated;
 
 /// What fills y's padding.
@@ -252,12 +252,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
 #[test]
 fn networks_on_a_gpu_are_as_in_double() {
     let device = Device::Cuda;
-    if device.count() == 0 {
-        eprintln!("SKIPPED: there is no GPU");
-        return;
-    }
-    let _entered = device.enter(0).expect("a context");
-    let stream = device.stream().expect("a stream");
+    let Some((_entered, stream)) = on_a_gpu::first() else { return };
     as_in_double(device, stream.raw(), [256, 100], 20);
 }
 

@@ -12,7 +12,7 @@ use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math,
 use super::in_double::{Arithmetic, Distance, Rounded};
 use super::kernels::{Recurrence, Recurrences, launch, source};
 use super::model::Model;
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, on_a_gpu};
 use crate::exec::emulated;
 
 const STEPS: usize = 4;
@@ -216,11 +216,7 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
 #[test]
 fn on_a_gpu_as_in_double() {
     let device = Device::Cuda;
-    if device.count() == 0 {
-        eprintln!("skipped: there is no GPU");
-        return;
-    }
-    let _entered = device.enter(0).expect("a context");
+    let Some(_gpu) = on_a_gpu::first() else { return };
     let multiprocessors = device.multiprocessors(0).expect("how many it has");
     check(device, multiprocessors, &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
     // Few blocks, which compute their tiles one after the other.

@@ -3,7 +3,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::device::jit::resources;
-use crate::device::{Buffer, Elapsed};
+use crate::device::{Buffer, OwnStream, on_a_gpu};
 use crate::exec::emulated;
 
 /// Bytes behind dw and the workspace, where nothing may be written.
@@ -295,12 +295,7 @@ fn compiles_for_all_gpus_without_spills() {
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    if device.count() == 0 {
-        eprintln!("skipped: there is no GPU");
-        return;
-    }
-    let _entered = device.enter(0).expect("a context");
-    let stream = device.stream().expect("a stream");
+    let Some((_entered, stream)) = on_a_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(12);
     let larger = [
         gradient([1, 64, 64], [56, 56], [3, 3], 1, 1),
@@ -327,7 +322,7 @@ fn on_a_gpu_as_on_the_host() {
     for of in of_types(LAYERS.map(layer)) {
         let splits = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
         let kernel = BackwardFilter::new(device, of, splits).expect("compiled");
-        let time = time(&kernel, device, stream.raw());
+        let time = time(&kernel, device, &stream);
         let products = of.images * of.dy[0] * of.dy[1] * of.elements();
         let rate = 2.0 * products as f64 / time / 1e9;
         println!("{of:?}, {:?}, {splits} parts: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
@@ -350,7 +345,7 @@ const LAYERS: [(usize, usize, usize, usize, usize, usize); 11] = [
 ];
 
 /// The median of some runs, in milliseconds.
-fn time(kernel: &BackwardFilter, device: Device, stream: Stream) -> f64 {
+fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
     let of = kernel.of;
     let [x, dy] =
         [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
@@ -360,21 +355,12 @@ fn time(kernel: &BackwardFilter, device: Device, stream: Stream) -> f64 {
     let filled = |elements: usize| {
         let bytes: Vec<u8> = few.iter().copied().cycle().take(elements * of.element()).collect();
         let buffer = device.allocate(bytes.len()).unwrap();
-        write(device, &buffer, &bytes, stream);
+        write(device, &buffer, &bytes, stream.raw());
         buffer
     };
     let (x, dy, dw) = (filled(x), filled(dy), filled(of.elements()));
     let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
     let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
-    let mut times = [0.0; 9].map(|_: f64| {
-        let begin = device.mark(stream).unwrap();
-        // SAFETY: as large as the tensors.
-        assert!(unsafe { kernel.run(stream, memory, 1.0, 0.0) });
-        let end = device.mark(stream).unwrap();
-        device.synchronize(stream);
-        let Elapsed::Ready(time) = end.since(&begin) else { panic!("no time") };
-        time
-    });
-    times.sort_by(f64::total_cmp);
-    times[4]
+    // SAFETY: as large as the tensors.
+    on_a_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }))
 }

@@ -1,6 +1,7 @@
 use cudnn_abi::{CUDNN_DATA_FLOAT, CUDNN_DATA_HALF};
 
 use super::*;
+use crate::device::on_a_gpu;
 use crate::exec::emulated;
 
 /// Images, channels, height, width, down, right.
@@ -108,12 +109,7 @@ const GUARD: usize = 256;
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    if device.count() == 0 {
-        eprintln!("skipped: there is no GPU");
-        return;
-    }
-    let _entered = device.enter(0).expect("a context");
-    let stream = device.stream().expect("a stream");
+    let Some((_entered, stream)) = on_a_gpu::first() else { return };
     for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_FLOAT] {
         let samples = Samples::of(device, data_type).expect("compiled");
         let host = Samples::new(Device::Host, samples.element).unwrap();
@@ -144,19 +140,11 @@ fn on_a_gpu_as_on_the_host() {
                 }
                 run(&host, given.as_ptr().cast(), expected.as_mut_ptr().cast());
                 assert!(found == expected, "{sampling:?}, back: {is_back}");
-                let mut times: Vec<f64> = (0..9)
-                    .map(|_| {
-                        let begun = device.mark(stream.raw()).unwrap();
-                        run(&samples, from.data(), to.data());
-                        let ended = device.mark(stream.raw()).unwrap();
-                        device.synchronize(stream.raw());
-                        let crate::device::Elapsed::Ready(time) = ended.since(&begun) else { panic!("no time") };
-                        time
-                    })
-                    .collect();
-                times.sort_by(f64::total_cmp);
+                let time = on_a_gpu::median(&stream, || {
+                    run(&samples, from.data(), to.data());
+                });
                 let what = if is_back { "scattered" } else { "gathered" };
-                println!("{} bytes {shape:?} {what}: {:.1} µs", samples.element, times[4] * 1e3);
+                println!("{} bytes {shape:?} {what}: {:.1} µs", samples.element, time * 1e3);
             }
         }
     }

@@ -2,7 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 
 use super::*;
-use crate::device::Buffer;
+use crate::device::{Buffer, on_a_gpu};
 use crate::exec::emulated;
 
 #[test]
@@ -194,12 +194,7 @@ const MOST_SUMMED: usize = 1 << 21;
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    if device.count() == 0 {
-        eprintln!("skipped: there is no GPU");
-        return;
-    }
-    let _entered = device.enter(0).expect("a context");
-    let stream = device.stream().expect("a stream");
+    let Some((_entered, stream)) = on_a_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(7);
     for (data_type, name) in [(CUDNN_DATA_HALF, "half"), (CUDNN_DATA_BFLOAT16, "bfloat16"), (CUDNN_DATA_FLOAT, "float")]
     {
@@ -245,17 +240,10 @@ fn on_a_gpu_as_on_the_host() {
             assert!(!is_summed || found_sum.eq(expected_sum), "the sum of {name} {matrices:?}");
             let way = way_of(matrices, host.element);
             let time = |launches: &[&[Transposition]]| {
-                let mut times = [0.0; 9].map(|_: f64| {
-                    let begin = device.mark(stream.raw()).unwrap();
+                on_a_gpu::median(&stream, || {
                     // SAFETY: as above; a sum has room for as many elements.
                     unsafe { launches.iter().for_each(|launch| assert!(transposes.run(stream.raw(), launch))) };
-                    let end = device.mark(stream.raw()).unwrap();
-                    device.synchronize(stream.raw());
-                    let crate::device::Elapsed::Ready(time) = end.since(&begin) else { panic!("no time") };
-                    time
-                });
-                times.sort_by(f64::total_cmp);
-                times[4]
+                })
             };
             let [one, other] = [to.data(), sum.data()].map(|to| written(matrices, from.data(), to));
             let [alone, apart, together] = [time(&[&[one]]), time(&[&[one], &[other]]), time(&[&[one, other]])];

@@ -185,16 +185,12 @@ impl Recurrent for Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::jit::Nvrtc;
+    use crate::device::jit::resources;
 
     /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
     #[test]
     fn compiles_for_all_gpus() {
-        if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
-            eprintln!("SKIPPED: UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
-            return;
-        }
-        let nvrtc = Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC");
+        let Some(nvrtc) = resources::nvrtc() else { return };
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             for cell in [Cell::CanonicalGru, Cell::Gru, Cell::Lstm, Cell::Relu] {
                 let problem = Problem {
