@@ -8,7 +8,7 @@
 // lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
 // all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels.
 //
-// Compiled with HALF, BFLOAT16 or neither defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with
 // TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's two words are in one, and
 // all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes, which divides the widths
 // of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. CHANNELS
@@ -31,17 +31,20 @@
 #include "async_copy.cuh"
 #include "device.cuh"
 
+#if defined ELEMENT_FLOAT
+#include "ops_float.cuh"
+#elif defined ELEMENT_HALF
+#include "ops_half.cuh"
+#elif defined ELEMENT_BFLOAT16
+#include "ops_bfloat16.cuh"
+#endif
+
 #define K_TILE 64
 // Rows of a tensor core's matrices A and columns of B.
 #define M_MMA 16
 #define N_MMA 8
 
 typedef unsigned Word;
-#if defined(HALF) || defined(BFLOAT16)
-typedef unsigned short Element;
-#else
-typedef float Element;
-#endif
 // Elements of a word, and of what is read at most at once.
 constexpr int PER_WORD = sizeof(Word) / sizeof(Element);
 constexpr int VECTOR = 4 * PER_WORD;
@@ -101,7 +104,7 @@ struct BackwardFilter {
     int height, width, p, q;
     // How many blocks share the pixels.
     int splits;
-    // dw = alpha · gradient + beta · dw; 1 and 0 for the sums.
+    // dw = alpha · gradient + beta · dw; of one sum alone.
     float alpha, beta;
 };
 
@@ -180,7 +183,7 @@ __device__ __forceinline__ Word byte_perm(Word x, Word y, unsigned selector) {
 // round towards zero. A third of the last bit that they look at is added first, by a factor: so numbers are not smaller on
 // average, and the error is 1.1 times that of the nearest number of TF32, which takes three instructions.
 __device__ __forceinline__ Word operand(Word word) {
-#if defined(HALF) || defined(BFLOAT16)
+#ifndef ELEMENT_FLOAT
     return byte_perm(word, word, 0x3210);
 #else
     constexpr float factor = 1 + 1.f / (3 << 10);
@@ -243,16 +246,6 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
 // A warp's sums, as tensor cores have them.
 typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
 
-__device__ __forceinline__ void add_product(float (&sums)[4], const Word (&a)[4], const Word (&b)[2]) {
-#if defined(HALF)
-    warp_mma_half(sums, a, b);
-#elif defined(BFLOAT16)
-    warp_mma_bfloat16(sums, a, b);
-#else
-    warp_mma_tf32(sums, a, b);
-#endif
-}
-
 // The depth's order is the lanes' first words and then their second ones, in both factors.
 __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     Word a[K_MATRICES][4];
@@ -267,7 +260,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
         for (int s = 0; s < FILTER_COLUMNS; s++) {
             const Word b[2] = {below_word(piece.x[r], 0, s), below_word(piece.x[r], 1, s)};
 #pragma unroll
-            for (int m = 0; m < K_MATRICES; m++) add_product(sums[r][s][m], a[m], b);
+            for (int m = 0; m < K_MATRICES; m++) warp_mma(sums[r][s][m], a[m], b);
         }
     }
 }
@@ -322,25 +315,15 @@ __device__ __forceinline__ void add_parts(float *all, Sums &sums) {
     }
 }
 
-__device__ __forceinline__ float value(float element) { return element; }
-__device__ __forceinline__ void set(float &element, float value) { element = value; }
-#if defined(HALF)
-__device__ __forceinline__ float value(Element bits) { return half_to_float(bits); }
-__device__ __forceinline__ void set(Element &element, float value) { element = float_to_half(value); }
-#elif defined(BFLOAT16)
-__device__ __forceinline__ float value(Element bits) { return bfloat16_to_float(bits); }
-__device__ __forceinline__ void set(Element &element, float value) { element = float_to_bfloat16(value); }
-#endif
-
 // dw = alpha · sum + beta · dw
-template <typename Of> __device__ __forceinline__ void scale_into(Of &dw, float sum, float alpha, float beta) {
+__device__ __forceinline__ void scale_into(Element &dw, float sum, float alpha, float beta) {
     sum *= alpha;
-    set(dw, beta == 0 ? sum : sum + beta * value(dw));
+    dw = to_element(beta == 0 ? sum : sum + beta * to_float(dw));
 }
 
-// Writes a warp's sums to a filter, of elements, or of floats.
-template <typename Of>
-__device__ __forceinline__ void write_sums(Of *dw, const BackwardFilter &of, const Share &share, const Sums &sums) {
+// Hands over each of a warp's sums with its place in dw.
+template <typename Write>
+__device__ __forceinline__ void write_sums(const BackwardFilter &of, const Share &share, const Sums &sums, Write write) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const Column column = column_of(LANE % 4 * 2 + i % 2);
@@ -350,10 +333,10 @@ __device__ __forceinline__ void write_sums(Of *dw, const BackwardFilter &of, con
         for (int m = 0; m < K_MATRICES; m++) {
             const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
             if (k >= of.k) continue;
-            Of *const out = dw + (((long long)k * of.c + c) * FILTER_ROWS + column.r) * FILTER_COLUMNS;
+            const long long first = (((long long)k * of.c + c) * FILTER_ROWS + column.r) * FILTER_COLUMNS;
 #pragma unroll
             for (int place = 0; place < WARP_ROWS * FILTER_COLUMNS; place++)
-                scale_into(out[place], sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i], of.alpha, of.beta);
+                write(first + place, sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i]);
         }
     }
 }
@@ -383,10 +366,12 @@ KERNEL(backward_filter, BackwardFilter) {
     add_parts(reinterpret_cast<float *>(stages), sums);
     if (WARP >= COLUMN_WARPS) return;
     if (of.splits == 1) {
-        write_sums(static_cast<Element *>(of.dw), of, share, sums);
+        Element *const dw = static_cast<Element *>(of.dw);
+        write_sums(of, share, sums, [&](long long at, float sum) { scale_into(dw[at], sum, of.alpha, of.beta); });
     } else {
         const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
-        write_sums(static_cast<float *>(of.dw) + share.split * elements, of, share, sums);
+        float *const all = static_cast<float *>(of.dw) + share.split * elements;
+        write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }
 }
 

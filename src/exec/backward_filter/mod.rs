@@ -217,12 +217,17 @@ impl Tiling {
             ("STAGES", self.stages),
         ];
         let element = match gradient.data_type {
-            CUDNN_DATA_HALF => Some("-DHALF".to_owned()),
-            CUDNN_DATA_BFLOAT16 => Some("-DBFLOAT16".to_owned()),
-            _ => None,
+            CUDNN_DATA_HALF => "-DELEMENT_HALF",
+            CUDNN_DATA_BFLOAT16 => "-DELEMENT_BFLOAT16",
+            _ => "-DELEMENT_FLOAT",
         };
         let channels = gradient.has_few_channels().then_some(("CHANNELS", gradient.c));
-        values.into_iter().chain(channels).map(|(name, value)| format!("-D{name}={value}")).chain(element).collect()
+        values
+            .into_iter()
+            .chain(channels)
+            .map(|(name, value)| format!("-D{name}={value}"))
+            .chain([element.to_owned()])
+            .collect()
     }
 }
 
@@ -380,22 +385,8 @@ impl BackwardFilter {
         let [images, k, c, height, width, p, q, parts] =
             [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
         let dw_of_parts = if is_whole { dw } else { workspace };
-        let factors = if is_whole { (alpha, beta) } else { (1.0, 0.0) };
-        let mut gradient = Gradient {
-            x,
-            dy,
-            dw: dw_of_parts,
-            images,
-            k,
-            c,
-            height,
-            width,
-            p,
-            q,
-            splits: parts,
-            alpha: factors.0,
-            beta: factors.1,
-        };
+        let mut gradient =
+            Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits: parts, alpha, beta };
         let launch = Launch {
             grid: [(of.blocks() * splits) as u32, 1, 1],
             block: [of.threads() as u32, 1, 1],
@@ -424,6 +415,9 @@ impl Code {
             headers: &[
                 ("device.cuh", include_str!("../../../kernels/device.cuh")),
                 ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
+                ("ops_float.cuh", include_str!("../../../kernels/ops_float.cuh")),
+                ("ops_half.cuh", include_str!("../../../kernels/ops_half.cuh")),
+                ("ops_bfloat16.cuh", include_str!("../../../kernels/ops_bfloat16.cuh")),
             ],
             options: tiling.options(of),
         }
