@@ -344,15 +344,18 @@ impl Plan {
                 (None, Some(partial)) if place == filter => partial,
                 _ => at(place, here),
             };
-            let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
-            if let MicroPlan::Ours(_) = plan {
-                let [x, dy, dw] = [convolution.x, convolution.y, filter].map(|place| at(place, here));
-                let [alpha, beta] = [convolution.alpha, convolution.beta].map(|factor| factor.value() as f32);
-                let operands = Arguments::Ours(GradientMemory { x, dy, dw, workspace }, alpha, beta);
-                return Ok(Pack { operands, before, behind });
-            }
-            let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
-            let operands = Arguments::Cudnn(VariantPack::new(&ids, &pointers, engines_own)?);
+            let operands = match plan {
+                MicroPlan::Cudnn { .. } => {
+                    let pointers: Vec<*mut c_void> = in_memory.iter().map(pointer).collect();
+                    let engines_own = workspace.wrapping_byte_add(conversion.map_or(0, Conversion::bytes));
+                    Arguments::Cudnn(VariantPack::new(&ids, &pointers, engines_own)?)
+                }
+                MicroPlan::Ours(_) => {
+                    let [x, dy, dw] = [convolution.x, convolution.y, filter].map(|place| at(place, here));
+                    let [alpha, beta] = [convolution.alpha, convolution.beta].map(|factor| factor.value() as f32);
+                    Arguments::Ours(GradientMemory { x, dy, dw, workspace }, alpha, beta)
+                }
+            };
             Ok(Pack { operands, before, behind })
         };
         let parts = self.parts.iter().zip(&self.needs).zip(plans);

@@ -95,8 +95,8 @@ pub struct EngineConfiguration {
     pub route: Route,
 }
 
-/// The one copy of these knobs. There are as many as cuDNN's heuristics and engines of ours ever
-/// name, and they are never freed.
+/// The one copy of these knobs. There are as many as cuDNN's heuristics and engines of ours ever name, and they are never
+/// freed.
 fn interned(knobs: &[Knob]) -> &'static [Knob] {
     static KNOBS: LazyLock<Mutex<HashSet<&'static [Knob]>>> = LazyLock::new(Mutex::default);
     let mut known = KNOBS.lock().unwrap_or_else(PoisonError::into_inner);
