@@ -19,6 +19,9 @@ use crate::device::{Device, Stream};
 const CHANNELS: usize = 64;
 /// Rows of the filters of few channels, over all channels, that a block has at most: eight for a warp of each kind.
 const MOST_FEW_ROWS: usize = 24;
+/// The most k, or c, with which a filter of one place is computed here: it is a product of matrices as they are stored, which
+/// cuDNN's engines are fast at unless one of them has few rows.
+const MOST_ROWS_OF_ONE_PLACE: usize = 32;
 /// Warps for parts of a tile's pixels, where channels are few, as there.
 const PIXEL_WARPS: usize = 4;
 /// Bytes that tensor cores take of the depth at once, as there.
@@ -74,7 +77,7 @@ impl FilterGradient {
         self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
     }
 
-    /// Whether the kernel computes it: its sums are in registers, and a filter of one place is better off elsewhere.
+    /// Whether the kernel computes it: its sums are in registers, and it is not better off elsewhere.
     fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
@@ -88,7 +91,7 @@ impl FilterGradient {
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
             && rows.max(columns) <= most
-            && rows * columns >= 4
+            && (rows * columns >= 4 || self.k.min(self.c) <= MOST_ROWS_OF_ONE_PLACE)
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.into_iter().all(is_counted)

@@ -61,7 +61,7 @@ fn others_are_not_for_us() {
         FilterGradient { x: [usize::MAX, 2], ..of },
         FilterGradient { c: usize::MAX, ..of },
         FilterGradient { k: 1 << 20, c: 1 << 20, ..of },
-        gradient([2, 3, 10], [9, 9], [1, 1], 1, 0),
+        gradient([2, 33, 33], [9, 9], [1, 1], 1, 0),
         gradient([2, 3, 10], [9, 9], [5, 5], 1, 1),
         gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
         gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
@@ -188,6 +188,9 @@ fn small() -> impl Iterator<Item = FilterGradient> {
         gradient([1, 2, 13], [11, 18], [2, 3], 1, 1),
         gradient([1, 3, 9], [13, 22], [3, 2], 2, 1),
         gradient([1, 2, 9], [9, 21], [3, 3], 2, 0),
+        // One place.
+        gradient([2, 2, 66], [10, 16], [1, 1], 1, 0),
+        gradient([1, 70, 30], [9, 18], [1, 1], 2, 0),
         // Few channels.
         gradient([2, 66, 3], [40, 44], [7, 7], 2, 3),
         gradient([2, 3, 3], [12, 32], [3, 3], 1, 1),
@@ -280,7 +283,8 @@ fn compiles_for_all_gpus_without_spills() {
         [([64, 64], [3, 3], 1, 1), ([28, 28], [3, 3], 1, 1), ([56, 56], [3, 3], 2, 1), ([64, 64], [2, 2], 2, 0)];
     let shapes = shapes.map(|(x, filter, stride, padding)| gradient([64, 64, 64], x, filter, stride, padding));
     let few = [gradient([64, 64, 3], [224, 224], [7, 7], 2, 3), gradient([64, 64, 3], [224, 224], [3, 3], 1, 1)];
-    for of in of_types(shapes.into_iter().chain(few)) {
+    let one_place = gradient([16, 2, 64], [256, 256], [1, 1], 1, 0);
+    for of in of_types(shapes.into_iter().chain(few).chain([one_place])) {
         for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
             let tiling = Tiling::of(&of, kibibytes << 10).unwrap();
             let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
@@ -290,8 +294,7 @@ fn compiles_for_all_gpus_without_spills() {
     }
 }
 
-/// On a GPU it is what loops on the host find, and exact enough where a sum has as many terms as it may have; and how fast
-/// it is at networks' layers.
+/// On a GPU it is what loops on the host find, and exact enough where a sum has as many terms as it may have.
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
@@ -317,6 +320,13 @@ fn on_a_gpu_as_on_the_host() {
     let (error, bias) = errors(&kernel, device, stream.raw(), &mut random);
     println!("sums of {} positive products: off by {error:.1e}, of which {bias:.1e} is a bias", 41 * 56 * 56);
     assert!(error < 1e-3, "{error:.1e}, of which {bias:.1e} is a bias");
+}
+
+/// How fast it is there at networks' layers.
+#[test]
+fn on_a_gpu_at_networks_layers() {
+    let device = Device::Cuda;
+    let Some((_entered, stream)) = on_a_gpu::first() else { return };
     let layer =
         |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
     for of in of_types(LAYERS.map(layer)) {
@@ -330,7 +340,7 @@ fn on_a_gpu_as_on_the_host() {
 }
 
 /// Images, k, c, the sides of x and of the filter, and the stride, of VGG-16, ResNet-18 and the U-Net.
-const LAYERS: [(usize, usize, usize, usize, usize, usize); 11] = [
+const LAYERS: [(usize, usize, usize, usize, usize, usize); 12] = [
     (64, 64, 3, 224, 3, 1),
     (64, 64, 64, 224, 3, 1),
     (64, 128, 128, 112, 3, 1),
@@ -342,6 +352,7 @@ const LAYERS: [(usize, usize, usize, usize, usize, usize); 11] = [
     (256, 256, 256, 14, 3, 1),
     (256, 64, 128, 56, 3, 2),
     (16, 64, 128, 256, 3, 1),
+    (16, 2, 64, 256, 1, 1),
 ];
 
 /// The median of some runs, in milliseconds.
@@ -353,7 +364,7 @@ fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
     let mut random = SmallRng::seed_from_u64(14);
     let few: Vec<u8> = (0..1021).flat_map(|_| bits(of.data_type, random.random_range(-1.0..1.0))).collect();
     let filled = |elements: usize| {
-        let bytes: Vec<u8> = few.iter().copied().cycle().take(elements * of.element()).collect();
+        let bytes = few.repeat(elements.div_ceil(1021));
         let buffer = device.allocate(bytes.len()).unwrap();
         write(device, &buffer, &bytes, stream.raw());
         buffer
