@@ -35,7 +35,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/grid_steps.cuh", include_str!("../../kernels/rnn/grid_steps.cuh")),
     ("rnn/columns.cuh", include_str!("../../kernels/rnn/columns.cuh")),
     ("rnn/single_exchange.cuh", include_str!("../../kernels/rnn/single_exchange.cuh")),
-    ("rnn/cells/logistic.cuh", include_str!("../../kernels/rnn/cells/logistic.cuh")),
+    ("rnn/cells/activations.cuh", include_str!("../../kernels/rnn/cells/activations.cuh")),
     ("rnn/cells/lstm.cuh", include_str!("../../kernels/rnn/cells/lstm.cuh")),
     ("rnn/cells/canonical_gru.cuh", include_str!("../../kernels/rnn/cells/canonical_gru.cuh")),
     ("rnn/cells/gru.cuh", include_str!("../../kernels/rnn/cells/gru.cuh")),

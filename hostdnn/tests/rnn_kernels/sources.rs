@@ -55,7 +55,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/grid_steps.cuh",
     "rnn/columns.cuh",
     "rnn/single_exchange.cuh",
-    "rnn/cells/logistic.cuh",
+    "rnn/cells/activations.cuh",
     "rnn/cells/lstm.cuh",
     "rnn/cells/gru.cuh",
     "rnn/cells/canonical_gru.cuh",

@@ -2,7 +2,7 @@
 // n, where r resets h before it is multiplied; h' = (1 - z) n + z h. A step takes two products, and reset() between them.
 #pragma once
 
-#include "rnn/cells/logistic.cuh"
+#include "rnn/cells/activations.cuh"
 
 struct Cell {
     static constexpr int gates = 3;
@@ -18,7 +18,7 @@ struct Cell {
 
     // h', given what n is the hyperbolic tangent of.
     __device__ static __forceinline__ float next(float z, float sum, float h) {
-        const float n = tanhf(sum);
+        const float n = hyperbolic_tangent(sum);
         return fmaf(z, h - n, n);
     }
 

@@ -1,7 +1,7 @@
 // GRU as cuDNN and PyTorch define it: gates r, z, n, where r resets what R_n h + b_Rn is; h' = (1 - z) n + z h.
 #pragma once
 
-#include "rnn/cells/logistic.cuh"
+#include "rnn/cells/activations.cuh"
 
 struct Cell {
     static constexpr int gates = 3;
@@ -10,7 +10,7 @@ struct Cell {
     __device__ static __forceinline__ float step(const float (&input)[gates], const float (&recurrent)[gates],
                                                  float reset_bias, float h, float &) {
         const float r = logistic(input[0] + recurrent[0]), z = logistic(input[1] + recurrent[1]);
-        const float n = tanhf(fmaf(r, recurrent[2] + reset_bias, input[2]));
+        const float n = hyperbolic_tangent(fmaf(r, recurrent[2] + reset_bias, input[2]));
         return fmaf(z, h - n, n);
     }
 };

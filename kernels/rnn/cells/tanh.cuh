@@ -1,7 +1,7 @@
 // h' = tanh(W x + R h + b).
 #pragma once
 
-#include "device.cuh"
+#include "rnn/cells/activations.cuh"
 
 struct Cell {
     static constexpr int gates = 1;
@@ -9,6 +9,6 @@ struct Cell {
 
     __device__ static __forceinline__ float step(const float (&input)[gates], const float (&recurrent)[gates], float,
                                                  float, float &) {
-        return tanhf(input[0] + recurrent[0]);
+        return hyperbolic_tangent(input[0] + recurrent[0]);
     }
 };
