@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, null_mut};
+use std::sync::Arc;
 
 use libloading::os::unix::Library;
 use once_cell::sync::OnceCell;
@@ -194,11 +195,22 @@ pub struct Product {
     pub depth: usize,
 }
 
+/// A product that can be computed again and again.
+struct Ready {
+    descriptions: [Object; 4],
+    algorithm: Algorithm,
+}
+
+// SAFETY: nothing writes to what is described, and cublasLt reads it from any thread.
+unsafe impl Send for Ready {}
+// SAFETY: as above.
+unsafe impl Sync for Ready {}
+
 /// cublasLt on the device that was current when it was made.
 pub struct CublasLt {
     functions: &'static Functions,
     handle: Object,
-    algorithms: Mutex<HashMap<Shape, Option<Algorithm>>>,
+    ready: Mutex<HashMap<Shape, Option<Arc<Ready>>>>,
 }
 
 // SAFETY: cublasLt takes calls with one handle from any thread, at once too.
@@ -215,7 +227,7 @@ impl CublasLt {
         let functions = Functions::of_process()?;
         // SAFETY: writes one handle.
         let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) })?;
-        Ok(Self { functions, handle, algorithms: Mutex::default() })
+        Ok(Self { functions, handle, ready: Mutex::default() })
     }
 
     /// Multiplies, in the stream's order. Takes no workspace, and may be captured into a CUDA graph. `Err` where it has no
@@ -234,9 +246,8 @@ impl CublasLt {
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
         let shape = Shape { input, compute, rows, columns, depth, alignments };
-        let descriptions = self.functions.describe(&shape)?;
-        let algorithm = self.algorithm(&shape, &descriptions).ok_or("cublasLt has no algorithm for the product")?;
-        let [description, weights, x, products] = descriptions.each_ref().map(|object| object.raw);
+        let ready = self.ready(&shape).ok_or("cublasLt has no algorithm for the product")?;
+        let [description, weights, x, products] = ready.descriptions.each_ref().map(|object| object.raw);
         let (one, zero) = (1.0_f32, 0.0_f32);
         // SAFETY: live objects that describe the matrices, which are the caller's promise.
         let status = unsafe {
@@ -253,7 +264,7 @@ impl CublasLt {
                 products,
                 product.products.cast(),
                 products,
-                &algorithm,
+                &ready.algorithm,
                 null_mut(),
                 0,
                 stream,
@@ -262,18 +273,24 @@ impl CublasLt {
         check("a product", status)
     }
 
-    /// The heuristics' first choice without workspace, asked for once a shape.
-    fn algorithm(&self, shape: &Shape, descriptions: &[Object; 4]) -> Option<Algorithm> {
-        if let Some(known) = self.algorithms.lock().get(shape) {
-            return *known;
+    /// Described once a shape, and by the heuristics' first choice without workspace.
+    fn ready(&self, shape: &Shape) -> Option<Arc<Ready>> {
+        if let Some(known) = self.ready.lock().get(shape) {
+            return known.clone();
         }
-        let found = self.ask(shape, descriptions).inspect_err(|why| log::debug!("{shape:?}: {why}")).ok();
-        let mut algorithms = self.algorithms.lock();
-        if algorithms.len() >= MOST_SHAPES {
-            algorithms.clear();
+        let make = || {
+            let descriptions = self.functions.describe(shape)?;
+            let algorithm = self.ask(shape, &descriptions)?;
+            Ok(Arc::new(Ready { descriptions, algorithm }))
+        };
+        let made: Result<_, String> = make();
+        let made = made.inspect_err(|why| log::debug!("{shape:?}: {why}")).ok();
+        let mut ready = self.ready.lock();
+        if ready.len() >= MOST_SHAPES {
+            ready.clear();
         }
-        algorithms.insert(*shape, found);
-        found
+        ready.insert(*shape, made.clone());
+        made
     }
 
     fn ask(&self, shape: &Shape, descriptions: &[Object; 4]) -> Result<Algorithm, String> {
