@@ -32,10 +32,11 @@ build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimis
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 
-test: tools ## run every test that needs no download
+test: tools ## run every test that needs no download, and each bench once
 	@scripts/tools.sh c++
 	$(CARGO) build $(LOCKED)
 	$(CARGO) test $(LOCKED)
+	$(CARGO) test $(LOCKED) --benches
 
 bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
 	$(CARGO) bench $(LOCKED) $(ARGS)
