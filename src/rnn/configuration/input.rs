@@ -4,9 +4,9 @@
 use super::{Cell, Configuration, Math, Problem, Regime};
 
 /// Registers that a thread needs beside those for W, for x and for the sums.
-const INPUT_REGISTERS: usize = 8;
+const INPUT_REGISTERS: usize = 6;
 /// Registers of four numbers of x on their way from memory, and where they belong.
-const PIECE_REGISTERS: usize = 6;
+const PIECE_REGISTERS: usize = 8;
 
 impl Configuration {
     /// Whether W x is computed within each step.
