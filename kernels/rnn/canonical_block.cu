@@ -1,7 +1,7 @@
 // canonical_block: as recurrence_block, of canonical GRU: a block computes all units, of BATCH_TILE rows of the batch.
 //
 // grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; float r h,
-// likewise; and Quad[SHARED_QUADS][THREADS].
+// likewise; and Quad[Weights::shared_quads][THREADS].
 #include "rnn/canonical_share.cuh"
 
 KERNEL(canonical_block, Recurrences) {

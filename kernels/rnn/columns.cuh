@@ -28,7 +28,7 @@ constexpr int PADDED_UNITS = COLUMN_CHUNKS * 4 * COLUMN_LANES;
 
 // A thread's weights, in fours, of which registers hold what they have room for behind those of rows.
 constexpr int COLUMN_QUADS = COLUMN_CHUNKS * GROUP_TRIPLES * TRIPLE;
-constexpr int REGISTERS_LEFT = REGISTER_WEIGHTS / 4 - REGISTER_QUADS;
+constexpr int REGISTERS_LEFT = REGISTER_WEIGHTS / 4 - Weights::kept_quads;
 constexpr int COLUMN_REGISTER_QUADS = REGISTERS_LEFT < COLUMN_QUADS ? REGISTERS_LEFT : COLUMN_QUADS;
 
 __device__ __forceinline__ int first_column(int chunk) {

@@ -13,22 +13,12 @@ constexpr int GROUP_UNITS = divided_up(UNITS, THREADS / LANES);
 constexpr int GROUP_PAIRS = GROUP_UNITS * BATCH_TILE;
 constexpr int LANE_PAIRS = halved_up(GROUP_PAIRS, LANES);
 
-// Lane l has elements 4 (l + LANES c) … + 3 of h, for each chunk c. Behind H there are zeros.
-constexpr int CHUNKS = divided_up(HIDDEN, 4 * LANES);
-constexpr int PADDED_HIDDEN = CHUNKS * 4 * LANES;
-constexpr int TILE_FACTORS = BATCH_TILE * PADDED_HIDDEN;
-
 // Gates of which a block has the rows of its units: all, but where it has the last one's columns (rnn/columns.cuh).
 #ifdef SINGLE_EXCHANGE
 constexpr int ROW_GATES = GATES - 1;
 #else
 constexpr int ROW_GATES = GATES;
 #endif
-
-// A thread's weights, in fours: those of each of these gates of each of the group's units, for each chunk.
-constexpr int QUADS = CHUNKS * GROUP_UNITS * ROW_GATES;
-constexpr int REGISTER_QUADS = REGISTER_WEIGHTS / 4 < QUADS ? REGISTER_WEIGHTS / 4 : QUADS;
-constexpr int SHARED_QUADS = QUADS - REGISTER_QUADS;
 
 // What h is multiplied as: elements in float. A new h is rounded to an element already.
 typedef float Factor;
@@ -81,19 +71,27 @@ template <int Registers> class Quads {
     }
 };
 
-// A thread's part of a matrix of gates with so many columns, from memory once and for all steps; so many quads of it in
-// registers.
-template <int Depth, int Gates, int Registers> class MatrixPart : public Quads<Registers> {
+// Lane l has elements 4 (l + LANES c) … + 3 of a row of so many, for each chunk c. Behind them there are zeros.
+constexpr int chunks_of(int depth) { return divided_up(depth, 4 * LANES); }
+
+// A thread's weights of a matrix with so many gates and columns, in fours: of each gate of each of the group's units, for
+// each chunk. And those of them that registers hold, which have room for so many weights.
+constexpr int quads_of(int depth, int gates) { return chunks_of(depth) * GROUP_UNITS * gates; }
+constexpr int kept_of(int quads, int room) { return room / 4 < quads ? room / 4 : quads; }
+
+// A thread's part of such a matrix, from memory once and for all steps.
+template <int Depth, int Gates, int Room> class MatrixPart : public Quads<kept_of(quads_of(Depth, Gates), Room)> {
   public:
     static constexpr int gates = Gates;
-    static constexpr int chunks = divided_up(Depth, 4 * LANES), padded = chunks * 4 * LANES;
-    static constexpr int shared_quads = chunks * GROUP_UNITS * Gates - Registers;
+    static constexpr int chunks = chunks_of(Depth), padded = chunks * 4 * LANES;
+    static constexpr int kept_quads = kept_of(quads_of(Depth, Gates), Room);
+    static constexpr int shared_quads = quads_of(Depth, Gates) - kept_quads;
 
     const int first; // of a row of h what the thread multiplies begins there
 
     // The block's units begin with first_unit. Null: zeros. Shared memory for shared_quads of each thread.
     __device__ __forceinline__ MatrixPart(const Element *weights, int first_unit, void *memory)
-        : Quads<Registers>(memory), first(in_register(first_element(0))) {
+        : Quads<kept_quads>(memory), first(in_register(first_element(0))) {
         // In one access each, where they lie so.
         if (Depth % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
@@ -120,7 +118,11 @@ template <int Depth, int Gates, int Registers> class MatrixPart : public Quads<R
 };
 
 // R's.
-typedef MatrixPart<HIDDEN, ROW_GATES, REGISTER_QUADS> Weights;
+typedef MatrixPart<HIDDEN, ROW_GATES, REGISTER_WEIGHTS> Weights;
+
+// Of a tile's h, row by row.
+constexpr int PADDED_HIDDEN = Weights::padded;
+constexpr int TILE_FACTORS = BATCH_TILE * PADDED_HIDDEN;
 
 // Sums of each pair: in a group, pair p is unit p / BATCH_TILE and row p % BATCH_TILE.
 template <int Count> using PairSums = float[GROUP_PAIRS][Count];

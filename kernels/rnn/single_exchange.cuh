@@ -125,7 +125,7 @@ class GridSteps {
         : first_unit(first_unit), h(h), reset(h + TILE_FACTORS), update(reset + RESET_FLOATS),
           weights(recurrence.weights, first_unit, update + UPDATE_FLOATS),
           column_weights(recurrence.weights, first_unit,
-                         reinterpret_cast<Quad *>(update + UPDATE_FLOATS) + SHARED_QUADS * THREADS),
+                         reinterpret_cast<Quad *>(update + UPDATE_FLOATS) + Weights::shared_quads * THREADS),
           exchanges(recurrence.exchange, blockIdx.y), next(recurrence) {
         // What is behind the block's units remains so.
 #pragma unroll 1

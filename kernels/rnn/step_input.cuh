@@ -9,9 +9,7 @@
 // Shared memory behind that of Weights, each part aligned to 16 bytes: float x[2][BATCH_TILE][padded], of a step and of the
 // next, and what W takes.
 class StepInput {
-    static constexpr int QUADS = divided_up(INPUT_SIZE, 4 * LANES) * GROUP_UNITS * GATES;
-    static constexpr int REGISTERS = INPUT_REGISTER_WEIGHTS / 4 < QUADS ? INPUT_REGISTER_WEIGHTS / 4 : QUADS;
-    typedef MatrixPart<INPUT_SIZE, GATES, REGISTERS> InputWeights;
+    typedef MatrixPart<INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
     static constexpr int TILE = BATCH_TILE * InputWeights::padded;
     static constexpr int PIECES = divided_up(TILE / 4, THREADS);
     static constexpr int HALF = InputWeights::chunks / 2;
@@ -42,7 +40,7 @@ class StepInput {
   public:
     // Given the memory of Weights.
     __device__ __forceinline__ StepInput(const Recurrence &p, int first_unit, void *memory)
-        : x(reinterpret_cast<float *>(static_cast<Quad *>(memory) + SHARED_QUADS * THREADS)),
+        : x(reinterpret_cast<float *>(static_cast<Quad *>(memory) + Weights::shared_quads * THREADS)),
           weights(p.input_weights, first_unit, x + 2 * TILE), source(in_register(p.x)),
           is_aligned(INPUT_SIZE % 4 == 0 && reinterpret_cast<size_t>(p.x) % sizeof(Quad) == 0) {}
 

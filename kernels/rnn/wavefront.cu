@@ -7,7 +7,7 @@
 // grid: ceil(H / UNITS) × groups of blocks × layers, LAYERS at most, all of them resident. The groups share out the tiles;
 // a group computes its own one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], the layer's
 // own and that of the layer below; Element[PACKETS_A_BLOCK][values of a packet], the block's own; and
-// Quad[2][SHARED_QUADS][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an Exchange
+// Quad[2][Weights::shared_quads][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an Exchange
 // and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
 //
 // Why two buffers are enough, though nobody collects all packets. A block that only collected what it computes with, of its
@@ -74,7 +74,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const Recurrence &recurrence = parameters.of[layer];
     const int first_unit = in_register(int(blockIdx.x) * UNITS);
     const Weights weights(recurrence.weights, first_unit, quads);
-    const Weights input_weights(recurrence.input_weights, first_unit, quads + SHARED_QUADS * THREADS);
+    const Weights input_weights(recurrence.input_weights, first_unit, quads + Weights::shared_quads * THREADS);
     Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
     const Biases biases(recurrence, first_unit);
     const Own pairs;
