@@ -1,13 +1,14 @@
 //! Finds out in the background what exploring may try of a kernel: cuDNN's heuristics take too long for the program to
 //! wait. One thread does so for all kernels that have run often enough.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::execute;
+use super::micro_plan::MicroBatch;
 use super::offers::{self, Asking, Offers};
 use super::our_engine;
 use super::page::{Course, Page, Place, SMALLEST_PART};
@@ -126,6 +127,22 @@ struct Depth {
     asks_again: bool,
 }
 
+/// What the heuristics propose at each size at which they have been asked: for the tensors as stored, and for copies.
+#[derive(Default)]
+struct Proposals {
+    known: HashMap<usize, [Vec<EngineConfiguration>; 2]>,
+}
+
+impl Proposals {
+    fn at(&mut self, asking: &Asking, of: &mut MicroBatch) -> &[Vec<EngineConfiguration>; 2] {
+        self.known.entry(of.batch()).or_insert_with(|| {
+            let as_stored = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
+            let on_copies = offers::heuristics_on_copies(asking, of, &as_stored);
+            [as_stored, on_copies]
+        })
+    }
+}
+
 /// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
 /// the tensors, and where none of these has room in large parts, what runs in any case.
 ///
@@ -143,33 +160,34 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     if let Place::Device(_) = page.key.place {
         offers.finalize_first(&asking, of_all, our_engine::offered(&asking, asking.limit).as_slice(), 1);
     }
-    let whole = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_A);
-    if offers.finalize_first(&asking, of_all, &whole[..whole.len().min(1)], 1) > 0 {
-        collect_to(&WITH_ROOM, &asking, &whole, own, sizes, offers);
+    let mut proposals = Proposals::default();
+    let best = proposals.at(&asking, of_all)[0].first().copied();
+    if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 {
+        collect_to(&WITH_ROOM, &asking, &mut proposals, own, sizes, offers);
         return;
     }
-    if !collect_to(&FIRST, &asking, &whole, own, sizes, offers) {
-        collect_to(&ALL, &asking, &whole, own, sizes, offers);
+    if !collect_to(&FIRST, &asking, &mut proposals, own, sizes, offers) {
+        collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
         let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
         offers.finalize_first(&asking, of_all, &fallback, 1);
     }
 }
 
 /// What is offered at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the next
-/// larger size at which they are asked, and of `whole` what they propose for the whole mini-batch. Whether anything of
-/// theirs has room in large parts.
+/// larger size at which they are asked, and what they propose for the whole mini-batch. Whether anything of theirs has room
+/// in large parts.
 fn collect_to(
     depth: &Depth,
     asking: &Asking,
-    whole: &[EngineConfiguration],
+    proposals: &mut Proposals,
     own: &EngineConfiguration,
     sizes: &[usize],
     offers: &mut Offers,
 ) -> bool {
     let Depth { looked_at, enough, asks_again } = *depth;
     let batch = asking.kernel.batch();
-    let (mut asked, mut proposed) = (batch, whole.to_vec());
-    let mut converted = offers::heuristics_on_copies(asking, &mut asking.micro_batch(batch), whole);
+    let [whole, on_copies] = proposals.at(asking, &mut asking.micro_batch(batch)).clone();
+    let (mut asked, mut proposed, mut converted) = (batch, whole.clone(), on_copies);
     let mut have_room = false;
     for &size in sizes {
         if background::stopped() {
@@ -180,14 +198,13 @@ fn collect_to(
         // What is proposed for small parts are other engines still, whose code is to be loaded.
         if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {
             asked = size;
-            proposed = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
-            converted = offers::heuristics_on_copies(asking, of, &proposed);
+            [proposed, converted] = proposals.at(asking, of).clone();
         }
         offers.finalize_first(asking, of, &[*own], 1);
         let mut offer = |engines: &[EngineConfiguration], enough| {
             offers.finalize_first(asking, of, &engines[..engines.len().min(looked_at)], enough)
         };
-        let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(whole, enough / 2);
+        let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(&whole, enough / 2);
         have_room |= is_large && found > 0;
     }
     have_room
