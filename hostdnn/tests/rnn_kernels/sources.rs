@@ -26,6 +26,8 @@ pub const GRID_STEPS: &str = "rnn/grid_steps.cuh";
 pub const HAND_OVER: &str = "rnn/hand_over.cuh";
 pub const EXCHANGE: &str = "exchange.cuh";
 pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
+/// What cells make of their sums.
+pub const ACTIVATIONS: &str = "rnn/cells/activations.cuh";
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../kernels/", $name)))),*] };
@@ -88,12 +90,6 @@ pub fn occurrences(file: &str, text: &str) -> usize {
 
 /// Compiles a configuration's kernel. `None`, aloud, where there is no C++ compiler.
 pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&Mutation>) -> Option<Module> {
-    let text = |(name, text): &(&'static str, &'static str)| match mutation {
-        Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),
-        _ => (*name, Cow::Borrowed(*text)),
-    };
-    let texts: Vec<_> = SOURCES.iter().map(text).collect();
-    let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
     let name = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
         (Regime::Block, _) => BLOCK,
@@ -101,15 +97,26 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
         (Regime::Grid | Regime::GridSingle, _) => GRID,
         (Regime::Wavefront { .. }, _) => WAVEFRONT,
     };
-    let text = all.iter().find(|(file, _)| *file == name).expect("a source").1;
     let options = configuration.options(problem);
     let options: Vec<_> = options.iter().map(String::as_str).collect();
-    match Module::load(&Source { name, text, headers: &all, options: &options }) {
+    load_text(name, None, &options, mutation)
+}
+
+/// Likewise a source of this name, or a text that includes some.
+pub fn load_text(name: &str, text: Option<&str>, options: &[&str], mutation: Option<&Mutation>) -> Option<Module> {
+    let mutated = |(name, text): &(&'static str, &'static str)| match mutation {
+        Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),
+        _ => (*name, Cow::Borrowed(*text)),
+    };
+    let texts: Vec<_> = SOURCES.iter().map(mutated).collect();
+    let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
+    let found = || all.iter().find(|(file, _)| *file == name).expect("a source").1;
+    match Module::load(&Source { name, text: text.unwrap_or_else(found), headers: &all, options }) {
         Ok(module) => Some(module),
         Err(error) if error.status == CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => {
             built::skip(&error.reason);
             None
         }
-        Err(error) => panic!("{configuration}: {}", error.reason),
+        Err(error) => panic!("{name} {options:?}: {}", error.reason),
     }
 }

@@ -1,0 +1,105 @@
+//! What cells make of their sums, against double precision.
+
+use hostdnn::emulator::{Launch, Module};
+
+use super::sources::{self, ACTIVATIONS, Mutation};
+
+const KERNEL: &str = r#"
+#define THREADS 32
+#include "rnn/cells/activations.cuh"
+struct Points { const float *x; float *logistics, *tangents; int count; };
+KERNEL(kernel, Points) {
+    for (int i = threadIdx.x; i < parameters.count; i += THREADS) {
+        parameters.logistics[i] = logistic(parameters.x[i]);
+        parameters.tangents[i] = hyperbolic_tangent(parameters.x[i]);
+    }
+}
+"#;
+
+/// The kernel's.
+#[repr(C)]
+struct Points {
+    x: *const f32,
+    logistics: *mut f32,
+    tangents: *mut f32,
+    count: i32,
+}
+
+/// Logistics and hyperbolic tangents of all x.
+fn compute(module: &Module, x: &[f32]) -> [Vec<f32>; 2] {
+    let mut found = [vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]];
+    let [logistics, tangents] = &mut found;
+    let points = Points {
+        x: x.as_ptr(),
+        logistics: logistics.as_mut_ptr(),
+        tangents: tangents.as_mut_ptr(),
+        count: x.len() as i32,
+    };
+    let kernel = module.kernel(c"kernel").expect("a kernel");
+    let launch = Launch { grid: [1; 3], block: [32, 1, 1], cluster: [1; 3], shared_bytes: 0, seed: None };
+    // SAFETY: the kernel's one parameter, and as much memory as it says.
+    unsafe { kernel.launch(&launch, (&raw const points).cast()) }.expect("runs");
+    found
+}
+
+/// Of both signs, from the smallest normal numbers on to where nothing changes any more.
+fn points() -> Vec<f32> {
+    let magnitudes = (0..20_000).map(|i| 2_f32.powf(-126.0 + 132.0 * i as f32 / 20_000.0));
+    let around = (0..20_000).map(|i| i as f32 * 1e-4);
+    magnitudes.chain(around).flat_map(|x| [x, -x]).filter(|x| *x != 0.0).collect()
+}
+
+/// Of a rounding in the argument of the exponential, in that, in the sum, in the quotient and in the difference.
+const MOST_OFF: f64 = 2.5;
+
+/// The largest distance of the tangents from double precision's, in a float's roundings: parts of 2^-23 of each.
+fn tangents_off(module: &Module, x: &[f32]) -> f64 {
+    let [_, tangents] = compute(module, x);
+    let off = |(x, found): (&f32, &f32)| {
+        let exact = f64::from(*x).tanh();
+        (f64::from(*found) / exact - 1.0).abs() / f64::from(f32::EPSILON)
+    };
+    x.iter().zip(&tangents).map(off).fold(0.0, f64::max)
+}
+
+#[test]
+fn they_are_within_a_few_roundings_of_double_precision() {
+    let Some(module) = sources::load_text("activations.cu", Some(KERNEL), &[], None) else { return };
+    let x = points();
+    let off = tangents_off(&module, &x);
+    println!("tanh: {off:.2} roundings");
+    assert!(off <= MOST_OFF, "{off}");
+    let [logistics, _] = compute(&module, &x);
+    for (x, found) in x.iter().zip(&logistics) {
+        let exact = 1.0 / (1.0 + (-f64::from(*x)).exp());
+        // What the exponent is rounded by, as a part of the result.
+        let allowed = 2.0 * f64::from(f32::EPSILON) * (1.0 + f64::from(x.abs()) / 2.0) * exact;
+        assert!((f64::from(*found) - exact).abs() <= allowed.max(1e-38), "{x}: {found}, not {exact}");
+    }
+    let [logistics, tangents] = compute(&module, &[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0, 1e30, -1e30]);
+    assert_eq!((&logistics[..2], &tangents[..2]), (&[1.0, 0.0][..], &[1.0, -1.0][..]));
+    assert!(logistics[2].is_nan() && tangents[2].is_nan());
+    assert_eq!((&logistics[3..], &tangents[3..]), (&[0.5, 1.0, 0.0][..], &[0.0, 1.0, -1.0][..]));
+}
+
+/// Each part of the tangent: where it changes over, and every coefficient.
+#[test]
+fn what_is_off_is_found() {
+    let mutations = [
+        ("< 0.6f", "< 0.1f"),
+        ("< 0.6f", "< 0.9f"),
+        ("-0.00589515781f", "-0.0062f"),
+        ("0.0207959712f", "0.0209f"),
+        ("-0.0537838303f", "-0.05379f"),
+        ("0.133319244f", "0.13333f"),
+        ("-0.333332986f", "-0.33334f"),
+        ("2.88539008f", "2.88540008f"),
+    ];
+    let x = points();
+    for (from, to) in mutations {
+        let mutation = Mutation { file: ACTIVATIONS, from, occurrence: 0, to };
+        let Some(module) = sources::load_text("activations.cu", Some(KERNEL), &[], Some(&mutation)) else { return };
+        let off = tangents_off(&module, &x);
+        assert!(off > MOST_OFF, "{mutation:?}: {off}");
+    }
+}
