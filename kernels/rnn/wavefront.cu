@@ -7,8 +7,8 @@
 // grid: ceil(H / UNITS) × groups of blocks × layers, LAYERS at most, all of them resident. The groups share out the tiles;
 // a group computes its own one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], the layer's
 // own and that of the layer below; Element[PACKETS_A_BLOCK][values of a packet], the block's own; and
-// Quad[2][Weights::shared_quads][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an Exchange
-// and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
+// Quad[2][Weights::shared_quads][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an
+// Exchange and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
 //
 // Why two buffers are enough, though nobody collects all packets. A block that only collected what it computes with, of its
 // own layer and of the layer below, could run ahead of the layer above and overwrite what that still waits for. So it

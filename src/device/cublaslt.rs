@@ -246,7 +246,7 @@ impl CublasLt {
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
         let shape = Shape { input, compute, rows, columns, depth, alignments };
-        let ready = self.ready(&shape).ok_or("cublasLt has no algorithm for the product")?;
+        let ready = self.ready(&shape)?;
         let [description, weights, x, products] = ready.descriptions.each_ref().map(|object| object.raw);
         let (one, zero) = (1.0_f32, 0.0_f32);
         // SAFETY: live objects that describe the matrices, which are the caller's promise.
@@ -273,24 +273,21 @@ impl CublasLt {
         check("a product", status)
     }
 
-    /// Described once a shape, and by the heuristics' first choice without workspace.
-    fn ready(&self, shape: &Shape) -> Option<Arc<Ready>> {
+    /// Described, and by the heuristics' first choice without workspace, asked for once a shape.
+    fn ready(&self, shape: &Shape) -> Result<Arc<Ready>, String> {
+        let none = || "cublasLt has no algorithm for the product".to_owned();
         if let Some(known) = self.ready.lock().get(shape) {
-            return known.clone();
+            return known.clone().ok_or_else(none);
         }
-        let make = || {
-            let descriptions = self.functions.describe(shape)?;
-            let algorithm = self.ask(shape, &descriptions)?;
-            Ok(Arc::new(Ready { descriptions, algorithm }))
-        };
-        let made: Result<_, String> = make();
-        let made = made.inspect_err(|why| log::debug!("{shape:?}: {why}")).ok();
+        let descriptions = self.functions.describe(shape)?;
+        let found = self.ask(shape, &descriptions).inspect_err(|why| log::debug!("{shape:?}: {why}")).ok();
+        let made = found.map(|algorithm| Arc::new(Ready { descriptions, algorithm }));
         let mut ready = self.ready.lock();
         if ready.len() >= MOST_SHAPES {
             ready.clear();
         }
         ready.insert(*shape, made.clone());
-        made
+        made.ok_or_else(none)
     }
 
     fn ask(&self, shape: &Shape, descriptions: &[Object; 4]) -> Result<Algorithm, String> {

@@ -22,13 +22,13 @@ __device__ __forceinline__ float logistic(float x) {
     return reciprocal_of_power(x * -1.44269504f); // e^-x = 2^(-x log2 e)
 }
 
-// tanh x, off by 4e-7 of itself at most, most of it from a GPU's exponential: 1 - 2 / (1 + e^2x), and around 0, where that loses
-// digits, x + x³ P(x²) with the polynomial whose largest error relative to tanh x is least up to 0.6: 3e-9.
+// tanh x, off by 4e-7 of itself at most, most of it from a GPU's exponential: of |x| 1 - 2 / (1 + e^2x), and around 0, where
+// that loses digits, x + x³ P(x²) with the polynomial whose largest error relative to tanh x is least up to 0.6: 3e-9.
 __device__ __forceinline__ float hyperbolic_tangent(float x) {
-    const float large = fmaf(-2, reciprocal_of_power(x * 2.88539008f), 1), square = x * x;
+    const float large = fmaf(-2, reciprocal_of_power(fabsf(x) * 2.88539008f), 1), square = x * x;
     float p = fmaf(-0.00589515781f, square, 0.0207959712f);
     p = fmaf(p, square, -0.0537838303f);
     p = fmaf(p, square, 0.133319244f);
     p = fmaf(p, square, -0.333332986f);
-    return fabsf(x) < 0.6f ? fmaf(p * square, x, x) : large;
+    return copysignf(fabsf(x) < 0.6f ? fmaf(p * square, x, x) : large, x);
 }

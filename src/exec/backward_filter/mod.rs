@@ -91,7 +91,10 @@ impl FilterGradient {
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
             && rows.max(columns) <= most
-            && (rows * columns >= 4 || self.k.min(self.c) <= MOST_ROWS_OF_ONE_PLACE)
+            && match rows * columns {
+                1 => self.k.min(self.c) <= MOST_ROWS_OF_ONE_PLACE,
+                places => places >= 4,
+            }
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.into_iter().all(is_counted)

@@ -53,6 +53,7 @@ fn tiles_fit_and_waste_little() {
 fn others_are_not_for_us() {
     let of = gradient([2, 3, 10], [9, 9], [3, 3], 1, 1);
     assert!(of.is_for_us() && gradient([2, 3, 3], [9, 9], [7, 7], 1, 3).is_for_us());
+    assert!([[2, 32, 33], [2, 33, 32]].iter().all(|sizes| gradient(*sizes, [9, 9], [1, 1], 1, 0).is_for_us()));
     for other in [
         FilterGradient { data_type: CUDNN_DATA_DOUBLE, ..of },
         FilterGradient { images: 0, ..of },
@@ -62,6 +63,7 @@ fn others_are_not_for_us() {
         FilterGradient { c: usize::MAX, ..of },
         FilterGradient { k: 1 << 20, c: 1 << 20, ..of },
         gradient([2, 33, 33], [9, 9], [1, 1], 1, 0),
+        gradient([2, 3, 10], [9, 9], [1, 3], 1, 0),
         gradient([2, 3, 10], [9, 9], [5, 5], 1, 1),
         gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
         gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
@@ -190,7 +192,9 @@ fn small() -> impl Iterator<Item = FilterGradient> {
         gradient([1, 2, 9], [9, 21], [3, 3], 2, 0),
         // One place.
         gradient([2, 2, 66], [10, 16], [1, 1], 1, 0),
-        gradient([1, 70, 30], [9, 18], [1, 1], 2, 0),
+        gradient([1, 70, 30], [9, 20], [1, 1], 2, 0),
+        gradient([2, 66, 3], [12, 32], [1, 1], 1, 0),
+        gradient([1, 5, 24], [18, 36], [1, 1], 2, 0),
         // Few channels.
         gradient([2, 66, 3], [40, 44], [7, 7], 2, 3),
         gradient([2, 3, 3], [12, 32], [3, 3], 1, 1),
