@@ -8,11 +8,11 @@
 // lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
 // all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with
-// TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's two words are in one, and
-// all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes, which divides the widths
-// of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still being copied. CHANNELS
-// is how many channels x has, where these are few. Every kernel has blocks of THREADS threads.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING
+// (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's
+// two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes,
+// which divides the widths of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still
+// being copied. CHANNELS is how many channels x has, where these are few. Every kernel has blocks of THREADS threads.
 
 // Warps that have other columns of the product, and that have other pixels.
 #ifdef CHANNELS
@@ -30,14 +30,7 @@
 #define THREADS (32 * WARPS)
 #include "async_copy.cuh"
 #include "device.cuh"
-
-#if defined ELEMENT_FLOAT
-#include "ops_float.cuh"
-#elif defined ELEMENT_HALF
-#include "ops_half.cuh"
-#elif defined ELEMENT_BFLOAT16
-#include "ops_bfloat16.cuh"
-#endif
+#include "ops.cuh"
 
 #define K_TILE 64
 // Rows of a tensor core's matrices A and columns of B.

@@ -2,14 +2,7 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of data and weights. Sums are float.
 #include "device.cuh"
-
-#if defined ELEMENT_FLOAT
-#include "ops_float.cuh"
-#elif defined ELEMENT_HALF
-#include "ops_half.cuh"
-#elif defined ELEMENT_BFLOAT16
-#include "ops_bfloat16.cuh"
-#endif
+#include "ops.cuh"
 
 #define THREADS 256
 

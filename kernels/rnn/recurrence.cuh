@@ -27,14 +27,7 @@
 // All of a multiprocessor's registers are for one block's weights.
 #define MULTIPROCESSOR_BLOCKS 1
 #include "device.cuh"
-
-#if defined ELEMENT_FLOAT
-#include "ops_float.cuh"
-#elif defined ELEMENT_HALF
-#include "ops_half.cuh"
-#elif defined ELEMENT_BFLOAT16
-#include "ops_bfloat16.cuh"
-#endif
+#include "ops.cuh"
 
 #if defined CELL_LSTM
 #include "rnn/cells/lstm.cuh"

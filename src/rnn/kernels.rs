@@ -21,6 +21,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("exchange.cuh", include_str!("../../kernels/exchange.cuh")),
     ("cluster.cuh", include_str!("../../kernels/cluster.cuh")),
     ("cluster_exchange.cuh", include_str!("../../kernels/cluster_exchange.cuh")),
+    ("ops.cuh", include_str!("../../kernels/ops.cuh")),
     ("ops_float.cuh", include_str!("../../kernels/ops_float.cuh")),
     ("ops_half.cuh", include_str!("../../kernels/ops_half.cuh")),
     ("ops_bfloat16.cuh", include_str!("../../kernels/ops_bfloat16.cuh")),

@@ -43,6 +43,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "exchange.cuh",
     "cluster.cuh",
     "cluster_exchange.cuh",
+    "ops.cuh",
     "ops_float.cuh",
     "ops_half.cuh",
     "ops_bfloat16.cuh",

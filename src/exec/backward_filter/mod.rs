@@ -421,6 +421,7 @@ impl Code {
             headers: &[
                 ("device.cuh", include_str!("../../../kernels/device.cuh")),
                 ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
+                ("ops.cuh", include_str!("../../../kernels/ops.cuh")),
                 ("ops_float.cuh", include_str!("../../../kernels/ops_float.cuh")),
                 ("ops_half.cuh", include_str!("../../../kernels/ops_half.cuh")),
                 ("ops_bfloat16.cuh", include_str!("../../../kernels/ops_bfloat16.cuh")),
