@@ -38,6 +38,19 @@ pub fn write(line: impl FnOnce() -> Value) {
     }
 }
 
+/// Reports that executions of a kernel begin to try candidates within `limit` bytes. A line of [`chosen`], of event `ran`, or of
+/// [`unchanged`] says that this has ended.
+pub fn exploring<K: Subject>(kernel: &K, limit: usize) {
+    log::debug!("{kernel}: explored within {limit} bytes from now on");
+    write(|| merged(kernel, json!({ "event": "exploring", "limit": limit })));
+}
+
+/// Reports that exploring has ended, and has found nothing that runs within `limit` bytes or was given up.
+pub fn unchanged<K: Subject>(kernel: &K, limit: usize) {
+    log::debug!("{kernel}: nothing was found that runs within {limit} bytes");
+    write(|| merged(kernel, json!({ "event": "unchanged", "limit": limit })));
+}
+
 /// A decision about one kernel.
 pub struct Chosen<'a, K: Subject> {
     /// What led to it: `asked` for a query's answer, `ran` for tuning while the program runs.

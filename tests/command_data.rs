@@ -373,8 +373,13 @@ fn graphs_are_dealt_with_as_convolutions_are() {
         "event": "timed", "kernel": conv1.to_string(), "spec": conv1.spec(), "direction": "F", "batch": 8,
         "algorithm": "ENGINE_0[k2=4]", "workspace": 0, "time_ms": 6.0, "device": 0,
     });
-    ucudnn.file("r.jsonl", &format!("{timed}\n{ran}\n"));
+    let exploring = json!({ "event": "exploring", "kernel": conv1.to_string(), "spec": conv1.spec(), "limit": 16384 });
+    ucudnn.file("half.jsonl", &format!("{exploring}\n{timed}\n"));
+    assert!(ucudnn.run(&["report", "half.jsonl"]).contains("\n1 kernel had not been explored to the end."));
+    assert_eq!(ucudnn.json(&["report", "half.jsonl", "--json"])["exploring"], 1);
+    ucudnn.file("r.jsonl", &format!("{exploring}\n{timed}\n{ran}\n"));
     let text = ucudnn.run(&["report", "r.jsonl", "--network", "net.csv"]);
+    assert!(!text.contains("explored") && !text.contains("does not know"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("conv1 ") && line.ends_with("3.00×")), "{text}");
     let of_report = ucudnn.json(&["plan", "r.jsonl", "--database", "u.sqlite", "--limit", "16KiB", "--json"]);
     for field in ["spec", "division", "workspace", "time_ms", "undivided", "undivided_ms"] {

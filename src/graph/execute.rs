@@ -245,6 +245,7 @@ impl Execution<'_> {
             Course::Gathering | Course::Ended => (Step::Wait, false),
         };
         if begins {
+            report::exploring(&*page.key.kernel, page.key.limit);
             gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
         }
         // SAFETY: as ours.
@@ -358,16 +359,18 @@ pub fn settle_on(
     search: &Search<EngineConfiguration>,
     found: Option<(Arc<Plan>, f64)>,
 ) -> Option<Arc<Plan>> {
-    if let Some((plan, time)) = &found {
-        report::chosen(&Chosen {
+    let limit = page.key.limit;
+    match &found {
+        Some((plan, time)) => report::chosen(&Chosen {
             event: "ran",
             kernel: plan.kernel(),
             configuration: plan.configuration(),
             workspace: plan.workspace(),
-            limit: page.key.limit,
+            limit,
             time: *time,
             undivided: search.undivided(),
-        });
+        }),
+        None => report::unchanged(&*page.key.kernel, limit),
     }
     let plan = found.map(|(plan, _)| plan);
     let settled = page.settled.get_or_init(|| plan).clone();

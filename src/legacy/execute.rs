@@ -118,14 +118,21 @@ impl Running<'_> {
     unsafe fn begin(&self) -> Run {
         // SAFETY: as ours.
         let (course, covers) = unsafe { self.course() }.unwrap_or((Course::Settled(None), 0..usize::MAX));
+        let explores = matches!(course, Course::Exploring { .. });
         let mut state = self.page.state.lock();
-        if state.decision(self.ask).is_none() {
+        let is_first = state.decision(self.ask).is_none();
+        if is_first {
             state.decisions.push(Decision { key: self.ask, covers, course });
         }
-        match state.decision(self.ask).map(|decision| &decision.course) {
+        let run = match state.decision(self.ask).map(|decision| &decision.course) {
             Some(Course::Exploring { meanwhile: plan, .. } | Course::Settled(plan)) => plan.clone().into(),
             None => Run::Undivided,
+        };
+        drop(state);
+        if is_first && explores {
+            report::exploring(self.kernel, self.ask.limit);
         }
+        run
     }
 
     /// What there is to explore. `None` for an algorithm that cuDNN does not speak of: it runs as
@@ -195,20 +202,24 @@ impl Running<'_> {
 
     /// The best that a search found, if that is not what was asked for.
     fn chosen(&self, search: &Search, own: Algorithm) -> Option<Arc<Plan>> {
-        let (configuration, time) = search.best()?;
+        let found = search.best().and_then(|(best, time)| Some((Plan::new(self.kernel, best).ok()?, time)));
+        let Some((plan, time)) = found else {
+            report::unchanged(self.kernel, self.ask.limit);
+            return None;
+        };
+        let configuration = plan.configuration();
         let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
-        let plan = Arc::new(Plan::new(self.kernel, configuration).ok()?);
         let undivided = search.undivided();
         report::chosen(&Chosen {
             event: "ran",
             kernel: plan.kernel(),
-            configuration: plan.configuration(),
+            configuration,
             workspace: plan.workspace(),
             limit: self.ask.limit,
             time,
             undivided,
         });
-        (!as_asked).then_some(plan)
+        (!as_asked).then(|| Arc::new(plan))
     }
 
     /// Runs what an exploration wants, with marks in the stream, or what it has found.
@@ -324,12 +335,15 @@ impl Running<'_> {
     /// A plan failed: undivided from now on.
     fn give_up(&self) {
         let mut state = self.page.state.lock();
-        if let Some(decision) = state.decision(self.ask) {
-            decision.course = Course::Settled(None);
-        }
+        let decision = state.decision(self.ask);
+        let before = decision.map(|decision| std::mem::replace(&mut decision.course, Course::Settled(None)));
         let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
         for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
             promise.broken[usize::from(fused)] = true;
+        }
+        drop(state);
+        if let Some(Course::Exploring { .. }) = before {
+            report::unchanged(self.kernel, self.ask.limit);
         }
     }
 }

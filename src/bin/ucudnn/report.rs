@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "unknown": report.unknown,
+            "exploring": report.exploring.len(), "unknown": report.unknown,
         });
         println!("{whole:#}");
         return Ok(());
@@ -79,6 +79,10 @@ fn also(report: &lines::Report) -> String {
     let mut said = String::new();
     if !report.timed.is_empty() {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
+    }
+    if !report.exploring.is_empty() {
+        let kernels = quantity::counted(report.exploring.len(), "kernel");
+        said += &format!("{kernels} had not been explored to the end.\n");
     }
     match report.checked {
         (0, _) => {}

@@ -1,6 +1,6 @@
 //! A report's lines: what a run wrote to `UCUDNN_REPORT`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub struct Report {
     pub kept: (usize, usize),
     /// Recurrent networks, in the order in which they were met.
     pub networks: Vec<recurrent::Decision>,
+    /// Kernels, by their texts and limits, that were being explored when this was written: how often each.
+    pub exploring: HashMap<(String, Option<usize>), usize>,
     /// Lines of events that this version does not know.
     pub unknown: usize,
 }
@@ -103,10 +105,19 @@ impl Report {
             "asked" | "ran" => {
                 let decision = Decision::from_json(value)?;
                 let limit = fields.optional("limit");
+                if fields.text("event")? == "ran" {
+                    self.explored((decision.spec.clone(), limit));
+                }
                 match self.reused.iter_mut().find(|(known, _)| known.spec == decision.spec) {
                     Some(known) => *known = (decision, limit),
                     None => self.reused.push((decision, limit)),
                 }
+            }
+            "exploring" => {
+                *self.exploring.entry((spec(&fields)?, fields.optional("limit"))).or_default() += 1;
+            }
+            "unchanged" => {
+                self.explored((spec(&fields)?, fields.optional("limit")));
             }
             "divided" => {
                 let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
@@ -154,6 +165,16 @@ impl Report {
             _ => self.unknown += 1,
         }
         Ok(())
+    }
+
+    /// A kernel's exploring has ended, if it had begun: what the database knows is not explored.
+    fn explored(&mut self, kernel: (String, Option<usize>)) {
+        if let Some(times) = self.exploring.get_mut(&kernel) {
+            *times -= 1;
+            if *times == 0 {
+                self.exploring.remove(&kernel);
+            }
+        }
     }
 
     /// What was divided, and what was decided kernel by kernel and is no part of that.
