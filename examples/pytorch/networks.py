@@ -128,11 +128,14 @@ class Network:
     size: int  # their height and width
     classes: int = CLASSES
     per_pixel: bool = False  # a class for each pixel, not for each image
+    # Mini-batches whose gradients are compared. Where a sum rounds to the other side of a ReLU's 0, or of a maximum, a
+    # gradient changes by as much as thousands of roundings: where few do, a single mini-batch says little.
+    compared: int = 4
 
 
 NETWORKS = {
     "resnet50": Network(resnet50, 128, 224),
-    "alexnet": Network(alexnet, 512, 224),
+    "alexnet": Network(alexnet, 512, 224, compared=32),
     "resnet18": Network(resnet18, 256, 224),
     "vgg16": Network(vgg16, 64, 224),
     "unet": Network(UNet, 16, 256, classes=2, per_pixel=True),

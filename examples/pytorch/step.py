@@ -10,7 +10,6 @@ import argparse
 import gc
 import itertools
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -22,6 +21,7 @@ from torch.profiler import ProfilerActivity, profile
 from device import Cpu, Cuda, Watch
 from networks import NETWORKS
 from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+from warming import warm_up
 
 MODES = ("eager", "graphs", "compile")
 # Operators whose own kernels are convolutions. What a convolution calls besides (copies into another layout, sums for
@@ -31,8 +31,6 @@ CONVOLUTIONS = {f"aten::{name}" for name in (
     "convolution_backward", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
 )}  # fmt: skip
 PROFILED = 3
-# Of the medians of two looks in a row.
-STEADY = 0.02
 
 
 def parse_arguments():
@@ -76,40 +74,6 @@ def parse_arguments():
     options.batch = options.batch or NETWORKS[options.network].batch
     options.size = options.size or NETWORKS[options.network].size
     return options
-
-
-class Report:
-    """What libucudnn.so writes as it decides; it may go on trying for as long as this grows."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def bytes(self):
-        try:
-            return os.path.getsize(self.path) if self.path else 0
-        except FileNotFoundError:
-            return 0
-
-
-def warm_up(step, device, options):
-    """Runs steps until nothing changes any more: how many, and whether that was reached."""
-    report = Report(os.environ.get("UCUDNN_REPORT"))
-    look = min(10, options.least)
-    begin, steps, changed, written, before = time.monotonic(), 0, 0, report.bytes(), None
-    while True:
-        now = statistics.median(device.times(step, look))
-        steps += look
-        if report.bytes() != written:
-            changed, written = steps, report.bytes()
-        # Kernels settle after different numbers of steps, so it must be quiet for a third of them; a kernel that comes
-        # once a step may try a hundred candidates before anything is written.
-        quiet = steps - changed >= max(options.least, steps / 3)
-        quiet = quiet and (not report.path or written or steps >= 6 * options.least)
-        if quiet and before and abs(now - before) <= STEADY * before:
-            return steps, True
-        if steps >= options.most or time.monotonic() - begin >= options.warm_up_seconds:
-            return steps, False
-        before = now
 
 
 def timed(step, device, options):
@@ -201,7 +165,7 @@ def measure(mode, training, device, options):
     found["workspace"] = largest_workspace(step, device) if cuda and eager else None
     found["convolution_ms"] = convolution_time(step, device, cuda) if eager else None
     exact = options.reference and options.reference.exists()
-    found["errors"] = training.errors(torch.load(options.reference)) if exact else None
+    found["errors"] = training.errors(step, torch.load(options.reference)) if exact else None
     return found
 
 

@@ -175,6 +175,6 @@ ms: the median over the runs of each run's median step; ±%: longest less shorte
 most in use on the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 5 ms);
 settled: the same in three steps after the warm-up, with PyTorch's cache emptied before. torch: the most that PyTorch
 had handed out in those; workspace: the largest that a convolution took of PyTorch. gradients: ||g - g64|| / ||g64||
-against float64, ours to plain's, the largest over the convolutions' parameters; others: over the rest but fully
-connected layers. unset: nothing configured; 0, 8MiB, …: UCUDNN_WORKSPACE_LIMIT; undivided: the same with
+against float64 over some mini-batches, ours to plain's, the largest over the convolutions' parameters; others: over the
+rest but fully connected layers. unset: nothing configured; 0, 8MiB, …: UCUDNN_WORKSPACE_LIMIT; undivided: the same with
 UCUDNN_BATCH_SIZE_POLICY=undivided; division: UCUDNN_TOTAL_WORKSPACE_SIZE. *: not settled within the warm-up."""

@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -127,7 +128,7 @@ class Runner:
     def __init__(self, options, results):
         self.options, self.results = options, results
         self.work = options.out / "work"
-        for folder in ("logs", "reports", "references"):
+        for folder in ("logs", "reports"):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         self.ends = time.monotonic() + options.seconds if options.seconds else None
         self.took = {}
@@ -177,8 +178,10 @@ class Runner:
 
     def reference(self, run):
         """The file with the gradients in float64; `None` where they cannot be had."""
-        sizes = "-".join(word for word in self.options.step if word.isdecimal())
-        file = self.work / "references" / f"{run.network}{'-' + sizes if sizes else ''}.pt"
+        # Devices have other random data, and options other sizes.
+        here = re.sub(r"[^\w-]+", "-", self.where)
+        file = self.work / "gradients" / here / f"{run.network}.pt"
+        file.parent.mkdir(parents=True, exist_ok=True)
         failed = file.with_suffix(".failed")
         if not file.exists() and not failed.exists():
             say(f"{run.network}: gradients in float64")

@@ -3,9 +3,13 @@
 import contextlib
 import io
 import itertools
+import json
+import os
 import pathlib
 import tempfile
+import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import cache
@@ -14,6 +18,7 @@ import picture
 import results
 import summary
 import table
+import warming
 
 MODES = ("eager", "graphs", "compile")
 
@@ -165,6 +170,45 @@ class Ratios(unittest.TestCase):
         ]
         text = summary.text([], [line(run, "eager", 0.0, failed="out of memory")])
         self.assertIn("unet/nchw/half/off/eager/0/1: out of memory", text)
+
+
+class WarmingUp(unittest.TestCase):
+    def steps(self, events):
+        """How many a warm-up takes, and whether all had settled, where the report has grown by so much after a step."""
+        with tempfile.NamedTemporaryFile("a") as report:
+            device, taken = types.SimpleNamespace(), 0
+
+            def times(step, count):
+                nonlocal taken
+                for at in range(taken, taken + count):
+                    report.write("".join(json.dumps(event) + "\n" for event in events.get(at, ())))
+                report.flush()
+                taken += count
+                return [1.0] * count
+
+            device.times = times
+            options = types.SimpleNamespace(least=20, most=400, warm_up_seconds=60)
+            with unittest.mock.patch.dict(os.environ, UCUDNN_REPORT=report.name):
+                return warming.warm_up(None, device, options)
+
+    def test_every_kernel_is_explored_to_its_end(self):
+        first, second, third = ({"spec": name, "limit": 1} for name in "abc")
+        begun = [{"event": "exploring"} | kernel for kernel in (first, second, third)]
+        ran = [{"event": "timed"}, {"event": "ran"} | first]
+        unchanged = {"event": "unchanged"} | second
+        last = {"event": "ran"} | third
+        self.assertEqual(self.steps({3: begun, 12: ran, 14: [unchanged], 150: [last]}), (240, True))
+        self.assertEqual(self.steps({3: begun, 12: ran, 14: [unchanged], 16: [last]}), (40, True))
+        # What the database knows has an end alone.
+        known = [{"event": "ran", "spec": name, "limit": 1} for name in "de"]
+        self.assertEqual(self.steps({2: known, 3: begun, 12: ran, 14: [unchanged], 150: [last]}), (240, True))
+
+    def test_what_is_never_explored_holds_nothing_up_for_ever(self):
+        self.assertEqual(self.steps({3: [{"event": "exploring", "spec": "a", "limit": 1}]}), (310, False))
+
+    def test_without_decisions_it_ends(self):
+        self.assertEqual(self.steps({}), (120, True))
+        self.assertEqual(self.steps({at: [{"event": "timed"}] for at in range(0, 400, 10)}), (400, False))
 
 
 class Cache(unittest.TestCase):

@@ -24,12 +24,12 @@ def initialised(network):
     return model.train()
 
 
-def random_data(network, batch, size):
-    """Images (batch, 3, size, size), and the classes of them or of their pixels."""
-    generator = torch.Generator().manual_seed(SEED)
-    x = torch.randn(batch, 3, size, size, generator=generator)
+def random_data(network, batch, size, device, seed):
+    """Images (batch, 3, size, size), and the classes of them or of their pixels; others on another kind of device."""
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn(batch, 3, size, size, generator=generator, device=device)
     shape = (batch, size, size) if network.per_pixel else (batch,)
-    return x, torch.randint(network.classes, shape, generator=generator)
+    return x, torch.randint(network.classes, shape, generator=generator, device=device)
 
 
 def set_tf32(allowed):
@@ -40,15 +40,16 @@ def set_tf32(allowed):
 class Training:
     """Calling it trains for one step: forward, loss, backward, SGD with momentum.
 
-    The learning rate is 0, which costs as much as any other: every step computes the same, so that the gradients after
-    any of them can be compared, and nothing diverges or dies out over hundreds of steps on the same data.
+    The learning rate is 0, which costs as much as any other: steps on the same data compute the same, so that gradients can
+    be compared after any number of them, and nothing diverges or dies out over hundreds.
     """
 
     def __init__(self, network, batch, size, layout, precision, device):
         layout = LAYOUTS[layout]
+        self.data, self.compared = lambda seed: random_data(network, batch, size, device, seed), network.compared
         self.model = initialised(network).to(device, memory_format=layout)
-        x, target = random_data(network, batch, size)
-        self.x, self.target = x.to(device, memory_format=layout), target.to(device)
+        x, target = self.data(SEED)
+        self.x, self.target = x.contiguous(memory_format=layout), target
         self.forward = self.model
         self.autocast = PRECISIONS[precision]
         self.device = device
@@ -75,21 +76,35 @@ class Training:
             for own, parameter in module.named_parameters(recurse=False):
                 yield f"{name}.{own}", parameter.grad, convolution
 
-    def errors(self, reference):
-        """||g - g64|| / ||g64|| for each parameter, of convolutions and others; None where it is not finite."""
-        found = {"convolutions": {}, "others": {}}
-        for name, gradient, convolution in self.gradients():
-            exact = reference[name].to(self.device)
-            error = ((gradient.double() / self.scale - exact).norm() / exact.norm()).item()
-            found["convolutions" if convolution else "others"][name] = error if math.isfinite(error) else None
-        return found
+    def steps(self, step):
+        """Makes a step on each mini-batch that is compared; between them `gradients` are of the last one."""
+        for seed in range(SEED, SEED + self.compared):
+            x, target = self.data(seed)
+            self.x.copy_(x), self.target.copy_(target)
+            step()
+            yield seed
+
+    def errors(self, step, references):
+        """||g - g64|| / ||g64|| for each parameter, of convolutions and others, over all mini-batches that are compared, of
+        which `step` makes one; None where it is not finite."""
+        squares = {"convolutions": {}, "others": {}}
+        for reference, _ in zip(references, self.steps(step), strict=True):
+            for name, gradient, convolution in self.gradients():
+                exact = reference[name].to(self.device)
+                sums = squares["convolutions" if convolution else "others"].setdefault(name, [0.0, 0.0])
+                sums[0] += (gradient.double() / self.scale - exact).square().sum().item()
+                sums[1] += exact.square().sum().item()
+        root = lambda off, all_: math.sqrt(off / all_) if math.isfinite(off) and all_ else None  # noqa: E731
+        return {kind: {name: root(*sums) for name, sums in found.items()} for kind, found in squares.items()}
 
 
 def reference(network, batch, size, device):
-    """The gradients in float64, by PyTorch's own convolutions: no cuDNN, hence nothing of ours, takes part."""
+    """The gradients in float64, by PyTorch's own convolutions: no cuDNN, hence nothing of ours, takes part. One after the
+    other of each mini-batch that is compared."""
     training = Training(network, batch, size, "nchw", "float", device)
     training.model.double()
     training.x = training.x.double()
     with torch.backends.cudnn.flags(enabled=False):
-        training()
-    return {name: gradient.cpu() for name, gradient, _ in training.gradients()}
+        return [
+            {name: gradient.cpu() for name, gradient, _ in training.gradients()} for _ in training.steps(training)
+        ]  # fmt: skip
