@@ -3,7 +3,7 @@
 //
 // | word | what it is |
 // | --- | --- |
-// | `copy_async<bytes>(to, from, is_there)` | copies 4, 8 or 16 bytes, aligned to as many, from global to dynamic shared memory; zeros, and nothing is read, where it is not there |
+// | `copy_async<bytes>(to, from, is_there)` | copies 4, 8 or 16 bytes, aligned to as many, from global to dynamic shared memory; zeros, and nothing is read, where it is not there. Of 2 bytes too, which it waits for |
 // | `end_group()` | ends the thread's group of copies, in which there may be none, and begins the next |
 // | `wait_for_groups<n>()` | waits until of the groups that have ended all but the last n have arrived: seen by this thread, and by others behind a `barrier()` |
 #pragma once
@@ -17,7 +17,11 @@
 #else
 
 template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from, bool is_there) {
-    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "4, 8 or 16 bytes");
+    static_assert(BYTES == 2 || BYTES == 4 || BYTES == 8 || BYTES == 16, "2, 4, 8 or 16 bytes");
+    if constexpr (BYTES == 2) {
+        *static_cast<unsigned short *>(to) = is_there ? *static_cast<const unsigned short *>(from) : 0;
+        return;
+    }
     const unsigned place = __cvta_generic_to_shared(to), bytes = is_there ? BYTES : 0;
     // What fills whole sectors has no use in the first cache.
     if constexpr (BYTES == 16)

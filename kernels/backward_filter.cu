@@ -1,38 +1,43 @@
 // The gradient of a convolution's filter on tensor cores, of tensors as they are stored in NCHW: nothing is transposed.
-// Products are of half, bfloat16, or floats in TF32; all sums are in float.
+// Products are of half, bfloat16, floats in TF32, or of floats as such; all sums are in float.
 //
 //   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
 //
 // Tensor cores want the depth of a product, here the pixels, side by side in both factors, which is how NCHW has them. A
 // block makes all places (r, s) of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
 // lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
-// all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels.
+// all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels; or
+// some of the k and more c.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING
 // (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's
-// two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 4, 8 or 16 bytes,
+// two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 2 to 16 bytes,
 // which divides the widths of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still
-// being copied. CHANNELS is how many channels x has, where these are few. Every kernel has blocks of THREADS threads.
+// being copied. CHANNELS is how many channels x has, where these are few; elsewhere K_WARPS is how many warps share the k of a
+// block, more than one only for a filter of one place. EXACT is defined where floats are multiplied as such. Every kernel has
+// blocks of THREADS threads.
 
-// Warps that have other columns of the product, and that have other pixels.
+// Warps that have other columns of the product, other rows of it, and other pixels; and how many of their rows of x lanes read
+// at once: of the filter, or of as many channels that lie N_MMA apart.
 #ifdef CHANNELS
 #define C_TILE CHANNELS
 #define WARP_ROWS 1
 #define COLUMN_WARPS ((CHANNELS * FILTER_ROWS + 7) / 8)
+#define K_WARPS 1
 #define PIXEL_WARPS 4
 #else
 #define C_TILE 64
-#define WARP_ROWS FILTER_ROWS
-#define COLUMN_WARPS 8
+#define WARP_ROWS (K_WARPS > 1 ? K_WARPS : FILTER_ROWS)
+#define COLUMN_WARPS (8 / K_WARPS)
 #define PIXEL_WARPS 1
 #endif
-#define WARPS (COLUMN_WARPS * PIXEL_WARPS)
+#define WARPS (COLUMN_WARPS * K_WARPS * PIXEL_WARPS)
 #define THREADS (32 * WARPS)
 #include "async_copy.cuh"
 #include "device.cuh"
 #include "ops.cuh"
+#include "tf32_products.cuh"
 
-#define K_TILE 64
 // Rows of a tensor core's matrices A and columns of B.
 #define M_MMA 16
 #define N_MMA 8
@@ -45,7 +50,9 @@ constexpr int VECTOR = 4 * PER_WORD;
 constexpr int DEPTH = 8 * PER_WORD;
 constexpr int OF_LANE = 2 * PER_WORD;
 
-#define K_MATRICES (K_TILE / M_MMA)
+// Of a warp.
+#define K_MATRICES (K_TILE / M_MMA / K_WARPS)
+static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
 // Of a warp.
@@ -85,6 +92,9 @@ constexpr int X_COLUMNS = X_NEEDED;
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
 #endif
 constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 8);
+// Between a lane's rows of x, in words, and channels.
+constexpr int ROW_CHANNELS = K_WARPS > 1 ? N_MMA : 0;
+constexpr int ROW_WORDS = K_WARPS > 1 ? N_MMA * X_PITCH : X_COLUMNS / PER_WORD;
 // Of shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
@@ -137,11 +147,12 @@ __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int cha
         const int h = first_row + row, w = first_column + column;
         const bool is_inside = h >= 0 && h < height && w >= 0 && w < width;
         const Element *source = from + (long long)which * area + h * width + w;
-        Word *const target = to + which * PITCH + (row * ROW + column) / PER_WORD;
+        Element *const target = reinterpret_cast<Element *>(to + which * PITCH) + row * ROW + column;
 #pragma unroll
         for (int channel = 0; channel < OF; channel += at_once) {
             if (OF % at_once != 0 && which + channel >= OF) break;
-            copy_async<ACCESS * sizeof(Element)>(target + channel * PITCH, source, is_inside && which + channel < channels);
+            copy_async<ACCESS * sizeof(Element)>(target + channel * PITCH * PER_WORD, source,
+                                                 is_inside && which + channel < channels);
             source += (long long)at_once * area;
         }
     }
@@ -172,21 +183,12 @@ __device__ __forceinline__ Word byte_perm(Word x, Word y, unsigned selector) {
 #endif
 }
 
-// A word as tensor cores are to have it, likewise. Of a float they do not look at what TF32 has no bits for, that is, they
-// round towards zero. A third of the last bit that they look at is added first, by a factor: so numbers are not smaller on
-// average, and the error is 1.1 times that of the nearest number of TF32, which takes three instructions.
+// A word as tensor cores are to have it, likewise.
 __device__ __forceinline__ Word operand(Word word) {
-#ifndef ELEMENT_FLOAT
+#ifdef ELEMENT_FLOAT
+    return rounded_float(word);
+#else
     return byte_perm(word, word, 0x3210);
-#else
-    constexpr float factor = 1 + 1.f / (3 << 10);
-#ifdef EMULATED
-    return __float_as_uint(factor * __uint_as_float(word));
-#else
-    Word larger;
-    asm volatile("mul.rn.f32 %0, %1, %2;" : "=r"(larger) : "r"(word), "f"(factor));
-    return larger;
-#endif
 #endif
 }
 
@@ -206,7 +208,7 @@ struct Piece {
     Word x[WARP_ROWS][READ];
 };
 
-// Those from `first` on, which is known to the compiler. `x` and `dy` are the lane's of the first piece.
+// Those from `first` on, best known to the compiler. `x` and `dy` are the lane's of the first piece.
 __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int first, Piece &piece) {
 #pragma unroll
     for (int i = 0; i < 2 * K_MATRICES; i++)
@@ -218,7 +220,7 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
         below += (X_COLUMNS - TILE_COLUMNS) * STRIDE / PER_WORD;
 #pragma unroll
     for (int r = 0; r < WARP_ROWS; r++) {
-        const Word *const row = below + r * X_COLUMNS / PER_WORD;
+        const Word *const row = below + r * ROW_WORDS;
 #pragma unroll
         for (int at = 0; at < READ; at += TOGETHER) {
             const int begin = max(at, FIRST_WORD), end = min(at + TOGETHER, END_WORD);
@@ -239,6 +241,48 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
 // A warp's sums, as tensor cores have them.
 typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
 
+#ifdef EXACT
+
+// Sums of few products, which are then added to the others: tensor cores round towards zero.
+__device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
+    Word a[2][K_MATRICES][4];
+#pragma unroll
+    for (int i = 0; i < 4 * K_MATRICES; i++) {
+        const int m = i / 4, of_matrix = i % 4;
+        const uint2 both = piece.dy[m][of_matrix % 2];
+        split_float(of_matrix < 2 ? both.x : both.y, a[HIGH][m][of_matrix], a[LOW][m][of_matrix]);
+    }
+    // Rows that are worked on at once: as many sums as keep tensor cores busy.
+    constexpr int at_once = FILTER_COLUMNS == 1 ? WARP_ROWS : 1;
+#pragma unroll
+    for (int first = 0; first < WARP_ROWS; first += at_once) {
+        Word x[2][at_once][READ];
+#pragma unroll
+        for (int i = 0; i < at_once * NEIGHBOURS; i++) {
+            const int r = i / NEIGHBOURS, at = FIRST_NEIGHBOUR + i % NEIGHBOURS;
+            split_float(piece.x[first + r][at], x[HIGH][r][at], x[LOW][r][at]);
+        }
+        float products[at_once][FILTER_COLUMNS][K_MATRICES][4] = {};
+#pragma unroll
+        for (int which = 0; which < 3; which++) {
+            const int of_a = exact_parts[which][0], of_x = exact_parts[which][1];
+#pragma unroll
+            for (int i = 0; i < at_once * FILTER_COLUMNS; i++) {
+                const int r = i / FILTER_COLUMNS, s = i % FILTER_COLUMNS, at = FIRST_NEIGHBOUR + s;
+                const Word *const of_row = x[of_x][r];
+                const Word b[2] = {of_row[at], of_row[at + STRIDE]};
+#pragma unroll
+                for (int m = 0; m < K_MATRICES; m++) warp_mma(products[r][s][m], a[of_a][m], b);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < at_once * FILTER_COLUMNS * K_MATRICES * 4; i++)
+            (&sums[first][0][0][0])[i] += (&products[0][0][0][0])[i];
+    }
+}
+
+#else
+
 // The depth's order is the lanes' first words and then their second ones, in both factors.
 __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     Word a[K_MATRICES][4];
@@ -258,29 +302,42 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     }
 }
 
+#endif
+
 // What a column of the warp's product is of: of a channel, which is C_TILE where it is of none, and from a row of the filter
-// on, WARP_ROWS of them.
+// on, WARP_ROWS of them; or of channels from one on.
 struct Column {
     int c, r;
 };
 
 __device__ __forceinline__ Column column_of(int of_warp) {
-    const int column = WARP % COLUMN_WARPS * N_MMA + of_warp, rows = FILTER_ROWS / WARP_ROWS;
+    if (K_WARPS > 1) return {int(WARP % COLUMN_WARPS) * WARP_ROWS * N_MMA + of_warp, 0};
+    const int column = WARP % COLUMN_WARPS * N_MMA + of_warp, rows = max(FILTER_ROWS / WARP_ROWS, 1);
     return {min(column / rows, C_TILE), column % rows};
 }
 
+// The first k of the warp.
+__device__ __forceinline__ int first_k_of_warp() { return WARP / COLUMN_WARPS % K_WARPS * K_MATRICES * M_MMA; }
+
 // Adds the products of a tile's pixels that are the warp's, while what the next ones need is read.
 __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
-    const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / COLUMN_WARPS;
+    const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / (COLUMN_WARPS * K_WARPS);
     const Column column = column_of(row);
     // A column of no channel is that of the last row of the last one.
     const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : FILTER_ROWS - 1;
     const Word *const x = stage + c * X_PITCH + word * STRIDE +
                           (r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
-    const Word *const dy = stage + C_TILE * X_PITCH + row * DY_PITCH + word + part * (PART / PER_WORD);
+    const Word *const dy =
+        stage + C_TILE * X_PITCH + (first_k_of_warp() + row) * DY_PITCH + word + part * (PART / PER_WORD);
+    // Where floats are multiplied as such, the compiler would begin so many at once that registers run short.
+#if defined EXACT && !defined CHANNELS
+    constexpr int together = FILTER_COLUMNS > 1 ? 2 : PART / DEPTH;
+#else
+    constexpr int together = PART / DEPTH;
+#endif
     Piece pieces[2];
     read_piece(x, dy, 0, pieces[0]);
-#pragma unroll
+#pragma unroll together
     for (int i = 0; i < PART / DEPTH; i++) {
         if (i + 1 < PART / DEPTH) read_piece(x, dy, (i + 1) * DEPTH, pieces[(i + 1) % 2]);
         add_products(pieces[i % 2], sums);
@@ -320,16 +377,19 @@ __device__ __forceinline__ void write_sums(const BackwardFilter &of, const Share
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const Column column = column_of(LANE % 4 * 2 + i % 2);
-        const int c = share.first_c + column.c;
-        if (column.c == C_TILE || c >= of.c) continue;
+        if (column.c == C_TILE) continue;
 #pragma unroll
         for (int m = 0; m < K_MATRICES; m++) {
-            const int k = share.first_k + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
+            const int k = share.first_k + first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
             if (k >= of.k) continue;
-            const long long first = (((long long)k * of.c + c) * FILTER_ROWS + column.r) * FILTER_COLUMNS;
 #pragma unroll
-            for (int place = 0; place < WARP_ROWS * FILTER_COLUMNS; place++)
-                write(first + place, sums[place / FILTER_COLUMNS][place % FILTER_COLUMNS][m][i]);
+            for (int row = 0; row < WARP_ROWS; row++) {
+                const int c = share.first_c + column.c + row * ROW_CHANNELS, r = ROW_CHANNELS ? 0 : column.r + row;
+                if (c >= of.c) break;
+                const long long first = (((long long)k * of.c + c) * FILTER_ROWS + r) * FILTER_COLUMNS;
+#pragma unroll
+                for (int s = 0; s < FILTER_COLUMNS; s++) write(first + s, sums[row][s][m][i]);
+            }
         }
     }
 }
@@ -357,7 +417,7 @@ KERNEL(backward_filter, BackwardFilter) {
     }
 
     add_parts(reinterpret_cast<float *>(stages), sums);
-    if (WARP >= COLUMN_WARPS) return;
+    if (WARP >= COLUMN_WARPS * K_WARPS) return;
     if (of.splits == 1) {
         Element *const dw = static_cast<Element *>(of.dw);
         write_sums(of, share, sums, [&](long long at, float sum) { scale_into(dw[at], sum, of.alpha, of.beta); });

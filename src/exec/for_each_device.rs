@@ -11,7 +11,7 @@ pub struct ForEachDevice<K, T>(RwLock<Vec<Made<K, T>>>);
 
 type Made<K, T> = ((i32, K), Result<Arc<T>, String>);
 
-impl<K: Copy + PartialEq, T> ForEachDevice<K, T> {
+impl<K: PartialEq, T> ForEachDevice<K, T> {
     /// Nothing yet.
     pub const fn new() -> Self {
         Self(RwLock::new(Vec::new()))

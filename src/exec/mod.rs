@@ -1,6 +1,6 @@
-//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, gradients of filters
-//! by a kernel of ours, the check against the undivided convolution, and the arena that Workspace Division cuts into
-//! segments. Uses `cudnn`, `device` and what `plan` says.
+//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, convolutions by kernels
+//! of ours, the check against the undivided convolution, and the arena that Workspace Division cuts into segments. Uses
+//! `cudnn`, `device` and what `plan` says.
 
 mod arena;
 mod backward_filter;
@@ -9,6 +9,9 @@ mod element_kernels;
 #[cfg(test)]
 pub mod emulated;
 mod for_each_device;
+mod implicit_gemm;
+#[cfg(test)]
+mod in_memory;
 mod operands;
 mod plan;
 mod run;
@@ -19,6 +22,7 @@ mod transposes;
 pub use arena::{Arena, segment_bytes};
 pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory};
 pub use check::{Check, tolerance};
+pub use implicit_gemm::{Correlation, CorrelationMemory, ImplicitGemm};
 pub use operands::{Constant, scaling_type};
 pub use plan::{Plan, divided_workspace};
 pub use run::{Failure, adds_to_result, divides, run};

@@ -144,7 +144,8 @@ impl Proposals {
 }
 
 /// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
-/// the tensors, and where none of these has room in large parts, what runs in any case.
+/// the tensors; where none of these on tensor cores has room in large parts, what of ours needs none; and where none at all
+/// has, what runs in any case.
 ///
 /// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
 /// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
@@ -162,11 +163,14 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     }
     let mut proposals = Proposals::default();
     let best = proposals.at(&asking, of_all)[0].first().copied();
-    if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 {
-        collect_to(&WITH_ROOM, &asking, &mut proposals, own, sizes, offers);
-        return;
+    let depth = if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
+    let have_room = collect_to(depth, &asking, &mut proposals, own, sizes, offers);
+    if let Place::Device(_) = page.key.place
+        && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(SMALLEST_PART))
+    {
+        offers.finalize_first(&asking, of_all, our_engine::offered_without_room(&asking, asking.limit).as_slice(), 1);
     }
-    if !collect_to(&FIRST, &asking, &mut proposals, own, sizes, offers) {
+    if !have_room {
         collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
         let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
         offers.finalize_first(&asking, of_all, &fallback, 1);

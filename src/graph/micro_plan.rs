@@ -3,9 +3,9 @@
 use cudnn_abi::*;
 
 use super::conversion::Conversion;
-use super::our_engine;
+use super::our_engine::OurPlan;
 use crate::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Route, Target};
-use crate::exec::{BackwardFilter, SummedFilter};
+use crate::exec::SummedFilter;
 
 /// A part of a kernel and its operation graph.
 struct Graph {
@@ -91,7 +91,7 @@ pub enum MicroPlan {
         conversion: Option<Conversion>,
     },
     /// Of ours.
-    Ours(BackwardFilter),
+    Ours(OurPlan),
 }
 
 /// What one micro-batch runs.
@@ -100,7 +100,7 @@ pub enum Runs<'a> {
     /// cuDNN's plan.
     Cudnn(&'a ExecutionPlan),
     /// Our kernel.
-    Ours(&'a BackwardFilter),
+    Ours(&'a OurPlan),
 }
 
 impl MicroPlan {
@@ -108,7 +108,7 @@ impl MicroPlan {
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         match engine.route {
             Route::Ours if of.batch == of.kernel.batch() => {
-                return our_engine::plan(of.kernel, engine).map(Self::Ours);
+                return OurPlan::new(of.kernel, engine).map(Self::Ours);
             }
             Route::Ours => return Err(CUDNN_STATUS_NOT_SUPPORTED),
             Route::OnCopies => {

@@ -109,6 +109,12 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
+    /// Whether there is room for micro-batches of so many images or more on an engine that uses tensor cores.
+    pub fn has_tensor_cores(&self, least: usize) -> bool {
+        let uses = |engine: &EngineConfiguration| engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+        self.plans.keys().any(|(size, engine)| *size >= least && uses(engine))
+    }
+
     /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
     pub fn largest_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let mut candidates = self.candidates.clone();

@@ -1,52 +1,175 @@
-//! Engines of ours for operation graphs, offered beside cuDNN's: the gradient of a filter.
+//! Engines of ours for operation graphs, offered beside cuDNN's: single convolutions over images in NCHW.
+
+use std::ffi::c_void;
 
 use cudnn_abi::*;
 
 use super::offers::Asking;
 use crate::cudnn::convolution::Direction;
 use crate::cudnn::graph::{EngineConfiguration, Factor, Kernel, Route, Tensor};
-use crate::device::Device;
-use crate::exec::{BackwardFilter, FilterGradient};
+use crate::device::{Device, Stream};
+use crate::exec::{BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm};
 
-/// The index of the gradient's engine.
+/// The index of the filter's gradient on tensor cores: of floats in TF32.
 const BACKWARD_FILTER: i64 = 0;
-/// Its knob: into how many parts the pixels are cut.
+/// Of the same where floats are multiplied as such.
+const EXACT_BACKWARD_FILTER: i64 = 1;
+/// Of the convolution itself, and its input's gradient, on tensor cores: of floats in TF32.
+const IMPLICIT_GEMM: i64 = 2;
+/// Of the same where floats are multiplied as such.
+const EXACT_IMPLICIT_GEMM: i64 = 3;
+/// The gradient's knob: into how many parts the pixels are cut.
 const SPLITS: cudnnBackendKnobType_t = 0;
-/// What its accesses need of addresses, in bytes.
+/// What their accesses need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
 /// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it.
 /// It needs no micro-batches.
 ///
-/// An Inf or NaN in x may also reach places of the filter's gradient that it has no part in, by a product with zero. No class
-/// in which NaN is to spread as IEEE 754 has it admits the engine.
+/// An Inf or NaN in x may also reach places of a result that it has no part in, by a product with zero, and an Inf that is
+/// multiplied as a float makes NaN, as do floats of 2¹²⁸ - 2¹¹⁶ and more. No class in which NaN is to spread as IEEE 754 has
+/// it admits the engines.
 pub fn offered(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
-    let gradient = gradient(asking.kernel)?;
+    let problem = problem(asking.kernel, is_exact(asking))?;
+    problem.is_fast().then(|| configuration(asking, &problem, limit))?
+}
+
+/// Likewise, for where none of cuDNN's engines on tensor cores has room: it is slower than these.
+pub fn offered_without_room(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
+    let problem = problem(asking.kernel, is_exact(asking))?;
+    (!problem.is_fast()).then(|| configuration(asking, &problem, limit))?
+}
+
+/// Whether floats are to be multiplied as such.
+fn is_exact(asking: &Asking) -> bool {
+    let x = &asking.kernel.tensors[asking.kernel.convolution().x];
     // As NVIDIA's libraries have it.
-    if gradient.data_type == CUDNN_DATA_FLOAT && std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0") {
-        return None;
-    }
-    let splits = BackwardFilter::best_splits(Device::current(), &gradient, limit)?;
-    // As cuDNN notes of its own, in TF32 too.
-    let numerics = [CUDNN_NUMERICAL_NOTE_TENSOR_CORE].into_iter().collect();
-    let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
-    let engine = EngineConfiguration::new(BACKWARD_FILTER, vec![(SPLITS, splits as i64)], numerics, behavior);
-    let engine = EngineConfiguration { route: Route::Ours, ..engine };
+    let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
+    let on_tensor_cores = engine(BACKWARD_FILTER, vec![], false);
+    x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !asking.admits(&on_tensor_cores))
+}
+
+fn configuration(asking: &Asking, problem: &Problem, limit: usize) -> Option<EngineConfiguration> {
+    let device = Device::current();
+    let engine = match problem {
+        Problem::FilterGradient(gradient) => {
+            let index = if gradient.is_exact { EXACT_BACKWARD_FILTER } else { BACKWARD_FILTER };
+            let splits = BackwardFilter::best_splits(device, gradient, limit)?;
+            engine(index, vec![(SPLITS, splits as i64)], gradient.is_exact)
+        }
+        Problem::Correlation(correlation) => {
+            let index = if correlation.is_exact { EXACT_IMPLICIT_GEMM } else { IMPLICIT_GEMM };
+            ImplicitGemm::computes(device, correlation).then(|| engine(index, vec![], correlation.is_exact))?
+        }
+    };
     asking.admits(&engine).then_some(engine)
 }
 
-/// What computes a kernel. `Err` where ours does not.
-pub fn plan(kernel: &Kernel, engine: &EngineConfiguration) -> Result<BackwardFilter, cudnnStatus_t> {
-    let (BACKWARD_FILTER, &[(SPLITS, splits)]) = (engine.engine, engine.knobs) else {
-        return Err(CUDNN_STATUS_NOT_SUPPORTED);
-    };
-    let splits = usize::try_from(splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
-    let gradient = gradient(kernel).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
-    BackwardFilter::new(Device::current(), gradient, splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
+fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
+    // As cuDNN notes of its own, in TF32 too. What is as exact as without tensor cores is of every class.
+    let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
+    let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
+    let engine = EngineConfiguration::new(index, knobs, numerics, behavior);
+    EngineConfiguration { route: Route::Ours, ..engine }
 }
 
-/// What is computed, if it is nothing but the gradient of a filter over images in NCHW.
-fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
+/// What computes a kernel.
+pub enum OurPlan {
+    /// A filter's gradient.
+    BackwardFilter(BackwardFilter),
+    /// A convolution, or its input's gradient.
+    ImplicitGemm {
+        /// Our kernel.
+        gemm: ImplicitGemm,
+        /// Whether it is the gradient.
+        is_gradient: bool,
+    },
+}
+
+/// Where a convolution's tensors and the workspace are.
+#[derive(Clone, Copy)]
+pub struct Memory {
+    /// The input, or its gradient.
+    pub x: *mut c_void,
+    /// The filter, or its.
+    pub w: *mut c_void,
+    /// The output, or its.
+    pub y: *mut c_void,
+    /// Of [`OurPlan::workspace`] bytes.
+    pub workspace: *mut c_void,
+}
+
+// SAFETY: addresses, which are only handed on to the device.
+unsafe impl Send for Memory {}
+
+impl OurPlan {
+    /// On an engine that was [`offered`]. `Err` where ours does not compute the kernel.
+    pub fn new(kernel: &Kernel, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
+        let device = Device::current();
+        let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
+        let problem = problem(kernel, is_exact).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+        let plan = match (engine.engine, engine.knobs, problem) {
+            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, &[(SPLITS, splits)], Problem::FilterGradient(gradient)) => {
+                let splits = usize::try_from(splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+                BackwardFilter::new(device, gradient, splits).map(Self::BackwardFilter)
+            }
+            (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], Problem::Correlation(correlation)) => {
+                let is_gradient = correlation.is_gradient;
+                ImplicitGemm::new(device, correlation).map(|gemm| Self::ImplicitGemm { gemm, is_gradient })
+            }
+            _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
+        };
+        plan.map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
+    }
+
+    /// Bytes that it takes.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Self::BackwardFilter(gradient) => gradient.workspace(),
+            Self::ImplicitGemm { .. } => 0,
+        }
+    }
+
+    /// Result = `alpha` · what is computed + `beta` · result. Whether that was launched.
+    ///
+    /// # Safety
+    /// All is memory of the device, as large as the tensors; the result overlaps none of the rest. The stream is of that
+    /// device.
+    pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Memory { x, w, y, workspace } = memory;
+        // SAFETY: as ours.
+        unsafe {
+            match self {
+                Self::BackwardFilter(gradient) => {
+                    gradient.run(stream, GradientMemory { x, dy: y, dw: w, workspace }, alpha, beta)
+                }
+                Self::ImplicitGemm { gemm, is_gradient } => {
+                    let (from, to) = if *is_gradient { (y, x) } else { (x, y) };
+                    gemm.run(stream, CorrelationMemory { w, from, to }, alpha, beta)
+                }
+            }
+        }
+    }
+}
+
+/// What one of our kernels computes.
+enum Problem {
+    FilterGradient(FilterGradient),
+    Correlation(Correlation),
+}
+
+impl Problem {
+    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
+    fn is_fast(&self) -> bool {
+        match self {
+            Self::FilterGradient(gradient) => gradient.is_fast(),
+            Self::Correlation(correlation) => correlation.is_exact,
+        }
+    }
+}
+
+/// What a kernel is, if it is nothing but a convolution over images in NCHW.
+fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
     let convolution = kernel.convolution();
     let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &kernel.tensors[place]);
     let is_stored = |tensor: &Tensor| {
@@ -61,13 +184,13 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
         [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
     let alike = |values: &[i64]| values.first().copied().filter(|first| values.iter().all(|value| value == first));
     let is_ours = kernel.operations.len() == 1
-        && convolution.direction == Direction::BackwardFilter
         && convolution.mode == CUDNN_CROSS_CORRELATION
         && convolution.compute_type == CUDNN_DATA_FLOAT
         && [x, w, y].into_iter().all(is_stored)
         && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
         && alike(dilation) == Some(1)
         && pre == post
+        && (!is_exact || x.data_type == CUDNN_DATA_FLOAT)
         && [convolution.alpha, convolution.beta]
             .iter()
             .all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
@@ -76,15 +199,49 @@ fn gradient(kernel: &Kernel) -> Option<FilterGradient> {
     }
     let size = |value: i64| usize::try_from(value).ok();
     let spatial = |tensor: &Tensor| Some([size(tensor.dims[2])?, size(tensor.dims[3])?]);
-    Some(FilterGradient {
-        data_type: x.data_type,
-        images: size(x.dims[0])?,
-        k: size(w.dims[0])?,
-        c: size(w.dims[1])?,
-        x: spatial(x)?,
-        dy: spatial(y)?,
-        filter: spatial(w)?,
-        stride: size(alike(stride)?)?,
-        padding: size(alike(pre)?)?,
-    })
+    let [images, k, c] = [size(x.dims[0])?, size(w.dims[0])?, size(w.dims[1])?];
+    let [x_pixels, y_pixels, filter] = [spatial(x)?, spatial(y)?, spatial(w)?];
+    let (stride, padding) = (size(alike(stride)?)?, size(alike(pre)?)?);
+    // Whether y has what x gives.
+    let is_whole = |axis: usize| {
+        let padded = padding.checked_mul(2).and_then(|both| x_pixels[axis].checked_add(both));
+        let beyond = padded.and_then(|padded| padded.checked_sub(filter[axis]));
+        beyond.is_some_and(|beyond| y_pixels[axis] == beyond / stride.max(1) + 1)
+    };
+    let [rows, columns] = filter;
+    let correlation = |is_gradient: bool| {
+        let reaches = rows.checked_sub(padding + 1)?;
+        let (padding, depth, m) = if is_gradient { (reaches, k, c) } else { (padding, c, k) };
+        let [from, to] = if is_gradient { [y_pixels, x_pixels] } else { [x_pixels, y_pixels] };
+        let correlation = Correlation {
+            data_type: x.data_type,
+            is_exact,
+            is_gradient,
+            images,
+            depth,
+            rows: m,
+            from,
+            to,
+            filter: rows,
+            stride,
+            padding,
+        };
+        (rows == columns && is_whole(0) && is_whole(1)).then_some(Problem::Correlation(correlation))
+    };
+    match convolution.direction {
+        Direction::Forward => correlation(false),
+        Direction::BackwardData => correlation(true),
+        Direction::BackwardFilter => Some(Problem::FilterGradient(FilterGradient {
+            data_type: x.data_type,
+            is_exact,
+            images,
+            k,
+            c,
+            x: x_pixels,
+            dy: y_pixels,
+            filter,
+            stride,
+            padding,
+        })),
+    }
 }

@@ -12,12 +12,13 @@ use crate::cudnn::graph::{
     EngineConfiguration, ExecutionPlan, Kernel, Route, Target, VariantPack, WORKSPACE_ALIGNMENT,
 };
 use crate::device::Stream;
-use crate::exec::{Destination, Failure, GradientMemory, Sums};
+use crate::exec::{Destination, Failure, Sums};
 use crate::plan::{Configuration, MicroConfiguration, Room};
 
 use super::conversion::{Conversion, Moves};
 use super::micro_plan::{MicroBatch, MicroPlan, Runs, summed_filter};
 use super::operands::Operands;
+use super::our_engine::Memory;
 
 /// How many sets of operands a plan keeps variant packs for: programs that allocate anew each time come back to the
 /// same few addresses.
@@ -70,7 +71,7 @@ enum Arguments {
     /// Of cuDNN.
     Cudnn(VariantPack),
     /// Of ours, with alpha and beta.
-    Ours(GradientMemory, f32, f32),
+    Ours(Memory, f32, f32),
 }
 
 /// A micro-batch, what it runs and what that works on.
@@ -351,9 +352,9 @@ impl Plan {
                     Arguments::Cudnn(VariantPack::new(&ids, &pointers, engines_own)?)
                 }
                 MicroPlan::Ours(_) => {
-                    let [x, dy, dw] = [convolution.x, convolution.y, filter].map(|place| at(place, here));
+                    let [x, w, y] = [convolution.x, filter, convolution.y].map(|place| at(place, here));
                     let [alpha, beta] = [convolution.alpha, convolution.beta].map(|factor| factor.value() as f32);
-                    Arguments::Ours(GradientMemory { x, dy, dw, workspace }, alpha, beta)
+                    Arguments::Ours(Memory { x, w, y, workspace }, alpha, beta)
                 }
             };
             Ok(Pack { operands, before, behind })

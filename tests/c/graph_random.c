@@ -34,6 +34,18 @@ static Shape random_shape(Random *random) {
     static const int filters[] = {1, 2, 3, 3, 3, 5};
     /* of one sign each: where a sum cancels out, rounding is all that is left of it */
     static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {1, 0.5}, {-2, -0.5}};
+    /* in turns, so that there are some of each */
+    enum { OURS = 8 };
+    static const struct {
+        Operation operation;
+        cudnnDataType_t type;
+    } ours[OURS] = {
+        {BACKWARD_FILTER, CUDNN_DATA_FLOAT}, {FORWARD, CUDNN_DATA_FLOAT},
+        {BACKWARD_FILTER, CUDNN_DATA_HALF},  {BACKWARD_DATA, CUDNN_DATA_FLOAT},
+        {BACKWARD_FILTER, CUDNN_DATA_FLOAT}, {FORWARD, CUDNN_DATA_HALF},
+        {BACKWARD_FILTER, CUDNN_DATA_BFLOAT16}, {BACKWARD_DATA, CUDNN_DATA_BFLOAT16},
+    };
+    static int made;
     Shape s = {0};
     for (;;) {
         s.operation = (Operation)random_below(random, 4);
@@ -73,9 +85,8 @@ static Shape random_shape(Random *random) {
             }
         }
         if (only_ours) {
-            s.type = types[2 + random_below(random, 4)];
-            if (s.type == CUDNN_DATA_DOUBLE) continue;
-            s.operation = BACKWARD_FILTER, s.spatial = 2;
+            s.operation = ours[made % OURS].operation, s.type = ours[made % OURS].type, s.spatial = 2;
+            int is_gradient = s.operation == BACKWARD_FILTER;
             s.x[2] = s.w[2] = 1, s.pad[0] = 0, s.stride[0] = s.dilation[0] = 1;
             s.groups = 1, s.flip = 0;
             s.x[1] = s.w[1] = 1 + random_below(random, 15), s.w[0] = 1 + random_below(random, 15);
@@ -84,12 +95,20 @@ static Shape random_shape(Random *random) {
                 s.w[i + 2] = 2 + random_below(random, 2), s.dilation[i] = 1;
                 s.stride[i] = stride, s.pad[i] = pad;
             }
-            /* of two bytes rows are to begin at whole words */
-            if (s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
+            if (!is_gradient) { /* of many channels, and a filter that has a middle */
+                s.x[0] = 1 + random_below(random, 5);
+                s.x[1] = s.w[1] = 32 + random_below(random, 4), s.w[0] = 32 + random_below(random, 4);
+                s.w[3] = s.w[4] = 1 + 2 * random_below(random, 2);
+                if (s.w[3] == 1) s.pad[1] = s.pad[2] = 0;
+                if (s.operation == BACKWARD_DATA) s.stride[1] = s.stride[2] = 1;
+            }
+            /* of two bytes its rows are to begin at whole words */
+            if (is_gradient && s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
         }
         int layout = !only_packed && !only_ours && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
+        made++;
         shape_layout(&s, layout);
         return s;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::program;
 use crate::hostdnn::{report, seed};
@@ -59,6 +59,15 @@ fn reports_tell_of_graphs() {
     let lines = report(&decisions);
     let (timed, ran) = (events(&lines, "timed"), events(&lines, "ran"));
     assert!(timed.len() > 20 && ran.len() >= 3, "{} timed, {} ran", timed.len(), ran.len());
+    // Exploring a kernel is told of when it begins, and before what it has found.
+    let begun = |ran: &Value| {
+        let begins = |line: &Value| ["event", "spec", "limit"].map(|name| line[name].clone());
+        lines.iter().position(|line| begins(line) == [json!("exploring"), ran["spec"].clone(), ran["limit"].clone()])
+    };
+    for line in &ran {
+        let at = lines.iter().position(|other| std::ptr::eq(other, *line));
+        assert!(begun(line).is_some_and(|begun| Some(begun) < at), "{line}");
+    }
     for line in timed.iter().chain(&ran) {
         assert!(text(line, "spec").starts_with("graph "), "{line}");
         assert!(!text(line, "kernel").is_empty(), "{line}");
@@ -104,32 +113,56 @@ fn are_right(lines: &[Value]) {
     }
 }
 
-/// Gradients of filters are also tried by our own engine, where the program's choice allows what it does to numbers, in one
-/// part and in several, and what is settled on is right.
+/// Convolutions are also tried by our own engines, where the program's choice allows what these do to numbers, gradients of
+/// filters in one part and in several, and what is settled on is right.
 #[test]
-fn our_engine_is_tried() {
+fn our_engines_are_tried() {
     let program = program("graph_random");
-    let run = |numerics: &str| {
-        let decisions = program.file(numerics);
-        let variables =
-            [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_NUMERICS", numerics)];
+    // Which of our engines timed what.
+    let run = |numerics: &str, limit: &str| {
+        let decisions = program.file(&format!("{numerics}{limit}"));
+        let variables = [
+            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+            ("UCUDNN_CHECK", "1"),
+            ("UCUDNN_NUMERICS", numerics),
+            ("UCUDNN_WORKSPACE_LIMIT", limit),
+        ];
         program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
         let lines = report(&decisions);
         are_right(&lines);
-        let timed = events(&lines, "timed");
-        let ours = timed.iter().filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_0["));
-        let in_parts = |line: &Value| !text(line, "algorithm").contains("[k0=1]");
-        let ours: Vec<_> = ours.map(|line| (text(line, "kernel").to_owned(), in_parts(line))).collect();
-        assert!(ours.iter().all(|(kernel, _)| kernel.starts_with("BF ")), "{ours:?}");
-        for kind in [" float ", " half ", " bfloat16 "] {
-            assert!(numerics != "any" || ours.iter().any(|(kernel, _)| kernel.contains(kind)), "{kind}: {ours:?}");
-        }
-        ours
+        let timed = events(&lines, "timed").into_iter();
+        let ours = timed.filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_"));
+        ours.map(|line| (text(line, "algorithm").to_owned(), text(line, "kernel").to_owned())).collect::<Vec<_>>()
     };
-    let ours = run("any");
-    let in_parts = ours.iter().filter(|(_, in_parts)| *in_parts).count();
-    println!("{} gradients, {in_parts} in parts", ours.len());
-    assert!(ours.len() >= 20 && in_parts >= 5, "{ours:?}");
-    // No engine of hostdnn's uses tensor cores.
-    assert_eq!(run("match"), []);
+    let are_as_expected = |ours: &[(String, String)], engines: [&str; 2]| {
+        for (engine, kernel) in ours {
+            let expected = engines[usize::from(!kernel.starts_with("BF "))];
+            assert!(engine.starts_with(expected), "{engine}: {kernel}");
+        }
+    };
+    let on_tensor_cores = ["UCUDNN_ENGINE_0[", "UCUDNN_ENGINE_2["];
+    let ours = run("any", "1GiB");
+    are_as_expected(&ours, on_tensor_cores);
+    let gradients: Vec<_> = ours.iter().filter(|(_, kernel)| kernel.starts_with("BF ")).collect();
+    let in_parts = gradients.iter().filter(|(engine, _)| !engine.contains("[k0=1]")).count();
+    println!("{} gradients of filters, {in_parts} in parts", gradients.len());
+    assert!(gradients.len() >= 8 && in_parts >= 1, "{gradients:?}");
+    for kind in [" float ", " half ", " bfloat16 "] {
+        assert!(gradients.iter().any(|(_, kernel)| kernel.contains(kind)), "{kind}: {gradients:?}");
+    }
+    // No engine of hostdnn's uses tensor cores: what multiplies floats as such is left.
+    let exact = run("match", "1GiB");
+    are_as_expected(&exact, ["UCUDNN_ENGINE_1[", "UCUDNN_ENGINE_3["]);
+    assert!(exact.iter().all(|(_, kernel)| kernel.contains(" float ")), "{exact:?}");
+    for direction in ["F ", "BD ", "BF "] {
+        let count = exact.iter().filter(|(_, kernel)| kernel.starts_with(direction)).count();
+        println!("{count} of {direction}");
+        assert!(count >= 1, "{direction}: {exact:?}");
+    }
+    // What is slower than cuDNN's engines on tensor cores is tried where none of these has room.
+    let without_room = run("any", "0");
+    are_as_expected(&without_room, on_tensor_cores);
+    let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();
+    println!("{without_filters} without room");
+    assert!(without_filters >= 2, "{without_room:?}");
 }

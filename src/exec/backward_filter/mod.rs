@@ -15,11 +15,18 @@ use crate::cudnn::kernel::element_size;
 use crate::device::jit::{Function, Launch, Source};
 use crate::device::{Device, Stream};
 
-/// Of k, and of c where these are many, what a block works on, as `kernels/backward_filter.cu` has it.
-const CHANNELS: usize = 64;
+/// Of c, where these are many, what a block works on, as `kernels/backward_filter.cu` has it; and of k.
+const C_TILE: usize = 64;
+const K_TILE: usize = 64;
+/// Of k, where floats are multiplied as such: registers hold two numbers for each factor.
+const EXACT_K_TILE: usize = 32;
+/// The same for filters of one place, where k are many.
+const EXACT_K_TILE_OF_ONE_PLACE: usize = 128;
+/// Warps that share a block's k there, where filters have one place.
+const K_WARPS_OF_ONE_PLACE: usize = 4;
 /// Rows of the filters of few channels, over all channels, that a block has at most: eight for a warp of each kind.
 const MOST_FEW_ROWS: usize = 24;
-/// The most k, or c, with which a filter of one place is computed here: it is a product of matrices as they are stored, which
+/// The most k, or c, with which a filter of one place is computed fast: it is a product of matrices as they are stored, which
 /// cuDNN's engines are fast at unless one of them has few rows.
 const MOST_ROWS_OF_ONE_PLACE: usize = 32;
 /// Warps for parts of a tile's pixels, where channels are few, as there.
@@ -27,7 +34,7 @@ const PIXEL_WARPS: usize = 4;
 /// Bytes that tensor cores take of the depth at once, as there.
 const DEPTH_BYTES: usize = 32;
 /// Of what is copied at once, in bytes.
-const ACCESSES: [usize; 3] = [16, 8, 4];
+const ACCESSES: [usize; 4] = [16, 8, 4, 2];
 /// Columns of a tile, for images as wide as networks have them; more rows than help; and how often tensor cores take the
 /// depth of a tile at most: the kernel has code for each time.
 const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
@@ -35,15 +42,15 @@ const MOST_TILE_ROWS: usize = 16;
 const MOST_PIECES: usize = 16;
 /// Tiles in shared memory: one that is worked on, and one or two that are copied.
 const STAGES: [usize; 2] = [3, 2];
-/// The most pixels that a sum has: tensor cores round each towards zero.
+/// The most pixels that a sum has: tensor cores round each towards zero, and floats lose some bits too.
 const MOST_SUMMED: usize = 1 << 17;
 /// The most tiles of pixels, and blocks.
 const MOST_COUNTED: usize = 1 << 30;
 /// What a tile costs besides its pixels, in bytes of dy.
 const BYTES_OF_A_TILE: usize = 80;
-/// How long a multiprocessor works on a byte of CHANNELS of dy for a column of the product, and what is summed up a
-/// microsecond, in bytes, once launched: of an H200. Only what is best of two is found by these.
-const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / 64.0;
+/// How long a multiprocessor works on a byte of dy for a column of the product, and what is summed up a microsecond, in bytes,
+/// once launched: of an H200. Only what is best of two is found by these.
+const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / (64.0 * 64.0);
 const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
 const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 
@@ -51,8 +58,10 @@ const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 /// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors in NCHW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterGradient {
-    /// Of all three tensors: half, bfloat16, or float, whose products are in TF32.
+    /// Of all three tensors: half, bfloat16, or float.
     pub data_type: cudnnDataType_t,
+    /// Whether floats are multiplied as such, and not in TF32. Of no other type.
+    pub is_exact: bool,
     /// n
     pub images: usize,
     /// k: dy's channels.
@@ -77,7 +86,16 @@ impl FilterGradient {
         self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
     }
 
-    /// Whether the kernel computes it: its sums are in registers, and it is not better off elsewhere.
+    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
+    pub fn is_fast(&self) -> bool {
+        // Single elements of two bytes are waited for.
+        let is_copied = |width: usize| (width * self.element()).is_multiple_of(size_of::<u32>());
+        let is_one_place = self.filter == [1, 1];
+        let is_product = is_one_place && !self.is_exact && self.k.min(self.c) > MOST_ROWS_OF_ONE_PLACE;
+        !is_product && is_copied(self.x[1]) && is_copied(self.dy[1])
+    }
+
+    /// Whether the kernel computes it: its sums are in registers.
     fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
@@ -91,10 +109,8 @@ impl FilterGradient {
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
             && rows.max(columns) <= most
-            && match rows * columns {
-                1 => self.k.min(self.c) <= MOST_ROWS_OF_ONE_PLACE,
-                places => places >= 4,
-            }
+            && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
+            && !(2..4).contains(&(rows * columns))
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.into_iter().all(is_counted)
@@ -112,14 +128,33 @@ impl FilterGradient {
         self.k * self.c * self.filter[0] * self.filter[1]
     }
 
+    /// Of k, what a block works on.
+    fn k_tile(&self) -> usize {
+        match (self.is_exact, self.k_warps()) {
+            (true, 1) => EXACT_K_TILE,
+            (true, _) if self.k > K_TILE => EXACT_K_TILE_OF_ONE_PLACE,
+            _ => K_TILE,
+        }
+    }
+
+    /// Warps that share a block's k.
+    fn k_warps(&self) -> usize {
+        if self.is_exact && !self.has_few_channels() && self.filter == [1, 1] { K_WARPS_OF_ONE_PLACE } else { 1 }
+    }
+
+    /// Products that one is computed by.
+    fn products(&self) -> usize {
+        if self.is_exact { 3 } else { 1 }
+    }
+
     /// Blocks that share no sum.
     fn blocks(&self) -> usize {
-        self.k.div_ceil(CHANNELS) * if self.has_few_channels() { 1 } else { self.c.div_ceil(CHANNELS) }
+        self.k.div_ceil(self.k_tile()) * if self.has_few_channels() { 1 } else { self.c.div_ceil(C_TILE) }
     }
 
     /// Columns of a block's product, without those that shift x.
     fn columns(&self) -> usize {
-        if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { CHANNELS * self.filter[0] }
+        if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { C_TILE * self.filter[0] }
     }
 
     /// Warps of a block that have the same columns.
@@ -129,7 +164,7 @@ impl FilterGradient {
 
     /// Of a block.
     fn threads(&self) -> usize {
-        let column_warps = if self.has_few_channels() { self.columns() / 8 } else { CHANNELS / 8 };
+        let column_warps = if self.has_few_channels() { self.columns() / 8 } else { C_TILE / 8 };
         32 * column_warps * self.pixel_warps()
     }
 }
@@ -160,7 +195,8 @@ impl Tiling {
             let divides = |access: &usize| {
                 [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
             };
-            let access = ACCESSES.into_iter().map(|bytes| bytes / element).find(divides)?;
+            let access =
+                ACCESSES.into_iter().map(|bytes| bytes / element).filter(|access| *access > 0).find(divides)?;
             for rows in 1..=MOST_TILE_ROWS {
                 // Of a warp.
                 let pixels = rows / gradient.pixel_warps() * columns;
@@ -204,9 +240,9 @@ impl Tiling {
             let x_row = pitch(x_row, beyond);
             gradient.c * pitch(x_rows * x_row, filter[0] * x_row)
         } else {
-            CHANNELS * pitch(x_rows * x_row, beyond)
+            C_TILE * pitch(x_rows * x_row, beyond)
         };
-        let dy = CHANNELS * pitch(self.rows * self.columns / per_word, 8);
+        let dy = gradient.k_tile() * pitch(self.rows * self.columns / per_word, 8);
         self.stages * (x + dy) * size_of::<u32>()
     }
 
@@ -221,32 +257,26 @@ impl Tiling {
             ("TILE_COLUMNS", self.columns),
             ("ACCESS", self.access),
             ("STAGES", self.stages),
+            ("K_TILE", gradient.k_tile()),
         ];
         let element = match gradient.data_type {
             CUDNN_DATA_HALF => "-DELEMENT_HALF",
             CUDNN_DATA_BFLOAT16 => "-DELEMENT_BFLOAT16",
             _ => "-DELEMENT_FLOAT",
         };
-        let channels = gradient.has_few_channels().then_some(("CHANNELS", gradient.c));
+        let of_channels = match gradient.has_few_channels() {
+            true => ("CHANNELS", gradient.c),
+            false => ("K_WARPS", gradient.k_warps()),
+        };
+        let exact = gradient.is_exact.then_some(("EXACT", 1));
         values
             .into_iter()
-            .chain(channels)
+            .chain([of_channels])
+            .chain(exact)
             .map(|(name, value)| format!("-D{name}={value}"))
             .chain([element.to_owned()])
             .collect()
     }
-}
-
-/// What the code of a gradient is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    data_type: cudnnDataType_t,
-    /// Where these are few.
-    channels: Option<usize>,
-    filter: [usize; 2],
-    stride: usize,
-    padding: usize,
-    tiling: Tiling,
 }
 
 enum Code {
@@ -258,7 +288,8 @@ enum Code {
     },
 }
 
-static KNOWN: ForEachDevice<Key, Code> = ForEachDevice::new();
+/// By what it is compiled with.
+static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::new();
 
 /// A gradient on one device.
 pub struct BackwardFilter {
@@ -310,9 +341,6 @@ pub struct GradientMemory {
     pub workspace: *mut c_void,
 }
 
-// SAFETY: addresses, which are only handed on to the device.
-unsafe impl Send for GradientMemory {}
-
 impl BackwardFilter {
     /// Into how many parts, each with a sum of its own, the pixels of a gradient are best cut within `limit` bytes of
     /// workspace on the calling thread's device. `None` where it is not computed here, or would not be exact enough.
@@ -321,7 +349,8 @@ impl BackwardFilter {
         let multiprocessors = device.multiprocessors(device.ordinal())?;
         let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
         let bytes = of.elements() * size_of::<f32>();
-        let tile = (tiling.bytes(of) * of.columns() * of.filter[1]) as f64 * MICROSECONDS_OF_A_PRODUCT;
+        let products = of.k_tile() * of.columns() * of.filter[1] * of.products();
+        let tile = (tiling.bytes(of) * products) as f64 * MICROSECONDS_OF_A_PRODUCT;
         let time = |splits: usize| {
             let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
             let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
@@ -343,16 +372,7 @@ impl BackwardFilter {
     /// take a second; not to be called under capture. `Err` says why there is none.
     pub fn new(device: Device, of: FilterGradient, splits: usize) -> Result<Self, String> {
         let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let channels = of.has_few_channels().then_some(of.c);
-        let key = Key {
-            data_type: of.data_type,
-            channels,
-            filter: of.filter,
-            stride: of.stride,
-            padding: of.padding,
-            tiling,
-        };
-        let code = KNOWN.get(device, key, || match device {
+        let code = KNOWN.get(device, tiling.options(&of), || match device {
             Device::Host => Ok(Code::Host),
             Device::Cuda => Code::compiled(device, &of, &tiling),
         })?;
@@ -421,6 +441,7 @@ impl Code {
             headers: &[
                 ("device.cuh", include_str!("../../../kernels/device.cuh")),
                 ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
+                ("tf32_products.cuh", include_str!("../../../kernels/tf32_products.cuh")),
                 ("ops.cuh", include_str!("../../../kernels/ops.cuh")),
                 ("ops_float.cuh", include_str!("../../../kernels/ops_float.cuh")),
                 ("ops_half.cuh", include_str!("../../../kernels/ops_half.cuh")),

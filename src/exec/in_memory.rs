@@ -1,0 +1,44 @@
+//! What tests of our kernels write to a device's memory and read of it.
+
+use crate::device::{Buffer, Device, Stream};
+
+/// Bytes before and behind what a kernel may touch.
+pub const GUARD: usize = 256;
+
+/// Writes the first bytes of a buffer.
+pub fn write(device: Device, to: &Buffer, bytes: &[u8], stream: Stream) {
+    // SAFETY: a buffer of so many bytes.
+    assert!(unsafe { device.write(to.data(), bytes, stream) });
+}
+
+/// The first `count` bytes of a buffer.
+pub fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    // SAFETY: a buffer of so many bytes.
+    assert!(unsafe { device.read(&mut bytes, from.data(), stream) });
+    bytes
+}
+
+/// A buffer of these bytes between NaNs, which are not to be read: they begin behind [`GUARD`].
+pub fn between_nans(device: Device, bytes: &[u8], stream: Stream) -> Buffer {
+    let buffer = device.allocate(bytes.len() + 2 * GUARD).unwrap();
+    write(device, &buffer, &[&[0xff; GUARD][..], bytes, &[0xff; GUARD]].concat(), stream);
+    buffer
+}
+
+/// Numbers' bytes.
+pub fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+/// ||found - exact|| / ||exact|| and how much larger the found ones are on average, as a part of the exact ones.
+pub fn errors(found: &[u8], exact: &[f64]) -> (f64, f64) {
+    let found = found.chunks_exact(4).map(|value| f64::from(f32::from_ne_bytes(value.try_into().unwrap())));
+    let (mut squares, mut all, mut along) = (0.0, 0.0, 0.0);
+    for (found, exact) in found.zip(exact) {
+        squares += (found - exact).powi(2);
+        all += exact.powi(2);
+        along += (found - exact) * exact;
+    }
+    ((squares / all).sqrt(), along / all)
+}
