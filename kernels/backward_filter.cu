@@ -37,6 +37,7 @@
 #include "device.cuh"
 #include "ops.cuh"
 #include "tf32_products.cuh"
+#include "tiles.cuh"
 
 // Rows of a tensor core's matrices A and columns of B.
 #define M_MMA 16
@@ -74,15 +75,8 @@ constexpr int END_WORD = (FIRST_NEIGHBOUR + NEIGHBOURS - 1) / PER_WORD + 1;
 constexpr int TOGETHER = 2 * STRIDE;
 constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
 static_assert(STRIDE == 1 || STRIDE == 2, "two or four words");
-
-// At least so many words, and beyond the banks of shared memory `beyond`: where the four lanes of a row read as many, or half
-// as many in two turns, the next row's read from the banks behind.
-constexpr int pitch_of(int least, int beyond) {
-    int pitch = least;
-    while (pitch % 32 != beyond % 32) pitch++;
-    return pitch;
-}
 constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
+// Where the four lanes of a row read so many words, or half as many in two turns, the next row's read from the banks behind.
 #ifdef CHANNELS
 // Rows of lanes read rows of x, and behind a channel's those of the next.
 constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, 4 * TOGETHER) * PER_WORD;
@@ -118,8 +112,6 @@ struct Share {
     int first, end;
     int split;
 };
-
-__device__ __forceinline__ int tiles_of(int length, int tile) { return (length + tile - 1) / tile; }
 
 __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
     const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE);

@@ -32,6 +32,7 @@
 #include "device.cuh"
 #include "ops.cuh"
 #include "tf32_products.cuh"
+#include "tiles.cuh"
 
 typedef unsigned Word;
 // Elements of a word.
@@ -55,21 +56,14 @@ constexpr int PIXELS = TILE_IMAGES * AREA;
 static_assert(PIXELS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each pixel");
 static_assert(FILTER % 2 == 1 && DEPTH % K_MMA == 0, "lanes read from other banks");
 
-// At least so many elements, and beyond a multiple of 32 so many, so that all lanes read from other banks; or two from each
-// where images are strided over.
-constexpr int pitch_of(int least, int beyond) {
-    int pitch = least;
-    while (pitch % 32 != beyond) pitch++;
-    return pitch;
-}
-
 // Columns of images in front of a tile that are copied too: tiles begin aligned to what is copied at once.
 constexpr int LEFT = (PADDING + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
 constexpr int X_COLUMNS =
     ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
 constexpr int X_IMAGE = X_ROWS * X_COLUMNS;
-// Of a channel's images: of four channels lanes read eight neighbours each.
+// Of a channel's images: of four channels lanes read eight neighbours each, so all of them from other banks; or two from each
+// where images are strided over.
 constexpr int X_PITCH = pitch_of(TILE_IMAGES * X_IMAGE, 8);
 // Filters lie as they are stored: lines of all d of an m, or of all m of a d, of which lanes read eight m and four d.
 #ifdef GRADIENT
@@ -98,8 +92,6 @@ struct ImplicitGemm {
 struct Tile {
     int row, image, p, q;
 };
-
-__device__ __forceinline__ int tiles_of(int length, int tile) { return (length + tile - 1) / tile; }
 
 __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);

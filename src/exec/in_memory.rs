@@ -1,5 +1,10 @@
 //! What tests of our kernels write to a device's memory and read of it.
 
+use cudnn_abi::*;
+use half::{bf16, f16};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use crate::device::{Buffer, Device, Stream};
 
 /// Bytes before and behind what a kernel may touch.
@@ -24,6 +29,21 @@ pub fn between_nans(device: Device, bytes: &[u8], stream: Stream) -> Buffer {
     let buffer = device.allocate(bytes.len() + 2 * GUARD).unwrap();
     write(device, &buffer, &[&[0xff; GUARD][..], bytes, &[0xff; GUARD]].concat(), stream);
     buffer
+}
+
+/// An element's bytes.
+pub fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
+    match data_type {
+        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
+        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
+        _ => value.to_ne_bytes().to_vec(),
+    }
+}
+
+/// The bytes of so many whole numbers so small that their products and sums are exact in every type of products and in float, in
+/// whatever order.
+pub fn small_whole_numbers(data_type: cudnnDataType_t, count: usize, random: &mut SmallRng) -> Vec<u8> {
+    (0..count).flat_map(|_| bits(data_type, random.random_range(-4..=4) as f32)).collect()
 }
 
 /// Numbers' bytes.

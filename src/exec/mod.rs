@@ -6,6 +6,7 @@ mod arena;
 mod backward_filter;
 mod check;
 mod element_kernels;
+mod elements;
 #[cfg(test)]
 pub mod emulated;
 mod for_each_device;
@@ -17,6 +18,7 @@ mod plan;
 mod run;
 mod samples;
 mod sums;
+mod tiles;
 mod transposes;
 
 pub use arena::{Arena, segment_bytes};

@@ -78,12 +78,7 @@ pub enum OurPlan {
     /// A filter's gradient.
     BackwardFilter(BackwardFilter),
     /// A convolution, or its input's gradient.
-    ImplicitGemm {
-        /// Our kernel.
-        gemm: ImplicitGemm,
-        /// Whether it is the gradient.
-        is_gradient: bool,
-    },
+    ImplicitGemm(ImplicitGemm),
 }
 
 /// Where a convolution's tensors and the workspace are.
@@ -114,8 +109,7 @@ impl OurPlan {
                 BackwardFilter::new(device, gradient, splits).map(Self::BackwardFilter)
             }
             (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], Problem::Correlation(correlation)) => {
-                let is_gradient = correlation.is_gradient;
-                ImplicitGemm::new(device, correlation).map(|gemm| Self::ImplicitGemm { gemm, is_gradient })
+                ImplicitGemm::new(device, correlation).map(Self::ImplicitGemm)
             }
             _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
         };
@@ -126,7 +120,7 @@ impl OurPlan {
     pub fn workspace(&self) -> usize {
         match self {
             Self::BackwardFilter(gradient) => gradient.workspace(),
-            Self::ImplicitGemm { .. } => 0,
+            Self::ImplicitGemm(_) => 0,
         }
     }
 
@@ -143,8 +137,8 @@ impl OurPlan {
                 Self::BackwardFilter(gradient) => {
                     gradient.run(stream, GradientMemory { x, dy: y, dw: w, workspace }, alpha, beta)
                 }
-                Self::ImplicitGemm { gemm, is_gradient } => {
-                    let (from, to) = if *is_gradient { (y, x) } else { (x, y) };
+                Self::ImplicitGemm(gemm) => {
+                    let (from, to) = if gemm.is_gradient() { (y, x) } else { (x, y) };
                     gemm.run(stream, CorrelationMemory { w, from, to }, alpha, beta)
                 }
             }

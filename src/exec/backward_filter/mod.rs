@@ -10,8 +10,9 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use half::{bf16, f16};
 
+use super::elements::{self, Element};
 use super::for_each_device::ForEachDevice;
-use crate::cudnn::kernel::element_size;
+use super::tiles::pitch_of;
 use crate::device::jit::{Function, Launch, Source};
 use crate::device::{Device, Stream};
 
@@ -107,7 +108,7 @@ impl FilterGradient {
         let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
         // What is beside a tensor is counted too.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
-        [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
+        elements::TYPES.contains(&self.data_type)
             && rows.max(columns) <= most
             && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
             && !(2..4).contains(&(rows * columns))
@@ -120,7 +121,7 @@ impl FilterGradient {
 
     /// Bytes of an element.
     fn element(&self) -> usize {
-        element_size(self.data_type).unwrap_or(1)
+        elements::bytes(self.data_type)
     }
 
     /// Values of dw.
@@ -234,15 +235,14 @@ impl Tiling {
         let left = padding.next_multiple_of(vector);
         let x_rows = (self.rows - 1) * stride + filter[0];
         let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
-        let pitch = |least: usize, beyond: usize| least + (beyond % 32 + 32 - least % 32) % 32;
         let (x_row, beyond) = (x_columns / per_word, 8 * stride);
         let x = if gradient.has_few_channels() {
-            let x_row = pitch(x_row, beyond);
-            gradient.c * pitch(x_rows * x_row, filter[0] * x_row)
+            let x_row = pitch_of(x_row, beyond);
+            gradient.c * pitch_of(x_rows * x_row, filter[0] * x_row)
         } else {
-            C_TILE * pitch(x_rows * x_row, beyond)
+            C_TILE * pitch_of(x_rows * x_row, beyond)
         };
-        let dy = gradient.k_tile() * pitch(self.rows * self.columns / per_word, 8);
+        let dy = gradient.k_tile() * pitch_of(self.rows * self.columns / per_word, 8);
         self.stages * (x + dy) * size_of::<u32>()
     }
 
@@ -259,11 +259,7 @@ impl Tiling {
             ("STAGES", self.stages),
             ("K_TILE", gradient.k_tile()),
         ];
-        let element = match gradient.data_type {
-            CUDNN_DATA_HALF => "-DELEMENT_HALF",
-            CUDNN_DATA_BFLOAT16 => "-DELEMENT_BFLOAT16",
-            _ => "-DELEMENT_FLOAT",
-        };
+        let element = elements::option(gradient.data_type);
         let of_channels = match gradient.has_few_channels() {
             true => ("CHANNELS", gradient.c),
             false => ("K_WARPS", gradient.k_warps()),
@@ -438,15 +434,7 @@ impl Code {
         Source {
             name: "backward_filter.cu",
             text: include_str!("../../../kernels/backward_filter.cu"),
-            headers: &[
-                ("device.cuh", include_str!("../../../kernels/device.cuh")),
-                ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
-                ("tf32_products.cuh", include_str!("../../../kernels/tf32_products.cuh")),
-                ("ops.cuh", include_str!("../../../kernels/ops.cuh")),
-                ("ops_float.cuh", include_str!("../../../kernels/ops_float.cuh")),
-                ("ops_half.cuh", include_str!("../../../kernels/ops_half.cuh")),
-                ("ops_bfloat16.cuh", include_str!("../../../kernels/ops_bfloat16.cuh")),
-            ],
+            headers: elements::HEADERS,
             options: tiling.options(of),
         }
     }
@@ -468,23 +456,16 @@ unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta:
     // SAFETY: as ours; the tensors' elements are of that type.
     unsafe {
         match of.data_type {
-            CUDNN_DATA_HALF => compute_in(of, memory, alpha, beta, f16::to_f32, f16::from_f32),
-            CUDNN_DATA_BFLOAT16 => compute_in(of, memory, alpha, beta, bf16::to_f32, bf16::from_f32),
-            _ => compute_in(of, memory, alpha, beta, |value: f32| value, |value| value),
+            CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
+            CUDNN_DATA_BFLOAT16 => compute_in::<bf16>(of, memory, alpha, beta),
+            _ => compute_in::<f32>(of, memory, alpha, beta),
         }
     }
 }
 
 /// # Safety
 /// Likewise, of elements of this type.
-unsafe fn compute_in<T: Copy>(
-    of: &FilterGradient,
-    memory: GradientMemory,
-    alpha: f32,
-    beta: f32,
-    value: impl Fn(T) -> f32,
-    element: impl Fn(f32) -> T,
-) {
+unsafe fn compute_in<T: Element>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
     let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
     // SAFETY: as ours.
     let (x, dy, dw) = unsafe {
@@ -506,11 +487,10 @@ unsafe fn compute_in<T: Copy>(
             let dy = &dy[(image * k + of_k) * p * q..][..p * q];
             for (row, h) in (0..p).filter_map(|row| Some((row, below(row, r, height)?))) {
                 for (column, w) in (0..q).filter_map(|column| Some((column, below(column, s, width)?))) {
-                    sum += f64::from(value(dy[row * q + column])) * f64::from(value(x[h * width + w]));
+                    sum += f64::from(dy[row * q + column].to_f32()) * f64::from(x[h * width + w].to_f32());
                 }
             }
         }
-        let sum = alpha * sum as f32;
-        *dw = element(if beta == 0.0 { sum } else { sum + beta * value(*dw) });
+        dw.add_scaled(sum, alpha, beta);
     }
 }

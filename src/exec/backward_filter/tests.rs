@@ -5,7 +5,7 @@ use super::*;
 use crate::device::jit::resources;
 use crate::device::{Buffer, OwnStream, on_a_gpu};
 use crate::exec::emulated;
-use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, read, write};
+use crate::exec::in_memory::{GUARD, between_nans, bits, bytes_of, errors, read, small_whole_numbers, write};
 
 fn gradient(
     [images, k, c]: [usize; 3],
@@ -34,15 +34,6 @@ fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
     let in_type = |data_type| FilterGradient { data_type, ..of };
     let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
     [of, FilterGradient { is_exact: true, ..of }, others[0], others[1]]
-}
-
-/// An element's bits.
-fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
-    match data_type {
-        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
-        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
-        _ => value.to_ne_bytes().to_vec(),
-    }
 }
 
 #[test]
@@ -111,8 +102,7 @@ fn a_limit_is_kept() {
     assert!(BackwardFilter::new(Device::Host, of, usize::MAX).is_err());
 }
 
-/// Tensors of small whole numbers, whose products and sums are exact in every type of products and in float, in whatever
-/// order.
+/// Tensors of small whole numbers.
 struct Case {
     of: FilterGradient,
     x: Buffer,
@@ -129,9 +119,7 @@ impl Case {
     const BETA: f32 = 2.0;
 
     fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| -> Vec<u8> {
-            (0..count).flat_map(|_| bits(of.data_type, random.random_range(-4..=4) as f32)).collect()
-        };
+        let mut values = |count: usize| small_whole_numbers(of.data_type, count, random);
         let x = values(of.images * of.c * of.x[0] * of.x[1]);
         let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
         let held = values(of.elements());

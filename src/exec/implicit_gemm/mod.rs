@@ -11,8 +11,9 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use half::{bf16, f16};
 
+use super::elements::{self, Element};
 use super::for_each_device::ForEachDevice;
-use crate::cudnn::kernel::element_size;
+use super::tiles::pitch_of;
 use crate::device::jit::{Function, Launch, Source};
 use crate::device::{Device, Stream};
 
@@ -85,7 +86,7 @@ impl Correlation {
         // What is beside a tensor is counted too.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 31).contains(&count));
         let is_small = |lengths: &[usize; 2]| lengths.iter().all(|length| *length < 1 << 28);
-        [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].contains(&self.data_type)
+        elements::TYPES.contains(&self.data_type)
             && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
             && self.filter % 2 == 1
             && self.filter <= MOST_PLACES_ACROSS
@@ -119,7 +120,7 @@ impl Correlation {
 
     /// Bytes of an element.
     fn element(&self) -> usize {
-        element_size(self.data_type).unwrap_or(1)
+        elements::bytes(self.data_type)
     }
 
     /// Channels d that a block works on at once.
@@ -213,13 +214,12 @@ impl Tiling {
     /// Of a block, as the kernel lays it out.
     fn shared_bytes(&self, correlation: &Correlation) -> usize {
         let (depth, places, element) = (correlation.depth_at_once(), correlation.places(), correlation.element());
-        let pitch = |least: usize| least + (8 + 32 - least % 32) % 32;
         let filters = match correlation.is_gradient {
-            true => depth * pitch(ROW_TILE * places),
+            true => depth * pitch_of(ROW_TILE * places, 8),
             false => ROW_TILE * (depth * places + 4 * size_of::<u32>() / element),
         };
         let [rows, columns] = self.image(correlation);
-        let images = depth * pitch(self.images * rows * columns);
+        let images = depth * pitch_of(self.images * rows * columns, 8);
         self.stages * (filters + images) * element
     }
 
@@ -238,11 +238,7 @@ impl Tiling {
             ("W_ACCESS", self.filter_access),
             ("STAGES", self.stages),
         ];
-        let element = match correlation.data_type {
-            CUDNN_DATA_HALF => "-DELEMENT_HALF",
-            CUDNN_DATA_BFLOAT16 => "-DELEMENT_BFLOAT16",
-            _ => "-DELEMENT_FLOAT",
-        };
+        let element = elements::option(correlation.data_type);
         let exact = correlation.is_exact.then_some("-DEXACT");
         let gradient = is_gradient.then_some("-DGRADIENT");
         let names = [element].into_iter().chain(exact).chain(gradient).map(str::to_owned);
@@ -322,6 +318,11 @@ impl ImplicitGemm {
         Ok(Self { of, tiling, code })
     }
 
+    /// Whether it is the gradient of a convolution's input.
+    pub fn is_gradient(&self) -> bool {
+        self.of.is_gradient
+    }
+
     /// out = `alpha` · sums + `beta` · out; where `beta` is 0 out is not read. Whether that was launched.
     ///
     /// # Safety
@@ -357,15 +358,7 @@ impl Code {
         Source {
             name: "implicit_gemm.cu",
             text: include_str!("../../../kernels/implicit_gemm.cu"),
-            headers: &[
-                ("device.cuh", include_str!("../../../kernels/device.cuh")),
-                ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh")),
-                ("tf32_products.cuh", include_str!("../../../kernels/tf32_products.cuh")),
-                ("ops.cuh", include_str!("../../../kernels/ops.cuh")),
-                ("ops_float.cuh", include_str!("../../../kernels/ops_float.cuh")),
-                ("ops_half.cuh", include_str!("../../../kernels/ops_half.cuh")),
-                ("ops_bfloat16.cuh", include_str!("../../../kernels/ops_bfloat16.cuh")),
-            ],
+            headers: elements::HEADERS,
             options: tiling.options(of),
         }
     }
@@ -386,23 +379,16 @@ unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta:
     // SAFETY: as ours; the tensors' elements are of that type.
     unsafe {
         match of.data_type {
-            CUDNN_DATA_HALF => compute_in(of, memory, alpha, beta, f16::to_f32, f16::from_f32),
-            CUDNN_DATA_BFLOAT16 => compute_in(of, memory, alpha, beta, bf16::to_f32, bf16::from_f32),
-            _ => compute_in(of, memory, alpha, beta, |value: f32| value, |value| value),
+            CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
+            CUDNN_DATA_BFLOAT16 => compute_in::<bf16>(of, memory, alpha, beta),
+            _ => compute_in::<f32>(of, memory, alpha, beta),
         }
     }
 }
 
 /// # Safety
 /// Likewise, of elements of this type.
-unsafe fn compute_in<T: Copy>(
-    of: &Correlation,
-    memory: CorrelationMemory,
-    alpha: f32,
-    beta: f32,
-    value: impl Fn(T) -> f32,
-    element: impl Fn(f32) -> T,
-) {
+unsafe fn compute_in<T: Element>(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
     let Correlation { images, depth, rows, from: [height, width], to: [p, q], filter, .. } = *of;
     let places = of.places();
     // SAFETY: as ours.
@@ -429,11 +415,10 @@ unsafe fn compute_in<T: Copy>(
                 for (s, x) in (0..filter).filter_map(|s| Some((s, below(column, s, width)?))) {
                     let place = r * filter + s;
                     let w = w[if of.is_gradient { places - 1 - place } else { place }];
-                    sum += f64::from(value(w)) * f64::from(value(from[h * width + x]));
+                    sum += f64::from(w.to_f32()) * f64::from(from[h * width + x].to_f32());
                 }
             }
         }
-        let sum = alpha * sum as f32;
-        *to = element(if beta == 0.0 { sum } else { sum + beta * value(*to) });
+        to.add_scaled(sum, alpha, beta);
     }
 }

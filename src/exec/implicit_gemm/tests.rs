@@ -5,7 +5,7 @@ use super::*;
 use crate::device::jit::resources;
 use crate::device::{Buffer, on_a_gpu};
 use crate::exec::emulated;
-use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, read, write};
+use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, read, small_whole_numbers, write};
 
 const SHARED: usize = 227 << 10;
 const MULTIPROCESSORS: usize = 132;
@@ -86,17 +86,7 @@ fn others_are_not_for_us() {
     }
 }
 
-/// An element's bits.
-fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
-    match data_type {
-        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
-        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
-        _ => value.to_ne_bytes().to_vec(),
-    }
-}
-
-/// Tensors of small whole numbers, whose products and sums are exact in every type of products and in float, in whatever
-/// order.
+/// Tensors of small whole numbers.
 struct Case {
     of: Correlation,
     w: Buffer,
@@ -113,9 +103,7 @@ impl Case {
     const BETA: f32 = 2.0;
 
     fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| -> Vec<u8> {
-            (0..count).flat_map(|_| bits(of.data_type, random.random_range(-4..=4) as f32)).collect()
-        };
+        let mut values = |count: usize| small_whole_numbers(of.data_type, count, random);
         let w = values(of.rows * of.depth * of.places());
         let from = values(of.images * of.depth * of.from[0] * of.from[1]);
         let held = values(of.images * of.rows * of.to[0] * of.to[1]);
