@@ -4,35 +4,45 @@
 //   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
 //
 // Tensor cores want the depth of a product, here the pixels, side by side in both factors, which is how NCHW has them. A
-// block makes all places (r, s) of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
+// block makes BLOCK_ROWS rows of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
 // lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
-// all rows of the filter; or of images of few channels eight rows, whichever channels they are of, and some of the pixels; or
+// all rows of the block; or of images of few channels eight rows, whichever channels they are of, and some of the pixels; or
 // some of the k and more c.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, FILTER_COLUMNS, STRIDE, PADDING
-// (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels are at most two rows, a lane's
-// two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied at once, of 2 to 16 bytes,
-// which divides the widths of x, dy and a tile. STAGES is how many tiles are in shared memory, of which all but one are still
-// being copied. CHANNELS is how many channels x has, where these are few; elsewhere K_WARPS is how many warps share the k of a
-// block, more than one only for a filter of one place. EXACT is defined where floats are multiplied as such. Every kernel has
-// blocks of THREADS threads.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, of which BLOCK_ROWS is a divisor,
+// FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels
+// are at most two rows, a lane's two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied
+// at once, of 2 to 16 bytes, which divides the widths of x, dy and a tile. STAGES is how many tiles are in shared memory, of
+// which all but one are still being copied. CHANNELS is how many channels x has, where these are few; elsewhere K_WARPS is how
+// many warps share the k of a block, more than one only for a filter of one place. EXACT is defined where floats are multiplied
+// as such, and CLUSTER, a power of two up to 16, where so many blocks share the pixels whose sums meet in shared memory: they
+// are a cluster. Where a block has more pixels than are exact enough in one sum, SUMMED_TILES is how many tiles are. Every
+// kernel has blocks of THREADS threads.
 
 // Warps that have other columns of the product, other rows of it, and other pixels; and how many of their rows of x lanes read
 // at once: of the filter, or of as many channels that lie N_MMA apart.
 #ifdef CHANNELS
 #define C_TILE CHANNELS
 #define WARP_ROWS 1
-#define COLUMN_WARPS ((CHANNELS * FILTER_ROWS + 7) / 8)
+#define COLUMN_WARPS ((CHANNELS * BLOCK_ROWS + 7) / 8)
 #define K_WARPS 1
 #define PIXEL_WARPS 4
 #else
 #define C_TILE 64
-#define WARP_ROWS (K_WARPS > 1 ? K_WARPS : FILTER_ROWS)
+#define WARP_ROWS (K_WARPS > 1 ? K_WARPS : BLOCK_ROWS)
 #define COLUMN_WARPS (8 / K_WARPS)
 #define PIXEL_WARPS 1
 #endif
 #define WARPS (COLUMN_WARPS * K_WARPS * PIXEL_WARPS)
 #define THREADS (32 * WARPS)
+#ifdef CLUSTER
+#ifndef EXACT
+// To make room for two blocks, for which shared memory mostly has none, the compiler would spill some registers. Without that
+// aim it would begin too many exact products at once.
+#define MULTIPROCESSOR_BLOCKS 1
+#endif
+#include "cluster.cuh"
+#endif
 #include "async_copy.cuh"
 #include "device.cuh"
 #include "ops.cuh"
@@ -65,7 +75,8 @@ static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 // Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
 constexpr int LEFT = (PADDING + VECTOR - 1) / VECTOR * VECTOR;
 // Of x below a tile.
-constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
+constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + BLOCK_ROWS;
+static_assert(FILTER_ROWS % BLOCK_ROWS == 0, "whole blocks");
 // A lane's pixels have so many neighbours, with themselves, in a row of x, from this one on: these words, of which so many
 // lie side by side that are read at once.
 constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE + FILTER_COLUMNS;
@@ -80,7 +91,7 @@ constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_
 #ifdef CHANNELS
 // Rows of lanes read rows of x, and behind a channel's those of the next.
 constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, 4 * TOGETHER) * PER_WORD;
-constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, FILTER_ROWS * X_COLUMNS / PER_WORD);
+constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, BLOCK_ROWS * X_COLUMNS / PER_WORD);
 #else
 constexpr int X_COLUMNS = X_NEEDED;
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
@@ -94,7 +105,7 @@ constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
 struct BackwardFilter {
     const Element *x, *dy;
-    // dw, or the sums in float, one after the other, where there are several.
+    // dw, or the sums in float, one after the other, where there are several that do not meet in shared memory.
     void *dw;
     int images, k, c;
     // Of x, and of dy.
@@ -107,18 +118,26 @@ struct BackwardFilter {
 
 // What a block works on.
 struct Share {
-    int first_k, first_c;
+    int first_k, first_c, first_r;
     // Tiles of the pixels.
     int first, end;
     int split;
 };
 
 __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
-    const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE);
-    const int split = blockIdx.x / (k_tiles * c_tiles), tile = blockIdx.x % (k_tiles * c_tiles);
+    const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE), r_tiles = FILTER_ROWS / BLOCK_ROWS;
+#ifdef CLUSTER
+    const int split = blockIdx.x % CLUSTER, tile = blockIdx.x / CLUSTER;
+#else
+    const int of_split = k_tiles * c_tiles * r_tiles, split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
+#endif
     const long long all = (long long)of.images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
-    return {tile / c_tiles * K_TILE, tile % c_tiles * C_TILE, int(all * split / of.splits),
-            int(all * (split + 1) / of.splits), split};
+    return {tile / (c_tiles * r_tiles) * K_TILE,
+            tile / r_tiles % c_tiles * C_TILE,
+            tile % r_tiles * BLOCK_ROWS,
+            int(all * split / of.splits),
+            int(all * (split + 1) / of.splits),
+            split};
 }
 
 // Begins to copy so many rows and columns of OF channels, as they follow each other in memory, to shared memory, a row every
@@ -158,7 +177,7 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
     const Element *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
     const Element *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
     copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
-                                                            p * STRIDE - PADDING, q * STRIDE - LEFT);
+                                                            p * STRIDE - PADDING + share.first_r, q * STRIDE - LEFT);
     copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy,
                                                                        of.k - share.first_k, of.p, of.q, p, q);
 }
@@ -230,8 +249,11 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
     }
 }
 
-// A warp's sums, as tensor cores have them.
+// A warp's sums, as tensor cores have them: quads of a thread.
 typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
+constexpr int QUADS = WARP_ROWS * FILTER_COLUMNS * K_MATRICES;
+// The block's first, which have all of its sums in the end.
+constexpr int SUMMING_THREADS = 32 * COLUMN_WARPS * K_WARPS;
 
 #ifdef EXACT
 
@@ -296,7 +318,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
 
 #endif
 
-// What a column of the warp's product is of: of a channel, which is C_TILE where it is of none, and from a row of the filter
+// What a column of the warp's product is of: of a channel, which is C_TILE where it is of none, and from a row of the block's
 // on, WARP_ROWS of them; or of channels from one on.
 struct Column {
     int c, r;
@@ -304,7 +326,7 @@ struct Column {
 
 __device__ __forceinline__ Column column_of(int of_warp) {
     if (K_WARPS > 1) return {int(WARP % COLUMN_WARPS) * WARP_ROWS * N_MMA + of_warp, 0};
-    const int column = WARP % COLUMN_WARPS * N_MMA + of_warp, rows = max(FILTER_ROWS / WARP_ROWS, 1);
+    const int column = WARP % COLUMN_WARPS * N_MMA + of_warp, rows = max(BLOCK_ROWS / WARP_ROWS, 1);
     return {min(column / rows, C_TILE), column % rows};
 }
 
@@ -316,7 +338,7 @@ __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
     const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / (COLUMN_WARPS * K_WARPS);
     const Column column = column_of(row);
     // A column of no channel is that of the last row of the last one.
-    const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : FILTER_ROWS - 1;
+    const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : BLOCK_ROWS - 1;
     const Word *const x = stage + c * X_PITCH + word * STRIDE +
                           (r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
     const Word *const dy =
@@ -335,6 +357,19 @@ __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
         add_products(pieces[i % 2], sums);
     }
 }
+
+#ifdef SUMMED_TILES
+
+// A thread's sums of so many tiles, and those of all before.
+__device__ __forceinline__ void add_to(Sums &totals, Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < QUADS * 4; i++) {
+        (&totals[0][0][0][0])[i] += (&sums[0][0][0][0])[i];
+        (&sums[0][0][0][0])[i] = 0;
+    }
+}
+
+#endif
 
 // Adds to the first warps' sums those of others that have the same columns, one after the other, in shared memory, which
 // nothing else needs any more.
@@ -363,34 +398,92 @@ __device__ __forceinline__ void scale_into(Element &dw, float sum, float alpha, 
     dw = to_element(beta == 0 ? sum : sum + beta * to_float(dw));
 }
 
-// Hands over each of a warp's sums with its place in dw.
+// Hands over sum i of a thread's quad of this number with its place in dw.
 template <typename Write>
-__device__ __forceinline__ void write_sums(const BackwardFilter &of, const Share &share, const Sums &sums, Write write) {
+__device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share &share, int quad, int i, float sum,
+                                          Write write) {
+    const int row = quad / (K_MATRICES * FILTER_COLUMNS), s = quad / K_MATRICES % FILTER_COLUMNS, m = quad % K_MATRICES;
+    const Column column = column_of(LANE % 4 * 2 + i % 2);
+    const int k = share.first_k + first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
+    const int c = share.first_c + column.c + row * ROW_CHANNELS;
+    const int r = share.first_r + (ROW_CHANNELS ? 0 : column.r + row);
+    if (column.c == C_TILE || k >= of.k || c >= of.c) return;
+    write((((long long)k * of.c + c) * FILTER_ROWS + r) * FILTER_COLUMNS + s, sum);
+}
+
+#ifdef CLUSTER
+
+// Quads of a thread that are on their way at once.
+constexpr int AT_ONCE = 16;
+static_assert(AT_ONCE % CLUSTER == 0, "each block gets as many");
+// Where in shared memory the Mbarrier is, in words: behind the stages, and what is received in their place.
+constexpr int RECEIVED = AT_ONCE * SUMMING_THREADS * 4;
+constexpr int MBARRIER = STAGES * STAGE > RECEIVED ? STAGES * STAGE : RECEIVED;
+
+// Each quad of the sums of a cluster's blocks goes to one of them, which adds them up in the blocks' order and hands over what
+// comes of it.
+template <typename Write>
+__device__ __forceinline__ void meet_in_cluster(const BackwardFilter &of, const Share &share, const Sums &sums,
+                                                float4 *received, Mbarrier &arrived, Write write) {
+    const int rank = share.split;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const Column column = column_of(LANE % 4 * 2 + i % 2);
-        if (column.c == C_TILE) continue;
+    for (int first = 0; first < QUADS; first += AT_ONCE) {
+        // Nobody needs his stages any more, or what he received before.
+        cluster_sync();
+        const int sent = min(AT_ONCE, QUADS - first), own = (sent + CLUSTER - 1 - rank) / CLUSTER;
+        if (threadIdx.x == 0) arrived.expect(own * CLUSTER * SUMMING_THREADS * sizeof(float4));
 #pragma unroll
-        for (int m = 0; m < K_MATRICES; m++) {
-            const int k = share.first_k + first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
-            if (k >= of.k) continue;
-#pragma unroll
-            for (int row = 0; row < WARP_ROWS; row++) {
-                const int c = share.first_c + column.c + row * ROW_CHANNELS, r = ROW_CHANNELS ? 0 : column.r + row;
-                if (c >= of.c) break;
-                const long long first = (((long long)k * of.c + c) * FILTER_ROWS + r) * FILTER_COLUMNS;
-#pragma unroll
-                for (int s = 0; s < FILTER_COLUMNS; s++) write(first + s, sums[row][s][m][i]);
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (first + i >= QUADS) break;
+            const float(&quad)[4] = (&sums[0][0][0])[first + i];
+            float4 *const place = received + (i / CLUSTER * CLUSTER + rank) * SUMMING_THREADS + threadIdx.x;
+            send(make_float4(quad[0], quad[1], quad[2], quad[3]), place, arrived, i % CLUSTER);
+        }
+        Spin spin;
+        while (!arrived.has_ended(first / AT_ONCE % 2)) spin.again();
+#pragma unroll 1
+        for (int i = 0; i < own; i++) {
+            float sum[4] = {};
+            for (int block = 0; block < CLUSTER; block++) {
+                const float4 part = received[(i * CLUSTER + block) * SUMMING_THREADS + threadIdx.x];
+                sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
             }
+#pragma unroll
+            for (int j = 0; j < 4; j++) write_sum(of, share, first + i * CLUSTER + rank, j, sum[j], write);
         }
     }
 }
+
+#else
+
+// Hands over each of a thread's sums with its place in dw.
+template <typename Write>
+__device__ __forceinline__ void write_sums(const BackwardFilter &of, const Share &share, const Sums &sums, Write write) {
+    // One k after the other: what all of them take does not fit into registers.
+#pragma unroll
+    for (int of_k = 0; of_k < 4 * K_MATRICES; of_k++) {
+        const int i = of_k / K_MATRICES, m = of_k % K_MATRICES;
+#pragma unroll
+        for (int quad = m; quad < QUADS; quad += K_MATRICES)
+            write_sum(of, share, quad, i, (&sums[0][0][0])[quad][i], write);
+    }
+}
+
+#endif
 
 KERNEL(backward_filter, BackwardFilter) {
     SHARED(Word, stages);
     const BackwardFilter &of = parameters;
     const Share share = share_of(of);
+#ifdef CLUSTER
+    Mbarrier &arrived = *reinterpret_cast<Mbarrier *>(stages + MBARRIER);
+    if (threadIdx.x == 0) arrived.initialize(1);
+#endif
     Sums sums = {};
+#ifdef SUMMED_TILES
+    Sums totals = {};
+    int summed = 0;
+#endif
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ahead++) {
         if (share.first + ahead < share.end) copy_tiles(of, share, share.first + ahead, stages + ahead * STAGE);
@@ -404,20 +497,31 @@ KERNEL(backward_filter, BackwardFilter) {
         if (tile + STAGES - 1 < share.end) copy_tiles(of, share, tile + STAGES - 1, stages + ahead * STAGE);
         end_group();
         add_tile(stages + at_hand * STAGE, sums);
+#ifdef SUMMED_TILES
+        if (++summed % SUMMED_TILES == 0) add_to(totals, sums);
+#endif
         at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
 
+#ifdef SUMMED_TILES
+    add_to(sums, totals);
+#endif
     add_parts(reinterpret_cast<float *>(stages), sums);
-    if (WARP >= COLUMN_WARPS * K_WARPS) return;
+    if (threadIdx.x >= SUMMING_THREADS) return;
+    Element *const dw = static_cast<Element *>(of.dw);
+    const auto scale = [&](long long at, float sum) { scale_into(dw[at], sum, of.alpha, of.beta); };
+#ifdef CLUSTER
+    meet_in_cluster(of, share, sums, reinterpret_cast<float4 *>(stages), arrived, scale);
+#else
     if (of.splits == 1) {
-        Element *const dw = static_cast<Element *>(of.dw);
-        write_sums(of, share, sums, [&](long long at, float sum) { scale_into(dw[at], sum, of.alpha, of.beta); });
+        write_sums(of, share, sums, scale);
     } else {
         const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
         float *const all = static_cast<float *>(of.dw) + share.split * elements;
         write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }
+#endif
 }
 
 struct Sum {

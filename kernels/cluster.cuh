@@ -6,8 +6,9 @@
 // | word | what it is |
 // | --- | --- |
 // | `cluster_barrier()` | of the cluster: all threads of its blocks that have not ended. Of what others wrote before, initialised Mbarriers are seen behind it, and nothing else |
+// | `cluster_sync()` | likewise; and what is behind it comes after all that these threads have read and written in shared memory before |
 // | `Mbarrier mbarrier;` | in dynamic shared memory: whether all of something has arrived, once a phase. A phase ends when `arrivals` threads have come and the bytes that they expect have arrived, in whichever order; then the next begins. The first is phase 0 |
-// | `mbarrier.initialize(arrivals)` | once, by one thread, before a `cluster_barrier()` |
+// | `mbarrier.initialize(arrivals)` | once, by one thread, before one of these |
 // | `mbarrier.expect(bytes)` | a thread comes, and says that so many more bytes arrive in this phase |
 // | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended, and what arrived in it is seen, in shared memory: asked of the phase at hand or of the one before, in a `Spin` |
 // | `send(value, place, mbarrier, block)` | stores a value of 4, 8 or 16 bytes, aligned to as many, at `place` of the cluster's block of this rank, or of one's own; its bytes then arrive at that block's `mbarrier`. Nobody waits, and of two values either may arrive first |
@@ -23,6 +24,11 @@
 
 __device__ __forceinline__ void cluster_barrier() {
     asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 

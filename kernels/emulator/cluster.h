@@ -60,6 +60,10 @@ inline void cluster_barrier(const char *file = __builtin_FILE(), int line = __bu
     emulator::meet_cluster({"cluster_barrier", file, line});
 }
 
+inline void cluster_sync(const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+    emulator::meet_cluster({"cluster_sync", file, line});
+}
+
 template <typename T> inline void send(const T &value, T *place, Mbarrier &mbarrier, unsigned block) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
     emulator::send(&value, sizeof(T), place, mbarrier, block);

@@ -12,6 +12,7 @@ pub const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDN
 pub const HEADERS: &[(&str, &str)] = &[
     ("device.cuh", include_str!("../../kernels/device.cuh")),
     ("async_copy.cuh", include_str!("../../kernels/async_copy.cuh")),
+    ("cluster.cuh", include_str!("../../kernels/cluster.cuh")),
     ("tf32_products.cuh", include_str!("../../kernels/tf32_products.cuh")),
     ("tiles.cuh", include_str!("../../kernels/tiles.cuh")),
     ("ops.cuh", include_str!("../../kernels/ops.cuh")),

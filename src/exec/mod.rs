@@ -22,7 +22,7 @@ mod tiles;
 mod transposes;
 
 pub use arena::{Arena, segment_bytes};
-pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory};
+pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory, Parts};
 pub use check::{Check, tolerance};
 pub use implicit_gemm::{Correlation, CorrelationMemory, ImplicitGemm};
 pub use operands::{Constant, scaling_type};

@@ -77,8 +77,10 @@ impl Executable for Kernel {
         let asking = Asking { kernel: &kernel, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
         let mut offers = Offers::default();
         for limit in LIMITS {
-            let ours = our_engine::offered(&asking, limit).or_else(|| our_engine::offered_without_room(&asking, limit));
-            offers.finalize_first(&asking, &mut asking.micro_batch(self.batch()), ours.as_slice(), 1);
+            let whole = &mut asking.micro_batch(self.batch());
+            for ours in [our_engine::offered(&asking, limit), our_engine::offered_without_room(&asking, limit)] {
+                offers.finalize_first(&asking, whole, &ours, 1);
+            }
         }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
         for size in offers::sizes(self, sizes) {

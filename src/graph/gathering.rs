@@ -159,7 +159,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let of_all = &mut asking.micro_batch(page.key.kernel.batch());
     offers.finalize_first(&asking, of_all, &[*own], 1);
     if let Place::Device(_) = page.key.place {
-        offers.finalize_first(&asking, of_all, our_engine::offered(&asking, asking.limit).as_slice(), 1);
+        offers.finalize_first(&asking, of_all, &our_engine::offered(&asking, asking.limit), 1);
     }
     let mut proposals = Proposals::default();
     let best = proposals.at(&asking, of_all)[0].first().copied();
@@ -168,7 +168,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     if let Place::Device(_) = page.key.place
         && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(SMALLEST_PART))
     {
-        offers.finalize_first(&asking, of_all, our_engine::offered_without_room(&asking, asking.limit).as_slice(), 1);
+        offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
     }
     if !have_room {
         collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);

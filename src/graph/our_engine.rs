@@ -8,7 +8,9 @@ use super::offers::Asking;
 use crate::cudnn::convolution::Direction;
 use crate::cudnn::graph::{EngineConfiguration, Factor, Kernel, Route, Tensor};
 use crate::device::{Device, Stream};
-use crate::exec::{BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm};
+use crate::exec::{
+    BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
+};
 
 /// The index of the filter's gradient on tensor cores: of floats in TF32.
 const BACKWARD_FILTER: i64 = 0;
@@ -18,26 +20,29 @@ const EXACT_BACKWARD_FILTER: i64 = 1;
 const IMPLICIT_GEMM: i64 = 2;
 /// Of the same where floats are multiplied as such.
 const EXACT_IMPLICIT_GEMM: i64 = 3;
-/// The gradient's knob: into how many parts the pixels are cut.
+/// The gradient's knobs: into how many parts the pixels are cut, whose sums meet in workspace; or how many blocks of a cluster
+/// share them, and what such a block works on of k.
 const SPLITS: cudnnBackendKnobType_t = 0;
+const CLUSTER: cudnnBackendKnobType_t = 1;
+const K_TILE: cudnnBackendKnobType_t = 2;
 /// What their accesses need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
-/// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it.
-/// It needs no micro-batches.
+/// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it:
+/// the first of these that the device runs. It needs no micro-batches.
 ///
 /// An Inf or NaN in x may also reach places of a result that it has no part in, by a product with zero, and an Inf that is
 /// multiplied as a float makes NaN, as do floats of 2¹²⁸ - 2¹¹⁶ and more. No class in which NaN is to spread as IEEE 754 has
 /// it admits the engines.
-pub fn offered(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
-    let problem = problem(asking.kernel, is_exact(asking))?;
-    problem.is_fast().then(|| configuration(asking, &problem, limit))?
+pub fn offered(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = problem(asking.kernel, is_exact(asking)).filter(Problem::is_fast);
+    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
 }
 
 /// Likewise, for where none of cuDNN's engines on tensor cores has room: it is slower than these.
-pub fn offered_without_room(asking: &Asking, limit: usize) -> Option<EngineConfiguration> {
-    let problem = problem(asking.kernel, is_exact(asking))?;
-    (!problem.is_fast()).then(|| configuration(asking, &problem, limit))?
+pub fn offered_without_room(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = problem(asking.kernel, is_exact(asking)).filter(|problem| !problem.is_fast());
+    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
 }
 
 /// Whether floats are to be multiplied as such.
@@ -49,20 +54,40 @@ fn is_exact(asking: &Asking) -> bool {
     x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !asking.admits(&on_tensor_cores))
 }
 
-fn configuration(asking: &Asking, problem: &Problem, limit: usize) -> Option<EngineConfiguration> {
+fn configurations(asking: &Asking, problem: &Problem, limit: usize) -> Vec<EngineConfiguration> {
     let device = Device::current();
-    let engine = match problem {
+    let mut engines = match problem {
         Problem::FilterGradient(gradient) => {
             let index = if gradient.is_exact { EXACT_BACKWARD_FILTER } else { BACKWARD_FILTER };
-            let splits = BackwardFilter::best_splits(device, gradient, limit)?;
-            engine(index, vec![(SPLITS, splits as i64)], gradient.is_exact)
+            let parts = BackwardFilter::best_parts(device, gradient, limit).into_iter();
+            parts.map(|parts| engine(index, knobs(parts), gradient.is_exact)).collect()
         }
         Problem::Correlation(correlation) => {
             let index = if correlation.is_exact { EXACT_IMPLICIT_GEMM } else { IMPLICIT_GEMM };
-            ImplicitGemm::computes(device, correlation).then(|| engine(index, vec![], correlation.is_exact))?
+            let is_computed = ImplicitGemm::computes(device, correlation);
+            is_computed.then(|| engine(index, vec![], correlation.is_exact)).into_iter().collect::<Vec<_>>()
         }
     };
-    asking.admits(&engine).then_some(engine)
+    engines.retain(|engine| asking.admits(engine));
+    engines
+}
+
+fn knobs(parts: Parts) -> Vec<(cudnnBackendKnobType_t, i64)> {
+    match parts {
+        Parts::InWorkspace(count) => vec![(SPLITS, count as i64)],
+        Parts::InCluster { blocks, k_tile } => vec![(CLUSTER, blocks as i64), (K_TILE, k_tile as i64)],
+    }
+}
+
+fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
+    let size = |value: i64| usize::try_from(value).ok();
+    match *knobs {
+        [(SPLITS, count)] => Some(Parts::InWorkspace(size(count)?)),
+        [(CLUSTER, blocks), (K_TILE, k_tile)] => {
+            Some(Parts::InCluster { blocks: size(blocks)?, k_tile: size(k_tile)? })
+        }
+        _ => None,
+    }
 }
 
 fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
@@ -104,9 +129,9 @@ impl OurPlan {
         let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
         let problem = problem(kernel, is_exact).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
         let plan = match (engine.engine, engine.knobs, problem) {
-            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, &[(SPLITS, splits)], Problem::FilterGradient(gradient)) => {
-                let splits = usize::try_from(splits).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
-                BackwardFilter::new(device, gradient, splits).map(Self::BackwardFilter)
+            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, knobs, Problem::FilterGradient(gradient)) => {
+                let parts = parts(knobs).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+                BackwardFilter::new(device, gradient, parts).map(Self::BackwardFilter)
             }
             (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], Problem::Correlation(correlation)) => {
                 ImplicitGemm::new(device, correlation).map(Self::ImplicitGemm)

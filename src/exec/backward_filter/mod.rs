@@ -1,8 +1,11 @@
 //! The gradient of a filter on tensor cores by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both
 //! tensors first, in a workspace of their size.
 
+mod gradient;
+mod parts;
 #[cfg(test)]
 mod tests;
+mod tiling;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -12,268 +15,16 @@ use half::{bf16, f16};
 
 use super::elements::{self, Element};
 use super::for_each_device::ForEachDevice;
-use super::tiles::pitch_of;
-use crate::device::jit::{Function, Launch, Source};
+use crate::device::jit::{self, Function, Launch, Source};
 use crate::device::{Device, Stream};
+pub use gradient::FilterGradient;
+pub use parts::Parts;
+use tiling::{MOST_SUMMED, Tiling, in_clusters};
 
-/// Of c, where these are many, what a block works on, as `kernels/backward_filter.cu` has it; and of k.
-const C_TILE: usize = 64;
-const K_TILE: usize = 64;
-/// Of k, where floats are multiplied as such: registers hold two numbers for each factor.
-const EXACT_K_TILE: usize = 32;
-/// The same for filters of one place, where k are many.
-const EXACT_K_TILE_OF_ONE_PLACE: usize = 128;
-/// Warps that share a block's k there, where filters have one place.
-const K_WARPS_OF_ONE_PLACE: usize = 4;
-/// Rows of the filters of few channels, over all channels, that a block has at most: eight for a warp of each kind.
-const MOST_FEW_ROWS: usize = 24;
-/// The most k, or c, with which a filter of one place is computed fast: it is a product of matrices as they are stored, which
-/// cuDNN's engines are fast at unless one of them has few rows.
-const MOST_ROWS_OF_ONE_PLACE: usize = 32;
-/// Warps for parts of a tile's pixels, where channels are few, as there.
-const PIXEL_WARPS: usize = 4;
-/// Bytes that tensor cores take of the depth at once, as there.
-const DEPTH_BYTES: usize = 32;
-/// Of what is copied at once, in bytes.
-const ACCESSES: [usize; 4] = [16, 8, 4, 2];
-/// Columns of a tile, for images as wide as networks have them; more rows than help; and how often tensor cores take the
-/// depth of a tile at most: the kernel has code for each time.
-const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
-const MOST_TILE_ROWS: usize = 16;
-const MOST_PIECES: usize = 16;
-/// Tiles in shared memory: one that is worked on, and one or two that are copied.
-const STAGES: [usize; 2] = [3, 2];
-/// The most pixels that a sum has: tensor cores round each towards zero, and floats lose some bits too.
-const MOST_SUMMED: usize = 1 << 17;
 /// The most tiles of pixels, and blocks.
 const MOST_COUNTED: usize = 1 << 30;
-/// What a tile costs besides its pixels, in bytes of dy.
-const BYTES_OF_A_TILE: usize = 80;
-/// How long a multiprocessor works on a byte of dy for a column of the product, and what is summed up a microsecond, in bytes,
-/// once launched: of an H200. Only what is best of two is found by these.
-const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / (64.0 * 64.0);
-const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
-const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
-
-/// A gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
-/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors in NCHW.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FilterGradient {
-    /// Of all three tensors: half, bfloat16, or float.
-    pub data_type: cudnnDataType_t,
-    /// Whether floats are multiplied as such, and not in TF32. Of no other type.
-    pub is_exact: bool,
-    /// n
-    pub images: usize,
-    /// k: dy's channels.
-    pub k: usize,
-    /// c: x's channels.
-    pub c: usize,
-    /// Rows and columns of x.
-    pub x: [usize; 2],
-    /// Rows p and columns q of dy.
-    pub dy: [usize; 2],
-    /// Rows r and columns s of the filter.
-    pub filter: [usize; 2],
-    /// Both ways.
-    pub stride: usize,
-    /// Zeros on all sides of x.
-    pub padding: usize,
-}
-
-impl FilterGradient {
-    /// Whether x has so few channels that columns of the product are rows of the filter.
-    fn has_few_channels(&self) -> bool {
-        self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
-    }
-
-    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
-    pub fn is_fast(&self) -> bool {
-        // Single elements of two bytes are waited for.
-        let is_copied = |width: usize| (width * self.element()).is_multiple_of(size_of::<u32>());
-        let is_one_place = self.filter == [1, 1];
-        let is_product = is_one_place && !self.is_exact && self.k.min(self.c) > MOST_ROWS_OF_ONE_PLACE;
-        !is_product && is_copied(self.x[1]) && is_copied(self.dy[1])
-    }
-
-    /// Whether the kernel computes it: its sums are in registers.
-    fn is_for_us(&self) -> bool {
-        let [rows, columns] = self.filter;
-        let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
-        let most = if self.has_few_channels() { 7 } else { 3 };
-        let is_of_x = |axis: usize| {
-            let beyond = (self.x[axis] + 2 * self.padding).checked_sub(self.filter[axis]);
-            beyond.is_some_and(|beyond| self.dy[axis] == beyond / self.stride + 1)
-        };
-        let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
-        // What is beside a tensor is counted too.
-        let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
-        elements::TYPES.contains(&self.data_type)
-            && rows.max(columns) <= most
-            && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
-            && !(2..4).contains(&(rows * columns))
-            && (1..=2).contains(&self.stride)
-            && self.padding < rows.min(columns)
-            && counts.into_iter().all(is_counted)
-            && is_of_x(0)
-            && is_of_x(1)
-    }
-
-    /// Bytes of an element.
-    fn element(&self) -> usize {
-        elements::bytes(self.data_type)
-    }
-
-    /// Values of dw.
-    fn elements(&self) -> usize {
-        self.k * self.c * self.filter[0] * self.filter[1]
-    }
-
-    /// Of k, what a block works on.
-    fn k_tile(&self) -> usize {
-        match (self.is_exact, self.k_warps()) {
-            (true, 1) => EXACT_K_TILE,
-            (true, _) if self.k > K_TILE => EXACT_K_TILE_OF_ONE_PLACE,
-            _ => K_TILE,
-        }
-    }
-
-    /// Warps that share a block's k.
-    fn k_warps(&self) -> usize {
-        if self.is_exact && !self.has_few_channels() && self.filter == [1, 1] { K_WARPS_OF_ONE_PLACE } else { 1 }
-    }
-
-    /// Products that one is computed by.
-    fn products(&self) -> usize {
-        if self.is_exact { 3 } else { 1 }
-    }
-
-    /// Blocks that share no sum.
-    fn blocks(&self) -> usize {
-        self.k.div_ceil(self.k_tile()) * if self.has_few_channels() { 1 } else { self.c.div_ceil(C_TILE) }
-    }
-
-    /// Columns of a block's product, without those that shift x.
-    fn columns(&self) -> usize {
-        if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { C_TILE * self.filter[0] }
-    }
-
-    /// Warps of a block that have the same columns.
-    fn pixel_warps(&self) -> usize {
-        if self.has_few_channels() { PIXEL_WARPS } else { 1 }
-    }
-
-    /// Of a block.
-    fn threads(&self) -> usize {
-        let column_warps = if self.has_few_channels() { self.columns() / 8 } else { C_TILE / 8 };
-        32 * column_warps * self.pixel_warps()
-    }
-}
-
-/// How a block goes through the pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tiling {
-    /// Of dy's pixels.
-    rows: usize,
-    columns: usize,
-    /// Elements that are copied at once.
-    access: usize,
-    stages: usize,
-}
-
-impl Tiling {
-    /// The best that `shared` bytes of a block's memory hold.
-    fn of(gradient: &FilterGradient, shared: usize) -> Option<Self> {
-        let mut best: Option<(usize, Self)> = None;
-        let element = gradient.element();
-        let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
-        for columns in TILE_COLUMNS {
-            // Of few channels there are so many warps that registers are short: no piece of the depth is in two rows.
-            let piece = if gradient.has_few_channels() { depth } else { of_lane };
-            if !columns.is_multiple_of(piece) || 2 * columns < depth {
-                continue;
-            }
-            let divides = |access: &usize| {
-                [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
-            };
-            let access =
-                ACCESSES.into_iter().map(|bytes| bytes / element).filter(|access| *access > 0).find(divides)?;
-            for rows in 1..=MOST_TILE_ROWS {
-                // Of a warp.
-                let pixels = rows / gradient.pixel_warps() * columns;
-                let is_cut = rows.is_multiple_of(gradient.pixel_warps()) && pixels.is_multiple_of(depth);
-                if !is_cut || pixels > MOST_PIECES * depth {
-                    continue;
-                }
-                let at_stages = |stages| Self { rows, columns, access, stages };
-                let tiling = STAGES.into_iter().map(at_stages).find(|it| it.shared_bytes(gradient) <= shared);
-                let Some(tiling) = tiling else { continue };
-                let costs = tiling.tiles(gradient) * tiling.bytes(gradient);
-                if best.is_none_or(|(least, _)| costs < least) {
-                    best = Some((costs, tiling));
-                }
-            }
-        }
-        best.map(|(_, tiling)| tiling)
-    }
-
-    /// What a tile costs, in bytes of dy.
-    fn bytes(&self, gradient: &FilterGradient) -> usize {
-        self.rows * self.columns * gradient.element() + BYTES_OF_A_TILE
-    }
-
-    /// Of all images.
-    fn tiles(&self, gradient: &FilterGradient) -> usize {
-        gradient.images * gradient.dy[0].div_ceil(self.rows) * gradient.dy[1].div_ceil(self.columns)
-    }
-
-    /// Of a block, as the kernel lays it out.
-    fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
-        let FilterGradient { filter, stride, padding, .. } = *gradient;
-        let per_word = size_of::<u32>() / gradient.element();
-        let vector = 4 * per_word;
-        let left = padding.next_multiple_of(vector);
-        let x_rows = (self.rows - 1) * stride + filter[0];
-        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
-        let (x_row, beyond) = (x_columns / per_word, 8 * stride);
-        let x = if gradient.has_few_channels() {
-            let x_row = pitch_of(x_row, beyond);
-            gradient.c * pitch_of(x_rows * x_row, filter[0] * x_row)
-        } else {
-            C_TILE * pitch_of(x_rows * x_row, beyond)
-        };
-        let dy = gradient.k_tile() * pitch_of(self.rows * self.columns / per_word, 8);
-        self.stages * (x + dy) * size_of::<u32>()
-    }
-
-    fn options(&self, gradient: &FilterGradient) -> Vec<String> {
-        let FilterGradient { filter, stride, padding, .. } = *gradient;
-        let values = [
-            ("FILTER_ROWS", filter[0]),
-            ("FILTER_COLUMNS", filter[1]),
-            ("STRIDE", stride),
-            ("PADDING", padding),
-            ("TILE_ROWS", self.rows),
-            ("TILE_COLUMNS", self.columns),
-            ("ACCESS", self.access),
-            ("STAGES", self.stages),
-            ("K_TILE", gradient.k_tile()),
-        ];
-        let element = elements::option(gradient.data_type);
-        let of_channels = match gradient.has_few_channels() {
-            true => ("CHANNELS", gradient.c),
-            false => ("K_WARPS", gradient.k_warps()),
-        };
-        let exact = gradient.is_exact.then_some(("EXACT", 1));
-        values
-            .into_iter()
-            .chain([of_channels])
-            .chain(exact)
-            .map(|(name, value)| format!("-D{name}={value}"))
-            .chain([element.to_owned()])
-            .collect()
-    }
-}
+/// The most blocks of a cluster that every device which has clusters holds, of small enough blocks.
+const PORTABLE_CLUSTER: usize = 8;
 
 enum Code {
     /// Loops of this file.
@@ -290,7 +41,7 @@ static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::new();
 /// A gradient on one device.
 pub struct BackwardFilter {
     of: FilterGradient,
-    splits: usize,
+    parts: Parts,
     tiling: Tiling,
     code: Arc<Code>,
 }
@@ -338,53 +89,75 @@ pub struct GradientMemory {
 }
 
 impl BackwardFilter {
-    /// Into how many parts, each with a sum of its own, the pixels of a gradient are best cut within `limit` bytes of
-    /// workspace on the calling thread's device. `None` where it is not computed here, or would not be exact enough.
-    pub fn best_splits(device: Device, of: &FilterGradient, limit: usize) -> Option<usize> {
-        let tiling = Self::tiling(device, of)?;
-        let multiprocessors = device.multiprocessors(device.ordinal())?;
-        let (blocks, tiles) = (of.blocks(), tiling.tiles(of));
+    /// Into what the pixels of a gradient are best cut within `limit` bytes of workspace on the calling thread's device: the best
+    /// first, and behind it what is best in smaller clusters and in none, should the device hold none that is so large. Empty
+    /// where it is not computed here, or would not be exact enough.
+    pub fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
+        let multiprocessors = device.multiprocessors(device.ordinal());
+        let whole = Self::tiling(device, of, Parts::InWorkspace(1));
+        let (Some(multiprocessors), Some(whole)) = (multiprocessors, whole) else { return vec![] };
+        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps());
         let bytes = of.elements() * size_of::<f32>();
-        let products = of.k_tile() * of.columns() * of.filter[1] * of.products();
-        let tile = (tiling.bytes(of) * products) as f64 * MICROSECONDS_OF_A_PRODUCT;
-        let time = |splits: usize| {
-            let rounds = (blocks * splits).div_ceil(multiprocessors) * tiles.div_ceil(splits);
-            let summed = (2 * splits * bytes) as f64 / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
-            rounds as f64 * tile + if splits > 1 { summed } else { 0.0 }
-        };
-        let most = (limit / bytes).min(2 * multiprocessors).min(tiles).max(1);
-        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED);
-        (least..=most).min_by(|one, other| time(*one).total_cmp(&time(*other)))
+        let most = (limit / bytes).min(2 * multiprocessors).min(whole.tiles(of)).max(1);
+        let in_workspace = (least..=most).map(|count| (Parts::InWorkspace(count), whole));
+
+        let tiled = |parts| Some((parts, Self::tiling(device, of, parts)?));
+        let in_clusters = Parts::in_clusters(of, Self::most_in_a_cluster(device)).filter_map(tiled);
+        let in_clusters = in_clusters.filter(|(parts, tiling)| {
+            parts.count() <= tiling.tiles(of) && (parts.count() >= least || tiling.has_totals())
+        });
+
+        let timed = in_workspace.chain(in_clusters);
+        let mut timed: Vec<_> =
+            timed.map(|(parts, tiling)| (parts, tiling.microseconds(of, parts, multiprocessors))).collect();
+        timed.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let best_within = |cluster| timed.iter().map(|(parts, _)| *parts).find(|parts| parts.cluster() <= cluster);
+        let mut best: Vec<_> = [usize::MAX, PORTABLE_CLUSTER, 1].into_iter().filter_map(best_within).collect();
+        best.dedup();
+        best
     }
 
-    fn tiling(device: Device, of: &FilterGradient) -> Option<Tiling> {
-        if !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
+    fn most_in_a_cluster(device: Device) -> usize {
+        let ordinal = device.ordinal();
+        device.cluster_blocks(ordinal).min(device.multiprocessors(ordinal).map_or(0, in_clusters))
+    }
+
+    fn tiling(device: Device, of: &FilterGradient, parts: Parts) -> Option<Tiling> {
+        let ordinal = device.ordinal();
+        let is_possible = match parts {
+            Parts::InWorkspace(_) => true,
+            Parts::InCluster { .. } => Parts::in_clusters(of, Self::most_in_a_cluster(device)).any(|it| it == parts),
+        };
+        if !is_possible || !of.is_for_us() || !device.copies_asynchronously(ordinal) {
             return None;
         }
-        Tiling::of(of, device.shared_bytes(device.ordinal())?)
+        Tiling::of(of, parts, device.shared_bytes(ordinal)?)
     }
 
     /// On the calling thread's device, in so many parts. Compiles at the first call for such filters and tiles, which may
     /// take a second; not to be called under capture. `Err` says why there is none.
-    pub fn new(device: Device, of: FilterGradient, splits: usize) -> Result<Self, String> {
-        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
+    pub fn new(device: Device, of: FilterGradient, parts: Parts) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of, parts).ok_or("no kernel of ours computes it")?;
         let code = KNOWN.get(device, tiling.options(&of), || match device {
             Device::Host => Ok(Code::Host),
             Device::Cuda => Code::compiled(device, &of, &tiling),
         })?;
-        Self::of_code(of, splits, tiling, code)
+        Self::of_code(of, parts, tiling, code)
     }
 
-    fn of_code(of: FilterGradient, splits: usize, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
-        let tiles = tiling.tiles(&of);
-        let is_possible =
-            (1..=tiles).contains(&splits) && tiles.max(of.blocks().saturating_mul(splits)) <= MOST_COUNTED;
-        is_possible.then_some(Self { of, splits, tiling, code }).ok_or_else(|| format!("it has no {splits} parts"))
+    fn of_code(of: FilterGradient, parts: Parts, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
+        let (tiles, count) = (tiling.tiles(&of), parts.count());
+        let blocks = of.blocks(tiling.k_tile).saturating_mul(count);
+        let is_possible = (1..=tiles).contains(&count) && tiles.max(blocks) <= MOST_COUNTED;
+        is_possible.then_some(Self { of, parts, tiling, code }).ok_or_else(|| format!("it has no such {parts:?}"))
     }
 
     /// Bytes that it takes.
     pub fn workspace(&self) -> usize {
-        if self.splits > 1 { self.splits * self.of.elements() * size_of::<f32>() } else { 0 }
+        match self.parts {
+            Parts::InWorkspace(count) if count > 1 => count * self.of.elements() * size_of::<f32>(),
+            _ => 0,
+        }
     }
 
     /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
@@ -393,7 +166,7 @@ impl BackwardFilter {
     /// All is memory of the device, as large as the tensors; none of it overlaps dw and the workspace. The stream is of that
     /// device.
     pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
-        let Self { of, splits, tiling, code } = self;
+        let Self { of, parts, tiling, code } = self;
         let (function, sum) = match &**code {
             Code::Host => {
                 // SAFETY: as ours.
@@ -403,25 +176,19 @@ impl BackwardFilter {
             Code::Compiled { gradient, sum } => (gradient, sum),
         };
         let GradientMemory { x, dy, dw, workspace } = memory;
-        let is_whole = *splits == 1;
-        let [images, k, c, height, width, p, q, parts] =
-            [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], *splits].map(|count| count as i32);
+        let is_whole = self.workspace() == 0;
+        let [images, k, c, height, width, p, q, splits] =
+            [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()].map(|count| count as i32);
         let dw_of_parts = if is_whole { dw } else { workspace };
-        let mut gradient =
-            Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits: parts, alpha, beta };
-        let launch = Launch {
-            grid: [(of.blocks() * splits) as u32, 1, 1],
-            block: [of.threads() as u32, 1, 1],
-            shared_bytes: tiling.shared_bytes(of) as u32,
-            ..Launch::default()
-        };
+        let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
+        let launch = tiling.launch(of, parts.count());
         // SAFETY: the kernel's one parameter, and memory as ours.
         let launched = unsafe { function.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
         if is_whole || launched.is_err() {
             return launched.is_ok();
         }
         let elements = of.elements();
-        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: parts, alpha, beta };
+        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: splits, alpha, beta };
         let blocks = elements.div_ceil(of.threads()) as u32;
         let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
         // SAFETY: likewise.
@@ -440,13 +207,17 @@ impl Code {
     }
 
     fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
-        let compile = || {
-            let module = device.load(&Self::source(of, tiling))?;
-            let gradient = module.function(c"backward_filter")?;
-            gradient.allow_shared(tiling.shared_bytes(of) as u32)?;
-            Ok(Self::Compiled { gradient, sum: module.function(c"sum_up")? })
-        };
-        compile().map_err(|error: crate::device::jit::Error| error.to_string())
+        let text = |error: jit::Error| error.to_string();
+        let module = device.load(&Self::source(of, tiling)).map_err(text)?;
+        let gradient = module.function(c"backward_filter").map_err(text)?;
+        gradient.allow_shared(tiling.shared_bytes(of) as u32).map_err(text)?;
+        if tiling.cluster > PORTABLE_CLUSTER {
+            gradient.allow_large_clusters().map_err(text)?;
+        }
+        if tiling.cluster > 1 && gradient.resident_clusters(&tiling.launch(of, tiling.cluster)).map_err(text)? == 0 {
+            return Err(format!("the device holds no cluster of {} blocks", tiling.cluster));
+        }
+        Ok(Self::Compiled { gradient, sum: module.function(c"sum_up").map_err(text)? })
     }
 }
 

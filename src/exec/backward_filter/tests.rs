@@ -1,9 +1,11 @@
+mod on_a_gpu;
+
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::device::Buffer;
 use crate::device::jit::resources;
-use crate::device::{Buffer, OwnStream, on_a_gpu};
 use crate::exec::emulated;
 use crate::exec::in_memory::{GUARD, between_nans, bits, bytes_of, errors, read, small_whole_numbers, write};
 
@@ -29,6 +31,8 @@ fn gradient(
     }
 }
 
+const WHOLE: Parts = Parts::InWorkspace(1);
+
 /// The same in every type, and of floats that are multiplied as such.
 fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
     let in_type = |data_type| FilterGradient { data_type, ..of };
@@ -42,13 +46,15 @@ fn tiles_fit_and_waste_little() {
     let sides = [(224, 1), (112, 1), (56, 1), (56, 2), (28, 1), (14, 1), (256, 1), (64, 1)];
     let shapes = sides.map(|(side, stride)| gradient([64, 64, 64], [side; 2], [3, 3], stride, 1));
     for of in shapes.into_iter().flat_map(in_all_types) {
-        let tiling = Tiling::of(&of, SHARED).unwrap();
-        assert!(tiling.shared_bytes(&of) <= SHARED);
-        let pixels = tiling.tiles(&of) * tiling.rows * tiling.columns;
-        assert!(pixels * 7 <= of.images * of.dy[0] * of.dy[1] * 8, "{tiling:?} of {of:?}");
+        for parts in Parts::in_clusters(&of, 16).chain([WHOLE]) {
+            let tiling = Tiling::of(&of, parts, SHARED).unwrap();
+            assert!(tiling.shared_bytes(&of) <= SHARED);
+            let pixels = tiling.tiles(&of) * tiling.rows * tiling.columns;
+            assert!(pixels * 7 <= of.images * of.dy[0] * of.dy[1] * 8, "{tiling:?} of {of:?}");
+        }
     }
     // What no block can hold is not computed.
-    assert_eq!(Tiling::of(&gradient([1, 1, 1], [8; 2], [3, 3], 1, 1), 10_000), None);
+    assert_eq!(Tiling::of(&gradient([1, 1, 1], [8; 2], [3, 3], 1, 1), WHOLE, 10_000), None);
 }
 
 #[test]
@@ -71,7 +77,7 @@ fn others_are_not_for_us() {
         FilterGradient { c: usize::MAX, ..of },
         FilterGradient { k: 1 << 20, c: 1 << 20, ..of },
         gradient([2, 3, 10], [9, 9], [1, 3], 1, 0),
-        gradient([2, 3, 10], [9, 9], [5, 5], 1, 1),
+        gradient([2, 3, 10], [9, 9], [7, 7], 1, 1),
         gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
         gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
         gradient([2, 3, 10], [9, 9], [3, 3], 3, 1),
@@ -79,8 +85,8 @@ fn others_are_not_for_us() {
         gradient([2, 3, 10], [32, 32], [3, 3], 16, 1),
     ] {
         assert!(!other.is_for_us(), "{other:?}");
-        assert_eq!(BackwardFilter::best_splits(Device::Host, &other, usize::MAX), None);
-        assert!(BackwardFilter::new(Device::Host, other, 1).is_err());
+        assert_eq!(BackwardFilter::best_parts(Device::Host, &other, usize::MAX), []);
+        assert!(BackwardFilter::new(Device::Host, other, WHOLE).is_err());
     }
 }
 
@@ -88,18 +94,42 @@ fn others_are_not_for_us() {
 fn a_limit_is_kept() {
     let of = gradient([32, 64, 64], [56, 56], [3, 3], 1, 1);
     let bytes = of.elements() * size_of::<f32>();
-    for limit in [0, bytes, 2 * bytes, 5 * bytes + 1, usize::MAX] {
-        let splits = BackwardFilter::best_splits(Device::Host, &of, limit).unwrap();
-        let workspace = BackwardFilter::new(Device::Host, of, splits).unwrap().workspace();
-        assert!(workspace <= limit, "{splits} parts in {limit} bytes");
-        assert_eq!(splits == 1, limit < 2 * bytes);
+    for limit in [0, bytes, 2 * bytes, 5 * bytes + 1, 33 * bytes, usize::MAX] {
+        let best = BackwardFilter::best_parts(Device::Host, &of, limit);
+        for parts in &best {
+            let workspace = BackwardFilter::new(Device::Host, of, *parts).unwrap().workspace();
+            assert!(workspace <= limit, "{parts:?} in {limit} bytes");
+        }
+        // What a device holds that has no clusters, or none that are so large, comes behind.
+        let clusters: Vec<_> = best.iter().map(|parts| parts.cluster()).collect();
+        assert_eq!(clusters, if limit < 33 * bytes { &[16, 8, 1][..] } else { &[1] }, "{best:?} in {limit} bytes");
     }
-    // Where a sum would have too many terms, nothing is offered.
+    // Where a sum would have too many terms, there are more of them, or they begin anew.
     let long = gradient([64, 64, 64], [224, 224], [3, 3], 1, 1);
-    assert_eq!(BackwardFilter::best_splits(Device::Host, &long, 0), None);
-    assert!(BackwardFilter::best_splits(Device::Host, &long, usize::MAX) >= Some(25));
-    assert!(BackwardFilter::new(Device::Host, of, 0).is_err());
-    assert!(BackwardFilter::new(Device::Host, of, usize::MAX).is_err());
+    let without = BackwardFilter::best_parts(Device::Host, &long, 0);
+    assert!(without.iter().all(|parts| parts.cluster() > 1), "{without:?}");
+    let tiling = BackwardFilter::tiling(Device::Host, &long, without[0]).unwrap();
+    let pixels = tiling.summed_tiles.map(|tiles| tiles * tiling.rows * tiling.columns);
+    assert!(pixels.is_some_and(|pixels| (1 << 16..=1 << 17).contains(&pixels)), "{tiling:?}");
+    let best = BackwardFilter::best_parts(Device::Host, &long, usize::MAX);
+    assert!(best[0].count() >= 25, "{best:?}");
+    // Parts that somebody else made up.
+    let in_cluster = |blocks, k_tile| Parts::InCluster { blocks, k_tile };
+    assert!(BackwardFilter::new(Device::Host, of, in_cluster(16, 16)).is_ok());
+    let wrong = [in_cluster(3, 16), in_cluster(1, 16), in_cluster(32, 16), in_cluster(8, 8), in_cluster(8, 128)];
+    let none = [0, usize::MAX].map(Parts::InWorkspace);
+    for parts in wrong.into_iter().chain(none) {
+        assert!(BackwardFilter::new(Device::Host, of, parts).is_err(), "{parts:?}");
+    }
+}
+
+/// Where sums have no workspace to meet in; many blocks need none.
+#[test]
+fn clusters_share_the_pixels_of_few_blocks() {
+    let best = |k, c| BackwardFilter::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
+    let few = best(64, 64);
+    assert!(matches!(few[0], Parts::InCluster { blocks: 16, k_tile: ..64 }), "{few:?}");
+    assert_eq!(best(512, 512), [WHOLE]);
 }
 
 /// Tensors of small whole numbers.
@@ -152,7 +182,7 @@ impl Case {
             let found = read(device, dw, held.len() + GUARD, stream);
             let wrong = expected.iter().zip(&found).position(|(expected, found)| expected != found);
             let wrong = wrong.map(|byte| byte / of.element());
-            assert_eq!(wrong, None, "{of:?} in {} parts, {:?}, beta {beta}", kernel.splits, kernel.tiling);
+            assert_eq!(wrong, None, "{of:?} in {:?}, {:?}, beta {beta}", kernel.parts, kernel.tiling);
             let behind = read(device, &workspace, kernel.workspace() + GUARD, stream);
             assert!(found.ends_with(&guard) && behind.ends_with(&guard), "written behind the end");
         }
@@ -176,6 +206,11 @@ fn small() -> impl Iterator<Item = FilterGradient> {
         gradient([1, 2, 13], [11, 18], [2, 3], 1, 1),
         gradient([1, 3, 9], [13, 22], [3, 2], 2, 1),
         gradient([1, 2, 9], [9, 21], [3, 3], 2, 0),
+        // Rows that are shared out to blocks.
+        gradient([2, 66, 65], [12, 20], [5, 5], 1, 2),
+        gradient([1, 3, 9], [14, 32], [4, 4], 1, 1),
+        gradient([1, 3, 70], [17, 28], [5, 5], 2, 2),
+        gradient([1, 34, 9], [9, 10], [5, 3], 1, 1),
         // One place.
         gradient([2, 2, 66], [10, 16], [1, 1], 1, 0),
         gradient([1, 70, 30], [9, 20], [1, 1], 2, 0),
@@ -209,16 +244,59 @@ fn emulated_as_in_loops() {
     for (index, of) in small().step_by(3).enumerate() {
         // As much shared memory as a GPU has, for three tiles, and what many have.
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
-        let tiling = Tiling::of(&of, shared).unwrap();
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
         let case = Case::new(of, device, stream, &mut random);
+        let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
+        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
         // Shares as long as they may be, and shorter than what is copied ahead.
         let tiles = tiling.tiles(&of);
-        for splits in [1, 3.min(tiles), tiles.min(8)] {
-            let kernel = BackwardFilter::of_code(of, splits, tiling, code.clone()).unwrap();
+        for count in [1, 3.min(tiles), tiles.min(8)] {
+            let kernel = BackwardFilter::of_code(of, Parts::InWorkspace(count), tiling, code.clone()).unwrap();
             case.check(&kernel, device, stream);
         }
     }
+}
+
+/// Clusters of all sizes, of blocks that get quads of all others and of some that get none, in one turn and in several; in every
+/// type, of all that warps share.
+fn in_clusters() -> Vec<(FilterGradient, Parts)> {
+    let half = |of| FilterGradient { data_type: CUDNN_DATA_HALF, ..of };
+    let bfloat16 = |of| FilterGradient { data_type: CUDNN_DATA_BFLOAT16, ..of };
+    let exact = |of| FilterGradient { is_exact: true, ..of };
+    let cases = [
+        (half(gradient([17, 20, 9], [8, 12], [3, 3], 1, 1)), 16, 16),
+        (half(gradient([5, 66, 65], [8, 12], [3, 3], 1, 1)), 4, 64),
+        (bfloat16(gradient([9, 34, 9], [9, 9], [3, 3], 2, 1)), 8, 32),
+        (gradient([9, 20, 66], [8, 12], [3, 3], 1, 1), 2, 16),
+        (exact(gradient([8, 33, 9], [8, 12], [3, 3], 1, 1)), 8, 32),
+        (exact(gradient([8, 130, 40], [8, 8], [1, 1], 1, 0)), 4, 128),
+        (exact(gradient([17, 66, 65], [8, 8], [1, 1], 2, 0)), 16, 64),
+        (half(gradient([12, 20, 3], [40, 44], [7, 7], 2, 3)), 2, 16),
+        (exact(gradient([5, 34, 3], [12, 32], [3, 3], 1, 1)), 4, 32),
+        (gradient([3, 20, 65], [8, 12], [5, 5], 1, 2), 2, 16),
+        (half(gradient([3, 66, 3], [12, 32], [1, 1], 1, 0)), 2, 64),
+    ];
+    cases.map(|(of, blocks, k_tile)| (of, Parts::InCluster { blocks, k_tile })).to_vec()
+}
+
+/// What clusters do there too. Sums begin anew as soon as they may.
+#[test]
+fn emulated_in_clusters_as_in_loops() {
+    if !emulated::is_child("exec::backward_filter::tests::emulated_in_clusters_as_in_loops") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(16);
+    let mut anew = 0;
+    for (of, parts) in in_clusters() {
+        let tiling = Tiling::of(&of, parts, 227 << 10).unwrap();
+        let has_several = tiling.has_totals() && tiling.tiles(&of) > 4 * parts.count();
+        anew += usize::from(has_several);
+        let tiling = Tiling { summed_tiles: has_several.then_some(2), ..tiling };
+        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
+        let kernel = BackwardFilter::of_code(of, parts, tiling, code).unwrap();
+        Case::new(of, device, stream, &mut random).check(&kernel, device, stream);
+    }
+    assert!(anew >= 2, "{anew}");
 }
 
 /// ||dw - exact|| / ||exact|| and how much larger dw is on average, of positive numbers that no type of products has exactly,
@@ -256,9 +334,9 @@ fn emulated_floats_are_rounded_without_a_bias() {
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     for (is_exact, most, most_bias) in [(false, 1e-4, 5e-5), (true, 2e-7, 3e-8)] {
         let of = FilterGradient { is_exact, ..gradient([2, 3, 9], [16, 16], [3, 3], 1, 1) };
-        let tiling = Tiling::of(&of, 227 << 10).unwrap();
+        let tiling = Tiling::of(&of, WHOLE, 227 << 10).unwrap();
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        let kernel = BackwardFilter::of_code(of, 1, tiling, code).unwrap();
+        let kernel = BackwardFilter::of_code(of, WHOLE, tiling, code).unwrap();
         let (error, bias) = errors_of(&kernel, device, stream, &mut SmallRng::seed_from_u64(13));
         assert!(error < most && bias.abs() < most_bias, "{of:?}: {error:.1e}, of which {bias:.1e} is a bias");
     }
@@ -268,8 +346,14 @@ fn emulated_floats_are_rounded_without_a_bias() {
 #[test]
 fn compiles_for_all_gpus_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
-    let shapes =
-        [([64, 64], [3, 3], 1, 1), ([28, 28], [3, 3], 1, 1), ([56, 56], [3, 3], 2, 1), ([64, 64], [2, 2], 2, 0)];
+    let shapes = [
+        ([64, 64], [3, 3], 1, 1),
+        ([28, 28], [3, 3], 1, 1),
+        ([56, 56], [3, 3], 2, 1),
+        ([64, 64], [2, 2], 2, 0),
+        ([27, 27], [5, 5], 1, 2),
+        ([28, 28], [2, 4], 1, 1),
+    ];
     let shapes = shapes.map(|(x, filter, stride, padding)| gradient([64, 64, 64], x, filter, stride, padding));
     let few = [gradient([64, 64, 3], [224, 224], [7, 7], 2, 3), gradient([64, 64, 3], [224, 224], [3, 3], 1, 1)];
     let one_place = gradient([16, 2, 64], [256, 256], [1, 1], 1, 0);
@@ -277,105 +361,15 @@ fn compiles_for_all_gpus_without_spills() {
     let exact = exact.map(|of| FilterGradient { is_exact: true, ..of });
     for of in shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact) {
         for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
-            let tiling = Tiling::of(&of, kibibytes << 10).unwrap();
-            let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
-            let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-            assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
+            // The smallest clusters, whose blocks have the most left to add.
+            let in_clusters = Parts::in_clusters(&of, 2).filter(|_| capability == 90);
+            for parts in in_clusters.chain([WHOLE]) {
+                let tiling = Tiling::of(&of, parts, kibibytes << 10).unwrap();
+                let tiling = Tiling { summed_tiles: tiling.has_totals().then_some(500), ..tiling };
+                let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
+                let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+                assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
+            }
         }
     }
-}
-
-/// On a GPU it is what loops on the host find, and exact enough where a sum has as many terms as it may have.
-#[test]
-fn on_a_gpu_as_on_the_host() {
-    let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
-    let mut random = SmallRng::seed_from_u64(12);
-    let larger = [
-        gradient([1, 64, 64], [56, 56], [3, 3], 1, 1),
-        gradient([2, 130, 70], [28, 28], [3, 3], 1, 1),
-        gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
-        gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
-    ];
-    for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
-        let case = Case::new(of, device, stream.raw(), &mut random);
-        let best = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
-        for splits in [1, best] {
-            case.check(&BackwardFilter::new(device, of, splits).expect("compiled"), device, stream.raw());
-        }
-    }
-    let beyond = gradient([42, 8, 9], [56, 56], [3, 3], 1, 1);
-    assert_eq!(BackwardFilter::best_splits(device, &beyond, 0), None);
-    for (is_exact, least) in [(false, 1e-3), (true, 2e-6)] {
-        let most = FilterGradient { images: 41, is_exact, ..beyond };
-        let kernel = BackwardFilter::new(device, most, 1).expect("compiled");
-        let (error, bias) = errors_of(&kernel, device, stream.raw(), &mut random);
-        println!("sums of {} positive products: off by {error:.1e}, of which {bias:.1e} is a bias", 41 * 56 * 56);
-        assert!(error < least, "{most:?}: {error:.1e}, of which {bias:.1e} is a bias");
-    }
-}
-
-/// How fast it is there at networks' layers.
-#[test]
-fn on_a_gpu_at_networks_layers() {
-    let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
-    let layer =
-        |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
-    let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
-    for of in LAYERS.map(layer).into_iter().flat_map(in_all_types).chain(exact) {
-        let splits = BackwardFilter::best_splits(device, &of, usize::MAX).unwrap();
-        let kernel = BackwardFilter::new(device, of, splits).expect("compiled");
-        let time = time(&kernel, device, &stream);
-        let products = of.images * of.dy[0] * of.dy[1] * of.elements();
-        let rate = 2.0 * products as f64 / time / 1e9;
-        println!("{of:?}, {:?}, {splits} parts: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
-    }
-}
-
-/// Images, k, c, the sides of x and of the filter, and the stride, of VGG-16, ResNet-18 and the U-Net.
-const LAYERS: [(usize, usize, usize, usize, usize, usize); 12] = [
-    (64, 64, 3, 224, 3, 1),
-    (64, 64, 64, 224, 3, 1),
-    (64, 128, 128, 112, 3, 1),
-    (64, 256, 256, 56, 3, 1),
-    (64, 512, 512, 28, 3, 1),
-    (64, 512, 512, 14, 3, 1),
-    (256, 64, 3, 224, 7, 2),
-    (256, 64, 64, 56, 3, 1),
-    (256, 256, 256, 14, 3, 1),
-    (256, 64, 128, 56, 3, 2),
-    (16, 64, 128, 256, 3, 1),
-    (16, 2, 64, 256, 1, 1),
-];
-
-/// Those of ResNet-50 with filters of one place, which only floats as such are computed of.
-const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
-    (128, 64, 256, 56, 1, 1),
-    (128, 256, 64, 56, 1, 1),
-    (128, 128, 512, 28, 1, 1),
-    (128, 1024, 256, 14, 1, 1),
-    (128, 512, 2048, 7, 1, 1),
-    (128, 512, 256, 56, 1, 2),
-];
-
-/// The median of some runs, in milliseconds.
-fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
-    let of = kernel.of;
-    let [x, dy] =
-        [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
-    // Zeros would take less power, and less time.
-    let mut random = SmallRng::seed_from_u64(14);
-    let few: Vec<u8> = (0..1021).flat_map(|_| bits(of.data_type, random.random_range(-1.0..1.0))).collect();
-    let filled = |elements: usize| {
-        let bytes = few.repeat(elements.div_ceil(1021));
-        let buffer = device.allocate(bytes.len()).unwrap();
-        write(device, &buffer, &bytes, stream.raw());
-        buffer
-    };
-    let (x, dy, dw) = (filled(x), filled(dy), filled(of.elements()));
-    let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
-    let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
-    // SAFETY: as large as the tensors.
-    on_a_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }))
 }
