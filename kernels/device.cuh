@@ -5,7 +5,7 @@
 // | word | what it is |
 // | --- | --- |
 // | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have, and may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
-// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 16 bytes. Every use in a kernel is the same memory: parts of it are offsets |
+// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel is the same memory: parts of it are offsets |
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
 // | `LANE`, `WARP` | the thread's place in its warp, and its warp's in the block; of blocks with one dimension |
@@ -49,7 +49,7 @@
 #define KERNEL(name, Parameters)                                                                                       \
     extern "C" __global__ void LAUNCH_BOUNDS name(const __grid_constant__ Parameters parameters)
 
-extern __shared__ uint4 dynamic_shared_memory[];
+extern __shared__ __align__(128) uint4 dynamic_shared_memory[];
 #define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(shared_in_register(dynamic_shared_memory))
 #define STATIC_SHARED(Type, name, ...) __shared__ Type name __VA_ARGS__
 

@@ -1,10 +1,10 @@
 //! Clusters: blocks that store their units' h where the others multiply it; twins of the constants in
 //! `kernels/rnn/cluster.cu`.
 
-use super::{Cell, Configuration, Math, Problem, Regime};
+use super::{Cell, Configuration, LINE, Math, Problem, Regime};
 
-/// What tells a block that h has arrived, in bytes.
-pub(super) const MBARRIERS: usize = 16;
+/// What tells a block that h has arrived, in a line of shared memory of its own, in bytes.
+pub(super) const MBARRIERS: usize = LINE;
 /// The most and the least bytes of a store.
 const STORE: usize = 16;
 const LEAST_STORE: usize = 4;

@@ -85,6 +85,8 @@ const PACKET: usize = 16;
 const PACKET_DATA: usize = 12;
 /// The most of them that a thread asks for at once.
 const MOST_AT_ONCE: usize = 4;
+/// Where dynamic shared memory begins, behind static: at a multiple of so many bytes.
+const LINE: usize = 128;
 /// What an exchange begins with, and what its groups are multiples of.
 const EXCHANGE: usize = 128;
 /// Clocks that a packet is under way to the L2 cache at least, and packets that all blocks together read there in a clock.
@@ -338,9 +340,9 @@ impl Configuration {
         h + exchange + sums + weights + self.input_bytes(problem)
     }
 
-    /// Static shared memory of a block, which holds its units' biases, in bytes.
+    /// Static shared memory of a block, which holds its units' biases, up to where dynamic shared memory begins. In bytes.
     fn bias_bytes(&self, problem: &Problem) -> usize {
-        problem.cell.gates() * self.units * size_of::<f32>()
+        (problem.cell.gates() * self.units * size_of::<f32>()).next_multiple_of(LINE)
     }
 
     /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1 and R2. In bytes.

@@ -132,7 +132,7 @@ fn clusters_fit_where_the_device_has_them() {
     let configuration: Configuration = "cluster u16 b4 t128 l16 r64".parse().unwrap();
     assert!(configuration.fits(&problem) && !configuration.fits(&eight));
     assert_eq!(configuration.grid(&problem), [16, 5, 1]);
-    assert_eq!(configuration.shared_bytes(&problem), 16 + 2 * 4 * 256 * 4 + (128 - 64) * 128 * 4);
+    assert_eq!(configuration.shared_bytes(&problem), 128 + 2 * 4 * 256 * 4 + (128 - 64) * 128 * 4);
     // 4 units of a block are one store; where it has 2 or an odd number of them, more.
     assert_eq!(configuration.stores(&problem), 4 * 256 / 4);
     assert_eq!("cluster u18 b1 t256 l32 r64".parse::<Configuration>().unwrap().stores(&problem), 256 / 2);
