@@ -18,9 +18,8 @@ const MOST_FEW_ROWS: usize = 24;
 /// The most k, or c, with which a filter of one place is computed fast: it is a product of matrices as they are stored, which
 /// cuDNN's engines are fast at unless one of them has few rows.
 const MOST_ROWS_OF_ONE_PLACE: usize = 32;
-/// Rows of the filters of more channels, and places of these, that a block has at most unless it has one row.
-const MOST_BLOCK_ROWS: usize = 3;
-const MOST_BLOCK_PLACES: usize = 9;
+/// Rows and columns of the filters of more channels that a block has at most, unless it has one row.
+const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// Warps for parts of a tile's pixels, where channels are few, as there.
 const PIXEL_WARPS: usize = 4;
 
@@ -126,8 +125,7 @@ impl FilterGradient {
     /// Rows of the filter that a block has: all whose sums registers hold, or one.
     pub(super) fn block_rows(&self) -> usize {
         let [rows, columns] = self.filter;
-        let has_all = self.has_few_channels() || (rows <= MOST_BLOCK_ROWS && rows * columns <= MOST_BLOCK_PLACES);
-        if has_all { rows } else { 1 }
+        if self.has_few_channels() || rows.max(columns) <= MOST_SIDE_OF_A_BLOCK { rows } else { 1 }
     }
 
     /// Columns of a block's product, without those that shift x.

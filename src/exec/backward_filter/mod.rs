@@ -23,7 +23,7 @@ use tiling::{MOST_SUMMED, Tiling, in_clusters};
 
 /// The most tiles of pixels, and blocks.
 const MOST_COUNTED: usize = 1 << 30;
-/// The most blocks of a cluster that every device which has clusters holds, of small enough blocks.
+/// The most blocks of a cluster that every device with clusters holds, if they are small enough.
 const PORTABLE_CLUSTER: usize = 8;
 
 enum Code {
