@@ -19,7 +19,7 @@ use crate::device::jit::{self, Function, Launch, Source};
 use crate::device::{Device, Stream};
 pub use gradient::FilterGradient;
 pub use parts::Parts;
-use tiling::{MOST_SUMMED, Tiling, in_clusters};
+use tiling::{MOST_SUMMED, Tiling, multiprocessors_of_clusters};
 
 /// The most tiles of pixels, and blocks.
 const MOST_COUNTED: usize = 1 << 30;
@@ -94,14 +94,17 @@ impl BackwardFilter {
     /// where it is not computed here, or would not be exact enough.
     pub fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
         let multiprocessors = device.multiprocessors(device.ordinal());
+        let shared = device.shared_bytes(device.ordinal());
         let whole = Self::tiling(device, of, Parts::InWorkspace(1));
-        let (Some(multiprocessors), Some(whole)) = (multiprocessors, whole) else { return vec![] };
+        let (Some(multiprocessors), Some(shared), Some(whole)) = (multiprocessors, shared, whole) else {
+            return vec![];
+        };
         let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps());
         let bytes = of.elements() * size_of::<f32>();
         let most = (limit / bytes).min(2 * multiprocessors).min(whole.tiles(of)).max(1);
         let in_workspace = (least..=most).map(|count| (Parts::InWorkspace(count), whole));
 
-        let tiled = |parts| Some((parts, Self::tiling(device, of, parts)?));
+        let tiled = |parts| Some((parts, Tiling::of(of, parts, shared)?));
         let in_clusters = Parts::in_clusters(of, Self::most_in_a_cluster(device)).filter_map(tiled);
         let in_clusters = in_clusters.filter(|(parts, tiling)| {
             parts.count() <= tiling.tiles(of) && (parts.count() >= least || tiling.has_totals())
@@ -119,7 +122,7 @@ impl BackwardFilter {
 
     fn most_in_a_cluster(device: Device) -> usize {
         let ordinal = device.ordinal();
-        device.cluster_blocks(ordinal).min(device.multiprocessors(ordinal).map_or(0, in_clusters))
+        device.cluster_blocks(ordinal).min(device.multiprocessors(ordinal).map_or(0, multiprocessors_of_clusters))
     }
 
     fn tiling(device: Device, of: &FilterGradient, parts: Parts) -> Option<Tiling> {

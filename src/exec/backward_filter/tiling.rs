@@ -35,7 +35,7 @@ const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 const MICROSECONDS_OF_MEETING: f64 = 5.0;
 
 /// How many of the multiprocessors large clusters find: the blocks of one are on some that are close to each other, 16 or 18.
-pub(super) fn in_clusters(multiprocessors: usize) -> usize {
+pub(super) fn multiprocessors_of_clusters(multiprocessors: usize) -> usize {
     multiprocessors * 8 / 9
 }
 
@@ -117,7 +117,7 @@ impl Tiling {
                 ((blocks * count).div_ceil(multiprocessors), adding)
             }
             Parts::InCluster { blocks: of_cluster, .. } => {
-                let at_once = in_clusters(multiprocessors) / of_cluster;
+                let at_once = multiprocessors_of_clusters(multiprocessors) / of_cluster;
                 (blocks.div_ceil(at_once.max(1)), MICROSECONDS_OF_MEETING)
             }
         };
