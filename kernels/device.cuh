@@ -4,7 +4,7 @@
 //
 // | word | what it is |
 // | --- | --- |
-// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have, and may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
+// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have (or BLOCK_THREADS, where THREADS is something else), and may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
 // | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel is the same memory: parts of it are offsets |
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
@@ -34,6 +34,10 @@
 // stands behind `#ifndef EMULATED`, its twin beside it.
 #pragma once
 
+#ifndef BLOCK_THREADS
+#define BLOCK_THREADS THREADS
+#endif
+
 #ifdef EMULATED
 
 #include "emulator/device.h"
@@ -41,9 +45,9 @@
 #else
 
 #ifdef MULTIPROCESSOR_BLOCKS
-#define LAUNCH_BOUNDS __launch_bounds__(THREADS, MULTIPROCESSOR_BLOCKS)
+#define LAUNCH_BOUNDS __launch_bounds__(BLOCK_THREADS, MULTIPROCESSOR_BLOCKS)
 #else
-#define LAUNCH_BOUNDS __launch_bounds__(THREADS)
+#define LAUNCH_BOUNDS __launch_bounds__(BLOCK_THREADS)
 #endif
 
 #define KERNEL(name, Parameters)                                                                                       \

@@ -8,11 +8,17 @@
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence share
 // out its tiles; a group computes its own one after the other. Dynamic shared memory: Mbarrier[2], in a line of its own;
-// Factor h[2][BATCH_TILE][PADDED_HIDDEN]; and what Weights and StepInput take. No memory at `exchange`.
+// Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE what HandedInput takes, and Mbarrier[2]; and what Weights
+// takes, and InputWarps. No memory at `exchange`. With -DINPUT_SIZE blocks have 2 THREADS, the second half of which
+// multiplies W.
 //
 // Tensor cores' sums meet in shared memory: they are read before the barrier that the new h is sent behind, and written in
 // the next step.
-#include "rnn/step_input.cuh"
+#ifdef INPUT_SIZE
+#define INPUT_WARPS
+#define BLOCK_THREADS (2 * THREADS)
+#endif
+#include "rnn/input_warps.cuh"
 
 #include "cluster_exchange.cuh"
 
@@ -44,29 +50,40 @@ KERNEL(recurrence_cluster, Recurrences) {
     SHARED(Mbarrier, arrived);
     Factor *const buffers = reinterpret_cast<Factor *>(arrived + LINE / sizeof(Mbarrier));
     const int thread = in_register(int(threadIdx.x)), first_unit = in_register(int(blockIdx.x) * UNITS);
+#ifdef INPUT_WARPS
+    const Inputs inputs(buffers + 2 * TILE_FACTORS);
+    void *const memory = reinterpret_cast<Mbarrier *>(inputs.end()) + 2;
+    const Sent sent(*static_cast<Mbarrier *>(inputs.end()));
+    if (thread >= THREADS) {
+        InputWarps warps(recurrence, first_unit, inputs, memory);
+        ClusterExchange others(arrived); // all threads of the cluster meet there
+        warps.run(recurrence, sent);
+        return;
+    }
+#else
+    void *const memory = buffers + 2 * TILE_FACTORS;
+    const Inputs inputs(recurrence, first_unit);
+#endif
     // What is behind H is never sent, and remains as it is.
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
         if (i % PADDED_HIDDEN >= HIDDEN) buffers[i] = to_factor(to_element(0));
-    const Weights weights(recurrence.weights, first_unit, buffers + 2 * TILE_FACTORS);
-    StepInput input(recurrence, first_unit, buffers + 2 * TILE_FACTORS);
-    const Biases biases(recurrence, first_unit);
+    const Weights weights(recurrence.weights, first_unit, memory);
     ClusterExchange others(arrived);
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
         const int rows = in_register(min(BATCH_TILE, recurrence.batch - first_row));
-        States states(recurrence, biases, Own(), first_unit, first_row);
+        States states(recurrence, inputs, Own(), first_unit, first_row);
         barrier(); // the last tile's h is not read any more
         read_h0(recurrence, first_row, buffers + others.last_buffer() * TILE_FACTORS);
-        input.begin(recurrence, states.rows, first_row);
         barrier();
         states.begin_step(0);
         int last = others.last_buffer() * TILE_FACTORS; // where in `buffers` h is
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
             Sums sums;
-            input.add(weights, buffers + last, sums);
+            multiply(weights, buffers + last, sums);
             states.update(step, sums);
             if (step + 1 == states.rows.steps) {
                 states.write_y(step);
@@ -77,15 +94,15 @@ KERNEL(recurrence_cluster, Recurrences) {
             states.hand_over([&](int unit, int row, float h) {
                 next[row * PADDED_HIDDEN + first_unit + unit] = to_factor_of_new(h);
             });
-            input.put(step + 1);
             barrier(); // the block's new h is there, and it does not read the old h any more
             send_own(others, next, thread, first_unit, rows);
+#ifdef INPUT_WARPS
+            sent.say();
+#endif
             // All else that a step takes is done on the way.
             if (thread == 0) others.expect(rows * HIDDEN * sizeof(Factor));
             states.write_y(step);
             states.begin_step(step + 1);
-            input.begin_step(states.rows, step + 1);
-            input.complete_step(step + 1);
             others.wait();
         }
         states.write_last();

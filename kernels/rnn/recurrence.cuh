@@ -12,7 +12,7 @@
 // | -DLANES= | threads that share a dot product: a power of two, 32 at most, and a divisor of THREADS |
 // | -DREGISTER_WEIGHTS= | weights that a thread keeps in registers, a multiple of 4. The rest is in shared memory |
 // | -DFIRST_LOOK= | where blocks hand each other h: clocks from when a block has sent its own to when it first looks for the others' |
-// | -DINPUT_SIZE= | recurrence_cluster, recurrence_grid: W x is computed in each step, of an x of so many numbers; `input` is null |
+// | -DINPUT_SIZE= | recurrence_cluster, recurrence_grid: W x is computed in each step, of an x of so many numbers, in clusters by as many more threads; `input` is null |
 // | -DINPUT_REGISTER_WEIGHTS= | with it: weights of W that a thread keeps in registers, likewise |
 // | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
 // | -DSINGLE_EXCHANGE | recurrence_grid of canonical GRU: blocks exchange once a step. REGISTER_WEIGHTS are those of rows, and then those of columns |
@@ -48,11 +48,16 @@ constexpr int GATES = Cell::gates;
 
 // Sums of a pair of a unit and a row: of its gates. A kernel that multiplies the layer's input too (a wavefront's defines
 // INPUT_WEIGHTS before) has one more if a reset gate comes between W x and R h.
-#if defined INPUT_WEIGHTS || defined INPUT_SIZE
+#if defined INPUT_WEIGHTS || defined INPUT_SIZE && !defined INPUT_WARPS
 constexpr int PAIR_SUMS = GATES + Cell::has_reset_bias;
 #else
 constexpr int PAIR_SUMS = GATES;
 #endif
+
+// The gates of one pair, as shared memory has them.
+struct alignas(GATES % 4 ? sizeof(float) : 4 * sizeof(float)) GateSums {
+    float gate[GATES];
+};
 
 struct Recurrence {
     const float *input;          // [rows][GATES * H]: W x; rows as of `x`. Null: zeros

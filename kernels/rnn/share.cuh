@@ -34,8 +34,15 @@ __device__ __forceinline__ float4 in_float(const Quad &quad) {
                        to_float(quad.element[3]));
 }
 
+// The thread's place among those that share out a matrix: where others multiply W, among these.
+#ifdef INPUT_WARPS
+__device__ __forceinline__ unsigned sharer() { return threadIdx.x < THREADS ? threadIdx.x : threadIdx.x - THREADS; }
+#else
+__device__ __forceinline__ unsigned sharer() { return threadIdx.x; }
+#endif
+
 __device__ __forceinline__ int lane_of_group() { return threadIdx.x % LANES; }
-__device__ __forceinline__ int group() { return threadIdx.x / LANES; }
+__device__ __forceinline__ int group() { return sharer() / LANES; }
 __device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LANES + lane_of_group()); }
 
 // Up to 4 elements from a place on, and zeros for what is not left there.
@@ -51,13 +58,40 @@ template <bool Aligned> __device__ __forceinline__ Quad load_quad(const Element 
     return loaded;
 }
 
+// A quad as it comes from memory: in whole words, so that nobody waits for it to take it apart before it is needed.
+union QuadBits {
+    struct alignas(sizeof(Quad)) Words {
+        unsigned word[sizeof(Quad) / 4];
+    } words;
+    Quad quad;
+
+    __device__ __forceinline__ QuadBits() : words{} {}
+    __device__ __forceinline__ explicit QuadBits(const Words &words) : words(words) {}
+
+    // As load_quad().
+    __device__ __forceinline__ QuadBits(const Element *from, int left, bool is_aligned) : words{} {
+        if (!is_aligned)
+            quad = load_quad<false>(from, left);
+        else if (left > 0)
+            words = *reinterpret_cast<const Words *>(from);
+    }
+
+    // Taken apart here, and not before.
+    __device__ __forceinline__ float4 in_float() const {
+        QuadBits taken;
+#pragma unroll
+        for (int i = 0; i < int(sizeof(Quad) / 4); i++) taken.words.word[i] = in_register(words.word[i]);
+        return ::in_float(taken.quad);
+    }
+};
+
 // A thread's quads, so many of them in registers.
 template <int Registers> class Quads {
     float4 kept[at_least(Registers, 1)];
     Quad *const shared; // [the others][THREADS]
 
   public:
-    __device__ __forceinline__ explicit Quads(void *memory) : shared(static_cast<Quad *>(memory) + threadIdx.x) {}
+    __device__ __forceinline__ explicit Quads(void *memory) : shared(static_cast<Quad *>(memory) + sharer()) {}
 
     __device__ __forceinline__ float4 operator[](int quad) const {
         return quad < Registers ? kept[quad] : in_float(shared[(quad - Registers) * THREADS]);
@@ -137,16 +171,16 @@ template <int Count> __device__ __forceinline__ void clear(PairSums<Count> &sums
         for (int sum = 0; sum < Count; sum++) sums[pair][sum] = 0;
 }
 
-// Adds the lane's part of the products of h and of gates from First on; the last of them to the sum Last. Of all chunks,
-// or of those from Begin on, up to End.
-template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix, int Count>
-__device__ __forceinline__ void multiply_part(const Matrix &weights, const float *h, PairSums<Count> &sums) {
+// Adds the lane's part of the products of what read(row of the tile, chunk) gives and of gates from First on; the last of
+// them to the sum Last. Of all chunks, or of those from Begin on, up to End.
+template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix,
+          typename Read, int Count>
+__device__ __forceinline__ void multiply_read(const Matrix &weights, Read read, PairSums<Count> &sums) {
 #pragma unroll
     for (int chunk = Begin; chunk < (End < Matrix::chunks ? End : Matrix::chunks); chunk++) {
         float4 part[BATCH_TILE];
 #pragma unroll
-        for (int row = 0; row < BATCH_TILE; row++)
-            part[row] = *reinterpret_cast<const float4 *>(&h[weights.first + row * Matrix::padded + chunk * 4 * LANES]);
+        for (int row = 0; row < BATCH_TILE; row++) part[row] = read(row, chunk);
 #pragma unroll
         for (int unit = 0; unit < GROUP_UNITS; unit++) {
 #pragma unroll
@@ -163,6 +197,15 @@ __device__ __forceinline__ void multiply_part(const Matrix &weights, const float
             }
         }
     }
+}
+
+// Likewise of h.
+template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix, int Count>
+__device__ __forceinline__ void multiply_part(const Matrix &weights, const float *h, PairSums<Count> &sums) {
+    const auto read = [&](int row, int chunk) {
+        return *reinterpret_cast<const float4 *>(&h[weights.first + row * Matrix::padded + chunk * 4 * LANES]);
+    };
+    multiply_read<First, Gates, Last, Begin, End>(weights, read, sums);
 }
 
 // A lane gives one of two numbers to its partner `apart` lanes away, which gives it the one of the same kind that it keeps.
@@ -219,8 +262,9 @@ template <int Lanes, int Count> __device__ __forceinline__ void add_up_one(float
     }
 }
 
-// Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front.
-template <int Pairs = GROUP_PAIRS, int Lanes = LANES, int All, int Count>
+// Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front. Where several lanes have
+// one pair it is whole, or, if nobody asks for that, each of them has some of its gates.
+template <int Pairs = GROUP_PAIRS, int Lanes = LANES, bool IsWhole = true, int All, int Count>
 __device__ __forceinline__ void add_up(float (&sums)[All][Count]) {
     if constexpr (Lanes > 1 && Pairs > 1) {
         constexpr int half = divided_up(Pairs, 2);
@@ -230,9 +274,11 @@ __device__ __forceinline__ void add_up(float (&sums)[All][Count]) {
             for (int gate = 0; gate < Count; gate++)
                 sums[pair][gate] =
                     add_kept(sums[pair][gate], half + pair < Pairs ? sums[half + pair][gate] : 0, Lanes / 2);
-        add_up<half, Lanes / 2>(sums);
-    } else if constexpr (Lanes > 1) {
+        add_up<half, Lanes / 2, IsWhole>(sums);
+    } else if constexpr (Lanes > 1 && IsWhole) {
         add_up_one<Lanes>(sums[0]);
+    } else if constexpr (Lanes > 1) {
+        scatter_sums<Count, Lanes>(sums[0]);
     }
 }
 
@@ -247,13 +293,14 @@ __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h
 template <int Pairs, int Lanes> struct OwnPairs {
     int first = 0, count = Pairs;
 
-    __device__ __forceinline__ OwnPairs() {
+    // Of a lane of the warp, or of as many lanes that have the same.
+    __device__ __forceinline__ explicit OwnPairs(int lane = LANE) {
         int pairs = Pairs;
 #pragma unroll
         for (int apart = Lanes / 2; apart > 0; apart /= 2) {
             // Several lanes have one pair: the first of them owns it.
             const int half = divided_up(pairs, 2);
-            const bool upper = LANE & apart;
+            const bool upper = lane & apart;
             first += upper ? half : 0;
             count = upper ? (count > half && pairs > 1 ? count - half : 0) : (count < half ? count : half);
             pairs = half;

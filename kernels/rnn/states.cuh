@@ -9,6 +9,35 @@
 
 constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the batch together
 
+#ifdef INPUT_WARPS
+
+// W x and biases of a step's pairs, as the warps that multiply W hand them to those that multiply R: in shared memory, up
+// to `end`, in two buffers, which steps take in turns.
+class HandedInput {
+    static constexpr int TILE = BATCH_TILE * UNITS * GATES;
+    float *const buffers;
+
+    __device__ __forceinline__ GateSums *of(int step, int unit, int row) const {
+        return reinterpret_cast<GateSums *>(&buffers[step % 2 * TILE + (row * UNITS + unit) * GATES]);
+    }
+
+  public:
+    __device__ __forceinline__ explicit HandedInput(void *memory) : buffers(static_cast<float *>(memory)) {}
+
+    // Of a unit of the block and a row of the tile.
+    __device__ __forceinline__ void set(int step, int unit, int row, int gate, float sum) const {
+        of(step, unit, row)->gate[gate] = sum;
+    }
+    __device__ __forceinline__ GateSums get(int step, int unit, int row) const { return *of(step, unit, row); }
+
+    __device__ __forceinline__ void *end() const { return buffers + divided_up(2 * TILE, 4) * 4; }
+};
+
+// What a step's inputs come from.
+typedef HandedInput Inputs;
+
+#else
+
 // The block's biases, in shared memory: seen behind a barrier().
 class Biases {
     float *sums; // [GATES][UNITS]
@@ -28,6 +57,11 @@ class Biases {
     __device__ __forceinline__ float of(int gate, int unit) const { return sums[gate * UNITS + unit]; }
 };
 
+// What a step's inputs come from, beside W x in memory.
+typedef Biases Inputs;
+
+#endif
+
 class States {
     struct Pair {
         int unit, row;         // of the block, of the tile; unit < 0: there is no such pair
@@ -39,16 +73,16 @@ class States {
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
-    const Biases &biases;
+    const Inputs &inputs;
     const int first_unit, first_row;
 
   public:
     const Rows rows;
 
     // A block that computes UNITS units from first_unit on, for BATCH_TILE rows from first_row on.
-    __device__ __forceinline__ States(const Recurrence &parameters, const Biases &biases, const Own &own, int first_unit,
+    __device__ __forceinline__ States(const Recurrence &parameters, const Inputs &inputs, const Own &own, int first_unit,
                                       int first_row)
-        : p(parameters), biases(biases), first_unit(first_unit), first_row(first_row), rows(parameters) {
+        : p(parameters), inputs(inputs), first_unit(first_unit), first_row(first_row), rows(parameters) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
@@ -71,15 +105,22 @@ class States {
     }
 
     // Goes on to a step: completes its input, and asks for the next one's, which is there when this step is done. The first
-    // begins behind the barrier() that shows the biases.
+    // begins behind the barrier() that shows the biases. Where other warps multiply W, the step's input is there.
     __device__ __forceinline__ void begin_step(int step) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             pair.place = pair.next_place;
+            const bool goes_on = step < pair.length;
+#ifdef INPUT_WARPS
+            const GateSums input = goes_on ? inputs.get(step, pair.unit, pair.row) : GateSums{};
+#pragma unroll
+            for (int gate = 0; gate < GATES; gate++) pair.input[gate] = input.gate[gate];
+#else
 #pragma unroll
             for (int gate = 0; gate < GATES; gate++)
-                pair.input[gate] = step < pair.length ? pair.next_input[gate] + biases.of(gate, pair.unit) : 0;
+                pair.input[gate] = goes_on ? pair.next_input[gate] + inputs.of(gate, pair.unit) : 0;
+#endif
             ask_for(pair, step + 1);
         }
     }
@@ -165,7 +206,7 @@ class States {
         const float *const source =
             in_register(&rows.input[(long long)pair.next_place * (GATES * HIDDEN) + unit(pair)]);
 #ifdef INPUT_SIZE
-        const bool is_wanted = false; // it is in the sums
+        const bool is_wanted = false; // it comes otherwise
 #else
         const bool is_wanted = step < pair.length && rows.input;
 #endif

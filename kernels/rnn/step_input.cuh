@@ -14,19 +14,10 @@ class StepInput {
     static constexpr int PIECES = divided_up(TILE / 4, THREADS);
     static constexpr int HALF = InputWeights::chunks / 2;
 
-    // A quad as it comes from memory: in whole words, so that nobody waits for it to take it apart before it is needed.
-    union Bits {
-        struct alignas(sizeof(Quad)) Words {
-            unsigned word[sizeof(Quad) / 4];
-        } words;
-        Quad quad;
-        __device__ __forceinline__ Bits() : words{} {}
-    };
-
     // Four numbers of a row, which a thread brings from memory.
     struct Piece {
         int row, length; // of the batch, and its steps; 0: there is no such row
-        Bits::Words words;
+        QuadBits::Words words;
     };
 
     const int thread = in_register(int(threadIdx.x));
@@ -64,10 +55,8 @@ class StepInput {
     __device__ __forceinline__ void put(int step) const {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            Bits bits;
-#pragma unroll
-            for (int k = 0; k < int(sizeof(Quad) / 4); k++) bits.words.word[k] = in_register(pieces[i].words.word[k]);
-            if (at(i) < TILE) *reinterpret_cast<float4 *>(&of(step)[at(i)]) = in_float(bits.quad);
+            const float4 numbers = QuadBits(pieces[i].words).in_float();
+            if (at(i) < TILE) *reinterpret_cast<float4 *>(&of(step)[at(i)]) = numbers;
         }
     }
 
@@ -105,12 +94,7 @@ class StepInput {
             const int first = at(i) % InputWeights::padded;
             const Element *const from = &source[(long long)rows.place(piece.row, piece.length, step) * INPUT_SIZE + first];
             const int left = step < piece.length ? INPUT_SIZE - first : 0;
-            Bits bits;
-            if (!is_aligned)
-                bits.quad = load_quad<false>(from, left);
-            else if (left > 0)
-                bits.words = *reinterpret_cast<const Bits::Words *>(from);
-            piece.words = bits.words;
+            piece.words = QuadBits(from, left, is_aligned).words;
         }
     }
 };

@@ -46,11 +46,6 @@ constexpr int SUMS = PARTS * BATCH_TILE * SUM_ROWS;
 // In that memory weights come first, of each thread a Fragment.
 constexpr int SUMS_BYTES = at_least(SUMS * sizeof(float), THREADS * sizeof(Fragment));
 
-// The gates of one pair.
-struct alignas(GATES % 4 ? sizeof(float) : 4 * sizeof(float)) GateSums {
-    float gate[GATES];
-};
-
 __device__ __forceinline__ int part() { return WARP % PARTS; }
 __device__ __forceinline__ int first_tile() { return WARP / PARTS * WARP_TILES; }
 __device__ __forceinline__ int first_factor(int chunk) {

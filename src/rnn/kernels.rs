@@ -33,6 +33,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("rnn/canonical_share.cuh", include_str!("../../kernels/rnn/canonical_share.cuh")),
     ("rnn/hand_over.cuh", include_str!("../../kernels/rnn/hand_over.cuh")),
     ("rnn/step_input.cuh", include_str!("../../kernels/rnn/step_input.cuh")),
+    ("rnn/input_warps.cuh", include_str!("../../kernels/rnn/input_warps.cuh")),
     ("rnn/grid_steps.cuh", include_str!("../../kernels/rnn/grid_steps.cuh")),
     ("rnn/columns.cuh", include_str!("../../kernels/rnn/columns.cuh")),
     ("rnn/single_exchange.cuh", include_str!("../../kernels/rnn/single_exchange.cuh")),
@@ -133,7 +134,7 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
 pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
     Launch {
         grid: configuration.grid(problem),
-        block: [configuration.threads as u32, 1, 1],
+        block: [configuration.block_threads() as u32, 1, 1],
         cluster: configuration.cluster(problem),
         shared_bytes: configuration.shared_bytes(problem) as u32,
         // Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.

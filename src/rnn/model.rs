@@ -3,7 +3,7 @@
 //! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor. What
 //! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
 //! way while others compute. Where W x is computed within a step, that is done during the exchange, and counts as far as it
-//! takes longer.
+//! takes longer; where warps of their own do that, as far as they keep the others waiting.
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
@@ -38,6 +38,8 @@ pub struct Model {
     pub packet: f64,
     /// What a step does on h's way beside W x, in clocks.
     pub meanwhile: f64,
+    /// Of W x's products by warps of their own, what the others wait for.
+    pub beside: f64,
     /// Clocks that one more launch takes.
     pub launch: f64,
 }
@@ -59,6 +61,7 @@ impl Default for Model {
             l2_latency: 630.0,
             packet: 0.1,
             meanwhile: 250.0,
+            beside: 0.6,
             launch: 2700.0,
         }
     }
@@ -79,10 +82,10 @@ const CHUNK_BYTES: usize = 64;
 
 impl Model {
     /// The constants by their names, to be read and set.
-    pub fn constants(&mut self) -> [(&'static str, &mut f64); 15] {
+    pub fn constants(&mut self) -> [(&'static str, &mut f64); 16] {
         let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
         let Self { block_exchange, cluster_exchange, cluster_bytes, grid_exchange, .. } = self;
-        let Self { l2_bytes, l2_latency, packet, meanwhile, launch, .. } = self;
+        let Self { l2_bytes, l2_latency, packet, meanwhile, beside, launch, .. } = self;
         [
             ("efficiency", efficiency),
             ("tensor", tensor),
@@ -98,6 +101,7 @@ impl Model {
             ("l2_latency", l2_latency),
             ("packet", packet),
             ("meanwhile", meanwhile),
+            ("beside", beside),
             ("launch", launch),
         ]
     }
@@ -116,12 +120,25 @@ impl Model {
         };
         let elementwise = self.elementwise + self.more_pairs * (functions * tile) as f64 / 16.0;
         let on_the_way = self.exchanges(problem, configuration).max(self.input_within(problem, configuration));
-        products + elementwise + on_the_way
+        let [beside, least] = self.input_beside(problem, configuration);
+        (products + elementwise + on_the_way + beside).max(least)
     }
 
-    /// W x within a step and what else is done on h's way, until h is there; 0 where W x is computed ahead.
+    /// What W x by warps of their own adds to a step, and the least that a step takes with them.
+    fn input_beside(&self, problem: &Problem, configuration: &Configuration) -> [f64; 2] {
+        if !configuration.has_input_warps() {
+            return [0.0; 2];
+        }
+        let shared_weights = configuration.shared_input_weights(problem);
+        let math = self.multiplying(problem, configuration, configuration.input_weights(problem), shared_weights);
+        let weight_bytes = configuration.threads * shared_weights * problem.element.bytes();
+        [self.beside * math, self.meanwhile + math.max(weight_bytes as f64 / SHARED_BYTES)]
+    }
+
+    /// W x within a step and what else is done on h's way, until h is there; 0 where W x is computed ahead, or by warps of
+    /// their own.
     fn input_within(&self, problem: &Problem, configuration: &Configuration) -> f64 {
-        if !configuration.multiplies_input() {
+        if !configuration.multiplies_input() || configuration.has_input_warps() {
             return 0.0;
         }
         let shared_weights = configuration.shared_input_weights(problem);

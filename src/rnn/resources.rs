@@ -61,8 +61,9 @@ fn offered() -> Vec<Kernel> {
 
 fn is_sound(configuration: &Configuration, resources: &Resources) -> Result<(), String> {
     let most = configuration.most_registers();
-    // A cluster's blocks meet once, before all steps.
-    let meetings = usize::from(configuration.regime == Regime::Cluster);
+    // A cluster's blocks meet once, before all steps; where they have two kinds of warps, each does so in its own code.
+    let kinds = 1 + usize::from(configuration.has_input_warps());
+    let meetings = if configuration.regime == Regime::Cluster { kinds } else { 0 };
     let faults = [
         (resources.registers > most, format!("{} registers, of {most}", resources.registers)),
         (resources.frame > 0, format!("{} bytes of local memory", resources.frame)),

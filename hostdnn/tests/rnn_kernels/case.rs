@@ -286,7 +286,7 @@ impl Case {
         let parameters = Recurrences { of };
         let launch = Launch {
             grid: self.configuration.grid(&self.problem),
-            block: [self.configuration.threads as u32, 1, 1],
+            block: [self.configuration.block_threads() as u32, 1, 1],
             cluster: self.configuration.cluster(&self.problem),
             shared_bytes: self.configuration.shared_bytes(&self.problem),
             seed,

@@ -6,8 +6,8 @@ use super::case::{Case, Layout};
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 use super::in_double::Distance;
 use super::sources::{
-    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, GRID_STEPS, HAND_OVER, Mutation,
-    SINGLE_EXCHANGE, STEP_INPUT, TENSOR,
+    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, GRID_STEPS, HAND_OVER, INPUT_WARPS,
+    Mutation, SINGLE_EXCHANGE, STATES, STEP_INPUT, TENSOR,
 };
 
 const SEEDS: u64 = 200;
@@ -280,16 +280,32 @@ fn clusters_need_all_that_keeps_blocks_apart() {
 #[test]
 fn input_within_the_steps_needs_all_that_keeps_threads_apart() {
     assert_eq!(sources::occurrences(STEP_INPUT, "barrier();"), 1);
-    for kind in [INPUT_IN_CLUSTER, INPUT_IN_GRID] {
-        is_found(kind, &Mutation { file: STEP_INPUT, from: "barrier();", occurrence: 0, to: "" });
+    for (file, from) in [(STEP_INPUT, "barrier();"), (GRID_STEPS, "input.put(step + 1);")] {
+        is_found(INPUT_IN_GRID, &Mutation { file, from, occurrence: 0, to: "" });
     }
-    // Grids' blocks have a barrier between the two.
-    let one_buffer = Mutation { file: STEP_INPUT, from: "step % 2 * TILE", occurrence: 0, to: "0" };
-    is_found(INPUT_IN_CLUSTER, &one_buffer);
-    for (kind, file) in [(INPUT_IN_CLUSTER, CLUSTER), (INPUT_IN_GRID, GRID_STEPS)] {
-        let late = Mutation { file, from: "input.put(step + 1);", occurrence: 0, to: "" };
-        is_found(kind, &late);
+}
+
+/// W x is there before it is added, and stays until it has been; and both kinds of warps come to what they wait at equally
+/// often.
+#[test]
+fn warps_for_the_input_need_all_that_keeps_them_apart() {
+    let mutations = [
+        // The others still read the last step's.
+        (STATES, "step % 2 * TILE", 0, "0"),
+        // They do not come to a barrier: the first h, or a step's, is not there yet.
+        (INPUT_WARPS, "barrier();", 1, ""),
+        (INPUT_WARPS, "barrier();", 2, ""),
+        // W x of a step comes behind the barrier that it is to be there at.
+        (INPUT_WARPS, "hand_over(step + 1, next);", 0, "if (step > 0) hand_over(step - 1, next);"),
+        // Nothing is sent before the first step.
+        (INPUT_WARPS, "if (step > 0) sent.wait();", 0, "sent.wait();"),
+        // A warp has not sent when others may have.
+        (INPUT_WARPS, "initialize(THREADS / 32)", 0, "initialize(THREADS / 32 + 1)"),
+    ];
+    for (file, from, occurrence, to) in mutations {
+        is_found(INPUT_IN_CLUSTER, &Mutation { file, from, occurrence, to });
     }
+    assert_eq!(sources::occurrences(INPUT_WARPS, "barrier();"), 3);
 }
 
 /// On tensor cores all warps multiply, of which here the last two own nothing; the others' lanes send what four have.

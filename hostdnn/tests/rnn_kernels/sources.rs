@@ -15,8 +15,11 @@ pub const GRID: &str = "rnn/grid.cu";
 pub const WAVEFRONT: &str = "rnn/wavefront.cu";
 /// How a cluster's blocks hand each other anything.
 pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
-/// Where W x is computed within the steps.
+/// Where W x is computed within the steps, and by warps of their own.
 pub const STEP_INPUT: &str = "rnn/step_input.cuh";
+pub const INPUT_WARPS: &str = "rnn/input_warps.cuh";
+/// What is done per element.
+pub const STATES: &str = "rnn/states.cuh";
 /// Where tensor cores multiply.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
 /// Canonical GRU's.
@@ -55,6 +58,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/canonical_share.cuh",
     "rnn/hand_over.cuh",
     "rnn/step_input.cuh",
+    "rnn/input_warps.cuh",
     "rnn/grid_steps.cuh",
     "rnn/columns.cuh",
     "rnn/single_exchange.cuh",

@@ -60,7 +60,7 @@ pub struct Configuration {
     pub units: usize,
     /// Rows of the batch that a block computes at once.
     pub batch_tile: usize,
-    /// Of a block.
+    /// Of a block; in a cluster where W x is computed within each step, as many more compute that.
     pub threads: usize,
     /// Threads that share a dot product: within a warp; on tensor cores 4 of each of some warps.
     pub lanes: usize,
@@ -158,11 +158,18 @@ impl Configuration {
         // R before W: nothing hides what it takes to read R.
         let (weights, of_input) = (self.weights(problem), self.input_weights(problem));
         let room = |registers: usize| registers * a_register / whole * whole;
-        let registers =
-            if weights + of_input <= room(registers) { registers } else { registers.saturating_sub(fetched) };
-        let register_weights = weights.min(room(registers));
-        let left = room(registers) - register_weights;
-        let input_register_weights = self.input_register_weights.map(|_| of_input.min(left));
+        let kept = |weights: usize, registers: usize| {
+            let all = weights <= room(registers);
+            weights.min(room(if all { registers } else { registers.saturating_sub(fetched) }))
+        };
+        if self.has_input_warps() {
+            let registers_of_input = self.most_registers().checked_sub(self.input_warp_registers(problem))?;
+            let input_register_weights = Some(kept(of_input, registers_of_input));
+            return Some(Self { register_weights: kept(weights, registers), input_register_weights, ..self });
+        }
+        let both = kept(weights + of_input, registers);
+        let register_weights = weights.min(both);
+        let input_register_weights = self.input_register_weights.map(|_| both - register_weights);
         Some(Self { register_weights, input_register_weights, ..self })
     }
 
@@ -195,6 +202,9 @@ impl Configuration {
             && input
             && self.code(problem) <= MOST_CODE
             && self.other_registers(problem) + self.weight_registers(problem) <= self.most_registers()
+            && (!self.has_input_warps()
+                || self.input_warp_registers(problem) + self.input_register_weights.unwrap_or(0)
+                    <= self.most_registers())
             && self.shared_bytes(problem) + self.bias_bytes(problem) <= problem.shared_bytes
     }
 
@@ -217,6 +227,7 @@ impl Configuration {
     /// Registers that hold weights.
     fn weight_registers(&self, problem: &Problem) -> usize {
         match self.math {
+            Math::Fma if self.has_input_warps() => self.register_weights,
             Math::Fma => self.register_weights + self.input_register_weights.unwrap_or(0),
             Math::TensorCores => self.register_weights * problem.element.bytes() / 4,
         }
@@ -377,9 +388,14 @@ impl Configuration {
         (self.units * self.batch_tile).div_ceil(PACKET_DATA / problem.element.bytes())
     }
 
+    /// Of a block, with those that multiply the layer's input.
+    pub fn block_threads(&self) -> usize {
+        if self.has_input_warps() { 2 * self.threads } else { self.threads }
+    }
+
     /// The most registers that a thread may have.
     pub fn most_registers(&self) -> usize {
-        (REGISTERS / self.threads / 8 * 8).min(MOST_REGISTERS)
+        (REGISTERS / self.block_threads() / 8 * 8).min(MOST_REGISTERS)
     }
 
     /// An estimate of what a thread needs beside its weights.

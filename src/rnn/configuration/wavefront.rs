@@ -25,7 +25,7 @@ impl Configuration {
 
     /// Sums of a pair of a unit and a row: of each gate, and one more where a reset gate comes between W x and R h.
     pub(super) fn pair_sums(&self, problem: &Problem) -> usize {
-        let multiplies_input = self.matrices() > 1 || self.multiplies_input();
+        let multiplies_input = self.matrices() > 1 || (self.multiplies_input() && !self.has_input_warps());
         let is_apart = multiplies_input && problem.cell == Cell::Gru;
         self.row_gates(problem) + usize::from(is_apart)
     }
