@@ -9,7 +9,7 @@
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
 // | `LANE`, `WARP` | the thread's place in its warp, and its warp's in the block; of blocks with one dimension |
-// | `barrier()` | of the block: all of its threads that have not ended |
+// | `barrier()` | of the block: all of its threads that have not ended, or all BLOCK_THREADS, none of which may have |
 // | `warp_barrier()` | of the warp, and its memory is seen by all of it |
 // | `warp_shuffle(x, lane)` | x of the lane that each names |
 // | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
@@ -81,7 +81,12 @@ template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointe
     return static_cast<T *>(__cvta_shared_to_generic(address));
 }
 
-__device__ __forceinline__ void barrier() { __syncthreads(); }
+__device__ __forceinline__ void barrier() {
+    if constexpr (BLOCK_THREADS == THREADS)
+        __syncthreads();
+    else // warps of several kinds come here, each by its own way through the code, which __syncthreads() is not for
+        asm volatile("bar.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory");
+}
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
 __device__ __forceinline__ void in_this_order() { __syncwarp(); }

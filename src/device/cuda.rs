@@ -38,9 +38,12 @@ pub(super) fn relaxed(call: impl FnOnce() -> sys::CUresult) -> bool {
 
 /// The current context's device. A thread that has none yet gets device 0 from CUDA's runtime.
 pub fn ordinal() -> i32 {
-    let mut device = 0;
+    let (mut context, mut device) = (std::ptr::null_mut(), 0);
+    // Asked first: to ask for the device of none is an error, which compute-sanitizer would report of the program.
+    // SAFETY: writes one pointer.
+    let has_context = ok(|| unsafe { sys::cuCtxGetCurrent(&mut context) }) && !context.is_null();
     // SAFETY: writes one number.
-    if ok(|| unsafe { sys::cuCtxGetDevice(&mut device) }) { device } else { 0 }
+    if has_context && ok(|| unsafe { sys::cuCtxGetDevice(&mut device) }) { device } else { 0 }
 }
 
 /// How many devices there are; none where there is no driver.

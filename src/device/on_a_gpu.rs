@@ -2,15 +2,22 @@
 
 use super::{Device, Elapsed, Entered, OwnStream};
 
-/// The first GPU, entered, and a stream of it, which goes first; `None`, and said aloud, on a machine without one.
-pub fn first() -> Option<(Entered, OwnStream)> {
+/// A GPU that was entered, and a stream of it.
+pub struct Gpu {
+    // Goes before the context that it is of.
+    pub stream: OwnStream,
+    _entered: Entered,
+}
+
+/// The first GPU; `None`, and said aloud, on a machine without one.
+pub fn first() -> Option<Gpu> {
     let device = Device::Cuda;
     if device.count() == 0 {
         eprintln!("SKIPPED: there is no GPU");
         return None;
     }
     let entered = device.enter(0).expect("a context");
-    Some((entered, device.stream().expect("a stream")))
+    Some(Gpu { stream: device.stream().expect("a stream"), _entered: entered })
 }
 
 /// The median of what nine launches take on a stream, in milliseconds.

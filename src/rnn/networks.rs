@@ -252,7 +252,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
 #[test]
 fn networks_on_a_gpu_are_as_in_double() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
+    let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
     as_in_double(device, stream.raw(), [256, 100], 20);
 }
 

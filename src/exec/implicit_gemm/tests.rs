@@ -248,7 +248,7 @@ fn compiles_for_all_gpus_without_spills() {
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
+    let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(23);
     for of in small() {
         let kernel = ImplicitGemm::new(device, of).expect("compiled");

@@ -109,7 +109,7 @@ const GUARD: usize = 256;
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
+    let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
     for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_FLOAT] {
         let samples = Samples::of(device, data_type).expect("compiled");
         let host = Samples::new(Device::Host, samples.element).unwrap();

@@ -194,7 +194,7 @@ const MOST_SUMMED: usize = 1 << 21;
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = on_a_gpu::first() else { return };
+    let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(7);
     for (data_type, name) in [(CUDNN_DATA_HALF, "half"), (CUDNN_DATA_BFLOAT16, "bfloat16"), (CUDNN_DATA_FLOAT, "float")]
     {

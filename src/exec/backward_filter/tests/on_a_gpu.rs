@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::device::OwnStream;
-use crate::device::on_a_gpu::{first, median};
+use crate::device::on_a_gpu::{Gpu, first, median};
 
 /// It is what loops on the host find.
 #[test]
 fn as_on_the_host() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = first() else { return };
+    let Some(Gpu { stream, .. }) = &first() else { return };
     let mut random = SmallRng::seed_from_u64(12);
     let larger = [
         gradient([1, 64, 64], [56, 56], [3, 3], 1, 1),
@@ -35,7 +35,7 @@ fn as_on_the_host() {
 #[test]
 fn of_many_pixels() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = first() else { return };
+    let Some(Gpu { stream, .. }) = &first() else { return };
     let mut random = SmallRng::seed_from_u64(15);
     let mut gradients = vec![(WHOLE, gradient([41, 8, 9], [56, 56], [3, 3], 1, 1))];
     if device.cluster_blocks(device.ordinal()) >= 16 {
@@ -58,7 +58,7 @@ fn of_many_pixels() {
 #[test]
 fn at_networks_layers() {
     let device = Device::Cuda;
-    let Some((_entered, stream)) = first() else { return };
+    let Some(Gpu { stream, .. }) = &first() else { return };
     let layer =
         |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
     let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
