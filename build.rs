@@ -1,6 +1,7 @@
 //! Links `libucudnn.so`: its soname, and that its functions call each other without asking the
 //! dynamic linker, which may put another library's function of the same name in their place. And tells which version
-//! of the kernels is built in (`UCUDNN_KERNELS`): what was timed of another says nothing of this one.
+//! of the kernels is built in, of all (`UCUDNN_KERNELS`) and of those that convolutions use (`UCUDNN_ENGINES`): what was
+//! timed of another says nothing of this one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,17 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libucudnn.so");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rustc-env=UCUDNN_KERNELS={:016x}", version(Path::new("kernels")));
+    let of_networks = Path::new("kernels/rnn");
+    let mut files = Vec::new();
+    list(Path::new("kernels"), &mut files);
+    files.sort();
+    println!("cargo::rustc-env=UCUDNN_KERNELS={:016x}", version(&files));
+    files.retain(|file| !file.starts_with(of_networks));
+    println!("cargo::rustc-env=UCUDNN_ENGINES={:016x}", version(&files));
 }
 
-/// A hash (FNV-1a, of Fowler, Noll and Vo) of what a folder's files hold. The emulator is none of the kernels.
-fn version(folder: &Path) -> u64 {
-    let mut files = Vec::new();
-    list(folder, &mut files);
-    files.sort();
+/// A hash (FNV-1a, of Fowler, Noll and Vo) of what files hold.
+fn version(files: &[PathBuf]) -> u64 {
     let text = files.iter().flat_map(|file| {
         let text = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         [file.to_string_lossy().into_owned().into_bytes(), text]
@@ -26,6 +30,7 @@ fn version(folder: &Path) -> u64 {
     text.flatten().fold(0xCBF2_9CE4_8422_2325, add)
 }
 
+/// All of a folder and those in it. The emulator is none of the kernels.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {

@@ -32,14 +32,14 @@ impl<K: Subject> Wanted<K> {
         let workspaces = candidates.iter().map(|candidate| candidate.workspace);
         let bytes = workspaces.filter(|&workspace| workspace <= goal.limit()).max().unwrap_or(0);
         let largest = candidates.iter().map(|candidate| candidate.batch).max().unwrap_or(0);
-        let question = format!("{goal} within {bytes} bytes, sizes {sizes} up to {largest}, {class}");
+        let question = format!("{goal} within {bytes} bytes, sizes {sizes} up to {largest}, {class}{}", engines::<K>());
         Self { goal, candidates, question }
     }
 
     /// Among whatever is offered, which need not be known to tell what is wanted: candidates are still to come.
     pub fn of_all(goal: Goal, sizes: BatchSizePolicy, class: K::Class) -> Self {
         let bytes = goal.limit();
-        let question = format!("{goal} of all within {bytes} bytes, sizes {sizes}, {class}");
+        let question = format!("{goal} of all within {bytes} bytes, sizes {sizes}, {class}{}", engines::<K>());
         Self { goal, candidates: Vec::new(), question }
     }
 
@@ -47,6 +47,11 @@ impl<K: Subject> Wanted<K> {
     pub fn with_candidates(self, candidates: Vec<Candidate<K::Algorithm>>) -> Self {
         Self { candidates, ..self }
     }
+}
+
+/// What a question ends with.
+fn engines<K: Subject>() -> String {
+    K::ENGINES.map_or_else(String::new, |version| format!(", engines {version}"))
 }
 
 /// How a search came to stop.

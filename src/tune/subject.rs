@@ -6,7 +6,7 @@ use std::hash::Hash;
 use serde_json::{Value, json};
 
 use crate::cudnn::algorithm::{Algorithm, Class};
-use crate::cudnn::graph::{self, Convolution, EngineConfiguration};
+use crate::cudnn::graph::{self, Convolution, EngineConfiguration, OUR_ENGINES};
 use crate::cudnn::kernel::Kernel;
 
 /// What is tuned: a kernel over a mini-batch, that micro-batches by algorithms of its own kind can make up. Equal ones
@@ -16,6 +16,8 @@ pub trait Subject: Clone + PartialEq + Display + Send + Sync {
     type Algorithm: Copy + Eq + Hash + Debug + Display + Send + Sync;
     /// Which of them may be used. Classes that print alike are one.
     type Class: Copy + Eq + Hash + Display + Send + Sync;
+    /// The version of what of ours may run beside cuDNN's algorithms, if anything may: with another, a search has new answers.
+    const ENGINES: Option<&str> = None;
 
     /// Images in the mini-batch.
     fn batch(&self) -> usize;
@@ -102,6 +104,7 @@ impl Subject for Kernel {
 impl Subject for graph::Kernel {
     type Algorithm = EngineConfiguration;
     type Class = graph::Class;
+    const ENGINES: Option<&str> = Some(OUR_ENGINES);
 
     fn batch(&self) -> usize {
         graph::Kernel::batch(self)

@@ -77,7 +77,18 @@ impl Route {
             Self::Ours => "UCUDNN_",
         }
     }
+
+    /// What stands behind an engine's text.
+    const fn version(self) -> &'static str {
+        match self {
+            Self::AsStored => "",
+            Self::OnCopies | Self::Ours => concat!(":v", env!("UCUDNN_ENGINES")),
+        }
+    }
 }
+
+/// The version of the kernels of ours that run convolutions, and make the copies for those of cuDNN.
+pub const OUR_ENGINES: &str = env!("UCUDNN_ENGINES");
 
 /// An engine, its knobs, what is noted of it, and its route. Only of use with the graph that it was offered for, or with one
 /// that differs in the batch alone; on another it has other notes, if it runs.
@@ -167,9 +178,11 @@ impl EngineConfiguration {
     }
 
     /// All of it as text, from which it is read back ([`FromStr`]): as it is displayed, then the numbers of its
-    /// numerical notes and of its behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`.
+    /// numerical notes and of its behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`; and where kernels of ours take part,
+    /// their version.
     pub fn text(&self) -> String {
-        format!("{self}:n{}:b{}", joined(self.numerics.iter()), joined(self.behavior.iter()))
+        let version = self.route.version();
+        format!("{self}:n{}:b{}{version}", joined(self.numerics.iter()), joined(self.behavior.iter()))
     }
 }
 
@@ -188,7 +201,7 @@ impl fmt::Display for EngineConfiguration {
     }
 }
 
-/// Reads what [`EngineConfiguration::text`] writes, and nothing else.
+/// Reads what [`EngineConfiguration::text`] writes, and nothing else: not what is said of other versions of our kernels.
 impl FromStr for EngineConfiguration {
     type Err = String;
 
@@ -202,6 +215,7 @@ impl FromStr for EngineConfiguration {
 
 fn parse(text: &str) -> Option<EngineConfiguration> {
     let (route, text) = Route::ALL.into_iter().find_map(|route| Some((route, text.strip_prefix(route.prefix())?)))?;
+    let text = text.strip_suffix(route.version())?;
     let (engine, rest) = text.strip_prefix("ENGINE_")?.split_once('[')?;
     let (knobs, notes) = rest.split_once("]:n")?;
     let (numerics, behavior) = notes.split_once(":b")?;
@@ -259,7 +273,11 @@ mod tests {
         assert_eq!(configuration.text(), "ENGINE_11[k2=4,k14=0]:n0,4:b3");
         for (route, prefix) in [(Route::OnCopies, "NHWC_"), (Route::Ours, "UCUDNN_")] {
             let text = EngineConfiguration { route, ..configuration }.text();
-            assert_eq!(text, format!("{prefix}ENGINE_11[k2=4,k14=0]:n0,4:b3"));
+            assert_eq!(text, format!("{prefix}ENGINE_11[k2=4,k14=0]:n0,4:b3:v{OUR_ENGINES}"));
+            for other in [text.replace(OUR_ENGINES, "0123456789abcdef"), text.replace(&format!(":v{OUR_ENGINES}"), "")]
+            {
+                assert!(other.parse::<EngineConfiguration>().is_err(), "of other kernels: {other}");
+            }
         }
         assert_eq!("ENGINE_0[]:n:b".parse(), Ok(EngineConfiguration::new(0, vec![], notes(&[]), notes(&[]))));
         for wrong in ["", "ENGINE_0[]", "ENGINE_0[k14=0,k2=4]:n:b", "ENGINE_0[]:n4,0:b", "ENGINE_00[]:n:b"] {

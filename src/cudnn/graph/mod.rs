@@ -33,7 +33,7 @@ pub use batch::WORKSPACE_ALIGNMENT;
 pub use channels_last::{Matrices, Sampling};
 pub use class::Class;
 pub use descriptor::Owned;
-pub use engine::{EngineConfiguration, Knob, Notes, Route};
+pub use engine::{EngineConfiguration, Knob, Notes, OUR_ENGINES, Route};
 pub use execution_plan::ExecutionPlan;
 pub use kernel::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
 pub use names::ConvolutionNames;

@@ -262,7 +262,7 @@ fn check<K: Subject>(kernel: &K, line: &OfKernel) -> Result<(), String> {
             Err(format!("its workspace is {} bytes, more than there can be", measured.workspace))
         }
         Entry::Outcome(measured) if kernel.algorithm_of(&measured.algorithm).is_none() => {
-            Err(format!("its algorithm is {:?}, which is none of such a kernel", measured.algorithm))
+            Err(format!("its algorithm is {:?}, which is none of such a kernel in this version", measured.algorithm))
         }
         Entry::Trial(tried) if division_parts(&tried.division, kernel).is_none() => {
             let division = &tried.division;
