@@ -140,7 +140,7 @@ fn on_a_gpu_as_on_the_host() {
                 }
                 run(&host, given.as_ptr().cast(), expected.as_mut_ptr().cast());
                 assert!(found == expected, "{sampling:?}, back: {is_back}");
-                let time = on_a_gpu::median(&stream, || {
+                let time = on_a_gpu::median(stream, || {
                     run(&samples, from.data(), to.data());
                 });
                 let what = if is_back { "scattered" } else { "gathered" };

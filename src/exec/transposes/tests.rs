@@ -240,7 +240,7 @@ fn on_a_gpu_as_on_the_host() {
             assert!(!is_summed || found_sum.eq(expected_sum), "the sum of {name} {matrices:?}");
             let way = way_of(matrices, host.element);
             let time = |launches: &[&[Transposition]]| {
-                on_a_gpu::median(&stream, || {
+                on_a_gpu::median(stream, || {
                     // SAFETY: as above; a sum has room for as many elements.
                     unsafe { launches.iter().for_each(|launch| assert!(transposes.run(stream.raw(), launch))) };
                 })

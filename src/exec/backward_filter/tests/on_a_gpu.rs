@@ -66,7 +66,7 @@ fn at_networks_layers() {
         for limit in [usize::MAX, 0] {
             let Some(parts) = BackwardFilter::best_parts(device, &of, limit).first().copied() else { continue };
             let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
-            let time = time(&kernel, device, &stream);
+            let time = time(&kernel, device, stream);
             let products = of.images * of.dy[0] * of.dy[1] * of.elements();
             let rate = 2.0 * products as f64 / time / 1e9;
             println!("{of:?}, {:?}, {parts:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
