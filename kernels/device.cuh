@@ -4,12 +4,12 @@
 //
 // | word | what it is |
 // | --- | --- |
-// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have (or BLOCK_THREADS, where THREADS is something else), and may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
+// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have, or, where their warps are of several kinds, KINDS_OF_WARPS and BLOCK_THREADS, how many threads its blocks have; and it may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
 // | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel is the same memory: parts of it are offsets |
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
 // | `LANE`, `WARP` | the thread's place in its warp, and its warp's in the block; of blocks with one dimension |
-// | `barrier()` | of the block: all of its threads that have not ended, or all BLOCK_THREADS, none of which may have |
+// | `barrier()` | of the block: all of its threads that have not ended; with KINDS_OF_WARPS all BLOCK_THREADS, none of which may have |
 // | `warp_barrier()` | of the warp, and its memory is seen by all of it |
 // | `warp_shuffle(x, lane)` | x of the lane that each names |
 // | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
@@ -34,7 +34,7 @@
 // stands behind `#ifndef EMULATED`, its twin beside it.
 #pragma once
 
-#ifndef BLOCK_THREADS
+#ifndef KINDS_OF_WARPS
 #define BLOCK_THREADS THREADS
 #endif
 
@@ -81,12 +81,12 @@ template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointe
     return static_cast<T *>(__cvta_shared_to_generic(address));
 }
 
-__device__ __forceinline__ void barrier() {
-    if constexpr (BLOCK_THREADS == THREADS)
-        __syncthreads();
-    else // warps of several kinds come here, each by its own way through the code, which __syncthreads() is not for
-        asm volatile("bar.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory");
-}
+#ifdef KINDS_OF_WARPS
+// Each kind comes here by its own way through the code, which __syncthreads() is not for.
+__device__ __forceinline__ void barrier() { asm volatile("bar.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory"); }
+#else
+__device__ __forceinline__ void barrier() { __syncthreads(); }
+#endif
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
 __device__ __forceinline__ void in_this_order() { __syncwarp(); }

@@ -84,6 +84,8 @@ struct Block {
     Cluster *cluster;
     unsigned rank;
     Meeting meeting;
+    // Of all its threads, ended or not.
+    Meeting whole_meeting;
     // How often, in percent, one of its threads, and all of them, lose their turn.
     unsigned skips_thread = 0, skips_all = 0;
     std::vector<Thread> threads;

@@ -171,7 +171,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     made->cluster = clusters[of].get();
     made->cluster->blocks[rank] = made.get();
     made->rank = rank;
-    made->meeting.alive = threads;
+    made->meeting.alive = made->whole_meeting.alive = threads;
     made->shared = std::make_unique<Memory>(launch.shared_bytes);
     made->warps.resize((threads + 31) / 32);
     made->threads.resize(threads);
@@ -328,6 +328,7 @@ void *static_shared(const void *key, size_t bytes) {
 }
 
 void meet_block(const Where &where) { meet(where, current->block->meeting); }
+void meet_whole_block(const Where &where) { meet(where, current->block->whole_meeting); }
 void meet_cluster(const Where &where) { meet(where, current->block->cluster->meeting); }
 
 // Where something of so many bytes lies in the dynamic shared memory of the thread's block, from its beginning.

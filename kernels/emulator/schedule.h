@@ -87,6 +87,8 @@ INTERNAL void *shared();
 // The block's variable that belongs to a key, which is some address.
 INTERNAL void *static_shared(const void *key, size_t bytes);
 INTERNAL void meet_block(const Where &where);
+// Where threads that have ended are waited for too.
+INTERNAL void meet_whole_block(const Where &where);
 INTERNAL void meet_cluster(const Where &where);
 INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
 // Stores so many bytes at a place of dynamic shared memory, and has them arrive at an Mbarrier, both as they lie in the block

@@ -16,6 +16,7 @@
 // the next step.
 #ifdef INPUT_SIZE
 #define INPUT_WARPS
+#define KINDS_OF_WARPS
 #define BLOCK_THREADS (2 * THREADS)
 #endif
 #include "rnn/input_warps.cuh"

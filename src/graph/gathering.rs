@@ -21,6 +21,9 @@ use crate::tune::search::{Candidate, Goal, Next};
 
 /// How many engines that run on copies of the tensors are tried at a micro-batch size: they differ little.
 const ENOUGH_CONVERTED: usize = 2;
+/// An engine has room enough in parts of the mini-batch no smaller than this one. In smaller ones what of ours needs no room
+/// may be faster: of ResNet-50's at a limit of 0 it was in 13 kernels in half, 1.4 to 6.6 times, and in 11 in TF32.
+const ROOMY: usize = 2;
 /// Between sizes at which heuristics are asked lie factors of this.
 pub const ASKED_EVERY: usize = 4;
 
@@ -144,8 +147,8 @@ impl Proposals {
 }
 
 /// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
-/// the tensors; where none of these on tensor cores has room in large parts, what of ours needs none; and where none at all
-/// has, what runs in any case.
+/// the tensors; where none of these on tensor cores has room enough, what of ours needs none; and where none at all has room
+/// in large parts, what runs in any case.
 ///
 /// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
 /// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
@@ -166,7 +169,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     let depth = if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
     let have_room = collect_to(depth, &asking, &mut proposals, own, sizes, offers);
     if let Place::Device(_) = page.key.place
-        && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(SMALLEST_PART))
+        && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(ROOMY))
     {
         offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
     }

@@ -155,6 +155,31 @@ KERNEL(kernel, Parameters) {
     }
 }
 
+/// A barrier with a count of threads does not forget those that have ended.
+#[test]
+fn kinds_of_warps_wait_for_all_threads() {
+    let text = r#"
+#define THREADS 32
+#define KINDS_OF_WARPS
+#define BLOCK_THREADS 64
+#include "device.cuh"
+struct Parameters { int *data; int count; };
+KERNEL(kernel, Parameters) {
+    if (WARP > 0) {
+        if (parameters.count) barrier();
+        return;
+    }
+    barrier();
+}
+"#;
+    let Some(module) = load(text, &[]) else { return };
+    let mut parameters = Parameters::<i32> { data: std::ptr::null_mut(), count: 1 };
+    launch(&module, [1, 64], None, &parameters).expect("all come, each kind by its own way");
+    parameters.count = 0;
+    let reason = launch(&module, [1, 64], None, &parameters).expect_err("32 threads have ended").reason;
+    assert!(reason.contains("32 threads from thread 0 on wait in barrier, test.cu:12"), "{reason}");
+}
+
 #[test]
 fn what_a_kernel_finds_ends_the_launch() {
     let text = r#"
