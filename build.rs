@@ -6,17 +6,30 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Headers that none but networks' kernels include.
+const OF_NETWORKS: [&str; 2] = ["exchange.cuh", "cluster_exchange.cuh"];
+/// What is in `src/exec/` of convolutions' kernels.
+const CUT_AND_LAUNCHED: [&str; 5] = ["backward_filter", "implicit_gemm", "samples.rs", "tiles.rs", "transposes.rs"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libucudnn.so");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     println!("cargo::rerun-if-changed=kernels");
-    let of_networks = Path::new("kernels/rnn");
     let mut files = Vec::new();
     list(Path::new("kernels"), &mut files);
     files.sort();
     println!("cargo::rustc-env=UCUDNN_KERNELS={:016x}", version(&files));
-    files.retain(|file| !file.starts_with(of_networks));
+    let is_of_networks =
+        |file: &PathBuf| file.starts_with("kernels/rnn") || OF_NETWORKS.iter().any(|name| file.ends_with(name));
+    files.retain(|file| !is_of_networks(file));
+    // How they are cut and launched is not in the kernels.
+    for part in CUT_AND_LAUNCHED {
+        println!("cargo::rerun-if-changed=src/exec/{part}");
+        list(&Path::new("src/exec").join(part), &mut files);
+    }
+    files.retain(|file| !file.components().any(|part| part.as_os_str().to_string_lossy().starts_with("tests")));
+    files.sort();
     println!("cargo::rustc-env=UCUDNN_ENGINES={:016x}", version(&files));
 }
 
@@ -30,8 +43,11 @@ fn version(files: &[PathBuf]) -> u64 {
     text.flatten().fold(0xCBF2_9CE4_8422_2325, add)
 }
 
-/// All of a folder and those in it. The emulator is none of the kernels.
+/// A file, or all of a folder and those in it. The emulator is none of the kernels.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    if folder.is_file() {
+        return files.push(folder.to_owned());
+    }
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let path = entry.expect("a folder's entry").path();

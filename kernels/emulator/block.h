@@ -84,7 +84,7 @@ struct Block {
     Cluster *cluster;
     unsigned rank;
     Meeting meeting;
-    // Of all its threads, ended or not.
+    // Of as many threads as its kernel says, ended or never begun.
     Meeting whole_meeting;
     // How often, in percent, one of its threads, and all of them, lose their turn.
     unsigned skips_thread = 0, skips_all = 0;

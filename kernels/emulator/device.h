@@ -22,7 +22,8 @@
         kernel##_body(parameters);                                                                                     \
     }                                                                                                                  \
     extern "C" __attribute__((visibility("default"))) const emulator::Kernel kernel;                                   \
-    const emulator::Kernel kernel = {emulator::Kernel::kind_of_all, BLOCK_THREADS, #kernel, kernel##_of, emulator::launch};  \
+    const emulator::Kernel kernel = {emulator::Kernel::kind_of_all, BLOCK_THREADS, #kernel, kernel##_of,               \
+                                     emulator::launch};                                                                \
     static void kernel##_body(const Parameters &parameters)
 
 #define SHARED(Type, name) Type *const name = static_cast<Type *>(emulator::shared())

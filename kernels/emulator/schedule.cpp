@@ -171,7 +171,8 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     made->cluster = clusters[of].get();
     made->cluster->blocks[rank] = made.get();
     made->rank = rank;
-    made->meeting.alive = made->whole_meeting.alive = threads;
+    made->meeting.alive = threads;
+    made->whole_meeting.alive = kernel.most_threads;
     made->shared = std::make_unique<Memory>(launch.shared_bytes);
     made->warps.resize((threads + 31) / 32);
     made->threads.resize(threads);

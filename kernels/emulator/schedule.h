@@ -87,7 +87,7 @@ INTERNAL void *shared();
 // The block's variable that belongs to a key, which is some address.
 INTERNAL void *static_shared(const void *key, size_t bytes);
 INTERNAL void meet_block(const Where &where);
-// Where threads that have ended are waited for too.
+// Where as many threads are waited for as the kernel says that its blocks have.
 INTERNAL void meet_whole_block(const Where &where);
 INTERNAL void meet_cluster(const Where &where);
 INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);

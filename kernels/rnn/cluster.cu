@@ -8,8 +8,8 @@
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence share
 // out its tiles; a group computes its own one after the other. Dynamic shared memory: Mbarrier[2], in a line of its own;
-// Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE what HandedInput takes, and Mbarrier[2]; and what Weights
-// takes, and InputWarps. No memory at `exchange`. With -DINPUT_SIZE blocks have 2 THREADS, the second half of which
+// Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE what HandedInput takes, and an Mbarrier in 16 bytes; and what
+// Weights takes, and InputWarps. No memory at `exchange`. With -DINPUT_SIZE blocks have 2 THREADS, the second half of which
 // multiplies W.
 //
 // Tensor cores' sums meet in shared memory: they are read before the barrier that the new h is sent behind, and written in

@@ -1,5 +1,6 @@
-// What is in a step's sums before R h is added: nothing, where W x of all steps was computed ahead; or, with -DINPUT_SIZE,
-// W x. That is multiplied while h is on its way, so that a step of one row takes hardly longer, and no launch comes before.
+// What is in a step's sums of a grid's blocks before R h is added (a cluster's: input_warps.cuh): nothing, where W x of all
+// steps was computed ahead; or, with -DINPUT_SIZE, W x. That is multiplied while h is on its way, so that a step of one row
+// takes hardly longer, and no launch comes before.
 #pragma once
 
 #include "rnn/states.cuh"

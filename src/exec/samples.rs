@@ -97,7 +97,7 @@ struct Parameters {
     right: i32,
 }
 
-static KNOWN: ForEachDevice<usize, Samples> = ForEachDevice::new();
+static KNOWN: ForEachDevice<usize, Samples> = ForEachDevice::kept();
 
 impl Samples {
     /// For elements of a type of 2 or 4 bytes on the calling thread's device. Compiles at the first call, which may take

@@ -163,7 +163,7 @@ impl Job {
     };
 }
 
-static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::new();
+static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::kept();
 
 impl Transposes {
     /// For elements of a type (half, bfloat16 or float) on the calling thread's device. Compiles at the first call, which

@@ -13,6 +13,7 @@ use super::page::{Course, Key, Page};
 use super::plan::Plan;
 use super::planned::Planned;
 use super::shadow;
+use crate::background;
 use crate::cudnn::calls::{self, backend};
 use crate::cudnn::graph::EngineConfiguration;
 use crate::device::{Device, Stream};
@@ -378,6 +379,11 @@ pub fn settle_on(
     state.course = Course::Ended;
     let unused = std::mem::take(&mut state.offers);
     drop(state);
-    drop(unused);
+    // To unload code may wait for the device.
+    background::spawn(
+        Device::current(),
+        move || drop(unused),
+        "plans that are not used any more are gone all the same",
+    );
     settled
 }

@@ -39,7 +39,7 @@ pub fn offered(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
     problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
 }
 
-/// Likewise, for where none of cuDNN's engines on tensor cores has room: it is slower than these.
+/// Likewise, for where none of cuDNN's engines on tensor cores has room for half of the mini-batch: it is slower than these.
 pub fn offered_without_room(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
     let problem = problem(asking.kernel, is_exact(asking)).filter(|problem| !problem.is_fast());
     problem.map_or(vec![], |problem| configurations(asking, &problem, limit))

@@ -36,7 +36,7 @@ pub struct Model {
     pub l2_latency: f64,
     /// Clocks in which a multiprocessor adds a packet of partial sums to others.
     pub packet: f64,
-    /// What a step does on h's way beside W x, in clocks.
+    /// What a step does on h's way beside W x, in clocks; or beside W x's products by warps of their own.
     pub meanwhile: f64,
     /// Of W x's products by warps of their own, what the others wait for.
     pub beside: f64,
@@ -309,7 +309,7 @@ mod tests {
 
     /// The regimes that the kernels were designed for; and where the input may be multiplied beside the recurrence, it is.
     #[test]
-    fn small_layers_stay_in_a_block() {
+    fn layers_are_where_they_have_room() {
         for batch in [1, 10, 20] {
             assert_eq!(first(&Problem { input: 0, ..lstm(64, batch) }).regime, Regime::Block);
             assert!(first(&lstm(64, batch)).has_input_warps());

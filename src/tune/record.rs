@@ -195,3 +195,23 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cudnn::graph::{self, EngineConfiguration, OUR_ENGINES};
+    use crate::plan::Room;
+    use crate::settings::Numerics;
+
+    /// With other kernels of ours it is another question; cuDNN's alone are asked for as ever.
+    #[test]
+    fn a_question_names_the_version_of_our_engines() {
+        let (goal, sizes) = (Goal::FastestWithin(Room { limit: 1 << 20, per_image: 0 }), BatchSizePolicy::PowerOfTwo);
+        let engine = EngineConfiguration::new(1, vec![], Default::default(), Default::default());
+        let class = graph::Class::of(&engine, Numerics::Match);
+        let of_all = Wanted::<graph::Kernel>::of_all(goal, sizes, class).question;
+        assert!(of_all.ends_with(&format!(", engines {OUR_ENGINES}")), "{of_all}");
+        assert_eq!(engines::<graph::Kernel>(), format!(", engines {OUR_ENGINES}"));
+        assert_eq!(engines::<Kernel>(), "");
+    }
+}

@@ -42,6 +42,11 @@ pub trait Subject: Clone + PartialEq + Display + Send + Sync {
     /// The algorithm that such a text speaks of; `None` if it is no such text.
     fn algorithm_of(&self, text: &str) -> Option<Self::Algorithm>;
 
+    /// Whether a text is an algorithm's in which other versions of our kernels take part.
+    fn is_of_other_kernels(&self, _text: &str) -> bool {
+        false
+    }
+
     /// A JSON object with what tells it in the report's lines: at least `kernel`, `spec` and `direction`.
     fn report(&self) -> Value;
 }
@@ -133,6 +138,10 @@ impl Subject for graph::Kernel {
 
     fn algorithm_of(&self, text: &str) -> Option<EngineConfiguration> {
         text.parse().ok()
+    }
+
+    fn is_of_other_kernels(&self, text: &str) -> bool {
+        EngineConfiguration::is_of_other_kernels(text)
     }
 
     fn report(&self) -> Value {

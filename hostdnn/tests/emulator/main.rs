@@ -177,7 +177,10 @@ KERNEL(kernel, Parameters) {
     launch(&module, [1, 64], None, &parameters).expect("all come, each kind by its own way");
     parameters.count = 0;
     let reason = launch(&module, [1, 64], None, &parameters).expect_err("32 threads have ended").reason;
-    assert!(reason.contains("32 threads from thread 0 on wait in barrier, test.cu:12"), "{reason}");
+    let stuck = "32 threads from thread 0 on wait in barrier, test.cu:12";
+    assert!(reason.contains(stuck), "{reason}");
+    let reason = launch(&module, [1, 32], None, &parameters).expect_err("32 threads have not begun").reason;
+    assert!(reason.contains(stuck), "{reason}");
 }
 
 #[test]

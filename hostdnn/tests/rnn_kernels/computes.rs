@@ -17,7 +17,7 @@ const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16
 const LAYOUTS: [Layout; 4] = [Layout::TimeMajor, Layout::BatchMajor, Layout::Padded, Layout::Packed];
 const BATCHES: [usize; 6] = [1, 2, 3, 8, 17, 33];
 const HIDDEN: [usize; 6] = [1, 5, 32, 45, 64, 96];
-const STEPS: [usize; 3] = [1, 2, 4];
+const STEPS: [usize; 4] = [1, 2, 3, 4];
 /// Units of a block, as H divided by these, rounded up.
 const SHARES: [usize; 3] = [2, 3, 11];
 const TILES: [usize; 4] = [1, 2, 3, 8];

@@ -292,7 +292,8 @@ fn warps_for_the_input_need_all_that_keeps_them_apart() {
     let mutations = [
         // The others still read the last step's.
         (STATES, "step % 2 * TILE", 0, "0"),
-        // They do not come to a barrier: the first h, or a step's, is not there yet.
+        // They do not come to a barrier: a tile's first, or one at which the first h, or a step's, is not there yet.
+        (INPUT_WARPS, "barrier();", 0, ""),
         (INPUT_WARPS, "barrier();", 1, ""),
         (INPUT_WARPS, "barrier();", 2, ""),
         // W x of a step comes behind the barrier that it is to be there at.

@@ -262,6 +262,9 @@ fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
         }
         refused += imported.refused.len();
         println!("{name}: {} results are new, {} were known", imported.merged, imported.kept);
+        if imported.of_other_kernels > 0 {
+            println!("{name}: {} results are of other versions of our kernels; left out", imported.of_other_kernels);
+        }
     }
     if refused > 0 {
         return Err(Failure::Failed(format!("{refused} lines were not understood")));

@@ -172,6 +172,12 @@ impl EngineConfiguration {
         self.route == Route::AsStored && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
     }
 
+    /// Whether a text is one of [`Self::text`] by other versions of our kernels, or by those that did not tell theirs yet.
+    pub fn is_of_other_kernels(text: &str) -> bool {
+        let others = text.rsplit_once(":v").map_or(text, |(others, _)| others);
+        text.parse::<Self>().is_err() && format!("{others}:v{OUR_ENGINES}").parse::<Self>().is_ok()
+    }
+
     /// What it does to numbers, in words.
     pub fn numerical_notes(&self) -> Vec<String> {
         self.numerics.iter().map(|note| named(NUMERICAL_NOTES, note)).collect()
@@ -276,10 +282,15 @@ mod tests {
             assert_eq!(text, format!("{prefix}ENGINE_11[k2=4,k14=0]:n0,4:b3:v{OUR_ENGINES}"));
             for other in [text.replace(OUR_ENGINES, "0123456789abcdef"), text.replace(&format!(":v{OUR_ENGINES}"), "")]
             {
-                assert!(other.parse::<EngineConfiguration>().is_err(), "of other kernels: {other}");
+                assert!(
+                    other.parse::<EngineConfiguration>().is_err() && EngineConfiguration::is_of_other_kernels(&other)
+                );
             }
         }
         assert_eq!("ENGINE_0[]:n:b".parse(), Ok(EngineConfiguration::new(0, vec![], notes(&[]), notes(&[]))));
+        for no_other in ["ENGINE_0[]:n:b", "ENGINE_0[]:n:b:v0", "NHWC_TURBINE_0[]:n:b", ""] {
+            assert!(!EngineConfiguration::is_of_other_kernels(no_other), "{no_other}");
+        }
         for wrong in ["", "ENGINE_0[]", "ENGINE_0[k14=0,k2=4]:n:b", "ENGINE_0[]:n4,0:b", "ENGINE_00[]:n:b"] {
             assert!(wrong.parse::<EngineConfiguration>().is_err(), "{wrong}");
         }

@@ -36,7 +36,7 @@ enum Code {
 }
 
 /// By what it is compiled with.
-static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::new();
+static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
 
 /// A gradient on one device.
 pub struct BackwardFilter {

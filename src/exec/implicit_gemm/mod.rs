@@ -253,7 +253,7 @@ enum Code {
 }
 
 /// By what it is compiled with.
-static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::new();
+static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
 
 /// A correlation on one device.
 pub struct ImplicitGemm {

@@ -8,8 +8,8 @@ use super::{Cell, Configuration, Math, Problem, Regime};
 const INPUT_REGISTERS: usize = 6;
 /// Registers that a thread of warps of their own needs likewise.
 const INPUT_WARP_REGISTERS: usize = 60;
-/// What tells those warps that h has been sent, in bytes.
-const SENT: usize = 16;
+/// The Mbarrier that tells those warps that h has been sent, and as much behind it, in bytes.
+const SENT_MBARRIER: usize = 16;
 /// The most threads of a block.
 const MOST_THREADS: usize = 1024;
 /// Registers of four numbers of x on their way from memory, and where they belong.
@@ -68,7 +68,8 @@ impl Configuration {
         }
         let numbers = match self.has_input_warps() {
             true => {
-                (2 * self.batch_tile * self.units * problem.cell.gates()).next_multiple_of(4) + SENT / size_of::<f32>()
+                (2 * self.batch_tile * self.units * problem.cell.gates()).next_multiple_of(4)
+                    + SENT_MBARRIER / size_of::<f32>()
             }
             false => 2 * self.batch_tile * self.padded_input(problem),
         };

@@ -352,7 +352,11 @@ impl Configuration {
     }
 
     /// Static shared memory of a block, which holds its units' biases, up to where dynamic shared memory begins. In bytes.
+    /// None where warps of their own add them to W x.
     fn bias_bytes(&self, problem: &Problem) -> usize {
+        if self.has_input_warps() {
+            return 0;
+        }
         (problem.cell.gates() * self.units * size_of::<f32>()).next_multiple_of(LINE)
     }
 

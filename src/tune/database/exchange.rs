@@ -19,6 +19,8 @@ pub struct Imported {
     pub merged: usize,
     /// Results that the database already has, as new or newer.
     pub kept: usize,
+    /// Results of other versions of our kernels, which say nothing here.
+    pub of_other_kernels: usize,
     /// What was not understood, each with the text's name and the line's number.
     pub refused: Vec<String>,
 }
@@ -132,7 +134,8 @@ impl Database {
                 continue;
             }
             match understood(&line) {
-                Ok(line) => lines.push(line),
+                Ok(Some(line)) => lines.push(line),
+                Ok(None) => imported.of_other_kernels += 1,
                 Err(why) => imported.refused.push(format!("{name}:{number}: {why}")),
             }
         }
@@ -217,7 +220,8 @@ fn ended(row: &Row) -> rusqlite::Result<Entry> {
     Ok(Entry::Search(Ended { question: row.get(0)?, ended_at: row.get(1)? }))
 }
 
-fn understood(text: &str) -> Result<Line, String> {
+/// A line's result; `None` for one of other versions of our kernels.
+fn understood(text: &str) -> Result<Option<Line>, String> {
     // First the schema alone: what other fields another has is not ours to judge.
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     match value.get("schema").and_then(serde_json::Value::as_i64) {
@@ -229,7 +233,7 @@ fn understood(text: &str) -> Result<Line, String> {
         let line: OfNetwork = serde_json::from_value(value).map_err(|error| error.to_string())?;
         check_time(line.step_ms)?;
         Inference::from_spec(&line.network).map_err(|why| format!("its network: {why}"))?;
-        return Ok(Line::OfNetwork(line));
+        return Ok(Some(Line::OfNetwork(line)));
     }
     let line: OfKernel = serde_json::from_value(value).map_err(|error| error.to_string())?;
     if !(1..=i32::MAX as u32).contains(&line.batch) {
@@ -240,11 +244,11 @@ fn understood(text: &str) -> Result<Line, String> {
         Entry::Trial(tried) => tried.time_ms,
         Entry::Search(_) => None,
     })?;
-    match AnyKernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))? {
+    let is_for_us = match AnyKernel::from_spec(&line.kernel).map_err(|why| format!("its kernel: {why}"))? {
         AnyKernel::Convolution(kernel) => check(&kernel, &line)?,
         AnyKernel::Graph(kernel) => check(&kernel, &line)?,
-    }
-    Ok(Line::OfKernel(line))
+    };
+    Ok(is_for_us.then_some(Line::OfKernel(line)))
 }
 
 fn check_time(time: Option<f64>) -> Result<(), String> {
@@ -252,8 +256,8 @@ fn check_time(time: Option<f64>) -> Result<(), String> {
     wrong.map_or(Ok(()), |time| Err(format!("its time is {time} ms: it must be 0 or more")))
 }
 
-/// Checks what depends on the kernel's kind.
-fn check<K: Subject>(kernel: &K, line: &OfKernel) -> Result<(), String> {
+/// Checks what depends on the kernel's kind. False for a result of other versions of our kernels.
+fn check<K: Subject>(kernel: &K, line: &OfKernel) -> Result<bool, String> {
     if kernel.batch() != 1 || kernel.with_batch(1) != *kernel {
         return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
     }
@@ -261,14 +265,15 @@ fn check<K: Subject>(kernel: &K, line: &OfKernel) -> Result<(), String> {
         Entry::Outcome(measured) if i64::try_from(measured.workspace).is_err() => {
             Err(format!("its workspace is {} bytes, more than there can be", measured.workspace))
         }
+        Entry::Outcome(measured) if kernel.is_of_other_kernels(&measured.algorithm) => Ok(false),
         Entry::Outcome(measured) if kernel.algorithm_of(&measured.algorithm).is_none() => {
-            Err(format!("its algorithm is {:?}, which is none of such a kernel in this version", measured.algorithm))
+            Err(format!("its algorithm is {:?}, which is none of such a kernel", measured.algorithm))
         }
         Entry::Trial(tried) if division_parts(&tried.division, kernel).is_none() => {
             let division = &tried.division;
             Err(format!("its division is {division:?}: COUNTxBATCH ALGORITHM, joined by \" + \", is expected"))
         }
-        _ => Ok(()),
+        _ => Ok(true),
     }
 }
 

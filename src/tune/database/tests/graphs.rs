@@ -1,7 +1,7 @@
 //! Operation graphs are kept as convolutions of the legacy API are, and apart from them.
 
 use super::*;
-use crate::cudnn::graph::{self, EngineConfiguration, Route};
+use crate::cudnn::graph::{self, EngineConfiguration, OUR_ENGINES, Route};
 use crate::plan::{Configuration, MicroConfiguration};
 
 fn graph(kernel: &Kernel) -> graph::Kernel {
@@ -77,6 +77,27 @@ fn what_says_nothing_to_this_version_is_passed_over() {
     found.sort_by_key(|outcome| outcome.batch);
     assert_eq!(found, [known[1], known[0]]);
     assert_eq!(database.trials(&here, &kernel), [(divided(&[(1, known[0])]), Some(1.0))]);
+}
+
+/// A search that ended with other kernels of ours is gone on with, and what they took is not taken for ours.
+#[test]
+fn other_versions_of_our_kernels_are_others() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("d"), environment("A"), graph(&forward(8)));
+    let database = open(&path);
+    let of_cudnn = of_engine(8, 3, 1.0);
+    let routed = |route| Outcome { algorithm: EngineConfiguration { route, ..of_cudnn.algorithm }, ..of_cudnn };
+    let ours = [routed(Route::OnCopies), routed(Route::Ours)];
+    database.store_measured(&here, &kernel, &[of_cudnn, ours[0], ours[1]]);
+    assert_eq!(database.measured(&here, &kernel).len(), 3);
+    let age = format!("UPDATE outcomes SET algorithm = replace(algorithm, '{OUR_ENGINES}', '0123456789abcdef')");
+    rusqlite::Connection::open(&path).unwrap().execute_batch(&age).unwrap();
+    assert_eq!(database.measured(&here, &kernel), [of_cudnn]);
+    let mut text = Vec::new();
+    assert_eq!(database.export(&mut text).unwrap(), 3);
+    let imported = open(&folder.file("to")).import(&text[..], "some.jsonl").unwrap();
+    assert_eq!((imported.merged, imported.of_other_kernels), (1, 2), "{imported:#?}");
+    assert!(imported.refused.is_empty(), "{imported:#?}");
 }
 
 #[test]
