@@ -167,7 +167,7 @@ if [[ -n $host ]]; then
     pytorch 60 --only 'layouts/lstm/float/*D1/packed' --only 'layouts/gru/float/*D2/batch'
     sanitizers="no GPU"
 else
-    for network in lstm/float/64/1 lstm/float/256/4 lstm/half/256/8 gru/float/512/1; do
+    for network in lstm/float/32/1 lstm/float/64/1 lstm/float/256/4 lstm/half/256/8 gru/float/512/1; do
         limit=1e-6
         [[ $network = *float* ]] || limit=2e-3
         repeated $network 20 $limit
@@ -179,7 +179,7 @@ else
     sanitizers="there is no compute-sanitizer"
     if [[ -n $sanitizer ]]; then
         sanitizers=
-        for network in lstm/float/64/2 lstm/float/256/1 lstm/float/512/1 lstm/half/1024/9; do
+        for network in lstm/float/32/2 lstm/float/64/2 lstm/float/256/1 lstm/float/512/1 lstm/half/1024/9; do
             for tool in memcheck synccheck racecheck; do sanitized $tool $network; done
         done
     fi
