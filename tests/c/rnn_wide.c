@@ -11,7 +11,7 @@ int main(int count, char **arguments) {
     Random random = {3};
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
-    Network network = network_plain(atoi(arguments[1]), 160, 4, atoi(arguments[3]));
+    Network network = network_plain(atoi(arguments[1]), 160, 8, atoi(arguments[3]));
     network.math = atoi(arguments[2]);
     Rnn rnn;
     rnn_open(handle, &rnn, &network, &random);
