@@ -82,8 +82,8 @@ template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointe
 }
 
 #ifdef KINDS_OF_WARPS
-// Each kind comes here by its own way through the code, which __syncthreads() is not for.
-__device__ __forceinline__ void barrier() { asm volatile("bar.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory"); }
+// Each kind comes here by its own way through the code, which neither __syncthreads() nor `bar.sync` is for: these are aligned.
+__device__ __forceinline__ void barrier() { asm volatile("barrier.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory"); }
 #else
 __device__ __forceinline__ void barrier() { __syncthreads(); }
 #endif

@@ -109,6 +109,16 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
+    /// Whether there is room for micro-batches of so many images on an engine of ours.
+    pub fn has_ours(&self, size: usize) -> bool {
+        self.plans.keys().any(|(of, engine)| *of == size && engine.route == Route::Ours)
+    }
+
+    /// How many sizes and engines run, whatever their workspace.
+    pub fn count(&self) -> usize {
+        self.candidates.len()
+    }
+
     /// Whether there is room for micro-batches of so many images or more on an engine that uses tensor cores.
     pub fn has_tensor_cores(&self, least: usize) -> bool {
         let uses = |engine: &EngineConfiguration| engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);

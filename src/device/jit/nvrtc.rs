@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use once_cell::sync::OnceCell;
@@ -109,7 +110,9 @@ impl Nvrtc {
     pub fn compile(&self, source: &Source, architecture: &Architecture) -> Result<Vec<u8>, Error> {
         let failed = |log: String| Error::Compilation { name: source.name, log };
         let mut program = Program::new(&self.functions, source).map_err(failed)?;
+        let begin = Instant::now();
         let log = program.compile(&options(source, architecture)).map_err(failed)?;
+        log::debug!("{} is compiled after {:?}", source.name, begin.elapsed());
         // It makes parts of itself when they are needed first, and takes those down before the rest.
         process_end::loaded();
         if !log.is_empty() {
