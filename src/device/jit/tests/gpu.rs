@@ -6,7 +6,8 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::super::{Error, Function, Launch, Source};
 use super::{TWICE, skip};
-use crate::device::{Buffer, Device, Entered, OwnStream, Stream};
+use crate::device::on_a_gpu::{Gpu, first};
+use crate::device::{Buffer, Device, Stream};
 
 const COUNT: usize = 1000;
 
@@ -34,20 +35,6 @@ const TOGETHER: Source = Source {
     headers: &[],
     options: Vec::new(),
 };
-
-struct Gpu {
-    stream: OwnStream,
-    _entered: Entered,
-}
-
-fn gpu() -> Option<Gpu> {
-    if Device::Cuda.count() == 0 {
-        skip("there is no GPU");
-        return None;
-    }
-    let _entered = Device::Cuda.enter(0).unwrap();
-    Some(Gpu { stream: Device::Cuda.stream().unwrap(), _entered })
-}
 
 impl Gpu {
     fn stream(&self) -> Stream {
@@ -80,7 +67,7 @@ fn launch_twice(twice: &Function, buffer: &Buffer, stream: Stream) {
 
 #[test]
 fn launches_and_captures() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = first() else { return };
     let module = Device::Cuda.load(&TWICE).unwrap();
     let twice = module.function(c"twice_all").unwrap();
     let missing = module.function(c"thrice_all").err();
@@ -111,7 +98,7 @@ fn launches_and_captures() {
 
 #[test]
 fn all_blocks_at_once() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = first() else { return };
     const SHARED: u32 = 96 << 10;
     let source = Source { options: vec![format!("-DSHARED={SHARED}")], ..TOGETHER };
     let sum = Device::Cuda.load(&source).unwrap().function(c"grid_sum").unwrap();
@@ -147,7 +134,7 @@ fn all_blocks_at_once() {
 
 #[test]
 fn clusters() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = first() else { return };
     if crate::device::cuda::compute_capability(0).unwrap() < 90 {
         return skip("the GPU has no clusters");
     }
