@@ -23,12 +23,15 @@
 //! | `background` | threads that plan while the program runs |
 //! | `process_end` | what is over before the process takes its libraries down |
 //! | `signals` | which signals our threads take |
+//! | `aloud` | how tests say that they are left out |
 //!
 //! Arrows go one way: `abi → legacy, graph → tune → exec → device → cudnn`, `abi → rnn → tune`, `plan` stands alone, and `division`
 //! is between the first two and `tune`: it knows their kernels and plans. The list of
 //! symbols in `abi` is data that `cudnn` reads too.
 
 pub mod abi;
+#[cfg(test)]
+mod aloud;
 mod background;
 pub mod cudnn;
 mod device;

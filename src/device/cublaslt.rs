@@ -333,13 +333,13 @@ impl CublasLt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aloud::skip;
 
     /// cuDNN's package brings cublasLt, of which all but handles and products works without a GPU.
     #[test]
     fn the_real_library_takes_descriptions() {
         let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
-            eprintln!("SKIPPED: UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
-            return;
+            return skip("UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
         };
         let beside = places::beside(&[std::path::Path::new(&folder).join("libcudnn.so.9").into()]);
         let functions = Functions::find(places::in_folders("libcublasLt", "a test", beside).into_iter()).unwrap();

@@ -1,6 +1,7 @@
 //! What tests on a GPU begin with and time.
 
 use super::{Device, Elapsed, Entered, OwnStream};
+use crate::aloud::skip;
 
 /// A GPU that was entered, and a stream of it.
 pub struct Gpu {
@@ -13,7 +14,7 @@ pub struct Gpu {
 pub fn first() -> Option<Gpu> {
     let device = Device::Cuda;
     if device.count() == 0 {
-        eprintln!("SKIPPED: there is no GPU");
+        skip("there is no GPU");
         return None;
     }
     let entered = device.enter(0).expect("a context");

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::aloud::skip;
 use crate::device::Device;
 
 const CHILD: &str = "UCUDNN_TEST_CHILD";
@@ -35,7 +36,7 @@ pub fn is_child(test: &str) -> bool {
 pub fn compiled<T>(kernels: Result<T, String>) -> Option<T> {
     match kernels {
         Err(why) if why.contains("only where there is a C++ compiler") => {
-            println!("SKIPPED: {why}");
+            skip(&why);
             None
         }
         kernels => Some(kernels.unwrap()),

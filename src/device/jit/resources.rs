@@ -1,12 +1,11 @@
 //! What kernels take as NVRTC compiles them, with no GPU, for tests. They run where `UCUDNN_TEST_REAL_CUDNN` names the folder
 //! of the real cuDNN, beside which NVRTC is.
 
-use std::io::Write;
-
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
 
 use super::{Nvrtc, Source};
+use crate::aloud::skip;
 
 /// What a compiled kernel takes.
 pub struct Resources {
@@ -70,9 +69,7 @@ impl Resources {
 /// The compiler; `None`, and said aloud, where it is not asked for.
 pub fn nvrtc() -> Option<&'static Nvrtc> {
     if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("a test");
-        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: UCUDNN_TEST_REAL_CUDNN names no folder of the real cuDNN");
+        skip("UCUDNN_TEST_REAL_CUDNN names no folder of the real cuDNN");
         return None;
     }
     Some(Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC"))

@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Source;
+use crate::aloud::skip;
 
 /// x[i] = 2 · x[i] + BIAS.
 const TWICE: Source = Source {
@@ -44,13 +45,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Says that a test was left out, which the test harness would keep to itself.
-fn skip(why: &str) {
-    use std::io::Write;
-    let thread = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
 /// hostdnn's library, which cargo built beside these tests.
