@@ -179,8 +179,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
         offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
     }
     // Ours is fastest then (of 23 filters of ResNet-50 at a limit of 0 in all), and hundreds of others are looked at in vain.
-    let is_found = page.key.kernel.convolution().direction == Direction::BackwardFilter
-        && offers.has_ours(page.key.kernel.batch());
+    let is_found = page.key.kernel.convolution().direction == Direction::BackwardFilter && offers.has_ours();
     if !have_room && !is_found {
         collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
         let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);

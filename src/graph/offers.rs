@@ -109,9 +109,9 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
-    /// Whether there is room for micro-batches of so many images on an engine of ours.
-    pub fn has_ours(&self, size: usize) -> bool {
-        self.plans.keys().any(|(of, engine)| *of == size && engine.route == Route::Ours)
+    /// Whether there is room for an engine of ours, which are offered for the whole mini-batch alone.
+    pub fn has_ours(&self) -> bool {
+        self.plans.keys().any(|(_, engine)| engine.route == Route::Ours)
     }
 
     /// How many sizes and engines run, whatever their workspace.
