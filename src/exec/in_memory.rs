@@ -46,6 +46,21 @@ pub fn small_whole_numbers(data_type: cudnnDataType_t, count: usize, random: &mu
     (0..count).flat_map(|_| bits(data_type, random.random_range(-4..=4) as f32)).collect()
 }
 
+/// A buffer of random numbers, which take more power to multiply than zeros, and so more time; the same few again and again.
+pub fn filled(
+    device: Device,
+    data_type: cudnnDataType_t,
+    count: usize,
+    random: &mut SmallRng,
+    stream: Stream,
+) -> Buffer {
+    let few: Vec<u8> = (0..1021).flat_map(|_| bits(data_type, random.random_range(-1.0..1.0))).collect();
+    let bytes = few.repeat(count.div_ceil(1021));
+    let buffer = device.allocate(bytes.len()).unwrap();
+    write(device, &buffer, &bytes, stream);
+    buffer
+}
+
 /// Numbers' bytes.
 pub fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()

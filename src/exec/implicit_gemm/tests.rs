@@ -5,7 +5,7 @@ use super::*;
 use crate::device::jit::resources;
 use crate::device::{Buffer, on_a_gpu};
 use crate::exec::emulated;
-use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, read, small_whole_numbers, write};
+use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 
 const SHARED: usize = 227 << 10;
 const MULTIPROCESSORS: usize = 132;
@@ -261,5 +261,36 @@ fn on_a_gpu_as_on_the_host() {
         let (error, bias) = errors_of(&kernel, least, device, stream.raw(), &mut random);
         println!("{of:?} from {least}: off by {error:.1e}, of which {bias:.1e} is a bias");
         assert!(error < 1e-6, "{of:?} from {least}: {error:.1e}, of which {bias:.1e} is a bias");
+    }
+}
+
+/// How fast it is there at networks' layers of floats as such, and of TF32 and half.
+#[test]
+fn on_a_gpu_at_networks_layers() {
+    let device = Device::Cuda;
+    let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
+    let mut random = SmallRng::seed_from_u64(24);
+    // VGG-16's, ResNet-50's, AlexNet's and the U-Net's.
+    let layers = [
+        ([64, 128, 128], 112, 3),
+        ([64, 512, 512], 28, 3),
+        ([128, 128, 128], 28, 3),
+        ([128, 512, 256], 14, 1),
+        ([512, 64, 192], 27, 5),
+        ([16, 64, 64], 256, 3),
+    ];
+    let layers = layers.map(|(channels, side, filter)| convolution(channels, [side; 2], filter, 1, filter / 2));
+    for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types) {
+        let kernel = ImplicitGemm::new(device, of).expect("compiled");
+        let images = of.images * of.to[0] * of.to[1];
+        let counts =
+            [of.rows * of.depth * of.places(), of.images * of.depth * of.from[0] * of.from[1], images * of.rows];
+        let tensors = counts.map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
+        let [w, from, to] = tensors.each_ref().map(Buffer::data);
+        let memory = CorrelationMemory { w, from, to };
+        // SAFETY: as large as the tensors.
+        let time = on_a_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
+        let rate = 2.0 * (images * counts[0]) as f64 / time / 1e9;
+        println!("{of:?}, {:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
     }
 }

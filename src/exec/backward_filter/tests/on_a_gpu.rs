@@ -106,16 +106,9 @@ fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
     let of = kernel.of;
     let [x, dy] =
         [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
-    // Zeros would take less power, and less time.
     let mut random = SmallRng::seed_from_u64(14);
-    let few: Vec<u8> = (0..1021).flat_map(|_| bits(of.data_type, random.random_range(-1.0..1.0))).collect();
-    let filled = |elements: usize| {
-        let bytes = few.repeat(elements.div_ceil(1021));
-        let buffer = device.allocate(bytes.len()).unwrap();
-        write(device, &buffer, &bytes, stream.raw());
-        buffer
-    };
-    let (x, dy, dw) = (filled(x), filled(dy), filled(of.elements()));
+    let [x, dy, dw] =
+        [x, dy, of.elements()].map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
     let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
     let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
     // SAFETY: as large as the tensors.
