@@ -21,6 +21,8 @@
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
 // | `shared_in_register(pointer)` | likewise of a pointer to shared memory; what SHARED names is one already |
+// | `begin_next_launch();` | the next launch on the stream may begin, if it is one that may begin early, once all blocks have come here |
+// | `wait_for_last_launch();` | of a launch that may have begun early: until all of the launch before has ended. What that has written is seen behind it |
 // | `in_this_order();` | reads before it are asked for before those behind it, which the compiler would otherwise choose. Of the warp |
 // | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
@@ -114,6 +116,18 @@ template <typename T> __device__ __forceinline__ T warp_max(T x, int lanes = 32)
 
 __device__ __forceinline__ bool warp_any(bool p) { return __any_sync(WHOLE_WARP, p); }
 __device__ __forceinline__ bool warp_all(bool p) { return __all_sync(WHOLE_WARP, p); }
+
+// From compute capability 9.0 on launches may begin early.
+__device__ __forceinline__ void begin_next_launch() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_last_launch() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 __device__ __forceinline__ void fail(const char *why) {
     printf("block (%u, %u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, why);

@@ -138,5 +138,5 @@ NETWORKS = {
     "alexnet": Network(alexnet, 512, 224, compared=32),
     "resnet18": Network(resnet18, 256, 224),
     "vgg16": Network(vgg16, 64, 224),
-    "unet": Network(UNet, 16, 256, classes=2, per_pixel=True),
+    "unet": Network(UNet, 16, 256, classes=2, per_pixel=True, compared=16),
 }

@@ -44,6 +44,10 @@ inline void barrier(AT) { emulator::meet_whole_block({"barrier", file, line}); }
 inline void barrier(AT) { emulator::meet_block({"barrier", file, line}); }
 #endif
 
+// Launches run one after the other.
+inline void begin_next_launch() {}
+inline void wait_for_last_launch() {}
+
 namespace emulator {
 
 template <typename T> T meet(const Where &where, T x, int argument, Combine combine) {

@@ -10,6 +10,7 @@ KERNEL(recurrence_block, Recurrences) {
     const int first_row = in_register(int(blockIdx.x) * BATCH_TILE);
     const Weights weights(recurrence.weights, 0, h + 2 * TILE_FACTORS);
     const Biases biases(recurrence, 0);
+    wait_for_last_launch();
     States states(recurrence, biases, Own(), 0, first_row);
     read_h0(recurrence, first_row, h);
 #pragma unroll 1

@@ -71,6 +71,7 @@ KERNEL(recurrence_cluster, Recurrences) {
         if (i % PADDED_HIDDEN >= HIDDEN) buffers[i] = to_factor(to_element(0));
     const Weights weights(recurrence.weights, first_unit, memory);
     ClusterExchange others(arrived);
+    wait_for_last_launch();
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {

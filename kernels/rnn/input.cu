@@ -1,6 +1,7 @@
 // What comes before a recurrence: the products of all time steps' inputs with W, and what these and the recurrence need.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of data and weights. Sums are float.
+#include "async_copy.cuh"
 #include "device.cuh"
 #include "ops.cuh"
 
@@ -14,58 +15,115 @@ struct Products {
     int rows, columns, depth;
 };
 
-// A block makes a tile of products, each thread a square of it; the sums run along k in strips.
-#define TILE 64
-#define STRIP 16
+// A block makes a tile of products: small ones, so that the few rows of an RNN's input keep all multiprocessors busy. The
+// sums run along k in strips, of which STAGES are in shared memory, all but one of them still being copied. SHARERS threads
+// share out the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up their sums in the end.
+#define TILE 32
+#define STRIP 32
+#define STAGES 4
 #define SQUARE 4
-// Rows of a strip in shared memory, apart from each other so that threads store to different banks.
-#define PITCH (TILE + 4)
+#define ACROSS (TILE / SQUARE)
+#define SQUARES (ACROSS * ACROSS)
+#define SHARERS (THREADS / SQUARES)
+static_assert(STRIP % (4 * SHARERS) == 0 && SHARERS == SQUARE, "whole quads of a strip, and a row of each square");
 
-// A strip of TILE rows of a matrix, transposed. What lies outside of the matrix is zero.
-__device__ __forceinline__ void load(float (*strip)[PITCH], const Element *matrix, long long first, int rows, int depth,
-                                     int k) {
-    for (int i = threadIdx.x; i < TILE * STRIP; i += THREADS) {
-        const int row = i / STRIP, at = i % STRIP;
-        const bool inside = first + row < rows && k + at < depth;
-        strip[at][row] = inside ? to_float(matrix[(first + row) * depth + k + at]) : 0.0f;
+// Of a strip's rows, apart so that threads read quads of neighbouring rows from other banks.
+constexpr int PITCH = STRIP + 16 / sizeof(Element);
+constexpr int STRIP_ELEMENTS = TILE * PITCH;
+
+struct alignas(4 * sizeof(Element)) Quad {
+    Element element[4];
+};
+
+__device__ __forceinline__ float4 in_float(const Quad &quad) {
+    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                       to_float(quad.element[3]));
+}
+
+// Begins to copy TILE rows of a matrix, so many elements at once. What lies outside of the matrix is zero.
+template <int Access>
+__device__ __forceinline__ void copy_rows(Element *to, const Element *matrix, long long first, int rows, int depth, int k) {
+    constexpr int across = STRIP / Access;
+#pragma unroll
+    for (int i = threadIdx.x; i < TILE * across; i += THREADS) {
+        const int row = i / across, at = i % across * Access;
+        const bool is_there = first + row < rows && k + at < depth;
+        copy_async<Access * sizeof(Element)>(to + row * PITCH + at,
+                                             matrix + (is_there ? (first + row) * depth + k + at : 0), is_there);
     }
 }
 
+template <int Access>
+__device__ __forceinline__ void add_products(const Products &p, long long row, long long column, Element *stages,
+                                             float (&sums)[SQUARE][SQUARE]) {
+    const auto copy = [&](int k) {
+        Element *const to = stages + k / STRIP % STAGES * (2 * STRIP_ELEMENTS);
+        if (k < p.depth) copy_rows<Access>(to, p.x, row, p.rows, p.depth, k);
+        if (k < p.depth) copy_rows<Access>(to + STRIP_ELEMENTS, p.weights, column, p.columns, p.depth, k);
+        end_group();
+    };
+    const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
+#pragma unroll 1
+    for (int k = 0; k < (STAGES - 1) * STRIP; k += STRIP) copy(k);
+#pragma unroll 1
+    for (int k = 0; k < p.depth; k += STRIP) {
+        wait_for_groups<STAGES - 2>();
+        barrier(); // the strip is there, and nobody reads the one before any more
+        copy(k + (STAGES - 1) * STRIP);
+        const Element *const x = stages + k / STRIP % STAGES * (2 * STRIP_ELEMENTS) + square / ACROSS * PITCH;
+        const Element *const w = x + STRIP_ELEMENTS + (square % ACROSS - square / ACROSS) * PITCH;
+#pragma unroll
+        for (int at = 4 * sharer; at < STRIP; at += 4 * SHARERS) {
+            float4 left[SQUARE], above[SQUARE];
+#pragma unroll
+            for (int i = 0; i < SQUARE; i++) {
+                left[i] = in_float(*reinterpret_cast<const Quad *>(x + i * ACROSS * PITCH + at));
+                above[i] = in_float(*reinterpret_cast<const Quad *>(w + i * ACROSS * PITCH + at));
+            }
+#pragma unroll
+            for (int i = 0; i < SQUARE; i++) {
+#pragma unroll
+                for (int j = 0; j < SQUARE; j++) {
+                    sums[i][j] = fmaf(left[i].x, above[j].x, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].y, above[j].y, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].z, above[j].z, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].w, above[j].w, sums[i][j]);
+                }
+            }
+        }
+    }
+}
+
+// Dynamic shared memory: Element[STAGES][2][TILE][PITCH], and then float[SHARERS][SQUARE][SQUARE][SQUARES].
 KERNEL(input_products, Products) {
-    const Products p = parameters;
-    STATIC_SHARED(float, x, [STRIP][PITCH]);
-    STATIC_SHARED(float, weights, [STRIP][PITCH]);
+    begin_next_launch();
+    const Products &p = parameters;
+    SHARED(Element, stages);
     const int across = (p.columns + TILE - 1) / TILE;
     const long long row = (long long)(blockIdx.x / across) * TILE, column = (long long)(blockIdx.x % across) * TILE;
-    const int down = threadIdx.x / (TILE / SQUARE) * SQUARE, right = threadIdx.x % (TILE / SQUARE) * SQUARE;
     float sums[SQUARE][SQUARE] = {};
-    for (int k = 0; k < p.depth; k += STRIP) {
-        load(x, p.x, row, p.rows, p.depth, k);
-        load(weights, p.weights, column, p.columns, p.depth, k);
-        barrier();
-        for (int at = 0; at < STRIP; at++) {
-            float left[SQUARE], above[SQUARE];
+    constexpr int access = 16 / sizeof(Element);
+    const size_t places = reinterpret_cast<size_t>(p.x) | reinterpret_cast<size_t>(p.weights);
+    if (p.depth % access == 0 && places % 16 == 0)
+        add_products<access>(p, row, column, stages, sums);
+    else
+        add_products<1>(p, row, column, stages, sums);
+    barrier(); // strips are not read any more
+    float *const parts = reinterpret_cast<float *>(stages);
+    const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
 #pragma unroll
-            for (int i = 0; i < SQUARE; i++) {
-                left[i] = x[at][down + i];
-                above[i] = weights[at][right + i];
-            }
+    for (int i = 0; i < SQUARE * SQUARE; i++)
+        parts[(sharer * SQUARE * SQUARE + i) * SQUARES + square] = sums[i / SQUARE][i % SQUARE];
+    barrier();
+    // Each of them writes a row of the square.
+    const long long r = row + square / ACROSS + sharer * ACROSS;
 #pragma unroll
-            for (int i = 0; i < SQUARE; i++) {
+    for (int j = 0; j < SQUARE; j++) {
+        float sum = 0;
 #pragma unroll
-                for (int j = 0; j < SQUARE; j++) sums[i][j] = fmaf(left[i], above[j], sums[i][j]);
-            }
-        }
-        barrier();
-    }
-#pragma unroll
-    for (int i = 0; i < SQUARE; i++) {
-#pragma unroll
-        for (int j = 0; j < SQUARE; j++) {
-            const long long r = row + down + i, c = column + right + j;
-            if (r < p.rows && c < p.columns)
-                p.products[r * p.columns + c] = sums[i][j];
-        }
+        for (int i = 0; i < SHARERS; i++) sum += parts[((i * SQUARE + sharer) * SQUARE + j) * SQUARES + square];
+        const long long c = column + square % ACROSS + j * ACROSS;
+        if (r < p.rows && c < p.columns) p.products[r * p.columns + c] = sum;
     }
 }
 

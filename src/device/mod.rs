@@ -5,6 +5,8 @@ pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
 mod host;
+#[cfg(test)]
+pub mod in_memory;
 pub mod jit;
 #[cfg(test)]
 pub mod on_a_gpu;

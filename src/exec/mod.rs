@@ -11,8 +11,6 @@ mod elements;
 pub mod emulated;
 mod for_each_device;
 mod implicit_gemm;
-#[cfg(test)]
-mod in_memory;
 mod operands;
 mod plan;
 mod run;

@@ -12,8 +12,11 @@ use crate::device::jit::{Error, Function, Launch, Source};
 use crate::device::{Device, Stream};
 
 const THREADS: u32 = 256;
-/// The side of a block's square of products.
-const TILE: usize = 64;
+/// The side of a block's square of products, and the dynamic shared memory that it takes, in bytes, of the largest elements.
+const TILE: usize = 32;
+const SHARED: u32 = 36_864;
+/// Multiply-adds of whole squares that ours computes at most where there is cublasLt, which takes longer for so few.
+const FEW: usize = 1 << 26;
 /// Lengths of sequences that a launch brings.
 const LENGTHS: usize = 896;
 
@@ -99,10 +102,11 @@ impl Input {
     /// # Safety
     /// The memory is the stream's device's, and as [`Products`] says.
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
-        let (rows, columns) = (products.rows as usize, products.columns as usize);
-        if let Some(cublaslt) = &self.cublaslt {
-            let Products { x, weights, products, depth, .. } = *products;
-            let product = Product { x, weights, products, rows, columns, depth: depth as usize };
+        let [rows, columns, depth] = [products.rows, products.columns, products.depth].map(|count| count as usize);
+        let cublaslt = self.cublaslt.as_ref().filter(|_| rows.next_multiple_of(TILE) * columns * depth > FEW);
+        if let Some(cublaslt) = cublaslt {
+            let Products { x, weights, products, .. } = *products;
+            let product = Product { x, weights, products, rows, columns, depth };
             let (input, compute) = match self.element {
                 Element::Float => (cublaslt::Input::Float, if tf32 { Compute::Tf32 } else { Compute::Float }),
                 Element::Half => (cublaslt::Input::Half, Compute::Float),
@@ -118,7 +122,7 @@ impl Input {
             }
         }
         // SAFETY: as ours.
-        unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), products) }
+        unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), SHARED, products) }
     }
 
     /// Zeroes, writes lengths and finds starts, in the stream's order: in one launch, or none where there is nothing to do.
@@ -153,7 +157,7 @@ impl Input {
             parameters.count = part.len() as i32;
             parameters.values[..part.len()].copy_from_slice(part);
             // SAFETY: as ours.
-            unsafe { launch(&self.prepare, stream, most.div_ceil(THREADS as usize), &parameters) }?;
+            unsafe { launch(&self.prepare, stream, most.div_ceil(THREADS as usize), 0, &parameters) }?;
             // What is left is for the other sequences.
             let Some(next) = parts.next() else { return Ok(()) };
             parameters.first += part.len() as i32;
@@ -175,8 +179,14 @@ fn source(element: Element) -> Source {
 
 /// # Safety
 /// `parameters` are the kernel's, and so is the memory that they name.
-unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, parameters: &P) -> Result<(), Error> {
-    let launch = Launch { grid: [blocks as u32, 1, 1], block: [THREADS, 1, 1], ..Launch::default() };
+unsafe fn launch<P>(
+    function: &Function,
+    stream: Stream,
+    blocks: usize,
+    shared_bytes: u32,
+    parameters: &P,
+) -> Result<(), Error> {
+    let launch = Launch { grid: [blocks as u32, 1, 1], block: [THREADS, 1, 1], shared_bytes, ..Launch::default() };
     let mut arguments = [std::ptr::from_ref(parameters).cast_mut().cast()];
     // SAFETY: as ours.
     unsafe { function.launch(stream, &launch, &mut arguments) }
@@ -184,8 +194,15 @@ unsafe fn launch<P>(function: &Function, stream: Stream, blocks: usize, paramete
 
 #[cfg(test)]
 mod tests {
+    use cudnn_abi::*;
+    use half::{bf16, f16};
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
+    use crate::device::in_memory::{GUARD, between_nans, bits, errors, read, write};
     use crate::device::jit::resources;
+    use crate::device::{Buffer, on_a_gpu};
     use crate::exec::emulated;
 
     /// Lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
@@ -220,6 +237,97 @@ mod tests {
         let nothing = Preparation { zeroed: (ptr::null_mut(), 0), lengths: None, starts: None };
         // SAFETY: nothing is touched.
         unsafe { input.prepare(ptr::null_mut(), &nothing) }.unwrap();
+    }
+
+    /// Products of random numbers, against double precision; of sizes that are no whole squares or strips, aligned and not.
+    fn check_products(
+        device: Device,
+        stream: Stream,
+        element: Element,
+        [rows, columns, depth]: [usize; 3],
+        offset: usize,
+    ) {
+        let loaded = Input::load(device, element).map_err(|error| error.to_string());
+        let Some(input) = emulated::compiled(loaded) else { return };
+        let data_type = match element {
+            Element::Float => CUDNN_DATA_FLOAT,
+            Element::Half => CUDNN_DATA_HALF,
+            Element::Bfloat16 => CUDNN_DATA_BFLOAT16,
+        };
+        let mut random = SmallRng::seed_from_u64(31);
+        let mut numbers = |count: usize| -> (Vec<u8>, Vec<f64>) {
+            let values = (0..count).map(|_| f32::from(f16::from_f32(random.random_range(-1.0..1.0))));
+            let values =
+                values.map(|value| if element == Element::Bfloat16 { bf16::from_f32(value).to_f32() } else { value });
+            let values: Vec<f32> = values.collect();
+            (
+                values.iter().flat_map(|&value| bits(data_type, value)).collect(),
+                values.into_iter().map(f64::from).collect(),
+            )
+        };
+        let [(x_bytes, x), (w_bytes, weights)] = [rows * depth, columns * depth].map(&mut numbers);
+        // What is in front makes what is behind begin elsewhere.
+        let [x_memory, w_memory] = [x_bytes, w_bytes]
+            .map(|bytes| between_nans(device, &[&vec![0xff; offset * element.bytes()], &bytes[..]].concat(), stream));
+        let products = device.allocate(4 * rows * columns + GUARD).unwrap();
+        write(device, &products, &vec![0xff; 4 * rows * columns + GUARD], stream);
+        let place = |memory: &Buffer| memory.data().wrapping_byte_add(GUARD + offset * element.bytes()).cast_const();
+        let what = Products {
+            x: place(&x_memory),
+            weights: place(&w_memory),
+            products: products.data().cast(),
+            rows: rows as i32,
+            columns: columns as i32,
+            depth: depth as i32,
+        };
+        // SAFETY: as large as it says.
+        unsafe { input.multiply(stream, &what, false) }.unwrap();
+        let found = read(device, &products, 4 * rows * columns + GUARD, stream);
+        let (found, guard) = found.split_at(4 * rows * columns);
+        assert!(guard.iter().all(|&byte| byte == 0xff), "written behind {rows} × {columns}");
+        let exact: Vec<f64> = (0..rows * columns)
+            .map(|at| {
+                (x[at / columns * depth..][..depth].iter())
+                    .zip(&weights[at % columns * depth..])
+                    .map(|(x, w)| x * w)
+                    .sum()
+            })
+            .collect();
+        let (error, _) = errors(found, &exact);
+        assert!(error < 4e-7, "{rows} × {columns} × {depth} of {element:?}: {error:.1e}");
+    }
+
+    #[test]
+    fn products_emulated_as_in_double() {
+        if emulated::is_child("rnn::input::tests::products_emulated_as_in_double") {
+            for (element, sizes, offset) in [
+                (Element::Float, [5, 33, 36], 0),
+                (Element::Float, [33, 5, 130], 0),
+                (Element::Float, [2, 40, 7], 0),
+                (Element::Float, [3, 12, 64], 1),
+                (Element::Half, [40, 20, 136], 0),
+                (Element::Half, [7, 9, 50], 0),
+                (Element::Bfloat16, [1, 64, 24], 1),
+            ] {
+                check_products(Device::Host, ptr::null_mut(), element, sizes, offset);
+            }
+        }
+    }
+
+    #[test]
+    fn products_on_a_gpu_as_in_double() {
+        let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for (sizes, offset) in [
+                ([100, 1024, 256], 0),
+                ([100, 1024, 256], 1),
+                ([1000, 512, 128], 0),
+                ([77, 300, 90], 0),
+                ([1, 64, 7], 0),
+            ] {
+                check_products(Device::Cuda, stream.raw(), element, sizes, offset);
+            }
+        }
     }
 
     /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.

@@ -18,6 +18,7 @@ use crate::device::{Device, Stream};
 /// What the sources include.
 pub const HEADERS: &[(&str, &str)] = &[
     ("device.cuh", include_str!("../../kernels/device.cuh")),
+    ("async_copy.cuh", include_str!("../../kernels/async_copy.cuh")),
     ("exchange.cuh", include_str!("../../kernels/exchange.cuh")),
     ("cluster.cuh", include_str!("../../kernels/cluster.cuh")),
     ("cluster_exchange.cuh", include_str!("../../kernels/cluster_exchange.cuh")),
@@ -139,6 +140,7 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
         shared_bytes: configuration.shared_bytes(problem) as u32,
         // Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
         cooperative: !matches!(configuration.regime, Regime::Block | Regime::Cluster),
+        early: false,
     }
 }
 
@@ -257,12 +259,14 @@ impl Recurrent for Engine {
         self.configuration.multiplies_input()
     }
 
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], behind_products: bool) -> Result<(), Error> {
         let [x, y, at_once] = self.launch.grid;
+        let mut early = behind_products && !self.launch.cooperative;
         for part in recurrences.chunks(at_once as usize) {
             let mut parameters = Recurrences { of: [part[0]; MOST_RECURRENCES] };
             parameters.of[..part.len()].copy_from_slice(part);
-            let launch = Launch { grid: [x, y, part.len() as u32], ..self.launch };
+            let launch = Launch { grid: [x, y, part.len() as u32], early, ..self.launch };
+            early = false;
             let mut arguments = [(&raw mut parameters).cast()];
             // SAFETY: the kernel's one parameter; its memory is the caller's promise.
             unsafe { self.recurrence.launch(stream, &launch, &mut arguments) }?;

@@ -34,12 +34,13 @@ pub trait Recurrent: Send + Sync {
     }
 
     /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
-    /// Nothing waits or allocates.
+    /// Nothing waits or allocates. Right behind the launch of their input's products, if it says so, which it need not wait for
+    /// as long as it does not read these.
     ///
     /// # Safety
     /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
     /// which no other launch uses meanwhile.
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error>;
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], behind_products: bool) -> Result<(), Error>;
 }
 
 /// A network on data that our kernels run.
@@ -160,7 +161,7 @@ impl Work<'_> {
                 unsafe { engine.input().multiply(self.stream, products, network.math_type != CUDNN_FMA_MATH) }?;
             }
             // SAFETY: all of it is the caller's, or a part of the workspace.
-            unsafe { engine.launch(self.stream, &recurrences) }?;
+            unsafe { engine.launch(self.stream, &recurrences, ahead > 0) }?;
             x = y;
         }
         Ok(())

@@ -23,6 +23,8 @@ pub struct Module(Arc<Loaded>);
 struct Loaded {
     library: sys::CUlibrary,
     device: sys::CUdevice,
+    /// Launches of it may begin before what is in front of them has ended.
+    can_begin_early: bool,
     /// A CUDA graph may hold a launch of it, for longer than we know: it is never unloaded.
     is_captured: AtomicBool,
 }
@@ -85,8 +87,8 @@ pub fn load(source: &Source) -> Result<Module, Error> {
             )
         }
     })?;
-    let is_captured = AtomicBool::new(false);
-    Ok(Module(Arc::new(Loaded { library, device: ordinal, is_captured })))
+    let (can_begin_early, is_captured) = (capability >= 90, AtomicBool::new(false));
+    Ok(Module(Arc::new(Loaded { library, device: ordinal, can_begin_early, is_captured })))
 }
 
 /// Whether [`load`] finds it on disk.
@@ -119,9 +121,14 @@ impl Function {
     /// the kernel expects.
     pub unsafe fn launch(&self, stream: Stream, launch: &Launch, arguments: &mut [*mut c_void]) -> Result<(), Error> {
         let loaded = &self.module.0;
-        if !loaded.is_captured.load(Ordering::Relaxed) && cuda::is_capturing(stream) {
+        let may_begin_early = launch.early && loaded.can_begin_early;
+        let is_captured = loaded.is_captured.load(Ordering::Relaxed);
+        let is_capturing = (may_begin_early || !is_captured) && cuda::is_capturing(stream);
+        if is_capturing && !is_captured {
             loaded.is_captured.store(true, Ordering::Relaxed);
         }
+        // A capture would keep what only newer drivers and programs know how to ask for.
+        let launch = &Launch { early: may_begin_early && !is_capturing, ..*launch };
         let mut attributes = Attributes::of(launch);
         let configuration = attributes.configuration(launch, stream);
         // SAFETY: the arguments are the caller's promise; the attributes live until the call returns.
@@ -198,7 +205,7 @@ impl Function {
 
 /// A launch's attributes, on the caller's stack.
 struct Attributes {
-    list: [sys::CUlaunchAttribute; 2],
+    list: [sys::CUlaunchAttribute; 3],
     count: u32,
 }
 
@@ -206,11 +213,11 @@ impl Attributes {
     fn of(launch: &Launch) -> Self {
         use sys::CUlaunchAttributeID::{
             CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as CLUSTER, CU_LAUNCH_ATTRIBUTE_COOPERATIVE as COOPERATIVE,
-            CU_LAUNCH_ATTRIBUTE_IGNORE as IGNORE,
+            CU_LAUNCH_ATTRIBUTE_IGNORE as IGNORE, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION as EARLY,
         };
         let attribute = |id, value| sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let mut attributes =
-            Self { list: [attribute(IGNORE, sys::CUlaunchAttributeValue { pad: [0; 64] }); 2], count: 0 };
+            Self { list: [attribute(IGNORE, sys::CUlaunchAttributeValue { pad: [0; 64] }); 3], count: 0 };
         let mut push = |id, value| {
             attributes.list[attributes.count as usize] = attribute(id, value);
             attributes.count += 1;
@@ -222,6 +229,9 @@ impl Attributes {
             let [x, y, z] = launch.cluster;
             let cluster_dim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
             push(CLUSTER, sys::CUlaunchAttributeValue { clusterDim: cluster_dim });
+        }
+        if launch.early {
+            push(EARLY, sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 });
         }
         attributes
     }

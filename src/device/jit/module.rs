@@ -34,11 +34,15 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// All blocks run at once, or the launch fails.
     pub cooperative: bool,
+    /// It may begin while the launch before it on the stream still runs, once all blocks of that have called
+    /// `begin_next_launch()` or ended; its own call `wait_for_last_launch()` before they touch what that one does. On devices
+    /// that cannot, and where the stream is captured, it begins when that one has ended.
+    pub early: bool,
 }
 
 impl Default for Launch {
     fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, cooperative: false }
+        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, cooperative: false, early: false }
     }
 }
 

@@ -5,9 +5,9 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::device::Buffer;
+use crate::device::in_memory::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 use crate::device::jit::resources;
 use crate::exec::emulated;
-use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 
 fn gradient(
     [images, k, c]: [usize; 3],

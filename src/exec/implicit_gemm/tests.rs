@@ -2,10 +2,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::device::in_memory::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 use crate::device::jit::resources;
 use crate::device::{Buffer, on_a_gpu};
 use crate::exec::emulated;
-use crate::exec::in_memory::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 
 const SHARED: usize = 227 << 10;
 const MULTIPROCESSORS: usize = 132;

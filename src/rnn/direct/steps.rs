@@ -176,7 +176,7 @@ impl Recurrent for Steps {
         Places::of(&self.problem).bytes
     }
 
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence]) -> Result<(), Error> {
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], _: bool) -> Result<(), Error> {
         // SAFETY: as ours.
         recurrences.iter().try_for_each(|recurrence| unsafe { self.launch_one(stream, recurrence) })
     }

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::device::{Buffer, Device, Stream};
+use super::{Buffer, Device, Stream};
 
 /// Bytes before and behind what a kernel may touch.
 pub const GUARD: usize = 256;
