@@ -19,8 +19,8 @@ struct Products {
 // sums run along k in strips, of which STAGES are in shared memory, all but one of them still being copied. SHARERS threads
 // share out the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up their sums in the end.
 #define TILE 32
-#define STRIP 32
-#define STAGES 4
+#define STRIP 64
+#define STAGES 3
 #define SQUARE 4
 #define ACROSS (TILE / SQUARE)
 #define SQUARES (ACROSS * ACROSS)
@@ -40,45 +40,58 @@ __device__ __forceinline__ float4 in_float(const Quad &quad) {
                        to_float(quad.element[3]));
 }
 
-// Begins to copy TILE rows of a matrix, so many elements at once. What lies outside of the matrix is zero.
-template <int Access>
-__device__ __forceinline__ void copy_rows(Element *to, const Element *matrix, long long first, int rows, int depth, int k) {
-    constexpr int across = STRIP / Access;
+// A thread's copies of TILE rows of a matrix, so many elements at once. What lies outside of the matrix is zero.
+template <int Access> class Copies {
+    static constexpr int across = STRIP / Access, rows_at_once = THREADS / across;
+    const Element *const matrix;
+    const long long first;       // element, of the thread's first row
+    const int row, at;           // of a strip
+    const long long rows, depth; // the matrix' rows from the tile's first on; and how long they are
+
+  public:
+    __device__ __forceinline__ Copies(const Element *matrix, long long tile, int rows, int depth)
+        : matrix(matrix), first((tile + threadIdx.x / across) * depth + threadIdx.x % across * Access),
+          row(threadIdx.x / across), at(threadIdx.x % across * Access), rows(rows - tile), depth(depth) {}
+
+    // Begins those of the strip at k.
+    __device__ __forceinline__ void begin(Element *strip, int k) const {
 #pragma unroll
-    for (int i = threadIdx.x; i < TILE * across; i += THREADS) {
-        const int row = i / across, at = i % across * Access;
-        const bool is_there = first + row < rows && k + at < depth;
-        copy_async<Access * sizeof(Element)>(to + row * PITCH + at,
-                                             matrix + (is_there ? (first + row) * depth + k + at : 0), is_there);
+        for (int more = 0; more < TILE; more += rows_at_once) {
+            const bool is_there = row + more < rows && k + at < depth;
+            copy_async<Access * sizeof(Element)>(strip + (row + more) * PITCH + at,
+                                                 matrix + (is_there ? first + more * depth + k : 0), is_there);
+        }
     }
-}
+};
 
 template <int Access>
 __device__ __forceinline__ void add_products(const Products &p, long long row, long long column, Element *stages,
                                              float (&sums)[SQUARE][SQUARE]) {
-    const auto copy = [&](int k) {
-        Element *const to = stages + k / STRIP % STAGES * (2 * STRIP_ELEMENTS);
-        if (k < p.depth) copy_rows<Access>(to, p.x, row, p.rows, p.depth, k);
-        if (k < p.depth) copy_rows<Access>(to + STRIP_ELEMENTS, p.weights, column, p.columns, p.depth, k);
+    const Copies<Access> of_x(p.x, row, p.rows, p.depth), of_weights(p.weights, column, p.columns, p.depth);
+    const auto copy = [&](Element *stage, int k) {
+        if (k < p.depth) of_x.begin(stage, k), of_weights.begin(stage + STRIP_ELEMENTS, k);
         end_group();
     };
+    constexpr int stage = 2 * STRIP_ELEMENTS;
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) copy(stages + ahead * stage, ahead * STRIP);
     const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
-#pragma unroll 1
-    for (int k = 0; k < (STAGES - 1) * STRIP; k += STRIP) copy(k);
+    const int left_at = square / ACROSS * PITCH + 4 * sharer;
+    const int above_at = STRIP_ELEMENTS + square % ACROSS * PITCH + 4 * sharer;
+    int at_hand = 0, ahead = STAGES - 1;
 #pragma unroll 1
     for (int k = 0; k < p.depth; k += STRIP) {
         wait_for_groups<STAGES - 2>();
         barrier(); // the strip is there, and nobody reads the one before any more
-        copy(k + (STAGES - 1) * STRIP);
-        const Element *const x = stages + k / STRIP % STAGES * (2 * STRIP_ELEMENTS) + square / ACROSS * PITCH;
-        const Element *const w = x + STRIP_ELEMENTS + (square % ACROSS - square / ACROSS) * PITCH;
+        copy(stages + ahead * stage, k + (STAGES - 1) * STRIP);
+        const Element *const strip = stages + at_hand * stage;
 #pragma unroll
-        for (int at = 4 * sharer; at < STRIP; at += 4 * SHARERS) {
+        for (int at = 0; at < STRIP; at += 4 * SHARERS) {
             float4 left[SQUARE], above[SQUARE];
 #pragma unroll
             for (int i = 0; i < SQUARE; i++) {
-                left[i] = in_float(*reinterpret_cast<const Quad *>(x + i * ACROSS * PITCH + at));
-                above[i] = in_float(*reinterpret_cast<const Quad *>(w + i * ACROSS * PITCH + at));
+                left[i] = in_float(*reinterpret_cast<const Quad *>(strip + left_at + i * ACROSS * PITCH + at));
+                above[i] = in_float(*reinterpret_cast<const Quad *>(strip + above_at + i * ACROSS * PITCH + at));
             }
 #pragma unroll
             for (int i = 0; i < SQUARE; i++) {
@@ -91,6 +104,8 @@ __device__ __forceinline__ void add_products(const Products &p, long long row, l
                 }
             }
         }
+        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
+        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
 }
 

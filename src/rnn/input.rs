@@ -14,9 +14,13 @@ use crate::device::{Device, Stream};
 const THREADS: u32 = 256;
 /// The side of a block's square of products, and the dynamic shared memory that it takes, in bytes, of the largest elements.
 const TILE: usize = 32;
-const SHARED: u32 = 36_864;
-/// Multiply-adds of whole squares that ours computes at most where there is cublasLt, which takes longer for so few.
-const FEW: usize = 1 << 26;
+const SHARED: u32 = 52_224;
+/// What ours computes at most where there is cublasLt, in whole squares: products, and multiply-adds of them; fewer of those
+/// where cublasLt multiplies on tensor cores, or where most of a square would be empty. On an H200 ours took as long there or
+/// less, by events around it: of LSTM's 100 rows with H = 256 in float 9.7 µs, where an empty launch takes 7, and cublasLt 16.6.
+const MOST_PRODUCTS: usize = 1 << 19;
+const MOST_IN_FLOAT: usize = 1 << 29;
+const MOST_OF_OTHERS: usize = 1 << 25;
 /// Lengths of sequences that a launch brings.
 const LENGTHS: usize = 896;
 
@@ -33,6 +37,12 @@ pub struct Products {
     pub rows: i32,
     pub columns: i32,
     pub depth: i32,
+}
+
+impl Products {
+    fn sizes(&self) -> [usize; 3] {
+        [self.rows, self.columns, self.depth].map(|count| count as usize)
+    }
 }
 
 /// What a call needs before its products.
@@ -83,11 +93,13 @@ impl Input {
                 made.inspect_err(|why| log::warn!("RNNs' inputs are multiplied by a kernel of ours: {why}")).ok()
             }
         };
+        let products = function(c"input_products")?;
+        products.allow_shared(SHARED)?;
         Ok(Self {
             element,
             cublaslt,
             cublaslt_failed: AtomicBool::new(false),
-            products: function(c"input_products")?,
+            products,
             prepare: function(c"prepare")?,
         })
     }
@@ -102,18 +114,14 @@ impl Input {
     /// # Safety
     /// The memory is the stream's device's, and as [`Products`] says.
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
-        let [rows, columns, depth] = [products.rows, products.columns, products.depth].map(|count| count as usize);
-        let cublaslt = self.cublaslt.as_ref().filter(|_| rows.next_multiple_of(TILE) * columns * depth > FEW);
-        if let Some(cublaslt) = cublaslt {
-            let Products { x, weights, products, .. } = *products;
-            let product = Product { x, weights, products, rows, columns, depth };
-            let (input, compute) = match self.element {
-                Element::Float => (cublaslt::Input::Float, if tf32 { Compute::Tf32 } else { Compute::Float }),
-                Element::Half => (cublaslt::Input::Half, Compute::Float),
-                Element::Bfloat16 => (cublaslt::Input::Bfloat16, Compute::Float),
-            };
+        let [rows, columns, depth] = products.sizes();
+        let whole = rows.next_multiple_of(TILE) * columns;
+        let in_float = self.element == Element::Float && !tf32 && 2 * rows >= TILE;
+        let most = if in_float { MOST_IN_FLOAT } else { MOST_OF_OTHERS };
+        let is_few = whole <= MOST_PRODUCTS && whole * depth <= most;
+        if let Some(cublaslt) = self.cublaslt.as_ref().filter(|_| !is_few) {
             // SAFETY: as ours.
-            match unsafe { cublaslt.multiply(stream, &product, input, compute) } {
+            match unsafe { self.multiply_by(cublaslt, stream, products, tf32) } {
                 Ok(()) => return Ok(()),
                 Err(why) if !self.cublaslt_failed.swap(true, Ordering::Relaxed) => {
                     log::warn!("{why}; a kernel of ours multiplies (said once)");
@@ -121,6 +129,35 @@ impl Input {
                 Err(_) => {}
             }
         }
+        // SAFETY: as ours.
+        unsafe { self.multiply_by_ours(stream, products) }
+    }
+
+    /// # Safety
+    /// As for [`Self::multiply`].
+    unsafe fn multiply_by(
+        &self,
+        cublaslt: &CublasLt,
+        stream: Stream,
+        products: &Products,
+        tf32: bool,
+    ) -> Result<(), String> {
+        let [rows, columns, depth] = products.sizes();
+        let Products { x, weights, products, .. } = *products;
+        let product = Product { x, weights, products, rows, columns, depth };
+        let (input, compute) = match self.element {
+            Element::Float => (cublaslt::Input::Float, if tf32 { Compute::Tf32 } else { Compute::Float }),
+            Element::Half => (cublaslt::Input::Half, Compute::Float),
+            Element::Bfloat16 => (cublaslt::Input::Bfloat16, Compute::Float),
+        };
+        // SAFETY: as ours.
+        unsafe { cublaslt.multiply(stream, &product, input, compute) }
+    }
+
+    /// # Safety
+    /// As for [`Self::multiply`].
+    unsafe fn multiply_by_ours(&self, stream: Stream, products: &Products) -> Result<(), Error> {
+        let [rows, columns, _] = products.sizes();
         // SAFETY: as ours.
         unsafe { launch(&self.products, stream, rows.div_ceil(TILE) * columns.div_ceil(TILE), SHARED, products) }
     }
@@ -200,7 +237,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::device::in_memory::{GUARD, between_nans, bits, errors, read, write};
+    use crate::device::in_memory::{GUARD, between_nans, bits, errors, filled, read, write};
     use crate::device::jit::resources;
     use crate::device::{Buffer, on_a_gpu};
     use crate::exec::emulated;
@@ -326,6 +363,43 @@ mod tests {
                 ([1, 64, 7], 0),
             ] {
                 check_products(Device::Cuda, stream.raw(), element, sizes, offset);
+            }
+        }
+    }
+
+    /// How fast it is there, beside cublasLt.
+    #[test]
+    fn products_on_a_gpu_are_timed() {
+        let device = Device::Cuda;
+        let Some(on_a_gpu::Gpu { stream, .. }) = &on_a_gpu::first() else { return };
+        let mut random = SmallRng::seed_from_u64(32);
+        for (element, data_type) in [(Element::Float, CUDNN_DATA_FLOAT), (Element::Half, CUDNN_DATA_HALF)] {
+            let input = Input::load(device, element).unwrap();
+            let cublaslt = input.cublaslt.as_ref().expect("cublasLt");
+            let hidden = [64, 128, 256, 512, 1024].into_iter();
+            for (rows, depth) in hidden.flat_map(|hidden| [20, 100, 400, 1000, 2000].map(|rows| (rows, hidden))) {
+                let columns = 4 * depth;
+                let [x, weights] = [rows * depth, columns * depth]
+                    .map(|count| filled(device, data_type, count, &mut random, stream.raw()));
+                let products = device.allocate(4 * rows * columns).unwrap();
+                let what = Products {
+                    x: x.data(),
+                    weights: weights.data(),
+                    products: products.data().cast(),
+                    rows: rows as i32,
+                    columns: columns as i32,
+                    depth: depth as i32,
+                };
+                // SAFETY: as large as it says.
+                let ours = on_a_gpu::median(stream, || unsafe { input.multiply_by_ours(stream.raw(), &what) }.unwrap());
+                let theirs = on_a_gpu::median(stream, || {
+                    // SAFETY: as above.
+                    unsafe { input.multiply_by(cublaslt, stream.raw(), &what, false) }.unwrap();
+                });
+                let millions = (rows.next_multiple_of(TILE) * columns * depth) as f64 / 1e6;
+                println!(
+                    "{element:?} {rows} × {columns} × {depth} ({millions:.0} M): {ours:.4} ms, cublasLt {theirs:.4}"
+                );
             }
         }
     }
