@@ -17,7 +17,6 @@ KERNEL(recurrence_grid, Recurrences) {
     GridSteps steps(recurrence, first_unit, h);
     const Biases biases(recurrence, first_unit);
     const Own pairs;
-    wait_for_last_launch();
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {

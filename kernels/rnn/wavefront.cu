@@ -81,7 +81,6 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const int steps = in_register(recurrence.steps), waves = steps + layers - 1;
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // what is behind H remains so
-    wait_for_last_launch();
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {

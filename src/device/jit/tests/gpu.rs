@@ -36,6 +36,28 @@ const TOGETHER: Source = Source {
     options: Vec::new(),
 };
 
+/// The second asks before and after it waits whether the first has ended, which takes a while.
+const EARLY: Source = Source {
+    name: "early.cu",
+    text: r#"
+        #define THREADS 32
+        #include "device.cuh"
+        struct Seen { volatile unsigned *at; };
+        KERNEL(slow, Seen) {
+            begin_next_launch();
+            const Moment begun;
+            begun.wait(2000000);
+            parameters.at[0] = 1;
+        }
+        KERNEL(early, Seen) {
+            parameters.at[1] = parameters.at[0];
+            wait_for_last_launch();
+            parameters.at[2] = parameters.at[0];
+        }"#,
+    headers: &[("device.cuh", include_str!("../../../../kernels/device.cuh"))],
+    options: Vec::new(),
+};
+
 impl Gpu {
     fn stream(&self) -> Stream {
         self.stream.raw()
@@ -153,5 +175,25 @@ fn clusters() {
         unsafe { rank.launch(gpu.stream(), &launch, &mut [(&raw mut data).cast()]) }.unwrap();
         let expected: Vec<_> = (0..32).map(|block| 100 * size + block % size).collect();
         assert_eq!(gpu.read(&ranks).into_iter().map(u32::from_ne_bytes).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// An early launch begins while the one before runs, where the device can, and its wait is one; no other launch does.
+#[test]
+fn early_launches_wait() {
+    let Some(gpu) = first() else { return };
+    let can = crate::device::cuda::compute_capability(0).unwrap() >= 90;
+    let module = Device::Cuda.load(&EARLY).unwrap();
+    let [slow, second] = [c"slow", c"early"].map(|name| module.function(name).unwrap());
+    for early in [false, true] {
+        let seen = gpu.buffer([[0; 4]; 3]);
+        let mut data = seen.data();
+        for (function, early) in [(&slow, false), (&second, early)] {
+            let launch = Launch { early, ..Launch::default() };
+            // SAFETY: the kernel's parameter; three numbers.
+            unsafe { function.launch(gpu.stream(), &launch, &mut [(&raw mut data).cast()]) }.unwrap();
+        }
+        let seen = gpu.read(&seen).into_iter().map(u32::from_ne_bytes);
+        assert_eq!(seen.collect::<Vec<_>>(), [1, u32::from(!(early && can)), 1], "early: {early}");
     }
 }
