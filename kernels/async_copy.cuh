@@ -1,5 +1,5 @@
 // Copies from global to shared memory that nobody waits for until they are needed: of GPUs of compute capability 8.0 and
-// above, on the CPU under the emulator. A thread's copies make groups.
+// above, on the CPU under the emulator; on older GPUs each is waited for. A thread's copies make groups.
 //
 // | word | what it is |
 // | --- | --- |
@@ -14,17 +14,15 @@
 
 #include "emulator/async_copy.h"
 
-#else
+#elif __CUDA_ARCH__ >= 800
 
 template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from, bool is_there) {
     static_assert(BYTES == 2 || BYTES == 4 || BYTES == 8 || BYTES == 16, "2, 4, 8 or 16 bytes");
-    if constexpr (BYTES == 2) {
-        *static_cast<unsigned short *>(to) = is_there ? *static_cast<const unsigned short *>(from) : 0;
-        return;
-    }
     const unsigned place = __cvta_generic_to_shared(to), bytes = is_there ? BYTES : 0;
+    if constexpr (BYTES == 2)
+        *static_cast<unsigned short *>(to) = is_there ? *static_cast<const unsigned short *>(from) : 0;
     // What fills whole sectors has no use in the first cache.
-    if constexpr (BYTES == 16)
+    else if constexpr (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(BYTES), "r"(bytes)
@@ -36,5 +34,18 @@ __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_grou
 template <int BUT> __device__ __forceinline__ void wait_for_groups() {
     asm volatile("cp.async.wait_group %0;" ::"n"(BUT) : "memory");
 }
+
+#else
+
+template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from, bool is_there) {
+    struct alignas(BYTES) Piece {
+        unsigned short part[BYTES / 2];
+    };
+    *static_cast<Piece *>(to) = is_there ? *static_cast<const Piece *>(from) : Piece{};
+}
+
+__device__ __forceinline__ void end_group() {}
+
+template <int BUT> __device__ __forceinline__ void wait_for_groups() {}
 
 #endif

@@ -259,9 +259,9 @@ impl Recurrent for Engine {
         self.configuration.multiplies_input()
     }
 
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], behind_products: bool) -> Result<(), Error> {
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
         let [x, y, at_once] = self.launch.grid;
-        let mut early = behind_products && !self.launch.cooperative;
+        let mut early = early && !self.launch.cooperative;
         for part in recurrences.chunks(at_once as usize) {
             let mut parameters = Recurrences { of: [part[0]; MOST_RECURRENCES] };
             parameters.of[..part.len()].copy_from_slice(part);

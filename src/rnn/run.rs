@@ -34,13 +34,13 @@ pub trait Recurrent: Send + Sync {
     }
 
     /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
-    /// Nothing waits or allocates. Right behind the launch of their input's products, if it says so, which it need not wait for
-    /// as long as it does not read these.
+    /// Nothing waits or allocates. They may be `early` behind the launch of their input's products, as long as they read none
+    /// of these.
     ///
     /// # Safety
     /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
     /// which no other launch uses meanwhile.
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], behind_products: bool) -> Result<(), Error>;
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error>;
 }
 
 /// A network on data that our kernels run.
@@ -156,12 +156,14 @@ impl Work<'_> {
             let pseudo_layers = (first..=last).flat_map(|layer| (0..network.directions()).map(move |d| (layer, d)));
             let (products, recurrences): (Vec<_>, Vec<_>) = pseudo_layers.map(|(layer, d)| of(layer, d)).unzip();
             let ahead = if engine.multiplies_input() { 0 } else { network.directions() };
+            let mut early = false;
             for products in &products[..ahead] {
+                let tf32 = network.math_type != CUDNN_FMA_MATH;
                 // SAFETY: rows of the layer's input, its weights, and room for the products.
-                unsafe { engine.input().multiply(self.stream, products, network.math_type != CUDNN_FMA_MATH) }?;
+                early = unsafe { engine.input().multiply(self.stream, products, tf32) }?;
             }
             // SAFETY: all of it is the caller's, or a part of the workspace.
-            unsafe { engine.launch(self.stream, &recurrences, ahead > 0) }?;
+            unsafe { engine.launch(self.stream, &recurrences, early) }?;
             x = y;
         }
         Ok(())
