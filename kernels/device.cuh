@@ -21,7 +21,7 @@
 // | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
 // | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
 // | `shared_in_register(pointer)` | likewise of a pointer to shared memory; what SHARED names is one already |
-// | `begin_next_launch();` | the next launch on the stream may begin, if it is one that may begin early, once all blocks have come here |
+// | `begin_next_launch();` | the next launch on the stream may begin, if it is one that may begin early, once all blocks have come here or ended |
 // | `wait_for_last_launch();` | of a launch that may have begun early: until all of the launch before has ended. What that has written is seen behind it |
 // | `in_this_order();` | reads before it are asked for before those behind it, which the compiler would otherwise choose. Of the warp |
 // | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |

@@ -131,6 +131,16 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     Source { name, text, headers: HEADERS, options: configuration.options(problem) }
 }
 
+/// Whether its launch may begin before the one in front has ended: its kernel waits before it reads what that makes.
+pub fn may_be_early(configuration: &Configuration) -> bool {
+    !is_cooperative(configuration)
+}
+
+/// Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
+fn is_cooperative(configuration: &Configuration) -> bool {
+    !matches!(configuration.regime, Regime::Block | Regime::Cluster)
+}
+
 /// How a configuration's kernel is launched.
 pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
     Launch {
@@ -138,8 +148,7 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
         block: [configuration.block_threads() as u32, 1, 1],
         cluster: configuration.cluster(problem),
         shared_bytes: configuration.shared_bytes(problem) as u32,
-        // Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
-        cooperative: !matches!(configuration.regime, Regime::Block | Regime::Cluster),
+        cooperative: is_cooperative(configuration),
         early: false,
     }
 }
@@ -261,7 +270,7 @@ impl Recurrent for Engine {
 
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
         let [x, y, at_once] = self.launch.grid;
-        let mut early = early && !self.launch.cooperative;
+        let mut early = early && may_be_early(&self.configuration);
         for part in recurrences.chunks(at_once as usize) {
             let mut parameters = Recurrences { of: [part[0]; MOST_RECURRENCES] };
             parameters.of[..part.len()].copy_from_slice(part);

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::kernels::source;
+use super::kernels::{may_be_early, source};
 use super::model::Model;
 use super::on_a_gpu::{Kind, kind};
 use crate::device::jit::Source;
-use crate::device::jit::resources::{CCTL, LDL, MEMBAR, Resources, STL, compile, nvrtc};
+use crate::device::jit::resources::{ACQBULK, CCTL, LDL, MEMBAR, Resources, STL, compile, nvrtc};
 
 /// Does each on one of two threads.
 fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
@@ -70,6 +70,7 @@ fn is_sound(configuration: &Configuration, resources: &Resources) -> Result<(), 
         (resources.has(STL) || resources.has(LDL), "local memory is used".into()),
         (resources.has(MEMBAR), "there is a fence".into()),
         (resources.count(CCTL) > meetings, "the cache is emptied".into()),
+        (may_be_early(configuration) && !resources.has(ACQBULK), "it does not wait for the launch before".into()),
     ];
     faults.into_iter().find(|(there, _)| *there).map_or(Ok(()), |(_, fault)| Err(fault))
 }

@@ -34,10 +34,11 @@ pub trait Recurrent: Send + Sync {
     }
 
     /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
-    /// Nothing waits or allocates. They may be `early` behind the launch of their input's products, as long as they read none
-    /// of these.
+    /// Nothing waits or allocates. `early` ones may begin while the launch before still runs, and wait for it before they
+    /// read their input's products.
     ///
     /// # Safety
+    /// If they are `early`, the launch before is that of products, not early itself.
     /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
     /// which no other launch uses meanwhile.
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error>;

@@ -35,8 +35,9 @@ pub struct Launch {
     /// All blocks run at once, or the launch fails.
     pub cooperative: bool,
     /// It may begin while the launch before it on the stream still runs, once all blocks of that have called
-    /// `begin_next_launch()` or ended; its own call `wait_for_last_launch()` before they touch what that one does. On devices
-    /// that cannot, and where the stream is captured, it begins when that one has ended.
+    /// `begin_next_launch()` or ended; its own call `wait_for_last_launch()` before they touch what that one does. That one is
+    /// not early itself, or they would also wait before they touch what those before it do. On devices that cannot, and where the
+    /// stream is captured, it begins when that one has ended.
     pub early: bool,
 }
 

@@ -23,6 +23,8 @@ pub const MEMBAR: u16 = 0x992;
 pub const CCTL: u16 = 0x98f;
 pub const STL: u16 = 0x387;
 pub const LDL: u16 = 0x983;
+/// The wait for the launch before, from 9.0 on.
+pub const ACQBULK: u16 = 0x82e;
 const INSTRUCTION: usize = 16;
 const OPERATION: u16 = 0xfff;
 

@@ -36,23 +36,26 @@ const TOGETHER: Source = Source {
     options: Vec::new(),
 };
 
-/// The second asks before and after it waits whether the first has ended, which takes a while.
+/// The first goes on until the second has begun, or its patience ends. The second notes whether the first has ended, before
+/// and after it waits.
 const EARLY: Source = Source {
     name: "early.cu",
     text: r#"
         #define THREADS 32
         #include "device.cuh"
-        struct Seen { volatile unsigned *at; };
+        struct Seen { volatile unsigned *at; int patience; };
         KERNEL(slow, Seen) {
             begin_next_launch();
-            const Moment begun;
-            begun.wait(2000000);
+            for (int i = 0; i < parameters.patience && parameters.at[1] == 0; i++) {
+                const Moment moment;
+                moment.wait(1000);
+            }
             parameters.at[0] = 1;
         }
         KERNEL(early, Seen) {
-            parameters.at[1] = parameters.at[0];
+            parameters.at[1] = 1 + parameters.at[0];
             wait_for_last_launch();
-            parameters.at[2] = parameters.at[0];
+            parameters.at[2] = 1 + parameters.at[0];
         }"#,
     headers: &[("device.cuh", include_str!("../../../../kernels/device.cuh"))],
     options: Vec::new(),
@@ -185,15 +188,18 @@ fn early_launches_wait() {
     let can = crate::device::cuda::compute_capability(0).unwrap() >= 90;
     let module = Device::Cuda.load(&EARLY).unwrap();
     let [slow, second] = [c"slow", c"early"].map(|name| module.function(name).unwrap());
-    for early in [false, true] {
-        let seen = gpu.buffer([[0; 4]; 3]);
-        let mut data = seen.data();
+    // Up to half a second; and half a millisecond, in which what is not early must not begin.
+    for (early, patience) in [(true, 1_000_000), (false, 1000)] {
+        #[repr(C)]
+        struct Seen(*mut c_void, i32);
+        let numbers = gpu.buffer([[0; 4]; 3]);
+        let mut seen = Seen(numbers.data(), patience);
         for (function, early) in [(&slow, false), (&second, early)] {
             let launch = Launch { early, ..Launch::default() };
             // SAFETY: the kernel's parameter; three numbers.
-            unsafe { function.launch(gpu.stream(), &launch, &mut [(&raw mut data).cast()]) }.unwrap();
+            unsafe { function.launch(gpu.stream(), &launch, &mut [(&raw mut seen).cast()]) }.unwrap();
         }
-        let seen = gpu.read(&seen).into_iter().map(u32::from_ne_bytes);
-        assert_eq!(seen.collect::<Vec<_>>(), [1, u32::from(!(early && can)), 1], "early: {early}");
+        let found = gpu.read(&numbers).into_iter().map(u32::from_ne_bytes);
+        assert_eq!(found.collect::<Vec<_>>(), [1, if early && can { 1 } else { 2 }, 2], "early: {early}");
     }
 }
