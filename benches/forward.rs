@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use cudnn::library;
+use cudnn_abi::symbols::Symbol;
 use libloading::os::unix::Library;
-use ucudnn::abi::symbols::Symbol;
-use ucudnn::cudnn::library;
 
 type Version = extern "C" fn() -> usize;
 /// Twelve integers, six of them on the stack.

@@ -5,11 +5,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use rand::{Rng, SeedableRng, rngs::StdRng};
-use ucudnn::plan::{
+use planner::{
     Alternative, BatchSizePolicy, Group, MicroConfiguration, best_configurations, can_win, desirable_set,
     workspace_division, workspace_reuse,
 };
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const ALGORITHMS: u8 = 8;
 
@@ -85,7 +85,7 @@ fn planning(c: &mut Criterion) {
 
 /// A kernel's desirable set, as Workspace Division takes it.
 fn alternatives(batch: usize, micro: &[MicroConfiguration<u8>]) -> Vec<Alternative> {
-    let of = |found: &ucudnn::plan::Configuration<u8>| Alternative { time: found.time(), workspace: found.workspace() };
+    let of = |found: &planner::Configuration<u8>| Alternative { time: found.time(), workspace: found.workspace() };
     desirable_set(batch, micro).iter().map(of).collect()
 }
 

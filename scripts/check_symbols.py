@@ -34,8 +34,8 @@ def exports(library):
 
 
 def listed():
-    """The functions of src/abi/symbols.rs, and those that ucudnn.h declares."""
-    rows = re.findall(r"^\s+(cudnn\w+): \w+, [\d.]+, \w+;", (ROOT / "src/abi/symbols.rs").read_text(), re.M)
+    """The functions of crates/cudnn-abi/src/symbols.rs, and those that ucudnn.h declares."""
+    rows = re.findall(r"^\s+(cudnn\w+): \w+, [\d.]+, \w+;", (ROOT / "crates/cudnn-abi/src/symbols.rs").read_text(), re.M)
     return set(rows), declared(ROOT / "include/ucudnn.h")
 
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use ucudnn::cudnn::Kernel;
-use ucudnn::plan::{BatchSizePolicy, desirable_set};
-use ucudnn::tune::ahead::{self, Budget, Goal, Job, Search};
-use ucudnn::tune::database::Database;
+use convolution::problem::Kernel;
+use planner::{BatchSizePolicy, desirable_set};
+use tuning::ahead::{self, Budget, Goal, Job, Search};
+use tuning::database::Database;
 
 const LIMIT: usize = 4 << 20;
 
@@ -152,7 +152,7 @@ fn memory_bounds_what_is_measured() {
 #[test]
 fn devices_are_entered_and_left() {
     let _turn = begin();
-    let _ = ucudnn::cudnn::library::path(); // loads hostdnn
+    let _ = cudnn::library::path(); // loads hostdnn
     // SAFETY: opens what is loaded already.
     let hostdnn = unsafe { libloading::Library::new(std::env::var_os("UCUDNN_CUDNN_LIBRARY").unwrap()) }.unwrap();
     // SAFETY: hostdnn's header declares them so.

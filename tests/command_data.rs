@@ -3,8 +3,8 @@
 mod command;
 
 use command::{DIRECTIONS, HEADER, Installed, NETWORK, Row, csv, environment, filled, filled_with_graphs, kernel};
+use convolution::problem::graph;
 use serde_json::{Value, json};
-use ucudnn::cudnn::graph;
 
 /// A line of a report about the kernel of a row.
 fn decided(row: &Row, direction: &str, own: Value) -> String {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use command::programs::{Folder, compile, library, skip, source};
 use command::{Ended, Installed};
-use ucudnn::settings::VARIABLES;
+use guest::settings::VARIABLES;
 
 /// The program's environment, as `env` prints it.
 fn environment(ended: &Ended) -> Vec<(&str, &str)> {

@@ -172,7 +172,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
 
     let [corrupt, newer, locked, foreign] = ["corrupt", "newer", "locked", "foreign"].map(|name| program.file(name));
     std::fs::write(&corrupt, "This was never a database. ".repeat(999)).unwrap();
-    drop(ucudnn::tune::database::Database::open(&newer, None).unwrap());
+    drop(tuning::database::Database::open(&newer, None).unwrap());
     std::fs::copy(&newer, &locked).unwrap();
     Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();

@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use rusqlite::Connection;
 use trained::hostdnn::seed;
 use trained::{Run, Timed, convnet, lines, write_network};
-use ucudnn::tune::database::Database;
+use tuning::database::Database;
 
 const KILLS: usize = 100;
 /// How many share a database: the first of them are killed while it is made.

@@ -21,7 +21,7 @@ fn failures(stdout: &str) -> Vec<&str> {
 
 /// Every place in our sources that can be made to panic, but for the graph API's own.
 fn fault_points() -> Vec<String> {
-    let found = hostdnn::fault_points("src", &["src/graph", "src/rnn"]);
+    let found = hostdnn::fault_points("crates", &["crates/convolution/src/graph", "crates/recurrent"]);
     assert!(found.len() >= 6, "{found:?}");
     found
 }

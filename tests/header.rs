@@ -6,7 +6,7 @@ use std::path::Path;
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let source = root.join("src/abi/ucudnn/mod.rs"); // and the modules that it names
+    let source = root.join("src/ucudnn/mod.rs"); // and the modules that it names
     let builder = cbindgen::Builder::new().with_config(config).with_src(source);
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);

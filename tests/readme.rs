@@ -1,6 +1,6 @@
 //! README tells of every environment variable that the source knows, and of no other.
 
-use ucudnn::settings::VARIABLES;
+use guest::settings::VARIABLES;
 
 /// README's rows of the form "| `UCUDNN_NAME` | values | meaning |".
 fn rows() -> Vec<(String, String)> {

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_abi::*;
-use ucudnn::cudnn::graph::{
-    EngineConfiguration, ExecutionPlan, Factor, Kernel, Operation, OperationGraph, Pointwise, Target, VariantPack,
-    refusal,
+use convolution::problem::graph::{
+    EngineConfiguration, ExecutionPlan, Factor, Kernel, Operation, OperationGraph, Pointwise,
 };
-use ucudnn::cudnn::{self, library};
+use cudnn::graph::{Target, VariantPack, refusal};
+use cudnn::{self, library};
+use cudnn_abi::*;
 
 /// An H200, if the real library is at hand.
 fn h200() -> Option<Target> {

@@ -7,9 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use cudnn::library as loaded;
+use cudnn_abi::symbols::Symbol;
 use programs::{Folder, compile, library, real_cudnn, run, source};
-use ucudnn::abi::symbols::Symbol;
-use ucudnn::cudnn::library as loaded;
 
 /// Compiles `tests/c/descriptors.c` against `linked`; its references to the real library carry
 /// that library's versions.

@@ -5,10 +5,10 @@ mod programs;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use cudnn_abi::symbols::Symbol;
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use programs::{library, real_cudnn};
-use ucudnn::abi::symbols::Symbol;
 
 /// Functions that cuDNN dropped before 9 and that we answer for older programs.
 const PRE_V8: [&str; 3] = [

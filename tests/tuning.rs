@@ -53,7 +53,7 @@ impl Run {
             ("UCUDNN_REPORT", lines.to_str().unwrap()),
             ("UCUDNN_TUNE_SECONDS", "60"),
             // Not that timing takes long, which it may.
-            ("UCUDNN_LOG", "warn,ucudnn::tune::waiting=error"),
+            ("UCUDNN_LOG", "warn,tuning::waiting=error"),
         ];
         let outcome = self.program.preloaded(&self.arguments(batch, how), &[&variables[..], more].concat());
         (outcome, report(&lines))

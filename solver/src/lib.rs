@@ -1,16 +1,16 @@
 //! `libucudnn_solver.so`: the integer linear programme of Workspace Division, solved by GLPK.
 //!
 //! A library of its own, which `libucudnn.so` loads when it first has such a programme: so GLPK, what GLPK needs and its
-//! licence stay out of the library that programs preload. Its ABI is in `src/plan/solver/abi.rs`.
+//! licence stay out of the library that programs preload. Its ABI is in `crates/planner/src/solver/abi.rs`.
 //!
 //! GLPK ends the process when it meets arguments that it does not expect. So [`programme`] checks everything first, and
 //! [`glpk`] catches what goes wrong still.
 
-#[path = "../../src/plan/solver/abi.rs"]
+#[path = "../../crates/planner/src/solver/abi.rs"]
 mod abi;
 mod glpk;
 mod programme;
-#[path = "../../src/signals.rs"]
+#[path = "../../crates/guest/src/signals.rs"]
 mod signals;
 
 use std::ffi::{c_char, c_int};

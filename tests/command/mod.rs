@@ -13,11 +13,12 @@ use std::process::{Command, Stdio};
 
 // By `self`: the crate of this name must not be linked beside ours, whose functions have the same names.
 pub use self::hostdnn::programs;
+use convolution::problem::graph::{self, EngineConfiguration, Notes};
+use convolution::problem::{Algorithm, Kernel};
+use cudnn::Direction;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use programs::Folder;
-use ucudnn::cudnn::graph::{self, EngineConfiguration, Notes};
-use ucudnn::cudnn::{Algorithm, Direction, Kernel};
-use ucudnn::tune::database::{Database, Environment, Outcome};
+use tuning::database::{Database, Environment, Outcome};
 
 /// An installed command.
 pub struct Installed {
@@ -38,7 +39,10 @@ impl Installed {
         let beside = |name: &str| std::env::current_exe().unwrap().with_file_name(name);
         // A hard link is a file of its own name: the command finds itself here, and not where it was built.
         let _ = std::fs::remove_file(folder.join("bin/ucudnn"));
-        hard_link(env!("CARGO_BIN_EXE_ucudnn"), folder.join("bin/ucudnn")).unwrap();
+        // The command is another package's: `cargo build` puts it a folder above the tests.
+        let command = beside("../ucudnn");
+        hard_link(&command, folder.join("bin/ucudnn"))
+            .unwrap_or_else(|error| panic!("{}: {error}; run cargo build first", command.display()));
         for (library, name) in [
             (programs::library(), "lib/libucudnn.so"),
             (beside("libucudnn_solver.so"), "lib/libucudnn_solver.so"),
@@ -165,7 +169,7 @@ pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
     for row in rows {
         for direction in DIRECTIONS {
             let kernel = kernel(row, direction);
-            let by_engine = |outcome: Outcome| {
+            let by_engine = |outcome: Outcome<Algorithm>| {
                 let Outcome { batch, algorithm: Algorithm { id, deterministic, .. }, workspace, time } = outcome;
                 let notes = (!deterministic).then_some(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
                 let engine =
@@ -178,7 +182,7 @@ pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
     }
 }
 
-fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Kernel) -> Vec<Outcome> {
+fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Kernel) -> Vec<Outcome<Algorithm>> {
     let work = f64::from(c * k * r * r) / 100.0;
     let sizes = (0..).map(|power| 1 << power).take_while(|size| size <= n);
     let algorithm = |id| Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id < 4 };

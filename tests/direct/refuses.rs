@@ -32,7 +32,7 @@ fn cudnn_is_not_asked_for() {
 #[test]
 fn failures_are_statuses() {
     let program = program("direct_random");
-    let places = fault_points("src/rnn/direct", &[]);
+    let places = fault_points("crates/recurrent/src/direct", &[]);
     assert!(places.len() >= 2, "{places:?}");
     let panics = places.iter().map(|place| (format!("panic:{place}"), "a failure inside ucudnn"));
     let faults = [("compiler", "no compiler"), ("compilation", "does not compile")];

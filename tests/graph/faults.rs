@@ -32,7 +32,7 @@ fn adds(kernel: usize) -> bool {
 #[test]
 fn panics_stay_inside() {
     let program = program("graph_faults");
-    let places = fault_points("src/graph", &[]);
+    let places = fault_points("crates/convolution/src/graph", &[]);
     assert!(places.len() >= 5, "{places:?}");
     for place in places {
         let fault = format!("panic:{place}");

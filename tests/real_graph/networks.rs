@@ -8,11 +8,12 @@ use std::path::Path;
 use crate::children::{Through, h200, run as run_child, told};
 use crate::graphs::{Builder, Window};
 use crate::script::{Step, Wants, run};
+use convolution::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph};
+use cudnn;
+use cudnn::graph::Target;
 use cudnn_abi::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use ucudnn::cudnn;
-use ucudnn::cudnn::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Target};
 
 const NETWORKS: [&str; 4] = ["alexnet", "resnet18", "resnet50", "vgg16"];
 

@@ -10,8 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use self::hostdnn::{Build, Program};
+use convolution::problem::Kernel;
+use cudnn::Direction;
 use serde_json::Value;
-use ucudnn::cudnn::{Direction, Kernel};
 
 /// The program.
 pub fn convnet() -> Program {

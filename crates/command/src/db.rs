@@ -1,0 +1,279 @@
+//! `ucudnn db`: looks after the tuning database.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use convolution::problem::any::AnyKernel;
+use recurrent::inference::Inference;
+use serde_json::json;
+use tuning::database::{Contents, Database, KernelContents, NetworkContents, Prune, SCHEMA, Texts};
+
+use crate::Failure;
+use crate::quantity;
+use crate::table::{Side, Table};
+use crate::workload::Place;
+
+/// The subjects and networks whose results an import takes.
+const TEXTS: Texts = Texts {
+    subject: |text| AnyKernel::from_spec(text).map(AnyKernel::into_subject),
+    network: |text| Inference::from_spec(text).map(drop),
+};
+
+/// List, export, import and prune the tuning database
+///
+/// The database keeps what tuning measured, so that it is measured once. Its results are valid for one device, driver
+/// and cuDNN: an environment. Any number of processes may use it meanwhile.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn db list --kernels\n  \
+    ucudnn db export results.jsonl            on one machine\n  \
+    ucudnn db import results.jsonl            on another with the same GPU, driver and cuDNN\n  \
+    ucudnn db prune --older-than 90d")]
+pub struct Options {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Show what it holds, an environment a line
+    List {
+        /// And every kernel
+        #[arg(long)]
+        kernels: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write all it holds as text, a JSON object a line
+    Export {
+        /// Where to [default: standard output]
+        file: Option<PathBuf>,
+    },
+    /// Add what an export holds; of two results for one thing the newer stays
+    Import {
+        /// The exports (- for standard input)
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Remove results
+    #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
+    Prune {
+        /// Of the environment of this number in `ucudnn db list`
+        #[arg(long, value_name = "N", group = "which")]
+        environment: Option<i64>,
+        /// That were measured longer ago: 90d, 12h
+        #[arg(long, value_name = "AGE", group = "which", value_parser = age)]
+        older_than: Option<Duration>,
+        /// That other versions of ucudnn stored, which this one does not read
+        #[arg(long, group = "which")]
+        other_versions: bool,
+    },
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number of days or hours, as 90d or 12h".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        'd' => 86_400,
+        'h' => 3_600,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    match &options.what {
+        What::List { kernels, json } => list(&options.place.open()?, *kernels, *json),
+        What::Export { file } => export(&options.place.open()?, file.as_ref()),
+        What::Import { files } => import(&options.place.create()?, files),
+        What::Prune { environment, older_than, other_versions } => {
+            let database = options.place.open()?;
+            let before = |age: Duration| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
+            let all = [
+                environment.map(Prune::Environment),
+                older_than.map(|age| Prune::Before(before(age))),
+                other_versions.then_some(Prune::OtherSchemas),
+            ];
+            if let Some(id) = environment
+                && !database.contents()?.iter().any(|entry| entry.id == *id)
+            {
+                let file = database.path().display();
+                let why = format!("--environment {id}: {file} has none of this number; see `ucudnn db list`");
+                return Err(Failure::Failed(why));
+            }
+            let mut removed = 0;
+            for what in all.into_iter().flatten() {
+                removed += database.prune(what)?;
+            }
+            println!("{removed} results removed from {}", database.path().display());
+            Ok(())
+        }
+    }
+}
+
+fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
+    let contents = database.contents()?;
+    let mut listed = Vec::new();
+    for entry in &contents {
+        let of_entry = match kernels {
+            true => (database.kernels(entry.id)?, database.networks(entry.id)?),
+            false => (Vec::new(), Vec::new()),
+        };
+        listed.push((entry, of_entry));
+    }
+    if json {
+        let environments: Vec<_> = listed.iter().map(|(entry, of)| entry_json(entry, kernels.then_some(of))).collect();
+        println!("{:#}", json!({ "file": database.path(), "schema": SCHEMA, "environments": environments }));
+        return Ok(());
+    }
+    if contents.is_empty() {
+        println!("{}: it holds no results yet", database.path().display());
+        return Ok(());
+    }
+    println!("{}\n", database.path().display());
+    let mut table = Table::new(&[
+        ("", Side::Right),
+        ("environment", Side::Left),
+        ("", Side::Left),
+        ("kernels", Side::Right),
+        ("measured", Side::Right),
+        ("in place", Side::Right),
+        ("RNNs", Side::Right),
+        ("last", Side::Left),
+    ]);
+    for entry in &contents {
+        table.row(vec![
+            entry.id.to_string(),
+            entry.environment.to_string(),
+            if entry.schema == SCHEMA { String::new() } else { format!("not used: of version {}", entry.schema) },
+            entry.kernels.to_string(),
+            entry.outcomes.to_string(),
+            entry.trials.to_string(),
+            if entry.networks > 0 { entry.networks.to_string() } else { String::new() },
+            entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
+        ]);
+    }
+    print!("{}", table.lines());
+    for (entry, (kernels, _)) in listed.iter().filter(|(_, (kernels, _))| !kernels.is_empty()) {
+        println!("\nKernels of {}", entry.environment);
+        let mut table =
+            Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
+        for kernel in kernels {
+            table.row(vec![named(kernel), kernel.outcomes.to_string(), sizes(&kernel.sizes)]);
+        }
+        print!("{}", table.lines());
+    }
+    for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
+        println!("\nRecurrent networks of {}", entry.environment);
+        let mut table = Table::new(&[
+            ("network", Side::Left),
+            ("timed", Side::Right),
+            ("fastest", Side::Left),
+            ("step µs", Side::Right),
+            ("our kernels", Side::Left),
+        ]);
+        for NetworkContents { spec, kernels, step_times, .. } in networks {
+            let fastest = step_times.first().and_then(|first| Some((first.what.clone(), first.time?)));
+            let (what, time) =
+                fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
+            table.row(vec![named_network(spec), step_times.len().to_string(), what, time, kernels.clone()]);
+        }
+        print!("{}", table.lines());
+    }
+    Ok(())
+}
+
+fn named_network(spec: &str) -> String {
+    Inference::from_spec(spec).map_or_else(|_| spec.to_owned(), |network| network.to_string())
+}
+
+fn named(kernel: &KernelContents) -> String {
+    AnyKernel::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
+}
+
+/// A few numbers, or how many there are from where to where.
+fn sizes(sizes: &[usize]) -> String {
+    match sizes {
+        [first, .., last] if sizes.len() > 12 => format!("{} from {first} to {last}", sizes.len()),
+        _ => sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn ago(moment: SystemTime) -> String {
+    let since = SystemTime::now().duration_since(moment).unwrap_or_default().as_secs();
+    match since {
+        0..60 => "just now".into(),
+        60..3_600 => format!("{} min ago", since / 60),
+        3_600..86_400 => format!("{} h ago", since / 3_600),
+        _ => format!("{} days ago", since / 86_400),
+    }
+}
+
+fn entry_json(entry: &Contents, listed: Option<&(Vec<KernelContents>, Vec<NetworkContents>)>) -> serde_json::Value {
+    let seconds = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let kernel = |kernel: &KernelContents| {
+        json!({
+            "kernel": named(kernel), "spec": kernel.spec, "sizes": kernel.sizes, "outcomes": kernel.outcomes,
+            "batches": kernel.batches, "last": kernel.measured.map(seconds),
+        })
+    };
+    let network = |network: &NetworkContents| {
+        let NetworkContents { spec, kernels, step_times, measured } = network;
+        let times = step_times.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
+        json!({
+            "rnn": named_network(spec), "spec": spec, "kernels": kernels, "times": times.collect::<Vec<_>>(),
+            "last": seconds(*measured),
+        })
+    };
+    json!({
+        "id": entry.id, "environment": entry.environment.to_string(), "schema": entry.schema,
+        "kernels": entry.kernels, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
+        "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
+        "contents": listed.map(|(kernels, _)| kernels.iter().map(kernel).collect::<Vec<_>>()),
+        "rnns": entry.networks, "step_times": entry.step_times,
+        "networks": listed.map(|(_, networks)| networks.iter().map(network).collect::<Vec<_>>()),
+    })
+}
+
+fn export(database: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
+    let Some(file) = file else {
+        database.export(&mut io::stdout().lock())?;
+        return Ok(());
+    };
+    let opened = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let results = database.export(&mut BufWriter::new(opened))?;
+    println!("{results} results written to {}", file.display());
+    Ok(())
+}
+
+fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
+    let mut refused = 0;
+    for file in files {
+        let name = file.display().to_string();
+        let imported = if name == "-" {
+            database.import(io::stdin().lock(), "standard input", &TEXTS)?
+        } else {
+            let opened = File::open(file).map_err(|error| format!("{name}: {error}"))?;
+            database.import(BufReader::new(opened), &name, &TEXTS)?
+        };
+        for why in &imported.refused {
+            eprintln!("ucudnn: {why}; left out");
+        }
+        refused += imported.refused.len();
+        println!("{name}: {} results are new, {} were known", imported.merged, imported.kept);
+        if imported.of_other_kernels > 0 {
+            println!("{name}: {} results are of other versions of our kernels; left out", imported.of_other_kernels);
+        }
+    }
+    if refused > 0 {
+        return Err(Failure::Failed(format!("{refused} lines were not understood")));
+    }
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! The layers of a network: read from a CSV file as in `examples/networks`, each with its kernels.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use convolution::problem::any::AnyKernel;
+use convolution::problem::{Kernel, graph};
+use cudnn::Direction;
+use cudnn::tensor::Tensor;
+use cudnn_abi::*;
+
+use crate::decisions::{Decision, Decisions, Policy};
+
+/// What a file of layers leaves open.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Network (of a CSV file)")]
+pub struct Shapes {
+    /// Images in a mini-batch [default: the file's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub batch: Option<i32>,
+    /// Type of all tensors [default: float]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub data_type: Option<Type>,
+    /// Layout of all tensors [default: nchw]
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// The convolutions' math type; half runs on tensor cores only by tensor-op [default: default]
+    #[arg(long)]
+    pub math: Option<Math>,
+    /// The API whose kernels they are: legacy (cudnnConvolution…) or graph (cudnnBackend…, as PyTorch uses) [default: legacy]
+    #[arg(long)]
+    pub api: Option<Api>,
+    /// Only these layers, by their names in the file
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub layers: Vec<String>,
+    /// Only these directions: F, BD, BF
+    #[arg(long, value_name = "F,BD,BF", value_delimiter = ',', value_parser = direction)]
+    pub directions: Vec<Direction>,
+    /// No BackwardData for the first layer, whose input needs no gradient
+    #[arg(long)]
+    pub skip_first_bd: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Type {
+    Float,
+    Half,
+    Bfloat16,
+    Double,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Nchw,
+    Nhwc,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Math {
+    Default,
+    TensorOp,
+    Fma,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Api {
+    Legacy,
+    Graph,
+}
+
+/// How an option's value is written.
+pub fn name_of<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn direction(text: &str) -> Result<Direction, String> {
+    let all = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
+    all.into_iter().find(|direction| direction.to_string() == text).ok_or_else(|| "expected F, BD or BF".into())
+}
+
+/// One layer of a network in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Of the layer; several kernels, and repeated layers, share one.
+    pub name: String,
+    pub kernel: AnyKernel,
+    /// How many layers of the network are like this.
+    pub count: usize,
+}
+
+/// The layers of a network, in the file's order, each in F, BD and BF.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub name: String,
+    pub layers: Vec<Layer>,
+}
+
+impl Network {
+    /// Calls decisions' layers by this network's names, as far as it has layers of their shapes; batch and types do not
+    /// matter. Decisions by kernel count for all layers that have it.
+    pub fn name_layers(&self, decisions: &mut Decisions) {
+        let is_division = matches!(decisions.policy, Policy::Division(_));
+        let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.kernel)).collect();
+        let mut named = vec![0; self.layers.len()];
+        let mut rows = Vec::new();
+        for row in decisions.rows.drain(..) {
+            let wanted = AnyKernel::from_spec(&row.spec).ok().map(|kernel| Shape::of(&kernel));
+            let layers = self.layers.iter().enumerate();
+            let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
+            let before = rows.len();
+            if is_division {
+                // A row is a layer: names are given out in turn.
+                if let Some((index, layer)) = alike.find(|(index, layer)| named[*index] < layer.count) {
+                    named[index] += row.count;
+                    rows.push(Decision { layer: layer.name.clone(), ..row.clone() });
+                }
+            } else {
+                let of =
+                    |(_, layer): (_, &Layer)| Decision { layer: layer.name.clone(), count: layer.count, ..row.clone() };
+                rows.extend(alike.map(of));
+            }
+            if rows.len() == before {
+                rows.push(row);
+            }
+        }
+        decisions.rows = rows;
+    }
+}
+
+/// What tells a layer whatever its batch and its types.
+#[derive(PartialEq, Eq)]
+struct Shape {
+    direction: Direction,
+    /// The extents of x, w and y, without images.
+    tensors: [Vec<i64>; 3],
+    /// Padding before and behind, stride and dilation.
+    parameters: [Vec<i64>; 4],
+}
+
+impl Shape {
+    fn of(kernel: &AnyKernel) -> Self {
+        let graph = kernel.graph();
+        let convolution = graph.convolution();
+        let graph::Convolution { direction, x, w, y, pre_padding, post_padding, stride, dilation, .. } = convolution;
+        let image = |place: &usize| graph.tensors[*place].dims[1..].to_vec();
+        Self {
+            direction: *direction,
+            tensors: [image(x), graph.tensors[*w].dims.clone(), image(y)],
+            parameters: [pre_padding, post_padding, stride, dilation].map(Vec::clone),
+        }
+    }
+}
+
+/// The columns of a network file, in their order, with the least value of those that are numbers.
+const COLUMNS: [(&str, i32); 17] = [
+    ("network", 0),
+    ("layer", 0),
+    ("count", 1),
+    ("n", 1),
+    ("c", 1),
+    ("h", 1),
+    ("w", 1),
+    ("k", 1),
+    ("r", 1),
+    ("s", 1),
+    ("pad_h", 0),
+    ("pad_w", 0),
+    ("stride_h", 1),
+    ("stride_w", 1),
+    ("dilation_h", 1),
+    ("dilation_w", 1),
+    ("groups", 1),
+];
+/// The most layers that a row may stand for.
+const MOST_REPEATS: i32 = 10_000;
+/// The longest name.
+const NAME_LENGTH: usize = 56;
+
+/// A row's numbers.
+struct Row<'a> {
+    layer: &'a str,
+    count: i32,
+    image: [i32; 4],
+    k: i32,
+    filter: [i32; 2],
+    pad: [i32; 2],
+    stride: [i32; 2],
+    dilation: [i32; 2],
+    groups: i32,
+}
+
+/// Where something is wrong.
+struct At<'a> {
+    file: &'a Path,
+    line: usize,
+}
+
+impl At<'_> {
+    fn complain(&self, what: std::fmt::Arguments) -> String {
+        format!("{}:{}: {what}", self.file.display(), self.line)
+    }
+}
+
+/// Reads a CSV file's text; `file` is for messages.
+pub fn parse(file: &Path, text: &str, shapes: &Shapes) -> Result<Network, String> {
+    if shapes.api == Some(Api::Graph) && shapes.math.is_some() {
+        return Err("--math is of the legacy API; in --api graph engines tell what they do to numbers".into());
+    }
+    let mut network = Network { name: String::new(), layers: Vec::new() };
+    let mut names = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let at = At { file, line: index + 1 };
+        if index == 0 {
+            check_header(&at, line)?;
+            continue;
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let (name, row) = read_row(&at, line)?;
+        if network.name.is_empty() {
+            network.name = name.to_owned();
+        } else if network.name != name {
+            let expected = &network.name;
+            return Err(
+                at.complain(format_args!("network: one file holds one network: expected {expected}, not {name}"))
+            );
+        }
+        names.push(row.layer.to_owned());
+        if shapes.layers.is_empty() || shapes.layers.iter().any(|only| only == row.layer) {
+            let first = names.len() == 1;
+            network.layers.extend(layers(&at, &row, shapes, first)?);
+        }
+    }
+    if names.is_empty() {
+        return Err(format!("{}: it names no layers; a file starts with the line {}", file.display(), header()));
+    }
+    if let Some(unknown) = shapes.layers.iter().find(|only| !names.contains(only)) {
+        return Err(format!("{}: no layer is called {unknown}; there are {}", file.display(), names.join(", ")));
+    }
+    if network.layers.is_empty() {
+        return Err(format!("{}: no kernel of it is left by the options", file.display()));
+    }
+    Ok(network)
+}
+
+fn header() -> String {
+    COLUMNS.map(|(name, _)| name).join(",")
+}
+
+fn check_header(at: &At, line: &str) -> Result<(), String> {
+    let fields = split(at, line)?;
+    match COLUMNS.iter().zip(fields).enumerate().find(|(_, ((name, _), field))| name != field) {
+        Some((index, ((name, _), field))) => {
+            Err(at.complain(format_args!("column {}: the header names it {name}, not {field:?}", index + 1)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn split<'a>(at: &At, line: &'a str) -> Result<[&'a str; COLUMNS.len()], String> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let (expected, found) = (COLUMNS.len(), fields.len());
+    fields.try_into().map_err(|_| at.complain(format_args!("a row has {expected} fields, not {found}: {}", header())))
+}
+
+fn read_row<'a>(at: &At, line: &'a str) -> Result<(&'a str, Row<'a>), String> {
+    let fields = split(at, line)?;
+    let wrong = |index: usize, accepted: &str| {
+        let (column, field) = (COLUMNS[index].0, fields[index]);
+        Err(at.complain(format_args!("{column} (column {}): expected {accepted}, not {field:?}", index + 1)))
+    };
+    // Names become parts of file names and of tables.
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    for (index, field) in fields.iter().enumerate().take(2) {
+        if field.is_empty() || field.len() > NAME_LENGTH || !field.chars().all(safe) {
+            return wrong(index, "a name of up to 56 letters, digits, '.', '_' and '-'");
+        }
+    }
+    let mut numbers = [0; COLUMNS.len()];
+    for (index, (_, least)) in COLUMNS.iter().enumerate().skip(2) {
+        match fields[index].parse::<i32>() {
+            Ok(number) if number >= *least => numbers[index] = number,
+            _ if *least == 0 => return wrong(index, "an integer of 0 or more"),
+            _ => return wrong(index, "a positive integer"),
+        }
+    }
+    let [_, _, count, n, c, h, w, k, r, s, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups] = numbers;
+    if count > MOST_REPEATS {
+        return wrong(2, "at most 10000");
+    }
+    if c % groups != 0 || k % groups != 0 {
+        return wrong(16, &format!("a divisor of c = {c} and k = {k}"));
+    }
+    let row = Row {
+        layer: fields[1],
+        count,
+        image: [n, c, h, w],
+        k,
+        filter: [r, s],
+        pad: [pad_h, pad_w],
+        stride: [stride_h, stride_w],
+        dilation: [dilation_h, dilation_w],
+        groups,
+    };
+    Ok((fields[0], row))
+}
+
+/// The kernels of a row, as a program sets the descriptors: tensors packed in the layout, cross-correlation, half data
+/// summed in float.
+fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>, String> {
+    let Row { layer, count, image: [n, c, h, w], k, filter: [r, s], pad, stride, dilation, groups } = *row;
+    let n = shapes.batch.unwrap_or(n);
+    let mut out = [0; 2];
+    for (axis, (name, image, filter)) in [("h", h, r), ("w", w, s)].into_iter().enumerate() {
+        let padded = i64::from(image) + 2 * i64::from(pad[axis]);
+        let reach = (i64::from(filter) - 1) * i64::from(dilation[axis]) + 1;
+        if reach > padded {
+            let what = format_args!("the filter reaches over {reach} rows or columns, and {name} padded has {padded}");
+            return Err(at.complain(what));
+        }
+        out[axis] = ((padded - reach) / i64::from(stride[axis]) + 1) as i32;
+    }
+    let data_type = match shapes.data_type.unwrap_or(Type::Float) {
+        Type::Float => CUDNN_DATA_FLOAT,
+        Type::Half => CUDNN_DATA_HALF,
+        Type::Bfloat16 => CUDNN_DATA_BFLOAT16,
+        Type::Double => CUDNN_DATA_DOUBLE,
+    };
+    let channels_last = shapes.format == Some(Format::Nhwc);
+    let too_large = || at.complain(format_args!("a tensor of this layer has more elements than cuDNN counts (2³¹)"));
+    let tensor = |dims| packed(data_type, channels_last, dims).ok_or_else(too_large);
+    let (x, y) = (tensor([n, c, h, w])?, tensor([n, k, out[0], out[1]])?);
+    let kernel = |direction| Kernel {
+        direction,
+        rank: 4,
+        x,
+        w_type: data_type,
+        w_format: if channels_last { CUDNN_TENSOR_NHWC } else { CUDNN_TENSOR_NCHW },
+        w_dims: [k, c / groups, r, s, 0],
+        y,
+        pad: [pad[0], pad[1], 0],
+        stride: [stride[0], stride[1], 0],
+        dilation: [dilation[0], dilation[1], 0],
+        mode: CUDNN_CROSS_CORRELATION,
+        compute_type: if data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT },
+        math_type: match shapes.math.unwrap_or(Math::Default) {
+            Math::Default => CUDNN_DEFAULT_MATH,
+            Math::TensorOp => CUDNN_TENSOR_OP_MATH,
+            Math::Fma => CUDNN_FMA_MATH,
+        },
+        groups,
+    };
+    let wanted = |direction: &Direction| shapes.directions.is_empty() || shapes.directions.contains(direction);
+    let layer = |direction| {
+        let skipped = first && shapes.skip_first_bd && direction == Direction::BackwardData;
+        let kernel = match shapes.api {
+            None | Some(Api::Legacy) => AnyKernel::Convolution(kernel(direction)),
+            Some(Api::Graph) => AnyKernel::Graph(graph::Kernel::of_convolution(&kernel(direction))),
+        };
+        Layer { name: layer.to_owned(), kernel, count: count as usize - usize::from(skipped) }
+    };
+    let all = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
+    Ok(all.into_iter().filter(wanted).map(layer).filter(|layer| layer.count > 0).collect())
+}
+
+/// A tensor without gaps, as `cudnnSetTensor4dDescriptor` makes it; none if its elements cannot be counted.
+fn packed(data_type: cudnnDataType_t, channels_last: bool, dims: [i32; 4]) -> Option<Tensor> {
+    let [n, c, h, w] = dims;
+    let plane = h.checked_mul(w)?;
+    let image = plane.checked_mul(c)?;
+    image.checked_mul(n)?;
+    let strides = if channels_last { [image, 1, w * c, c, 0] } else { [image, plane, w, 1, 0] };
+    Some(Tensor { data_type, dims: [n, c, h, w, 0], strides })
+}
+
+/// A file's text. A file that is none is an error that names it.
+pub fn read(file: &Path) -> Result<String, String> {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read(file).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not text"))
+        })
+    };
+    text.map_err(|error| format!("{}: {error}", file.display()))
+}

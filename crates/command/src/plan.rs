@@ -1,0 +1,171 @@
+//! `ucudnn plan`: plans a network from the tuning database, without running anything; or shows what cuDNN's engines would
+//! take on a device that need not be there.
+
+mod engines;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use planner::DivisionError;
+use serde_json::json;
+
+use crate::Failure;
+use crate::decisions::{Decisions, Division, Policy};
+use crate::network::Layer;
+use crate::quantity;
+use crate::report::{ratio, text_of};
+use crate::sets;
+use crate::table::{Side, Table};
+use crate::workload::{Costs, Workload};
+
+/// What solving one division may take.
+const SOLVE: Duration = Duration::from_secs(10);
+
+/// Plan a network from the tuning database: what would run under a limit, and how fast
+///
+/// Workspace Reuse (--limit) plans each kernel within the same limit; Workspace Division (--total) divides a total
+/// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. What the database does not know is named,
+/// with the command that measures it.
+///
+/// With --device, cuDNN itself is asked, and nothing is timed: the engines of its graph API for each kernel, the workspace
+/// that each takes at each micro-batch size, and which of them a limit admits. The file describes the GPU as cuDNN's
+/// device properties do, so that none need be at hand.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
+    ucudnn plan examples/networks/resnet50.csv --total 512MiB --json > plan.json\n  \
+    ucudnn plot division plan.json -o division.svg\n  \
+    ucudnn plan run.jsonl --total 120MiB          the kernels of a run\n  \
+    ucudnn plan --device examples/devices/h200.json examples/networks/resnet18.csv --type half --limit 0,64MiB")]
+pub struct Options {
+    #[command(flatten)]
+    workload: Workload,
+
+    /// Workspace Reuse at these limits of each kernel
+    #[arg(long, value_name = "SIZE|none,…", value_delimiter = ',', value_parser = limit)]
+    limit: Vec<usize>,
+
+    /// Workspace Division of these totals
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
+    total: Vec<usize>,
+
+    /// Only list the kernels
+    #[arg(long, conflicts_with_all = ["limit", "total"])]
+    kernels: bool,
+
+    /// Show the engines that cuDNN has for the kernels on the device of these properties, a JSON file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["total", "kernels", "environment"])]
+    device: Option<PathBuf>,
+
+    /// The cuDNN that --device asks, where it is not found by itself
+    #[arg(long, value_name = "FILE", requires = "device")]
+    cudnn_library: Option<PathBuf>,
+
+    /// Print JSON, for `ucudnn plot` and others
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    if text == "none" {
+        return Ok(usize::MAX);
+    }
+    quantity::read_bytes(text).map_err(|why| format!("{why}, or none"))
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.kernels {
+        return list(options);
+    }
+    if let Some(device) = &options.device {
+        return engines::run(options, device);
+    }
+    if options.limit.is_empty() && options.total.is_empty() {
+        return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));
+    }
+    let costs = options.workload.costs()?;
+    let mut plans = Vec::new();
+    for &limit in &options.limit {
+        plans.push(sets::reuse(&costs.groups, limit)?);
+    }
+    for &total in &options.total {
+        plans.push(sets::divide(&costs.groups, total, SOLVE).map_err(|error| refused(total, &error))?);
+    }
+    if options.json {
+        print_json(&costs, &plans);
+        return Ok(());
+    }
+    if let Some(environment) = &costs.environment {
+        println!("Measured on {environment}\n");
+    }
+    let texts: Vec<_> = plans.iter().map(|plan| text_of(plan, None)).collect();
+    print!("{}", texts.join("\n"));
+    if plans.len() > 1 {
+        print!("\n{}", compared(&plans));
+    }
+    Ok(())
+}
+
+/// The kernels that the file stands for.
+fn list(options: &Options) -> Result<(), Failure> {
+    let (network, _) = options.workload.kernels.read()?;
+    if options.json {
+        let kernel = |Layer { name, kernel, count }: &Layer| json!({ "layer": name, "count": count, "kernel": kernel.to_string(), "spec": kernel.spec() });
+        println!("{:#}", json!({ "kernels": network.layers.iter().map(kernel).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
+    for Layer { name, kernel, count } in &network.layers {
+        table.row(vec![name.clone(), count.to_string(), kernel.to_string()]);
+    }
+    print!("{}", table.lines());
+    Ok(())
+}
+
+fn refused(total: usize, error: &DivisionError) -> Failure {
+    let total = quantity::chosen_bytes(total);
+    Failure::Failed(match error {
+        DivisionError::TooSmall { least } => {
+            format!(
+                "--total {total} is too small: the layers need {} at least ({least} bytes)",
+                quantity::bytes(*least)
+            )
+        }
+        other => format!("--total {total}: {other}"),
+    })
+}
+
+fn print_json(costs: &Costs, plans: &[Decisions]) {
+    let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
+    let environment = costs.environment.as_ref().map(ToString::to_string);
+    println!("{:#}", json!({ "environment": environment, "plans": plans }));
+}
+
+/// All plans in one table.
+fn compared(plans: &[Decisions]) -> String {
+    let mut table = Table::new(&[
+        ("plan", Side::Left),
+        ("workspace", Side::Right),
+        ("largest", Side::Right),
+        ("ms", Side::Right),
+        ("undivided", Side::Right),
+        ("ratio", Side::Right),
+    ]);
+    for plan in plans {
+        let undivided = plan.undivided_time();
+        table.row(vec![
+            match plan.policy {
+                Policy::Reuse { limit: Some(usize::MAX) | None } => "WR, no limit".into(),
+                Policy::Reuse { limit: Some(limit) } => format!("WR, {} each", quantity::chosen_bytes(limit)),
+                Policy::Division(Division { total, .. }) => format!("WD, {} in all", quantity::chosen_bytes(total)),
+            },
+            quantity::bytes(plan.workspace()),
+            quantity::bytes(plan.largest()),
+            quantity::digits(plan.time()),
+            undivided.map_or_else(String::new, quantity::digits),
+            undivided.map_or_else(String::new, |undivided| ratio(undivided, plan.time())),
+        ]);
+    }
+    table.lines()
+}

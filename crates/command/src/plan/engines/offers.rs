@@ -1,0 +1,169 @@
+//! What cuDNN offers for one kernel, at each micro-batch size.
+
+use convolution::graph::offered::{self, Offer};
+use convolution::problem::graph::Kernel;
+use cudnn::graph::{Target, refusal};
+use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+use serde_json::{Value, json};
+
+use super::limit_text;
+use crate::network::Layer;
+use crate::quantity;
+use crate::table::{Side, Table};
+use crate::workload::Workload;
+
+/// All engines that are offered for a kernel.
+pub struct Offered {
+    kernel: Kernel,
+    /// Micro-batch sizes, the mini-batch itself first.
+    sizes: Vec<usize>,
+    /// Size by size, in the order in which cuDNN's heuristics propose them.
+    offers: Vec<Offer>,
+}
+
+/// Where an engine fits within a limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Undivided,
+    /// In micro-batches of at most so many images.
+    Divided(usize),
+    Never,
+}
+
+impl Offered {
+    /// Asks cuDNN for what the options of `workload` allow. `Err` says why it takes no graph of the kernel.
+    pub fn ask(layer: &Layer, target: &Target, workload: &Workload) -> Result<Self, String> {
+        let kernel = layer.kernel.graph();
+        let sizes = offered::sizes(&kernel, workload.sizes);
+        let mut offers = Vec::new();
+        for &size in &sizes {
+            let found = offered::offers(&kernel, target, size);
+            offers.extend(found.map_err(|status| format!("cuDNN refuses {size} images of it: {}", refusal(status)))?);
+        }
+        let is_random = |offer: &Offer| offer.engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+        offers.retain(|offer| !(workload.deterministic && is_random(offer)));
+        Ok(Self { kernel, sizes, offers })
+    }
+
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        !self.offers.is_empty()
+    }
+
+    /// The kernel's operation graph in full.
+    pub fn spec(&self) -> String {
+        self.kernel.spec()
+    }
+
+    /// The engines, each once, with an offer of it.
+    fn engines(&self) -> Vec<&Offer> {
+        let mut engines: Vec<&Offer> = Vec::new();
+        for offer in &self.offers {
+            if !engines.iter().any(|known| known.engine.engine == offer.engine.engine) {
+                engines.push(offer);
+            }
+        }
+        engines
+    }
+
+    fn of(&self, engine: i64) -> impl Iterator<Item = &Offer> {
+        self.offers.iter().filter(move |offer| offer.engine.engine == engine)
+    }
+
+    /// The least workspace with which an engine runs micro-batches of `size`, over all settings of its knobs.
+    fn least(&self, engine: i64, size: usize) -> Option<usize> {
+        self.of(engine).filter(|offer| offer.batch == size).map(|offer| offer.workspace).min()
+    }
+
+    fn fit(&self, engine: i64, limit: usize) -> Fit {
+        let fitting = |size: &&usize| self.least(engine, **size).is_some_and(|workspace| workspace <= limit);
+        match self.sizes.iter().find(fitting) {
+            Some(&size) if size == self.sizes[0] => Fit::Undivided,
+            Some(&size) => Fit::Divided(size),
+            None => Fit::Never,
+        }
+    }
+
+    /// Two tables: the least workspace of each engine at each size, and the engines that each limit admits.
+    pub fn text(&self, limits: &[usize]) -> String {
+        if !self.is_any() {
+            return "cuDNN has no engine for it\n".into();
+        }
+        format!("{}\n{}", self.workspaces(), self.admitted(limits))
+    }
+
+    fn workspaces(&self) -> String {
+        let mut columns = vec![
+            ("engine".to_owned(), Side::Right),
+            ("notes".to_owned(), Side::Left),
+            ("settings".to_owned(), Side::Right),
+        ];
+        columns.extend(self.sizes.iter().map(|&size| (quantity::counted(size, "image"), Side::Right)));
+        let mut table = Table::new(&columns);
+        for offer in self.engines() {
+            let engine = offer.engine.engine;
+            let mut settings: Vec<_> = self.of(engine).map(|offer| offer.engine.knobs).collect();
+            settings.sort_unstable();
+            settings.dedup();
+            let mut row =
+                vec![engine.to_string(), offer.engine.numerical_notes().join(" "), settings.len().to_string()];
+            row.extend(self.sizes.iter().map(|&size| self.least(engine, size).map_or("–".into(), quantity::bytes)));
+            table.row(row);
+        }
+        table.lines()
+    }
+
+    fn admitted(&self, limits: &[usize]) -> String {
+        let mut table = Table::new(&[
+            ("limit", Side::Right),
+            ("engines undivided", Side::Left),
+            ("in micro-batches", Side::Left),
+            ("not at all", Side::Left),
+        ]);
+        let engines: Vec<i64> = self.engines().iter().map(|offer| offer.engine.engine).collect();
+        for &limit in limits {
+            let such = |fit: Fit| {
+                let such: Vec<_> = engines.iter().filter(|&&engine| self.fit(engine, limit) == fit).collect();
+                such.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            };
+            let divided: Vec<_> = (self.sizes.iter().skip(1))
+                .map(|&size| (such(Fit::Divided(size)), size))
+                .filter(|(engines, _)| !engines.is_empty())
+                .map(|(engines, size)| format!("{engines} by {size}"))
+                .collect();
+            table.row(vec![limit_text(limit), such(Fit::Undivided), divided.join(", "), such(Fit::Never)]);
+        }
+        table.lines()
+    }
+
+    /// Every offer.
+    pub fn offers_json(&self) -> Value {
+        let offer = |offer: &Offer| {
+            json!({
+                "batch": offer.batch,
+                "engine": offer.engine.engine,
+                "configuration": offer.engine.to_string(),
+                "notes": offer.engine.numerical_notes(),
+                "workspace": offer.workspace,
+            })
+        };
+        self.offers.iter().map(offer).collect()
+    }
+
+    /// For each limit the engines that it admits, and the largest micro-batch at which it does.
+    pub fn limits_json(&self, limits: &[usize]) -> Value {
+        let admitted = |limit: usize| -> Value {
+            let of = |engine: i64| match self.fit(engine, limit) {
+                Fit::Undivided => Some(json!({ "engine": engine, "batch": self.sizes[0] })),
+                Fit::Divided(size) => Some(json!({ "engine": engine, "batch": size })),
+                Fit::Never => None,
+            };
+            self.engines().iter().filter_map(|offer| of(offer.engine.engine)).collect()
+        };
+        let limit = |&limit: &usize| {
+            let bytes = (limit != usize::MAX).then_some(limit);
+            json!({ "limit": bytes, "engines": admitted(limit) })
+        };
+        limits.iter().map(limit).collect()
+    }
+}

@@ -1,0 +1,257 @@
+//! `ucudnn plot`: pictures of reports and plans, as SVG.
+
+mod desirable;
+mod division;
+mod division_text;
+mod layers;
+mod scale;
+mod svg;
+mod totals;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::Failure;
+use crate::decisions::{self, Decisions, Division, Policy};
+use crate::network;
+use crate::quantity;
+use crate::sets::{self, Group};
+use crate::workload::{Workload, quoted};
+
+/// Draw reports and plans as SVG pictures
+///
+/// A report is what a run wrote (`ucudnn run --report FILE`), a plan what `ucudnn plan --json` printed.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg     time per layer of two runs\n  \
+    ucudnn plot division wd.jsonl -o division.svg                how a total is divided among layers\n  \
+    ucudnn plot totals alexnet.csv --batch 128 -o totals.svg     WD against WR, from the tuning database\n  \
+    ucudnn plot desirable alexnet.csv --layers conv2 --directions F -o conv2.svg")]
+pub struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Draw a kernel's desirable set: time over workspace of the configurations that no other beats in both
+    Desirable {
+        #[command(flatten)]
+        workload: Workload,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Draw the time of each layer, forward and backward, for several runs or plans side by side
+    Layers {
+        /// Reports and plans, each with the name it has in the picture if wanted
+        #[arg(required = true, value_name = "FILE[=NAME]")]
+        files: Vec<String>,
+        /// Beside them, the time without division in the limits of the first
+        #[arg(long)]
+        undivided: bool,
+        /// A CSV file of the network, to call layers by their names
+        #[arg(long, value_name = "FILE")]
+        network: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Draw Workspace Division against Workspace Reuse at equal totals, over a range of totals
+    Totals {
+        #[command(flatten)]
+        workload: Workload,
+        /// The smallest total [default: the least that anything runs in, or 1MiB]
+        #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
+        from: Option<usize>,
+        /// The largest total [default: that at which more is of no use]
+        #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
+        to: Option<usize>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Draw how Workspace Division cuts its total among layers
+    Division {
+        /// A report, or a plan
+        file: PathBuf,
+        /// A CSV file of the network, to call layers by their names
+        #[arg(long, value_name = "FILE")]
+        network: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Args)]
+struct Output {
+    /// Where the picture goes [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The picture's title
+    #[arg(long)]
+    title: Option<String>,
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    match &options.what {
+        What::Desirable { workload, output } => {
+            let picture = desirable_picture(&workload.groups()?, output)?;
+            write(&picture, output)
+        }
+        What::Layers { files, undivided, network, output } => {
+            let mut sources = Vec::new();
+            for file in files {
+                sources.extend(read_sources(file)?);
+            }
+            name(sources.iter_mut().map(|source| &mut source.decisions), network.as_deref())?;
+            if *undivided {
+                sources.insert(0, undivided_source(&sources[0])?);
+            }
+            let title = output.title.clone().unwrap_or_else(|| "Time per layer".into());
+            write(&layers::draw(&title, &sources), output)
+        }
+        What::Totals { workload, from, to, output } => {
+            let groups = workload.groups()?;
+            let picture = totals_picture(&groups, *from, *to, output)?;
+            write(&picture, output)
+        }
+        What::Division { file, network, output } => {
+            let decisions = decisions::read(file)?;
+            let found = decisions.into_iter().find(|decisions| matches!(decisions.policy, Policy::Division(_)));
+            let mut found = found.ok_or_else(|| {
+                format!(
+                    "{}: nothing is divided in it; run with --total-workspace-size, or plan with --total",
+                    file.display()
+                )
+            })?;
+            name(std::iter::once(&mut found), network.as_deref())?;
+            let title = output.title.clone().unwrap_or_else(|| "Workspace Division".into());
+            write(&division::draw(&title, &found), output)
+        }
+    }
+}
+
+fn write(picture: &str, output: &Output) -> Result<(), Failure> {
+    match &output.output {
+        None => print!("{picture}"),
+        Some(file) => {
+            std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls layers by the names of a network file, if one is given.
+fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<&Path>) -> Result<(), Failure> {
+    if let Some(file) = network {
+        let network = network::parse(file, &network::read(file)?, &network::Shapes::default())?;
+        decisions.for_each(|decisions| network.name_layers(decisions));
+    }
+    Ok(())
+}
+
+/// What `FILE` or `FILE=NAME` holds. A file that is called so comes first.
+fn read_sources(argument: &str) -> Result<Vec<layers::Source>, String> {
+    let (file, label) = match argument.rsplit_once('=') {
+        Some((file, label)) if !Path::new(argument).exists() => (file, Some(label)),
+        _ => (argument, None),
+    };
+    let decisions = decisions::read(Path::new(file))?;
+    let several = decisions.len() > 1;
+    let source = |decisions: Decisions| {
+        let policy = label_of(&decisions);
+        let label = match label {
+            Some(label) if several => format!("{label} {policy}"),
+            Some(label) => label.to_owned(),
+            None => policy,
+        };
+        layers::Source { label, decisions }
+    };
+    Ok(decisions.into_iter().map(source).collect())
+}
+
+fn label_of(decisions: &Decisions) -> String {
+    match decisions.policy {
+        Policy::Reuse { limit: Some(limit) } => format!("WR {}", quantity::chosen_bytes(limit)),
+        Policy::Reuse { limit: None } => "WR".into(),
+        Policy::Division(Division { total, .. }) => format!("WD {}", quantity::chosen_bytes(total)),
+    }
+}
+
+/// The same kernels without division.
+fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
+    let mut decisions = of.decisions.clone();
+    for row in &mut decisions.rows {
+        let undivided = row
+            .undivided
+            .clone()
+            .ok_or_else(|| format!("--undivided: {} does not say what {} takes undivided", of.label, row.name()))?;
+        (row.division, row.workspace, row.time) = (undivided.algorithm, undivided.workspace, undivided.time);
+    }
+    Ok(layers::Source { label: "undivided".into(), decisions })
+}
+
+fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failure> {
+    let group = match groups {
+        [group] => group,
+        _ => {
+            let name =
+                |group: &Group| format!("\n  --layers {} --directions {}", quoted(&group.layer), group.direction);
+            let names: String = groups.iter().map(name).collect();
+            return Err(Failure::Usage(format!("the picture is of one kernel; choose one of{names}")));
+        }
+    };
+    Ok(desirable::draw(group, output.title.as_deref()))
+}
+
+/// How many totals are drawn.
+const TOTALS: usize = 24;
+/// What solving each of them may take: what is not the best then differs from it by less than a line's width.
+const SOLVE: Duration = Duration::from_millis(500);
+
+fn totals_picture(
+    groups: &[Group],
+    from: Option<usize>,
+    to: Option<usize>,
+    output: &Output,
+) -> Result<String, Failure> {
+    let sum = |of: &dyn Fn(&Group) -> Option<usize>| -> usize {
+        groups.iter().map(|group| of(group).unwrap_or(0) * group.count).sum()
+    };
+    let least = sum(&|group| group.choices.first().map(|choice| choice.workspace));
+    let most = sum(&|group| group.choices.last().map(|choice| choice.workspace));
+    let from = from.unwrap_or(least.max(1 << 20)).max(1);
+    let to = to.unwrap_or(most.next_power_of_two()).max(from);
+    let ratio = (to as f64 / from as f64).powf(1.0 / (TOTALS - 1) as f64);
+    let mut totals: Vec<usize> = (0..TOTALS).map(|n| (from as f64 * ratio.powi(n as i32)) as usize).collect();
+    *totals.last_mut().expect("some") = to;
+    totals.dedup();
+
+    let mut curves = [
+        ("Workspace Division", Vec::new()),
+        ("Workspace Reuse, one limit for all", Vec::new()),
+        ("undivided, one limit for all", Vec::new()),
+    ];
+    for &total in &totals {
+        match sets::divide(groups, total, SOLVE) {
+            Ok(divided) => curves[0].1.push((total, divided.time())),
+            Err(planner::DivisionError::TooSmall { .. }) => {}
+            Err(error) => return Err(Failure::Failed(error.to_string())),
+        }
+        curves[1].1.extend(sets::reuse_time_within(groups, total, |group| &group.choices).map(|time| (total, time)));
+        curves[2].1.extend(sets::reuse_time_within(groups, total, |group| &group.undivided).map(|time| (total, time)));
+    }
+    if curves[0].1.is_empty() {
+        let why =
+            format!("nothing runs within {}: the layers need {} at least", quantity::bytes(to), quantity::bytes(least));
+        return Err(Failure::Failed(why));
+    }
+    let layers: usize = groups.iter().map(|group| group.count).sum();
+    let lines = [
+        format!("time of all {layers} kernels over the workspace of all together"),
+        "\"One limit for all\": the highest at which the kernels' workspaces add up to the total.".to_owned(),
+    ];
+    let curves = curves.map(|(name, points)| totals::Curve { name: name.to_owned(), points });
+    let title = output.title.clone().unwrap_or_else(|| "Workspace Division and Workspace Reuse at equal totals".into());
+    Ok(totals::draw(&title, &lines, &curves))
+}

@@ -1,0 +1,102 @@
+//! Bytes, times and ratios as people write them, and back.
+
+use guest::settings::parse_bytes;
+
+/// `0 B`, `512 B`, `1.50 KiB`, `119 MiB`: three digits or the nearest, with a binary unit.
+pub fn bytes(count: usize) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.6 would be written as 1024.
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", digits(value), UNITS[unit])
+}
+
+/// A size that someone chose, without digits behind the point where it has none: `64 MiB`, `1.41 GiB`.
+pub fn chosen_bytes(count: usize) -> String {
+    let exact = exact_bytes(count);
+    match exact.find(|c: char| !c.is_ascii_digit()) {
+        Some(unit) if unit <= 4 => format!("{} {}", &exact[..unit], &exact[unit..]),
+        _ => bytes(count),
+    }
+}
+
+/// A size that came from an option, as short as it can be given back to one: `64MiB`.
+pub fn exact_bytes(count: usize) -> String {
+    match count {
+        0 => "0".into(),
+        _ if count.is_multiple_of(1 << 30) => format!("{}GiB", count >> 30),
+        _ if count.is_multiple_of(1 << 20) => format!("{}MiB", count >> 20),
+        _ if count.is_multiple_of(1 << 10) => format!("{}KiB", count >> 10),
+        _ => count.to_string(),
+    }
+}
+
+/// Milliseconds with three digits, `12.3 ms`.
+pub fn milliseconds(time: f64) -> String {
+    format!("{} ms", digits(time))
+}
+
+/// Three digits of a number that is not negative, and no fewer before the point than it has.
+pub fn digits(value: f64) -> String {
+    let decimals = match value {
+        _ if value >= 99.95 => 0,
+        _ if value >= 9.995 => 1,
+        _ if value >= 0.9995 || value == 0.0 => 2,
+        _ if value >= 0.09995 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// `1 kernel`, `2 kernels`.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Reads a size that an option gives.
+pub fn read_bytes(text: &str) -> Result<usize, String> {
+    parse_bytes(text).ok_or_else(|| "expected a number of bytes, with KiB, MiB or GiB behind it if wanted".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let sizes = [0, 1023, 1024, 1536, 10_240, 1_047_000, 1 << 20, 124_780_544, (1 << 30) - 1, 3 << 29];
+        let expected = [
+            "0 B", "1023 B", "1.00 KiB", "1.50 KiB", "10.0 KiB", "1022 KiB", "1.00 MiB", "119 MiB", "1.00 GiB",
+            "1.50 GiB",
+        ];
+        assert_eq!(sizes.map(bytes), expected);
+    }
+
+    #[test]
+    fn sizes_that_were_chosen_are_short() {
+        let sizes = [0, 64 << 20, 3 << 30, 1_234_567, 1000];
+        assert_eq!(sizes.map(chosen_bytes), ["0 B", "64 MiB", "3 GiB", "1.18 MiB", "1000 B"]);
+    }
+
+    #[test]
+    fn exact_sizes_are_read_back() {
+        for size in [0, 1, 1025, 64 << 20, 3 << 30, 5 << 10] {
+            assert_eq!(read_bytes(&exact_bytes(size)), Ok(size));
+        }
+        assert_eq!(exact_bytes(64 << 20), "64MiB");
+        assert!(read_bytes("lots").is_err());
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        let times = [0.0, 0.012_34, 0.999_6, 1.0, 12.345, 123.4, 1234.5];
+        assert_eq!(times.map(digits), ["0.00", "0.0123", "1.00", "1.00", "12.3", "123", "1234"]);
+    }
+}

@@ -1,0 +1,236 @@
+//! A report's lines: what a run wrote to `UCUDNN_REPORT`.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use convolution::problem::any::AnyKernel;
+use serde_json::Value;
+
+use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
+use crate::recurrent;
+use crate::sets::{Choice, front, within};
+
+/// What a report says, the last word on each kernel.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Kernel by kernel, in the order in which they were met, with the limit of each.
+    pub reused: Vec<(Decision, Option<usize>)>,
+    /// The last division, if there was any.
+    pub divided: Option<Divided>,
+    /// How many times a network was divided.
+    pub divisions: usize,
+    /// Desirable sets.
+    pub desirable: Vec<DesirableSet>,
+    /// Micro-configurations that were measured.
+    pub timed: Vec<Timed>,
+    /// Convolutions compared with the undivided ones, and how many of them were off by more than is tolerated.
+    pub checked: (usize, usize),
+    /// Calls that were watched in the arena, and how many of them wrote outside of their segments.
+    pub kept: (usize, usize),
+    /// Recurrent networks, in the order in which they were met.
+    pub networks: Vec<recurrent::Decision>,
+    /// Kernels, by their texts and limits, that were being explored when this was written: how often each.
+    pub exploring: HashMap<(String, Option<usize>), usize>,
+    /// Lines of events that this version does not know.
+    pub unknown: usize,
+}
+
+/// A network's division.
+#[derive(Debug)]
+pub struct Divided {
+    pub decisions: Decisions,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Layers without a segment, which run what needs none.
+    pub ready: usize,
+}
+
+/// A kernel's desirable set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesirableSet {
+    pub kernel: String,
+    pub spec: String,
+    /// Division, workspace in bytes, milliseconds; workspace ascending.
+    pub points: Vec<(String, usize, f64)>,
+}
+
+/// A measured micro-configuration.
+#[derive(Debug)]
+pub struct Timed {
+    pub spec: String,
+    pub batch: usize,
+    pub algorithm: String,
+    pub workspace: usize,
+    pub time: f64,
+}
+
+/// Reads a report's text. A line that cannot be read is said to standard error and left out: a run that is killed leaves
+/// half a line, and so does one that is still at it. `Err` if no line can be read.
+pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
+    let mut report = Report::default();
+    let mut read = 0;
+    let mut first_wrong = None;
+    let cut_off = if text.ends_with('\n') { None } else { text.lines().count().checked_sub(1) };
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let at = format!("{}:{}", file.display(), index + 1);
+        let value = serde_json::from_str::<Value>(line);
+        let taken = match &value {
+            Err(_) if cut_off == Some(index) => {
+                Err("half a line, of a run that was killed or is still writing".to_owned())
+            }
+            Err(error) => Err(format!("column {}: not a JSON object: {error}", error.column())),
+            Ok(value) => report.take(value),
+        };
+        match taken {
+            Ok(()) => read += 1,
+            Err(why) => {
+                first_wrong.get_or_insert_with(|| format!("{at}: {why}"));
+                eprintln!("ucudnn: {at}: {why}; left out");
+            }
+        }
+    }
+    match (read, first_wrong) {
+        (0, None) => Err(format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display())),
+        (0, Some(_)) => {
+            Err(format!("{}: not a report (UCUDNN_REPORT) and not a plan (`ucudnn plan --json`)", file.display()))
+        }
+        _ => Ok(report),
+    }
+}
+
+impl Report {
+    fn take(&mut self, value: &Value) -> Result<(), String> {
+        let fields = Fields::of(value)?;
+        match fields.text("event")? {
+            "asked" | "ran" => {
+                let decision = Decision::from_json(value)?;
+                let limit = fields.optional("limit");
+                if fields.text("event")? == "ran" {
+                    self.explored((decision.spec.clone(), limit));
+                }
+                match self.reused.iter_mut().find(|(known, _)| known.spec == decision.spec) {
+                    Some(known) => *known = (decision, limit),
+                    None => self.reused.push((decision, limit)),
+                }
+            }
+            "exploring" => {
+                *self.exploring.entry((spec(&fields)?, fields.optional("limit"))).or_default() += 1;
+            }
+            "unchanged" => {
+                self.explored((spec(&fields)?, fields.optional("limit")));
+            }
+            "divided" => {
+                let layers = fields.0.get("layers").and_then(Value::as_array).ok_or("layers is missing, or no list")?;
+                let rows: Vec<_> = layers.iter().map(Decision::from_json).collect::<Result<_, _>>()?;
+                let policy = Policy::Division(Division::from_fields(&fields)?);
+                let ready = fields.0.get("ready").and_then(Value::as_array).map_or(0, Vec::len);
+                let decisions = Decisions { policy, rows };
+                self.divided = Some(Divided { decisions, arena: fields.size("arena")?, ready });
+                self.divisions += 1;
+            }
+            "desirable" => {
+                let set = desirable_set(&fields)?;
+                match self.desirable.iter_mut().find(|known| known.spec == set.spec) {
+                    Some(known) => *known = set,
+                    None => self.desirable.push(set),
+                }
+            }
+            "timed" => self.timed.push(Timed {
+                spec: spec(&fields)?,
+                batch: fields.size("batch")?,
+                algorithm: fields.text("algorithm")?.to_owned(),
+                workspace: fields.size("workspace")?,
+                time: fields.time("time_ms")?,
+            }),
+            // An error that is no number is written as null, as is one of a result that was not checked.
+            "checked" if fields.0.get("why_not").is_none_or(Value::is_null) => {
+                let agrees = fields.number("error").is_some_and(|error| Some(error) <= fields.number("tolerance"));
+                self.checked.0 += 1;
+                self.checked.1 += usize::from(!agrees);
+            }
+            "kept" if fields.flag("known") => {
+                self.kept.0 += 1;
+                self.kept.1 += usize::from(fields.optional("overwritten").is_some());
+            }
+            "rnn" => {
+                let decision = recurrent::Decision::from_fields(&fields)?;
+                match self.networks.iter_mut().find(|known| known.spec == decision.spec) {
+                    Some(known) => *known = decision,
+                    None => self.networks.push(decision),
+                }
+            }
+            // They say that nothing could be compared.
+            "checked" | "kept" => {}
+            // Of a version to come.
+            _ => self.unknown += 1,
+        }
+        Ok(())
+    }
+
+    /// A kernel's exploring has ended, if it had begun: what the database knows is not explored.
+    fn explored(&mut self, kernel: (String, Option<usize>)) {
+        if let Some(times) = self.exploring.get_mut(&kernel) {
+            *times -= 1;
+            if *times == 0 {
+                self.exploring.remove(&kernel);
+            }
+        }
+    }
+
+    /// What was divided, and what was decided kernel by kernel and is no part of that.
+    pub fn decisions(&self) -> Vec<Decisions> {
+        let mut decisions = Vec::new();
+        let mut met = HashSet::new();
+        if let Some(divided) = &self.divided {
+            let mut divided = divided.decisions.clone();
+            for row in &mut divided.rows {
+                row.undivided = row.undivided.take().or_else(|| self.undivided(row));
+                met.insert(row.spec.clone());
+            }
+            decisions.push(divided);
+        }
+        let others: Vec<_> = self.reused.iter().filter(|(decision, _)| !met.contains(&decision.spec)).collect();
+        if let Some((_, first)) = others.first() {
+            let limit = first.filter(|_| others.iter().all(|(_, limit)| limit == first));
+            let rows = others.iter().map(|(decision, _)| decision.clone()).collect();
+            decisions.push(Decisions { policy: Policy::Reuse { limit }, rows });
+        }
+        decisions
+    }
+
+    /// The fastest measured undivided way to run a division's layer in its segment.
+    fn undivided(&self, row: &Decision) -> Option<Undivided> {
+        let choices = front(self.undivided_choices(&row.spec));
+        let Choice { division, workspace, time } = within(&choices, row.workspace)?.clone();
+        Some(Undivided { algorithm: division, workspace, time })
+    }
+
+    /// What was measured of a kernel's whole mini-batch: in place where it was run there, as divisions are.
+    pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
+        // The kernel's text tells its mini-batch.
+        let Ok(kernel) = AnyKernel::from_spec(spec) else { return Vec::new() };
+        let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
+        let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
+        let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {
+            let division = format!("1×{batch}[{algorithm}]");
+            let in_place = points.clone().find(|(tried, ..)| *tried == division).map(|(.., time)| *time);
+            Choice { division: algorithm.clone(), workspace: *workspace, time: in_place.unwrap_or(*time) }
+        };
+        whole.map(choice).collect()
+    }
+}
+
+fn spec(fields: &Fields) -> Result<String, String> {
+    fields.text("spec").or_else(|_| fields.text("kernel")).map(str::to_owned)
+}
+
+fn desirable_set(fields: &Fields) -> Result<DesirableSet, String> {
+    let set = fields.0.get("set").and_then(Value::as_array).ok_or("set is missing, or no list")?;
+    let point = |value: &Value| {
+        let fields = Fields::of(value)?;
+        Ok::<_, String>((fields.text("division")?.to_owned(), fields.size("workspace")?, fields.time("time_ms")?))
+    };
+    let mut points: Vec<_> = set.iter().map(point).collect::<Result<_, _>>()?;
+    points.sort_by_key(|(_, workspace, _)| *workspace);
+    Ok(DesirableSet { kernel: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
+}

@@ -1,0 +1,202 @@
+//! `ucudnn run`: starts a program with the library in front of its cuDNN.
+
+mod disguise;
+mod variables;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::Failure;
+use variables::Variables;
+
+const LIBRARY: &str = "libucudnn.so";
+const LD_PRELOAD: &str = "LD_PRELOAD";
+const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// Start a program with its cuDNN convolutions in micro-batches
+///
+/// The program is started with LD_PRELOAD=libucudnn.so and runs as it is. It takes the place of this command: its exit
+/// status and the signals it is sent are its own.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn run --workspace-limit 64MiB ./train --epochs 3     each convolution within 64 MiB\n  \
+    ucudnn run --total-workspace-size 512MiB ./train          all of them together within 512 MiB\n  \
+    ucudnn run --dlopen --report run.jsonl python train.py    a program that opens cuDNN by name\n\n\
+    Sizes are bytes, or numbers with KiB, MiB or GiB behind them. A variable that is set already holds \
+    where its option is not given.")]
+pub struct Options {
+    #[command(flatten)]
+    variables: Variables,
+
+    /// The library to load [default: libucudnn.so beside this command or in ../lib]
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+
+    /// Reach a program that opens libcudnn.so.9 by name while it runs (JAX does), which LD_PRELOAD does not: preload a
+    /// library of that name that stands for libucudnn.so, and put its folder at the front of LD_LIBRARY_PATH. A program
+    /// that takes the functions of a library that it opened by a path is not reached
+    #[arg(long)]
+    dlopen: bool,
+
+    /// The program, and what it is given
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails.
+pub fn run(options: Options) -> Result<(), Failure> {
+    options.variables.check()?;
+    let library = find_library(options.library.as_deref())?;
+    let (name, arguments) = options.command.split_first().expect("clap requires the program");
+    let program = find_program(name)?;
+    refuse_secure_execution(&program)?;
+
+    let mut command = Command::new(&program);
+    command.arg0(name).args(arguments);
+    let mut preloaded = vec![library.as_path()];
+    for (name, value) in options.variables.absolute()? {
+        command.env(name, value);
+    }
+    let folder = if options.dlopen { Some(disguise::folder(&library)?) } else { None };
+    let disguise = folder.as_ref().map(|folder| folder.join(disguise::CUDNN));
+    if let (Some(folder), Some(disguise)) = (&folder, &disguise) {
+        listable(disguise)?;
+        if !options.variables.sets(guest::settings::CUDNN_LIBRARY)
+            && std::env::var_os(guest::settings::CUDNN_LIBRARY).is_none_or(|value| value.is_empty())
+            && let Some(real) = disguise::real_cudnn()
+        {
+            command.env(guest::settings::CUDNN_LIBRARY, real);
+        }
+        command.env(LD_LIBRARY_PATH, in_front(folder, std::env::var_os(LD_LIBRARY_PATH)));
+    }
+    preloaded.extend(disguise.as_deref());
+    command.env(LD_PRELOAD, preload(&preloaded, std::env::var_os(LD_PRELOAD)));
+    let error = command.exec();
+    Err(Failure::Failed(format!("{} cannot be run: {error}", program.display())))
+}
+
+/// The library as an absolute path that the loader's lists can hold.
+fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = match given {
+        Some(path) => {
+            let found = path.canonicalize().map_err(|error| format!("--library {}: {error}", path.display()))?;
+            if !found.is_file() {
+                return Err(Failure::Failed(format!("--library {}: not a file", path.display())));
+            }
+            found
+        }
+        None => {
+            let own = std::env::current_exe().and_then(|own| own.canonicalize());
+            let own =
+                own.map_err(|error| format!("where this command lies cannot be told: {error}; give --library"))?;
+            let folder = own.parent().unwrap_or(Path::new("/"));
+            let places = [".", "../lib", "../lib64"].map(|place| folder.join(place).join(LIBRARY));
+            let tried = places.iter().map(|place| format!("\n  {}", place.display())).collect::<String>();
+            let found = places.iter().find(|place| place.is_file()).and_then(|place| place.canonicalize().ok());
+            found.ok_or_else(|| format!("{LIBRARY} was not found; give --library. Tried:{tried}"))?
+        }
+    };
+    listable(&found)?;
+    Ok(found)
+}
+
+/// The loader splits LD_PRELOAD at spaces and colons, and knows no way to quote them.
+fn listable(library: &Path) -> Result<(), Failure> {
+    if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+        let why =
+            format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", library.display());
+        return Err(Failure::Failed(why));
+    }
+    Ok(())
+}
+
+/// LD_PRELOAD with these libraries first and what is there behind them.
+fn preload(libraries: &[&Path], before: Option<OsString>) -> OsString {
+    let before = before.unwrap_or_default();
+    let listed = before.as_bytes().split(|byte| matches!(byte, b' ' | b':')).map(OsStr::from_bytes);
+    let others = listed.filter(|other| !other.is_empty() && !libraries.contains(&Path::new(other)));
+    let all: Vec<&OsStr> = libraries.iter().map(|library| library.as_os_str()).chain(others).collect();
+    all.join(OsStr::new(":"))
+}
+
+/// A search path with this folder first. An empty entry of what was there would mean the current folder, and is kept.
+fn in_front(folder: &Path, before: Option<OsString>) -> OsString {
+    let mut value = folder.as_os_str().to_owned();
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        value.push(":");
+        value.push(before);
+    }
+    value
+}
+
+/// The file that a shell would start.
+fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return match path.metadata() {
+            Ok(_) => Ok(path),
+            Err(error) => Err(Failure::Failed(format!("{}: {error}", path.display()))),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut listed = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let executable =
+        |file: &PathBuf| file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
+    listed.find(executable).ok_or_else(|| {
+        let name = name.to_string_lossy();
+        Failure::Failed(format!("{name}: no program of this name in PATH (a file in this folder is ./{name})"))
+    })
+}
+
+/// The loader ignores LD_PRELOAD for programs that gain rights as they start, so that one would silently run without us.
+fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
+    let metadata = program.metadata().map_err(|error| format!("{}: {error}", program.display()))?;
+    // SAFETY: both always succeed.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let gains = (metadata.mode() & libc::S_ISUID != 0 && metadata.uid() != user)
+        || (metadata.mode() & libc::S_ISGID != 0 && metadata.gid() != group)
+        || has_capabilities(program);
+    if gains {
+        return Err(Failure::Failed(format!(
+            "{} gains rights as it starts (setuid, setgid or file capabilities), and the loader ignores LD_PRELOAD for \
+             such programs: it cannot be run with ucudnn",
+            program.display()
+        )));
+    }
+    Ok(())
+}
+
+fn has_capabilities(program: &Path) -> bool {
+    let Ok(path) = std::ffi::CString::new(program.as_os_str().as_bytes()) else { return false };
+    // SAFETY: two C strings, and no buffer: only the attribute's size is asked for.
+    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preloaded(before: &str) -> String {
+        preload(&[Path::new("/l/libucudnn.so")], Some(before.into())).into_string().unwrap()
+    }
+
+    #[test]
+    fn what_was_preloaded_stays_behind_the_library() {
+        assert_eq!(preload(&[Path::new("/l/libucudnn.so"), Path::new("/b")], None), "/l/libucudnn.so:/b");
+        assert_eq!(preloaded("liba.so /b/libb.so::"), "/l/libucudnn.so:liba.so:/b/libb.so");
+        assert_eq!(preloaded("liba.so:/l/libucudnn.so"), "/l/libucudnn.so:liba.so");
+    }
+
+    #[test]
+    fn the_folder_comes_first_in_the_search_path() {
+        assert_eq!(in_front(Path::new("/d"), None), "/d");
+        assert_eq!(in_front(Path::new("/d"), Some("".into())), "/d");
+        assert_eq!(in_front(Path::new("/d"), Some("/a::/b".into())), "/d:/a::/b");
+    }
+}

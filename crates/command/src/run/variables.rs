@@ -1,0 +1,188 @@
+//! An option for each environment variable of the library, generated from its table.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use guest::settings::{self, Settings, VARIABLES, Variable};
+
+use crate::Failure;
+
+/// The variables that options set, in the table's order.
+#[derive(Default)]
+pub struct Variables(Vec<(&'static Variable, String)>);
+
+/// What an option says of itself: the placeholder of its value, and its help.
+fn described(variable: &str) -> Option<(&'static str, &'static str)> {
+    Some(match variable {
+        "UCUDNN_POLICY" => (
+            "wr|wd|off",
+            "Plan each convolution on its own (wr), divide a total among all (wd), or hand every call to cuDNN",
+        ),
+        "UCUDNN_BATCH_SIZE_POLICY" => {
+            ("powerOfTwo|all|undivided", "Micro-batch sizes that are tried [default: powerOfTwo]")
+        }
+        "UCUDNN_WORKSPACE_LIMIT" => ("SIZE", "The most workspace of each convolution"),
+        "UCUDNN_DEFAULT_WORKSPACE_LIMIT" => {
+            ("SIZE", "The same, only where the program gives a convolution no limit of its own")
+        }
+        "UCUDNN_TOTAL_WORKSPACE_SIZE" => ("SIZE", "The most workspace of all convolutions together; selects wd"),
+        "UCUDNN_TUNE_SECONDS" => ("SECONDS", "The most time that tuning one kernel may take [default: 10]"),
+        "UCUDNN_TUNE_BYTES" => ("SIZE", "The most memory that tuning one kernel may take [default: 1GiB]"),
+        "UCUDNN_DATABASE" => ("FILE|off", "Where tuning results are kept [default: in the user's cache folder]"),
+        "UCUDNN_SEED_DATABASE" => ("FILE", "More tuning results, which are only read"),
+        "UCUDNN_BENCHMARK_DEVICES" => ("0,1|all", "Devices that tune in parallel [default: the program's own]"),
+        "UCUDNN_NUMERICS" => (
+            "match|any|deterministic",
+            "Algorithms a plan may use: of the numerical class that the program chose, any, or only deterministic \
+             ones of that class [default: match]",
+        ),
+        "UCUDNN_CHECK" => ("0|1", "Run each convolution undivided too, and compare"),
+        "UCUDNN_RNN" => (
+            "auto|off|force",
+            "Run recurrent networks' inference on our kernels where they are faster (auto), never, or wherever they can \
+             [default: auto]",
+        ),
+        "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
+        "UCUDNN_CUDNN_LIBRARY" => ("FILE", "The real cuDNN, where it is not found by itself"),
+        "UCUDNN_LOG" => ("FILTER", "What is logged: warn, info, debug or any env_logger filter [default: warn]"),
+        "UCUDNN_REPORT" => ("FILE", "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`"),
+        "UCUDNN_FAULT" => ("panic:PLACE|allocation|compiler", "Fail on purpose, to test a program's safety"),
+        _ => return None,
+    })
+}
+
+/// `--workspace-limit` for UCUDNN_WORKSPACE_LIMIT.
+fn option(variable: &Variable) -> String {
+    variable.name.trim_start_matches("UCUDNN_").to_ascii_lowercase().replace('_', "-")
+}
+
+/// A variable that is 0 or 1 is a switch, which may stand alone.
+fn is_switch(variable: &Variable) -> bool {
+    variable.values == "`0`, `1`"
+}
+
+fn is_path(variable: &Variable) -> bool {
+    variable.values.contains("a path")
+}
+
+impl clap::Args for Variables {
+    fn augment_args(command: Command) -> Command {
+        VARIABLES.iter().fold(command, |command, variable| {
+            let (value_name, help) = described(variable.name).unwrap_or(("VALUE", "Not described yet"));
+            let help = format!("{help} (sets {})", variable.name);
+            let arg = Arg::new(variable.name).long(option(variable)).value_name(value_name).help(help);
+            let arg = arg.help_heading("Settings").value_parser(clap::builder::NonEmptyStringValueParser::new());
+            command.arg(if is_switch(variable) {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("1")
+            } else {
+                arg
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Variables {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |variable: &'static Variable| Some((variable, matches.get_one::<String>(variable.name)?.clone()));
+        Ok(Self(VARIABLES.iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Variables {
+    /// Whether an option sets this variable.
+    pub fn sets(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(variable, _)| variable.name == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Refuses what the library would only warn of: someone who types an option means it.
+    pub fn check(&self) -> Result<(), Failure> {
+        let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let (_, already) = Settings::read(environment);
+        let (_, warnings) = Settings::read(|name| self.value(name).map(str::to_owned).or_else(|| environment(name)));
+        let Some(warning) = warnings.into_iter().find(|warning| !already.contains(warning)) else { return Ok(()) };
+        // The rest of the warning is what the library does in its place.
+        let why = warning.rsplit_once("; ").map_or(warning.as_str(), |(why, _)| why).to_owned();
+        let of = |(variable, value): &&(&Variable, String)| {
+            why.contains(&format!("{}={value}", variable.name)) || why.contains(&format!("{}={value:?}", variable.name))
+        };
+        let option = self.0.iter().find(of).map(|(variable, _)| format!("--{}: ", option(variable)));
+        Err(Failure::Usage(format!("{}{why}", option.unwrap_or_default())))
+    }
+
+    /// The variables to set. Paths are made absolute, since the program may go elsewhere before it opens them.
+    pub fn absolute(&self) -> Result<Vec<(&'static str, OsString)>, Failure> {
+        let value = |(variable, value): &(&'static Variable, String)| {
+            let off = value == "off" && variable.values.contains("`off`");
+            // A bare name is for the loader to find.
+            let bare = variable.name == settings::CUDNN_LIBRARY && !value.contains('/');
+            if !is_path(variable) || off || bare {
+                return Ok((variable.name, value.into()));
+            }
+            let path: Result<PathBuf, _> = std::path::absolute(value);
+            let path = path.map_err(|error| format!("--{} {value}: {error}", option(variable)))?;
+            Ok((variable.name, path.into_os_string()))
+        };
+        self.0.iter().map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Args;
+
+    #[test]
+    fn every_variable_has_an_option_that_explains_itself() {
+        let command = Variables::augment_args(Command::new("run"));
+        let options: Vec<_> = command.get_arguments().map(|arg| arg.get_id().as_str().to_owned()).collect();
+        assert_eq!(options, VARIABLES.iter().map(|variable| variable.name.to_owned()).collect::<Vec<_>>());
+        for variable in VARIABLES {
+            assert!(described(variable.name).is_some(), "{} has no help", variable.name);
+        }
+    }
+
+    fn given(arguments: &[&str]) -> Variables {
+        let command = Variables::augment_args(Command::new("run").no_binary_name(true));
+        Variables::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn options_set_their_variables() {
+        let variables = given(&["--check", "--workspace-limit", "64MiB", "--report", "r.jsonl", "--database=off"]);
+        assert!(variables.check().is_ok());
+        let set = variables.absolute().unwrap();
+        let value = |name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.to_str().unwrap());
+        assert_eq!(value("UCUDNN_CHECK"), Some("1"));
+        assert_eq!(value("UCUDNN_WORKSPACE_LIMIT"), Some("64MiB"));
+        assert_eq!(value("UCUDNN_DATABASE"), Some("off"));
+        assert!(value("UCUDNN_REPORT").unwrap().starts_with('/'));
+        assert_eq!(value("UCUDNN_POLICY"), None);
+        assert_eq!(given(&["--check=0"]).value("UCUDNN_CHECK"), Some("0"));
+    }
+
+    #[test]
+    fn what_the_library_would_warn_of_is_refused() {
+        let refused = |arguments: &[&str]| match given(arguments).check() {
+            Err(Failure::Usage(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        let why = refused(&["--workspace-limit", "lots"]);
+        assert!(why.starts_with("--workspace-limit: ") && why.ends_with("if wanted"), "{why}");
+        assert!(refused(&["--policy", "wd"]).contains("UCUDNN_TOTAL_WORKSPACE_SIZE"));
+        assert!(given(&["--policy", "wd", "--total-workspace-size", "1GiB"]).check().is_ok());
+    }
+}

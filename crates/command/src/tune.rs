@@ -1,0 +1,281 @@
+//! `ucudnn tune`: measures a network's kernels ahead of time, into the tuning database.
+
+mod interrupt;
+mod networks;
+mod progress;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use convolution::problem::any::AnyKernel;
+use cudnn::library;
+use guest::settings::{self, Settings};
+use planner::BatchSizePolicy;
+use tuning::ahead::{self, Budget, Goal, Job};
+use tuning::database::Database;
+use tuning::executable::Executable;
+
+use crate::Failure;
+use crate::network::{Layer, Shapes};
+use crate::quantity;
+use crate::table::{Side, Table};
+use crate::workload::{Kernels, Place};
+use progress::Bar;
+
+/// Measure a network's kernels on this machine's device, for later runs and plans
+///
+/// Times the micro-batches of each kernel on buffers of its own, and keeps the results in the tuning database, where
+/// programs that run on ucudnn find them at their start, and `ucudnn plan` too. What is known already is not measured
+/// again: a command that was stopped (Ctrl-C) goes on where it was.
+#[derive(Args)]
+#[command(after_help = "Examples:\n\n  \
+    ucudnn tune examples/networks/alexnet.csv --batch 128              for any limit and any total\n  \
+    ucudnn tune run.jsonl --limit 64MiB                                what a run at this limit will ask for\n  \
+    ucudnn tune net.csv --type half --math tensor-op --devices all     on all GPUs of this kind at once\n  \
+    ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
+    ucudnn tune --rnn run.jsonl --top-k 20                             the networks that a run ran")]
+pub struct Options {
+    /// A network's CSV file, as in examples/networks, or a run's report
+    #[arg(required_unless_present = "rnn")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    shapes: Shapes,
+
+    /// Time recurrent networks instead: of a run's report or a JSON file, or one in words
+    ///
+    /// In words: the cell (LSTM, GRU, tanh, ReLU), hidden=N and steps=N, and where they are to differ from what PyTorch
+    /// asks for of one layer, input=N (as wide as hidden), layers=N, directions=2, bias=none|input|recurrent|double,
+    /// type=float|half|bfloat16, math=default|tensor-op|fma, algorithm=standard|persist-static|persist-dynamic|
+    /// persist-static-small-h (cuDNN's), layout=sequence-major|batch-major|packed, padded=no, full=no (sequences of
+    /// many lengths), batch=N,N,… A JSON file has an object of these for each network. cuDNN and the configurations of
+    /// our kernels that the performance model ranks best are timed on data of their own.
+    #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
+    rnn: Vec<String>,
+
+    /// Of a recurrent network, how many configurations [default: UCUDNN_RNN_TOP_K, or 5]
+    #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
+
+    /// Measure what programs ask for under these limits of each kernel, and no more
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
+    limit: Vec<usize>,
+
+    /// Measure what dividing a total of at most this may use [default: any, unless --limit is given]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
+    total: Option<usize>,
+
+    /// Micro-batch sizes: powerOfTwo, all or undivided [default: powerOfTwo]
+    #[arg(long, value_name = "POLICY", default_value_t = BatchSizePolicy::PowerOfTwo, hide_default_value = true)]
+    sizes: BatchSizePolicy,
+
+    /// Algorithms to measure: match (of the class of cuDNN's own choice), any, or deterministic [default: match]
+    #[arg(long, value_name = "CLASS")]
+    numerics: Option<String>,
+
+    /// Devices that measure at the same time: 0,1 or all [default: the first]
+    #[arg(long, value_name = "0,1|all")]
+    devices: Option<String>,
+
+    /// The most seconds for each kernel
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// The most memory of a device, the kernel's data included
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = quantity::read_bytes)]
+    bytes: usize,
+
+    /// The real cuDNN, where it is not found by itself
+    #[arg(long, value_name = "FILE")]
+    cudnn_library: Option<PathBuf>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    seconds.ok_or_else(|| "expected a number of seconds, more than 0".into())
+}
+
+/// What became of a kernel.
+struct Tuned<'a> {
+    layer: &'a Layer,
+    /// For the last goal; `Err` says why there is nothing.
+    found: Result<Found, String>,
+    /// Micro-configurations that were measured now.
+    measured: usize,
+}
+
+/// The fastest configuration.
+struct Found {
+    division: String,
+    workspace: usize,
+    /// Milliseconds.
+    time: f64,
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let Some(file) = options.file.clone() else { return networks::run(options) };
+    if options.top_k.is_some() {
+        return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
+    }
+    let (network, _) = Kernels { file, shapes: options.shapes.clone() }.read()?;
+    // Made first, so that what is wrong with it is known before anything is measured.
+    let database = options.place.create()?.path().to_owned();
+    set_variables(options, &database)?;
+    check_library()?;
+    let mut layers: Vec<&Layer> = Vec::new();
+    for layer in &network.layers {
+        if !layers.iter().any(|known| known.kernel == layer.kernel) {
+            layers.push(layer);
+        }
+    }
+    let devices = ahead::devices();
+    interrupt::catch();
+    let begin = Instant::now();
+    let bar = Bar::new(layers.len());
+    let mut tuned = Vec::new();
+    for layer in &layers {
+        if interrupt::STOP.load(Ordering::Relaxed) {
+            break;
+        }
+        tuned.push(tune(options, layer, &devices, &bar));
+    }
+    bar.finish();
+    // A database that fails is given up with a warning, for programs to go on; here the results are what counts.
+    let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
+    if !kept && tuned.iter().any(|tuned| tuned.measured > 0) {
+        return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
+    }
+    summarize(&tuned, layers.len(), begin.elapsed(), &database)
+}
+
+fn check_library() -> Result<(), Failure> {
+    if library::path().is_none() {
+        return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
+    }
+    if library::older_major().is_some() {
+        return Err(Failure::Failed("the cuDNN that was found is older than 9".into()));
+    }
+    Ok(())
+}
+
+/// What the library reads from its environment.
+fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Failure> {
+    let mut variables: Vec<(&str, OsString)> = vec![("UCUDNN_DATABASE", database.into())];
+    let mut add = |name, value: Option<&OsStr>| variables.extend(value.map(|value| (name, value.to_owned())));
+    add("UCUDNN_NUMERICS", options.numerics.as_deref().map(OsStr::new));
+    add("UCUDNN_BENCHMARK_DEVICES", options.devices.as_deref().map(OsStr::new));
+    add(settings::CUDNN_LIBRARY, options.cudnn_library.as_deref().map(|path| path.as_os_str()));
+    let top_k = options.top_k.map(|k| k.to_string());
+    add("UCUDNN_RNN_TOP_K", top_k.as_deref().map(OsStr::new));
+    if !options.rnn.is_empty() {
+        // What keeps programs from our kernels does not keep these from being timed.
+        add("UCUDNN_RNN", Some(OsStr::new("auto")));
+        add("UCUDNN_POLICY", Some(OsStr::new("wr")));
+    }
+    let seed = options.place.seed();
+    add("UCUDNN_SEED_DATABASE", seed.as_deref().map(|path| path.as_os_str()));
+    for (option, name) in [("numerics", "UCUDNN_NUMERICS"), ("devices", "UCUDNN_BENCHMARK_DEVICES")] {
+        let value =
+            variables.iter().find(|(set, _)| *set == name).map(|(_, value)| value.to_string_lossy().into_owned());
+        let (_, warnings) = Settings::read(|asked| value.clone().filter(|_| asked == name));
+        if let Some(why) = warnings.first() {
+            let why = why.rsplit_once("; ").map_or(why.as_str(), |(why, _)| why);
+            return Err(Failure::Usage(format!("--{option}: {why}")));
+        }
+    }
+    if std::env::var_os("UCUDNN_LOG").is_none_or(|filter| filter.is_empty()) {
+        // It warns programs of the time that tuning takes, which is all that this command is for.
+        variables.push(("UCUDNN_LOG", "warn,tuning::waiting=error".into()));
+    }
+    for (name, value) in variables {
+        // SAFETY: no other thread runs yet, and nothing of the environment is held.
+        unsafe { std::env::set_var(name, value) };
+    }
+    Ok(())
+}
+
+fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> Tuned<'a> {
+    let progress = bar.kernel(format!("{} {}", layer.name, layer.kernel.direction()));
+    let found = match &layer.kernel {
+        AnyKernel::Convolution(kernel) => search(options, kernel, devices, &progress),
+        AnyKernel::Graph(_) => Err("operation graphs are tuned while programs run, not ahead of time".into()),
+    };
+    Tuned { layer, found, measured: progress.finish() }
+}
+
+/// Tunes for each goal in turn.
+fn search<K: Executable>(
+    options: &Options,
+    kernel: &K,
+    devices: &[i32],
+    bar: &progress::Kernel,
+) -> Result<Found, String> {
+    let mut goals: Vec<Goal> = options.limit.iter().map(|&limit| Goal::Fastest { limit }).collect();
+    if options.total.is_some() || goals.is_empty() {
+        goals.push(Goal::DesirableSet { limit: options.total.unwrap_or(usize::MAX) });
+    }
+    let mut found = Err("it was stopped".to_owned());
+    for goal in goals {
+        let search = ahead::tune(&Job {
+            kernel,
+            class: None,
+            sizes: options.sizes,
+            goal,
+            budget: Budget { time: Duration::from_secs_f64(options.seconds), executions: f64::INFINITY },
+            bytes: options.bytes,
+            devices,
+            stop: &interrupt::STOP,
+            progress: &|progress| bar.measured(progress.remaining),
+        })?;
+        let best =
+            search.best().map(|(best, time)| Found { division: best.to_string(), workspace: best.workspace(), time });
+        found = best.ok_or_else(|| "nothing fits".to_owned());
+    }
+    found
+}
+
+/// Shows what was found. A kernel without any result makes the command fail; an interrupt ends it as one does.
+fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::path::Path) -> Result<(), Failure> {
+    let mut table = Table::new(&[
+        ("kernel", Side::Left),
+        ("", Side::Left),
+        ("measured", Side::Right),
+        ("fastest", Side::Left),
+        ("workspace", Side::Right),
+        ("ms", Side::Right),
+        ("", Side::Left),
+    ]);
+    let mut failed = 0;
+    for Tuned { layer, found, measured } in tuned {
+        let mut row = vec![layer.name.clone(), layer.kernel.direction().to_string(), measured.to_string()];
+        row.extend(match found {
+            Ok(Found { division, workspace, time }) => {
+                [division.clone(), quantity::bytes(*workspace), quantity::digits(*time), String::new()]
+            }
+            Err(why) => ["", "", "", why.as_str()].map(str::to_owned),
+        });
+        failed += usize::from(found.is_err());
+        table.row(row);
+    }
+    print!("{}", table.lines());
+    let measured: usize = tuned.iter().map(|tuned| tuned.measured).sum();
+    println!(
+        "\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}",
+        tuned.len(),
+        took.as_secs_f64(),
+        database.display()
+    );
+    if interrupt::STOP.load(Ordering::Relaxed) {
+        eprintln!("ucudnn: stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len());
+        interrupt::end();
+    }
+    if failed > 0 {
+        return Err(Failure::Failed(format!("{failed} of {wanted} kernels could not be tuned")));
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `ucudnn tune --rnn`: times recurrent networks ahead of time, by cuDNN and by kernels of ours.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use ::recurrent::ahead::{self, Job};
+use ::recurrent::inference::Inference;
+use tuning::ahead::devices;
+use tuning::database::Database;
+
+use super::progress::Bar;
+use super::{Options, check_library, interrupt, set_variables};
+use crate::Failure;
+use crate::network::Shapes;
+use crate::quantity;
+use crate::recurrent::{self, Decision};
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.shapes != Shapes::default() {
+        let why = "options of a CSV file's layers say nothing of recurrent networks: --rnn takes all of a network";
+        return Err(Failure::Usage(why.into()));
+    }
+    let mut networks: Vec<Inference> = Vec::new();
+    for text in &options.rnn {
+        for network in recurrent::read(text).map_err(|why| Failure::Usage(format!("--rnn: {why}")))? {
+            if !networks.contains(&network) {
+                networks.push(network);
+            }
+        }
+    }
+    // Made first, so that what is wrong with it is known before anything is measured.
+    let database = options.place.create()?.path().to_owned();
+    set_variables(options, &database)?;
+    check_library()?;
+    let device = devices().first().copied().unwrap_or(0);
+    interrupt::catch();
+    let begin = Instant::now();
+    let bar = Bar::new(networks.len());
+    let (mut decisions, mut failed, mut timed) = (Vec::new(), Vec::new(), 0);
+    for network in &networks {
+        if interrupt::STOP.load(Ordering::Relaxed) {
+            break;
+        }
+        let progress = bar.kernel(network.to_string());
+        let each = |remaining| progress.measured(remaining);
+        let found = ahead::tune(&Job { network, device, stop: &interrupt::STOP, progress: &each });
+        let is_new = progress.finish() > 0;
+        match found {
+            Ok(found) => {
+                timed += usize::from(is_new);
+                decisions.push(Decision {
+                    network: network.to_string(),
+                    spec: network.spec(),
+                    chosen: found.chosen,
+                    why: if is_new { String::new() } else { "known from before".into() },
+                    first: found.first,
+                    step_times: found.step_times,
+                });
+            }
+            Err(why) => failed.push(format!("{network}: {why}")),
+        }
+    }
+    bar.finish();
+    if !decisions.is_empty() {
+        print!("{}", recurrent::text_of(&decisions));
+    }
+    let took = begin.elapsed().as_secs_f64();
+    let count = quantity::counted(timed, "network");
+    println!("{count} timed in {took:.1} s, kept in {}", database.display());
+    if interrupt::STOP.load(Ordering::Relaxed) {
+        eprintln!("ucudnn: stopped after {} of {} networks; the same command goes on", decisions.len(), networks.len());
+        interrupt::end();
+    }
+    // A database that fails is given up with a warning, for programs to go on; here the results are what counts.
+    let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
+    if !kept && timed > 0 {
+        return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
+    }
+    for why in &failed {
+        eprintln!("ucudnn: {why}");
+    }
+    match failed.len() {
+        0 => Ok(()),
+        count => Err(Failure::Failed(format!("{count} of {} networks could not be timed", networks.len()))),
+    }
+}

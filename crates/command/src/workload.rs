@@ -1,0 +1,283 @@
+//! The kernels that a command works on: a network's, from its CSV file, or a run's, from its report; and what the
+//! tuning database knows of them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use convolution::problem::any::AnyKernel;
+use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+use guest::settings::Settings;
+use planner::{BatchSizePolicy, Configuration};
+use tuning::database::{self, Database, Environment, SCHEMA};
+use tuning::recall::recall;
+use tuning::subject::Subject;
+
+use crate::Failure;
+use crate::network::{self, Layer, Network, Shapes};
+use crate::report::lines;
+use crate::sets::{self, Choice, Group};
+
+/// Which kernels.
+#[derive(Args)]
+pub struct Kernels {
+    /// A network's CSV file, as in examples/networks, or a run's report
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub shapes: Shapes,
+}
+
+/// Where tuning results are.
+#[derive(Args)]
+#[command(next_help_heading = "Tuning results")]
+pub struct Place {
+    /// The tuning database [default: UCUDNN_DATABASE, or the one in the user's cache folder]
+    #[arg(long, value_name = "FILE", global = true)]
+    database: Option<PathBuf>,
+    /// A second database, which is only read [default: UCUDNN_SEED_DATABASE]
+    #[arg(long, value_name = "FILE", global = true)]
+    seed_database: Option<PathBuf>,
+}
+
+/// Which kernels, and where their costs are known.
+#[derive(Args)]
+pub struct Workload {
+    #[command(flatten)]
+    pub kernels: Kernels,
+    #[command(flatten)]
+    place: Place,
+    /// The number of a device in `ucudnn db list` [default: the one measured last that knows the kernels]
+    #[arg(long, value_name = "N", help_heading = "Tuning results")]
+    environment: Option<i64>,
+    /// Micro-batch sizes: powerOfTwo, all or undivided [default: powerOfTwo]
+    #[arg(long, value_name = "POLICY", default_value_t = BatchSizePolicy::PowerOfTwo, hide_default_value = true, help_heading = "Tuning results")]
+    pub sizes: BatchSizePolicy,
+    /// Only deterministic algorithms
+    #[arg(long, help_heading = "Tuning results")]
+    pub deterministic: bool,
+}
+
+/// What a command knows of its kernels.
+pub struct Costs {
+    pub groups: Vec<Group>,
+    /// Where they were measured; none of a report that says so itself.
+    pub environment: Option<Environment>,
+}
+
+impl Kernels {
+    /// The layers, and the report if it is one.
+    pub fn read(&self) -> Result<(Network, Option<lines::Report>), Failure> {
+        let text = network::read(&self.file)?;
+        if !text.trim_start().starts_with('{') {
+            return Ok((network::parse(&self.file, &text, &self.shapes)?, None));
+        }
+        let report = lines::parse(&self.file, &text)?;
+        Ok((self.of_report(&report)?, Some(report)))
+    }
+
+    fn of_report(&self, report: &lines::Report) -> Result<Network, Failure> {
+        let Shapes { batch, data_type, format, math, api, layers, directions, skip_first_bd } = &self.shapes;
+        let of_layers = [batch.is_some(), data_type.is_some(), format.is_some(), math.is_some(), api.is_some()];
+        if of_layers.contains(&true) || *skip_first_bd {
+            let why = "--batch, --type, --format, --math, --api and --skip-first-bd are of a CSV file's layers";
+            return Err(Failure::Usage(format!("{}: a report's kernels are complete: {why}", self.file.display())));
+        }
+        let mut network = Network { name: String::new(), layers: Vec::<Layer>::new() };
+        for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
+            let kernel = AnyKernel::from_spec(&row.spec);
+            let kernel = kernel.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.kernel))?;
+            match network.layers.iter_mut().find(|known| known.kernel == kernel) {
+                Some(known) => known.count += row.count,
+                None => network.layers.push(Layer { name: row.layer.clone(), kernel, count: row.count }),
+            }
+        }
+        network.layers.retain(|layer| {
+            (layers.is_empty() || layers.contains(&layer.name))
+                && (directions.is_empty() || directions.contains(&layer.kernel.direction()))
+        });
+        if network.layers.is_empty() {
+            return Err(Failure::Failed(format!("{}: no kernel is in it that was asked for", self.file.display())));
+        }
+        Ok(network)
+    }
+}
+
+impl Place {
+    /// The database's file: of the option, or of the settings.
+    pub fn path(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = &self.database {
+            return Ok(path.clone());
+        }
+        let (settings, _) = Settings::read(|name| std::env::var(name).ok());
+        let place = database::place(&settings.database, |name| std::env::var_os(name))?;
+        place.ok_or_else(|| Failure::Usage("UCUDNN_DATABASE is off: name a file with --database".into()))
+    }
+
+    /// The seed behind it: of the option, or of the settings.
+    pub fn seed(&self) -> Option<PathBuf> {
+        let set = || std::env::var_os("UCUDNN_SEED_DATABASE").filter(|path| !path.is_empty()).map(PathBuf::from);
+        self.seed_database.clone().or_else(set)
+    }
+
+    /// Opens the database to read from it; one that does not exist is an error.
+    pub fn open(&self) -> Result<Database, Failure> {
+        let path = self.path()?;
+        if !path.exists() {
+            let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
+            return Err(Failure::Failed(format!("{}: {why}", path.display())));
+        }
+        Ok(Database::open(&path, self.seed().as_deref())?)
+    }
+
+    /// Opens the database to write to it, and makes it and its folder if they do not exist.
+    pub fn create(&self) -> Result<Database, Failure> {
+        let path = self.path()?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        Ok(Database::open(&path, self.seed().as_deref())?)
+    }
+}
+
+impl Workload {
+    /// What each kernel may run. `Err` names the kernels of which nothing is known, and how to measure them.
+    pub fn costs(&self) -> Result<Costs, Failure> {
+        let (network, report) = self.kernels.read()?;
+        let keep = |group: &Group| network.layers.iter().any(|layer| layer.kernel.spec() == group.spec);
+        if let Some(Ok(mut groups)) = report.as_ref().map(sets::of_report) {
+            groups.retain(keep);
+            return Ok(Costs { groups, environment: None });
+        }
+        let database = self.place.open()?;
+        let environment = self.environment(&database, &network)?;
+        let mut groups = Vec::new();
+        let mut unknown = Vec::new();
+        for layer in &network.layers {
+            let group = self.group(&database, &environment, layer);
+            if group.choices.is_empty() {
+                unknown.push(layer);
+            } else {
+                groups.push(group);
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(Costs { groups, environment: Some(environment) });
+        }
+        let mut why = format!(
+            "{}: {} of {} kernels have not been measured on {environment}:",
+            database.path().display(),
+            unknown.len(),
+            network.layers.len()
+        );
+        for layer in unknown.iter().take(10) {
+            let _ = write!(why, "\n  {} {}", layer.name, layer.kernel);
+        }
+        if unknown.len() > 10 {
+            let _ = write!(why, "\n  … and {} more", unknown.len() - 10);
+        }
+        let _ = write!(why, "\nMeasure them on that device with\n  {}", self.tune_line(&network, &unknown));
+        Err(Failure::Failed(why))
+    }
+
+    /// What each kernel may run.
+    pub fn groups(&self) -> Result<Vec<Group>, Failure> {
+        self.costs().map(|costs| costs.groups)
+    }
+
+    fn group(&self, database: &Database, environment: &Environment, layer: &Layer) -> Group {
+        let (choices, undivided) = match &layer.kernel {
+            AnyKernel::Convolution(kernel) => self.choices(database, environment, kernel, |it| it.deterministic),
+            AnyKernel::Graph(kernel) => self.choices(database, environment, kernel, |engine| {
+                !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+            }),
+        };
+        Group {
+            layer: layer.name.clone(),
+            direction: layer.kernel.direction().to_string(),
+            kernel: layer.kernel.to_string(),
+            spec: layer.kernel.spec(),
+            count: layer.count,
+            choices,
+            undivided,
+        }
+    }
+
+    /// A kernel's desirable set, and that of its mini-batch in one piece.
+    fn choices<K: Subject>(
+        &self,
+        database: &Database,
+        environment: &Environment,
+        kernel: &K,
+        is_deterministic: impl Fn(&K::Algorithm) -> bool,
+    ) -> (Vec<Choice>, Vec<Choice>) {
+        let admits = |algorithm: &K::Algorithm| !self.deterministic || is_deterministic(algorithm);
+        let recalled = recall(database, environment, kernel, self.sizes, admits);
+        let choice = |(configuration, time): &(Configuration<K::Algorithm>, f64), division: String| Choice {
+            division,
+            workspace: configuration.workspace(),
+            time: *time,
+        };
+        let divided = recalled.desirable.iter().map(|known| choice(known, known.0.to_string()));
+        let algorithm = |known: &Configuration<K::Algorithm>| known.parts()[0].1.algorithm.to_string();
+        let undivided = recalled.undivided.iter().map(|known| choice(known, algorithm(&known.0)));
+        (sets::front(divided.collect()), sets::front(undivided.collect()))
+    }
+
+    /// The environment that is asked for, or else the one measured last that knows any of the kernels.
+    fn environment(&self, database: &Database, network: &Network) -> Result<Environment, Failure> {
+        let file = database.path().display();
+        let contents: Vec<_> = database.contents()?.into_iter().filter(|entry| entry.schema == SCHEMA).collect();
+        if let Some(id) = self.environment {
+            let found = contents.iter().find(|entry| entry.id == id).map(|entry| entry.environment.clone());
+            return found.ok_or_else(|| {
+                Failure::Usage(format!("--environment {id}: {file} has none of this number; see `ucudnn db list`"))
+            });
+        }
+        let knows = |environment: &Environment| {
+            network.layers.iter().any(|layer| match &layer.kernel {
+                AnyKernel::Convolution(kernel) => !database.measured(environment, kernel).is_empty(),
+                AnyKernel::Graph(kernel) => !database.measured(environment, kernel).is_empty(),
+            })
+        };
+        let found = contents.iter().find(|entry| knows(&entry.environment)).or(contents.first());
+        found.map(|entry| entry.environment.clone()).ok_or_else(|| {
+            let layers: Vec<_> = network.layers.iter().collect();
+            let line = self.tune_line(network, &layers);
+            Failure::Failed(format!("{file}: it holds no results. Measure the kernels with\n  {line}"))
+        })
+    }
+
+    /// The command line that measures what is not known.
+    fn tune_line(&self, network: &Network, unknown: &[&Layer]) -> String {
+        let Kernels { file, shapes } = &self.kernels;
+        let mut line = format!("ucudnn tune {}", quoted(file.display()));
+        if let Some(batch) = shapes.batch {
+            let _ = write!(line, " --batch {batch}");
+        }
+        let mut named = |option: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = write!(line, " --{option} {value}");
+            }
+        };
+        named("type", shapes.data_type.map(network::name_of));
+        named("format", shapes.format.map(network::name_of));
+        named("math", shapes.math.map(network::name_of));
+        named("api", shapes.api.map(network::name_of));
+        let mut layers: Vec<_> = unknown.iter().map(|layer| layer.name.as_str()).collect();
+        layers.dedup();
+        let all = network.layers.iter().all(|layer| layers.contains(&layer.name.as_str()));
+        named("layers", (!all && !network.name.is_empty()).then(|| quoted(layers.join(","))));
+        let directions: Vec<_> = shapes.directions.iter().map(ToString::to_string).collect();
+        named("directions", (!directions.is_empty()).then(|| directions.join(",")));
+        named("sizes", (self.sizes != BatchSizePolicy::PowerOfTwo).then(|| self.sizes.to_string()));
+        named("database", self.place.database.as_deref().map(|path| quoted(path.display())));
+        line
+    }
+}
+
+/// A text as a shell takes it.
+pub fn quoted(text: impl std::fmt::Display) -> String {
+    let text = text.to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,146 @@
+//! What a layer computes, and by what: of the legacy API or of the graph API. Only what both have is known here.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use serde_json::{Value, json};
+
+use crate::exec;
+use crate::graph::page::Page;
+use crate::graph::plan as graph;
+use crate::problem::Kernel;
+use crate::problem::algorithm::Algorithm;
+use crate::problem::graph::EngineConfiguration;
+use cudnn::Direction;
+use planner::Configuration;
+use tuning::report::merged;
+use tuning::report::part;
+
+/// What a layer computes.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum LayerKernel {
+    /// A convolution of the legacy API.
+    Convolution(Kernel),
+    /// An operation graph in a numerical class.
+    Graph(Arc<Page>),
+}
+
+/// In which micro-batches a layer's kernel runs.
+#[derive(Clone)]
+pub enum LayerConfiguration {
+    /// Of a convolution of the legacy API.
+    Convolution(Configuration<Algorithm>),
+    /// Of an operation graph.
+    Graph(Configuration<EngineConfiguration>),
+}
+
+/// A configuration made ready to run.
+pub enum LayerPlan {
+    /// Of a convolution of the legacy API.
+    Convolution(exec::Plan),
+    /// Of an operation graph.
+    Graph(graph::Plan),
+}
+
+impl LayerKernel {
+    /// Which of the convolution's derivatives it computes.
+    pub fn direction(&self) -> Direction {
+        match self {
+            Self::Convolution(kernel) => kernel.direction,
+            Self::Graph(page) => page.key.kernel.convolution().direction,
+        }
+    }
+
+    /// The math type of its descriptor, which operation graphs do not have.
+    pub fn math_type(&self) -> Option<cudnnMathType_t> {
+        match self {
+            Self::Convolution(kernel) => Some(kernel.math_type),
+            Self::Graph(_) => None,
+        }
+    }
+
+    /// Whether nothing but the math type tells it from another.
+    pub fn differs_in_math_type(&self, other: &Self) -> bool {
+        let (Self::Convolution(a), Self::Convolution(b)) = (self, other) else { return false };
+        a.math_type != b.math_type && *a == Kernel { math_type: a.math_type, ..*b }
+    }
+
+    /// Makes one of its configurations ready. `Err` is cuDNN's status.
+    pub fn plan(&self, configuration: &LayerConfiguration) -> Result<LayerPlan, cudnnStatus_t> {
+        match (self, configuration) {
+            (Self::Convolution(kernel), LayerConfiguration::Convolution(configuration)) => {
+                exec::Plan::new(kernel, configuration.clone()).map(LayerPlan::Convolution)
+            }
+            (Self::Graph(page), LayerConfiguration::Graph(configuration)) => {
+                graph::Plan::new(&page.key.kernel, configuration.clone(), &page.target, usize::MAX, |_, _| None)
+                    .map(LayerPlan::Graph)
+            }
+            _ => Err(CUDNN_STATUS_INTERNAL_ERROR), // a configuration of something else
+        }
+    }
+
+    /// An event's own values with what tells the kernel in the report.
+    pub fn report(&self, event: Value) -> Value {
+        match self {
+            Self::Convolution(kernel) => merged(kernel, event),
+            Self::Graph(page) => merged(&*page.key.kernel, event),
+        }
+    }
+}
+
+impl fmt::Display for LayerKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Convolution(kernel) => kernel.fmt(f),
+            Self::Graph(page) => page.key.kernel.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for LayerKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl LayerConfiguration {
+    /// Bytes of workspace that it needs.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Self::Convolution(configuration) => configuration.workspace(),
+            Self::Graph(configuration) => configuration.workspace(),
+        }
+    }
+
+    /// Its values in the report.
+    pub fn report(&self) -> Value {
+        fn report<A: fmt::Display>(configuration: &Configuration<A>) -> Value {
+            let parts: Vec<_> = configuration.parts().iter().map(part).collect();
+            json!({ "division": configuration.to_string(), "parts": parts })
+        }
+        match self {
+            Self::Convolution(configuration) => report(configuration),
+            Self::Graph(configuration) => report(configuration),
+        }
+    }
+}
+
+impl LayerPlan {
+    /// Bytes of workspace that it needs.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Self::Convolution(plan) => plan.workspace(),
+            Self::Graph(plan) => plan.workspace(),
+        }
+    }
+}
+
+impl fmt::Display for LayerConfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Convolution(configuration) => configuration.fmt(f),
+            Self::Graph(configuration) => configuration.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Which layers a network has, and which of them a call is. A layer is one use of a kernel: equal
+//! kernels in different layers run at different times, or at once on different streams, and need a
+//! segment each.
+//!
+//! A layer is told apart by its filter's address, or by its descriptors' addresses while only queries
+//! have been seen, or by what the program says (`ucudnnSetLayerId`); and by its lane, since what two
+//! streams run may run at once. Programs that allocate filter gradients anew in each iteration show
+//! new addresses for old layers: a call that no layer expects takes one of its kind that this
+//! iteration has not run yet, and only where there is none it is a new layer.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+
+use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
+
+use crate::problem::Kernel;
+use crate::problem::algorithm::Class;
+use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::{Descriptors, Direction};
+use guest::settings::Numerics;
+
+use super::kernel::LayerKernel;
+
+/// Where calls run one after another: a stream, and where nothing orders threads, one thread of the
+/// program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lane {
+    pub stream: usize,
+    pub thread: usize,
+}
+
+/// A call, as far as it tells layers apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub kernel: LayerKernel,
+    /// The algorithm asked for, by the legacy API.
+    pub algorithm: Option<c_int>,
+    /// cuDNN takes no other.
+    pub only: bool,
+    /// The address of the filter, or of its gradient.
+    pub filter: usize,
+    pub lane: Lane,
+    /// What the program says.
+    pub name: Option<u64>,
+}
+
+/// The addresses of a query's or a call's descriptors.
+pub type Addresses = [usize; 4];
+
+/// The addresses of descriptors.
+pub fn addresses(descriptors: &Descriptors) -> Addresses {
+    let Descriptors { x, w, convolution, y, .. } = *descriptors;
+    [x.addr(), w.addr(), convolution.addr(), y.addr()]
+}
+
+/// One use of a kernel.
+#[derive(Clone)]
+pub struct Layer {
+    pub kernel: LayerKernel,
+    /// The algorithm that the program chose by the legacy API, or cuDNN for it: its class is what a plan may use.
+    pub chosen: Option<AlgoPerf>,
+    /// cuDNN takes no other algorithm.
+    pub only: bool,
+    pub lane: Option<Lane>,
+    pub name: Option<u64>,
+    /// How often it has run.
+    pub calls: u64,
+    /// The descriptors of the query that told of it, if that was one.
+    collected: Option<Addresses>,
+    /// The algorithms that queries told of.
+    named: Vec<c_int>,
+    /// The iteration in which it ran last.
+    last: u64,
+}
+
+impl Layer {
+    /// What its plan may use; an operation graph's page tells that itself.
+    pub fn class(&self, numerics: Numerics) -> Option<Class> {
+        let LayerKernel::Convolution(kernel) = &self.kernel else { return None };
+        let chosen = AlgoPerf { mathType: kernel.math_type, ..self.chosen? };
+        Some(Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) })
+    }
+
+    /// Whether a call of this key may be one of this layer, by all but addresses.
+    fn is_like(&self, key: &Key) -> bool {
+        let alike = self.kernel == key.kernel || self.is_waiting() && self.kernel.differs_in_math_type(&key.kernel);
+        // A program that asks about several algorithms may take any of them.
+        let named = |algorithm| self.is_waiting() && self.named.contains(&algorithm);
+        alike
+            && (self.chosen.map(|chosen| chosen.algo) == key.algorithm || key.algorithm.is_some_and(named))
+            && self.only == key.only
+            && self.lane.is_none_or(|lane| lane == key.lane)
+            && (self.name.is_none() || self.name == key.name)
+    }
+
+    /// Whether it is known from a query only.
+    fn is_waiting(&self) -> bool {
+        self.collected.is_some() && self.calls == 0
+    }
+}
+
+/// What a layer is known by; never another's.
+pub type LayerId = usize;
+
+/// What a call turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub layer: LayerId,
+    /// It is the first call of a new iteration.
+    pub begins_iteration: bool,
+}
+
+/// Addresses that are kept for each layer, on average: beyond that all are learnt anew.
+const ADDRESSES_A_LAYER: usize = 64;
+/// Layers that are kept: beyond that, those that ran once and never came back are forgotten.
+const MOST_LAYERS: usize = 4096;
+/// Iterations without it after which a layer is not planned for any more.
+const GONE: u64 = 1000;
+
+/// The layers of a network, in the order in which they were met.
+#[derive(Default)]
+pub struct Layers {
+    layers: BTreeMap<LayerId, Layer>,
+    next: LayerId,
+    known: HashMap<Key, LayerId, foldhash::fast::RandomState>,
+    /// Counts iterations.
+    iteration: u64,
+    backward: bool,
+}
+
+impl Layers {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The layers that a plan should be for: those that came back in an iteration that has ended, so that
+    /// none is planned for before the others of its network; and, where `collected`, those that queries
+    /// told of.
+    pub fn lasting(&self, collected: bool) -> impl Iterator<Item = (LayerId, &Layer)> {
+        let lasts = move |layer: &Layer| {
+            let under_way = u64::from(layer.last == self.iteration);
+            let known = layer.chosen.is_none_or(|chosen| chosen.status == CUDNN_STATUS_SUCCESS);
+            let came_back = layer.calls > 1 + under_way && self.iteration - layer.last <= GONE;
+            known && (came_back || collected && layer.collected.is_some())
+        };
+        self.layers.iter().filter(move |(_, layer)| lasts(layer)).map(|(&id, layer)| (id, layer))
+    }
+
+    /// A query has told of a layer. Asking again, as programs do when they are reshaped or compare
+    /// algorithms, adds none.
+    pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+        let kernel = LayerKernel::Convolution(*kernel);
+        let known = self.layers.values_mut().find(|layer| {
+            (layer.kernel == kernel || layer.kernel.differs_in_math_type(&kernel))
+                && match name {
+                    Some(_) => layer.name == name,
+                    None => layer.collected == Some(descriptors),
+                }
+        });
+        match known {
+            Some(layer) if layer.is_waiting() => {
+                // Which it will take is not known: its plan keeps to the strictest.
+                let strictest = layer.chosen.filter(|known| known.determinism == CUDNN_DETERMINISTIC).unwrap_or(chosen);
+                layer.chosen = Some(AlgoPerf { determinism: strictest.determinism, ..chosen });
+                if !layer.named.contains(&chosen.algo) {
+                    layer.named.push(chosen.algo);
+                }
+            }
+            Some(_) => {}
+            None => {
+                let (collected, named, chosen) = (Some(descriptors), vec![chosen.algo], Some(chosen));
+                self.push(Layer { kernel, chosen, only: false, lane: None, name, calls: 0, collected, named, last: 0 });
+            }
+        }
+    }
+
+    /// A call has come: which layer it is. `None` for one that was never seen: [`Self::add`] it.
+    pub fn call(&mut self, key: &Key, descriptors: Addresses) -> Option<Seen> {
+        let layer = match self.known.get(key) {
+            Some(&layer) => layer,
+            None => {
+                let layer = self.expected(key, descriptors)?;
+                self.bind(key, layer);
+                layer
+            }
+        };
+        Some(self.ran(layer, key.kernel.direction()))
+    }
+
+    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm, if it names
+    /// one: if that is not supported, nothing is planned for it.
+    pub fn add(&mut self, key: &Key, chosen: Option<AlgoPerf>) -> Seen {
+        let Key { only, lane, name, .. } = *key;
+        let (kernel, direction) = (key.kernel.clone(), key.kernel.direction());
+        let (lane, collected, named) = (Some(lane), None, Vec::new());
+        let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected, named, last: 0 });
+        self.bind(key, layer);
+        self.ran(layer, direction)
+    }
+
+    /// What cuDNN says of the call's algorithm, as a layer of its kind knows it.
+    pub fn chosen_alike(&self, key: &Key) -> Option<AlgoPerf> {
+        let alike = |layer: &&Layer| {
+            let algorithm = layer.chosen.map(|chosen| chosen.algo);
+            layer.kernel == key.kernel && (algorithm, layer.only) == (key.algorithm, key.only)
+        };
+        self.layers.values().find(alike)?.chosen
+    }
+
+    fn push(&mut self, layer: Layer) -> LayerId {
+        if self.layers.len() >= MOST_LAYERS {
+            self.layers.retain(|_, layer| layer.calls > 1 && self.iteration - layer.last <= GONE);
+            self.known.retain(|_, layer| self.layers.contains_key(layer));
+        }
+        let id = self.next;
+        self.next += 1;
+        self.layers.insert(id, layer);
+        id
+    }
+
+    /// The layer that a call of unknown addresses belongs to.
+    fn expected(&self, key: &Key, descriptors: Addresses) -> Option<LayerId> {
+        let find = |is: &dyn Fn(&Layer) -> bool| {
+            self.layers.iter().find(|(_, layer)| layer.is_like(key) && is(layer)).map(|(&id, _)| id)
+        };
+        if key.name.is_some() {
+            return find(&|layer| layer.name == key.name);
+        }
+        find(&|layer| layer.is_waiting() && layer.collected == Some(descriptors))
+            .or_else(|| find(&Layer::is_waiting))
+            .or_else(|| find(&|layer| layer.last < self.iteration))
+    }
+
+    fn bind(&mut self, key: &Key, id: LayerId) {
+        if self.known.len() >= ADDRESSES_A_LAYER * self.layers.len() {
+            self.known.clear();
+        }
+        self.known.insert(key.clone(), id);
+        let Some(layer) = self.layers.get_mut(&id) else { return };
+        let told = layer.chosen.filter(|_| layer.is_waiting()).map(|chosen| chosen.mathType);
+        let follows = layer.kernel.differs_in_math_type(&key.kernel) && told == key.kernel.math_type();
+        layer.kernel = key.kernel.clone();
+        if let (Some(chosen), Some(algorithm)) = (&mut layer.chosen, key.algorithm) {
+            chosen.algo = algorithm;
+        }
+        layer.lane = Some(key.lane);
+        if follows {
+            // The program sets the math types that it is told: so it will for the others.
+            for layer in self.layers.values_mut().filter(|layer| layer.is_waiting()) {
+                if let (LayerKernel::Convolution(kernel), Some(chosen)) = (&mut layer.kernel, layer.chosen) {
+                    kernel.math_type = chosen.mathType;
+                }
+            }
+        }
+    }
+
+    /// An iteration begins where a layer comes back, or a Forward follows a backward.
+    fn ran(&mut self, id: LayerId, direction: Direction) -> Seen {
+        let forward = direction == Direction::Forward;
+        let comes_back = self.layers.get(&id).is_some_and(|layer| layer.calls > 0 && layer.last == self.iteration);
+        let begins_iteration = comes_back || forward && self.backward;
+        if begins_iteration {
+            self.iteration += 1;
+            self.backward = false;
+        }
+        self.backward |= !forward;
+        if let Some(layer) = self.layers.get_mut(&id) {
+            layer.calls += 1;
+            layer.last = self.iteration;
+        }
+        Seen { layer: id, begins_iteration }
+    }
+}

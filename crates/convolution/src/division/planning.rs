@@ -1,0 +1,265 @@
+//! From layers to a division: the desirable set of each kernel, and the ILP over all of them.
+#![allow(clippy::mutable_key_type)] // what changes in an operation graph's page has no part in its hash
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+
+use super::kernel::{LayerConfiguration, LayerKernel};
+use super::layers::LayerId;
+use super::network::Wanted;
+use super::report;
+use super::segments::{Division, Segment, Solved};
+use crate::division::arena::segment_bytes;
+use crate::legacy::book;
+use crate::problem::Kernel;
+use crate::problem::algorithm::Class;
+use crate::problem::graph;
+use cudnn::calls::query::AlgoPerf;
+use cudnn::policies::Policies;
+use gpu::background;
+use gpu::{Device, Fence};
+use guest::settings;
+use planner::{self, Alternative, BatchSizePolicy, Configuration, Group};
+use tuning::ahead::{self, Budget, Goal, Job, Search};
+use tuning::executable::Executable;
+use tuning::waiting::Waited;
+
+/// How much slower than any configuration what is ready counts as, where it could not be timed.
+const UNKNOWN: f64 = 10.0;
+/// What the solver may take.
+const SOLVE: Duration = Duration::from_secs(1);
+
+/// A kernel, and the class that it may use; an operation graph's page tells that itself.
+type Question = (LayerKernel, Option<Class>);
+
+/// Desirable sets of kernels in the classes that may be used.
+pub type Sets = HashMap<Question, Arc<Set>>;
+
+/// A kernel's desirable set with times in milliseconds, workspace ascending; and what an algorithm
+/// takes that runs in what the program was told, where no configuration needs nothing.
+#[derive(Default)]
+pub struct Set {
+    /// The most bytes of workspace that were looked at.
+    limit: usize,
+    pub choices: Vec<(LayerConfiguration, f64)>,
+    pub ready: Option<f64>,
+}
+
+/// Tunes what is wanted as far as it is not known, solves, and puts the new division in place of the
+/// old. Returns all desirable sets that are known now, and whether all was done that can be.
+pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (Sets, bool) {
+    let Wanted { layers, mut total, one_stream, waits, policies, mut sets } = wanted;
+    let numerics = settings::get().numerics;
+    let limit = policies.call_limit(total);
+    let mut groups: Vec<(Question, Vec<LayerId>)> = Vec::new();
+    for (id, layer) in &layers {
+        let key = (layer.kernel.clone(), layer.class(numerics));
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, ids)) => ids.push(*id),
+            None => groups.push((key, vec![*id])),
+        }
+    }
+    let chosen = |id: &LayerId| layers.iter().find(|(known, _)| known == id)?.1.chosen;
+    tune(&groups, &chosen, limit, &policies, waits, &mut sets);
+    if background::stopped() {
+        return (sets, true);
+    }
+    loop {
+        let solved = match solve(&groups, &sets, total, one_stream) {
+            Ok(solved) => solved,
+            Err(why) => {
+                log::warn!("the workspace of {} layers is not divided: {why}; they run without", layers.len());
+                return (sets, true);
+            }
+        };
+        match Division::replace(division, device, solved) {
+            Ok(placed) => return (sets, placed),
+            Err(bytes) => {
+                log::warn!("{bytes} bytes of workspace cannot be allocated: {} are divided instead", total / 2);
+                total /= 2;
+            }
+        }
+    }
+}
+
+/// Groups of layers that are planned alike.
+type Groups = [(Question, Vec<LayerId>)];
+
+/// Finds the desirable sets that are missing.
+fn tune(
+    groups: &Groups,
+    chosen: &dyn Fn(&LayerId) -> Option<AlgoPerf>,
+    limit: usize,
+    policies: &Policies,
+    waits: bool,
+    sets: &mut Sets,
+) {
+    let is_missing = |(key, _): &&(Question, Vec<LayerId>)| sets.get(key).is_none_or(|set| set.limit < limit);
+    let missing: Vec<_> = groups.iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return;
+    }
+    let tuning = Tuning { limit, sizes: policies.batch_size_policy, devices: ahead::devices() };
+    for (done, (key, ids)) in missing.iter().enumerate() {
+        if background::stopped() {
+            return;
+        }
+        let _waited = waits.then(|| Waited::since(Instant::now()));
+        let (kernel, class) = key;
+        log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
+        let set = match kernel {
+            LayerKernel::Convolution(kernel) => tuning.convolution(kernel, *class, ids.first().and_then(chosen)),
+            LayerKernel::Graph(page) => tuning.graph(&page.key.kernel, page.key.class),
+        };
+        if set.is_err() && background::stopped() {
+            return; // the process ends: that is all that is wrong
+        }
+        let set = set.unwrap_or_else(|why| {
+            log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
+            Set { limit, ..Set::default() }
+        });
+        report::desirable(kernel, &set.choices);
+        sets.insert(key.clone(), Arc::new(set));
+    }
+}
+
+/// How desirable sets are found.
+struct Tuning {
+    /// The most bytes of workspace.
+    limit: usize,
+    sizes: BatchSizePolicy,
+    devices: Vec<i32>,
+}
+
+impl Tuning {
+    fn job<'a, K: Executable>(&'a self, kernel: &'a K, class: Option<K::Class>) -> Job<'a, K> {
+        let settings = settings::get();
+        Job {
+            kernel,
+            class,
+            sizes: self.sizes,
+            goal: Goal::DesirableSet { limit: self.limit },
+            budget: Budget { time: Duration::from_secs_f64(settings.tune_seconds), executions: f64::INFINITY },
+            bytes: settings.tune_bytes,
+            devices: &self.devices,
+            stop: &background::STOP,
+            progress: &|_| (),
+        }
+    }
+
+    fn convolution(&self, kernel: &Kernel, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
+        let job = self.job(kernel, class);
+        let choices = choices(&ahead::tune(&job)?, LayerConfiguration::Convolution);
+        let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
+        let ready = chosen.filter(|_| !needs_nothing).and_then(|chosen| ready_time(&job, &chosen));
+        Ok(Set { limit: self.limit, choices, ready })
+    }
+
+    /// What is ready is not timed: nothing of the kind is run where anything at all can be.
+    fn graph(&self, kernel: &graph::Kernel, class: graph::Class) -> Result<Set, String> {
+        let choices = choices(&ahead::tune(&self.job(kernel, Some(class)))?, LayerConfiguration::Graph);
+        Ok(Set { limit: self.limit, choices, ready: None })
+    }
+}
+
+/// What a search found, for layers.
+fn choices<A: Copy + Eq + Hash + Debug>(
+    search: &Search<A>,
+    of_layer: fn(Configuration<A>) -> LayerConfiguration,
+) -> Vec<(LayerConfiguration, f64)> {
+    search.desirable_set().into_iter().map(|(configuration, time)| (of_layer(configuration), time)).collect()
+}
+
+/// Milliseconds of what runs without a segment: what is ready, or what the program asked for in a workspace
+/// of its own.
+fn ready_time(job: &Job<Kernel>, chosen: &AlgoPerf) -> Option<f64> {
+    let promised = book::known_page(cudnn::device(), job.kernel).and_then(|page| {
+        let state = page.state.lock();
+        let promise = state.promise(chosen.algo, usize::MAX)?;
+        Some((promise.ready?, promise.entry.memory))
+    });
+    let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
+    let class = Class { deterministic: false, math_type: Some(job.kernel.math_type), only: Some(id) };
+    let goal = Goal::Fastest { limit };
+    let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
+    search.smallest_whole().map(|micro| micro.time)
+}
+
+/// Chooses a configuration for each layer so that all of them together, or on one stream the largest,
+/// take at most `total` bytes.
+fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result<Solved, String> {
+    let start = Instant::now();
+    let sets: Vec<&Set> = groups.iter().map(|(key, _)| sets.get(key).map(|set| &**set).unwrap_or(&EMPTY)).collect();
+    let alternatives: Vec<Vec<Alternative>> = sets.iter().map(|set| set.alternatives()).collect();
+    let mut solved = Solved { total, one_stream, proven: true, ..Solved::default() };
+    let chosen: Vec<Vec<usize>> = if one_stream {
+        // A maximum, not a sum: each layer takes what is fastest within the total.
+        let fastest = |alternatives: &Vec<Alternative>| fastest_within(alternatives, total).unwrap_or(0);
+        groups.iter().zip(&alternatives).map(|((_, ids), known)| vec![fastest(known); ids.len()]).collect()
+    } else {
+        let groups = groups.iter().zip(&alternatives);
+        let groups: Vec<Group> =
+            groups.map(|((_, ids), known)| Group { layers: ids.len(), alternatives: known.clone() }).collect();
+        let division = planner::workspace_division(&groups, total, SOLVE).map_err(|error| error.to_string())?;
+        (solved.proven, solved.gap) = (division.proven, division.gap);
+        division.chosen
+    };
+    let layers: usize = groups.iter().map(|(_, ids)| ids.len()).sum();
+    let (mut start_of_next, mut arena) = (0, 0);
+    for (((key, ids), set), (known, chosen)) in groups.iter().zip(&sets).zip(alternatives.iter().zip(&chosen)) {
+        let share = fastest_within(known, if one_stream { total } else { total / layers.max(1) });
+        solved.equal_shares += share.map_or(0.0, |index| known[index].time) * ids.len() as f64;
+        for (&id, &index) in ids.iter().zip(chosen) {
+            solved.time += known[index].time;
+            let made = set.choices.get(index).and_then(|(configuration, time)| {
+                let plan = key.0.plan(configuration).ok()?;
+                Some((plan, configuration.clone(), *time))
+            });
+            let kernel = key.0.clone();
+            let Some((plan, configuration, time)) = made else {
+                solved.ready.push(kernel);
+                continue;
+            };
+            let from = if one_stream { 0 } else { start_of_next };
+            let range = from..from + plan.workspace();
+            start_of_next = from + segment_bytes(plan.workspace());
+            arena = arena.max(start_of_next);
+            let (broken, last) = (false.into(), Fence::default());
+            solved.segments.push((id, Segment { kernel, configuration, plan, range, time, broken, last }));
+        }
+    }
+    solved.took = start.elapsed().as_secs_f64() * 1e3;
+    if arena > total {
+        return Err(format!("the plan needs {arena} bytes of {total}"));
+    }
+    Ok(solved)
+}
+
+static EMPTY: Set = Set { limit: 0, choices: Vec::new(), ready: None };
+
+impl Set {
+    /// What the solver chooses from: the set, with whole segments, and behind it what is ready where no
+    /// configuration needs nothing.
+    fn alternatives(&self) -> Vec<Alternative> {
+        let choices = self.choices.iter();
+        let mut alternatives: Vec<_> = choices
+            .map(|(choice, time)| Alternative { time: *time, workspace: segment_bytes(choice.workspace()) })
+            .collect();
+        if alternatives.iter().all(|alternative| alternative.workspace > 0) {
+            // Where it could not be timed, it is the last thing to run.
+            let slowest = alternatives.iter().map(|alternative| alternative.time).fold(0.0, f64::max);
+            alternatives.push(Alternative { time: self.ready.unwrap_or(UNKNOWN * slowest), workspace: 0 });
+        }
+        alternatives
+    }
+}
+
+fn fastest_within(alternatives: &[Alternative], bytes: usize) -> Option<usize> {
+    let fits = alternatives.iter().enumerate().filter(|(_, alternative)| alternative.workspace <= bytes);
+    fits.min_by(|(_, a), (_, b)| a.time.total_cmp(&b.time)).map(|(index, _)| index)
+}

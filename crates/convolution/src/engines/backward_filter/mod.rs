@@ -1,0 +1,265 @@
+//! The gradient of a filter on tensor cores by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both
+//! tensors first, in a workspace of their size.
+
+mod gradient;
+mod parts;
+#[cfg(test)]
+mod tests;
+mod tiling;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use half::{bf16, f16};
+
+use crate::engines::elements::Element;
+use crate::engines::for_each_device::ForEachDevice;
+use gpu::jit::{self, Function, Launch, Source};
+use gpu::{Device, Stream};
+pub use gradient::FilterGradient;
+pub use parts::Parts;
+use tiling::{MOST_SUMMED, Tiling, multiprocessors_of_clusters};
+
+/// The most tiles of pixels, and blocks.
+const MOST_COUNTED: usize = 1 << 30;
+/// The most blocks of a cluster that every device with clusters holds, if they are small enough.
+const PORTABLE_CLUSTER: usize = 8;
+
+enum Code {
+    /// Loops of this file.
+    Host,
+    Compiled {
+        gradient: Function,
+        sum: Function,
+    },
+}
+
+/// By what it is compiled with.
+static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
+
+/// A gradient on one device.
+pub struct BackwardFilter {
+    of: FilterGradient,
+    parts: Parts,
+    tiling: Tiling,
+    code: Arc<Code>,
+}
+
+/// `kernels/backward_filter.cu`'s.
+#[repr(C)]
+struct Gradient {
+    x: *const c_void,
+    dy: *const c_void,
+    dw: *mut c_void,
+    images: i32,
+    k: i32,
+    c: i32,
+    height: i32,
+    width: i32,
+    p: i32,
+    q: i32,
+    splits: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// Likewise.
+#[repr(C)]
+struct Sum {
+    sums: *const c_void,
+    dw: *mut c_void,
+    elements: i32,
+    count: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// What a gradient is computed from, aligned to 16 bytes, and where it goes.
+#[derive(Clone, Copy)]
+pub struct GradientMemory {
+    /// The input.
+    pub x: *const c_void,
+    /// The output's gradient.
+    pub dy: *const c_void,
+    /// The filter's.
+    pub dw: *mut c_void,
+    /// Of [`BackwardFilter::workspace`] bytes.
+    pub workspace: *mut c_void,
+}
+
+impl BackwardFilter {
+    /// Into what the pixels of a gradient are best cut within `limit` bytes of workspace on the calling thread's device: the best
+    /// first, and behind it what is best in smaller clusters and in none, should the device hold none that is so large. Empty
+    /// where it is not computed here, or would not be exact enough.
+    pub fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
+        let multiprocessors = device.multiprocessors(device.ordinal());
+        let shared = device.shared_bytes(device.ordinal());
+        let whole = Self::tiling(device, of, Parts::InWorkspace(1));
+        let (Some(multiprocessors), Some(shared), Some(whole)) = (multiprocessors, shared, whole) else {
+            return vec![];
+        };
+        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps());
+        let bytes = of.elements() * size_of::<f32>();
+        let most = (limit / bytes).min(2 * multiprocessors).min(whole.tiles(of)).max(1);
+        let in_workspace = (least..=most).map(|count| (Parts::InWorkspace(count), whole));
+
+        let tiled = |parts| Some((parts, Tiling::of(of, parts, shared)?));
+        let in_clusters = Parts::in_clusters(of, Self::most_in_a_cluster(device)).filter_map(tiled);
+        let in_clusters = in_clusters.filter(|(parts, tiling)| {
+            parts.count() <= tiling.tiles(of) && (parts.count() >= least || tiling.has_totals())
+        });
+
+        let timed = in_workspace.chain(in_clusters);
+        let mut timed: Vec<_> =
+            timed.map(|(parts, tiling)| (parts, tiling.microseconds(of, parts, multiprocessors))).collect();
+        timed.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let best_within = |cluster| timed.iter().map(|(parts, _)| *parts).find(|parts| parts.cluster() <= cluster);
+        let mut best: Vec<_> = [usize::MAX, PORTABLE_CLUSTER, 1].into_iter().filter_map(best_within).collect();
+        best.dedup();
+        best
+    }
+
+    fn most_in_a_cluster(device: Device) -> usize {
+        let ordinal = device.ordinal();
+        device.cluster_blocks(ordinal).min(device.multiprocessors(ordinal).map_or(0, multiprocessors_of_clusters))
+    }
+
+    fn tiling(device: Device, of: &FilterGradient, parts: Parts) -> Option<Tiling> {
+        let ordinal = device.ordinal();
+        let is_possible = match parts {
+            Parts::InWorkspace(_) => true,
+            Parts::InCluster { .. } => Parts::in_clusters(of, Self::most_in_a_cluster(device)).any(|it| it == parts),
+        };
+        if !is_possible || !of.is_for_us() || !device.copies_asynchronously(ordinal) {
+            return None;
+        }
+        Tiling::of(of, parts, device.shared_bytes(ordinal)?)
+    }
+
+    /// On the calling thread's device, in so many parts. Compiles at the first call for such filters and tiles, which may
+    /// take a second; not to be called under capture. `Err` says why there is none.
+    pub fn new(device: Device, of: FilterGradient, parts: Parts) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of, parts).ok_or("no kernel of ours computes it")?;
+        let code = KNOWN.get(device, tiling.options(&of), || match device {
+            Device::Host => Ok(Code::Host),
+            Device::Cuda => Code::compiled(device, &of, &tiling),
+        })?;
+        Self::of_code(of, parts, tiling, code)
+    }
+
+    fn of_code(of: FilterGradient, parts: Parts, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
+        let (tiles, count) = (tiling.tiles(&of), parts.count());
+        let blocks = of.blocks(tiling.k_tile).saturating_mul(count);
+        let is_possible = (1..=tiles).contains(&count) && tiles.max(blocks) <= MOST_COUNTED;
+        is_possible.then_some(Self { of, parts, tiling, code }).ok_or_else(|| format!("it has no such {parts:?}"))
+    }
+
+    /// Bytes that it takes.
+    pub fn workspace(&self) -> usize {
+        match self.parts {
+            Parts::InWorkspace(count) if count > 1 => count * self.of.elements() * size_of::<f32>(),
+            _ => 0,
+        }
+    }
+
+    /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
+    ///
+    /// # Safety
+    /// All is memory of the device, as large as the tensors; none of it overlaps dw and the workspace. The stream is of that
+    /// device.
+    pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
+        let Self { of, parts, tiling, code } = self;
+        let (function, sum) = match &**code {
+            Code::Host => {
+                // SAFETY: as ours.
+                unsafe { compute(of, memory, alpha, beta) };
+                return true;
+            }
+            Code::Compiled { gradient, sum } => (gradient, sum),
+        };
+        let GradientMemory { x, dy, dw, workspace } = memory;
+        let is_whole = self.workspace() == 0;
+        let [images, k, c, height, width, p, q, splits] =
+            [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()].map(|count| count as i32);
+        let dw_of_parts = if is_whole { dw } else { workspace };
+        let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
+        let launch = tiling.launch(of, parts.count());
+        // SAFETY: the kernel's one parameter, and memory as ours.
+        let launched = unsafe { function.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
+        if is_whole || launched.is_err() {
+            return launched.is_ok();
+        }
+        let elements = of.elements();
+        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: splits, alpha, beta };
+        let blocks = elements.div_ceil(of.threads()) as u32;
+        let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
+        // SAFETY: likewise.
+        unsafe { sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
+    }
+}
+
+impl Code {
+    fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
+        Source::new(&kernels::convolution::BACKWARD_FILTER, tiling.options(of))
+    }
+
+    fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
+        let text = |error: jit::Error| error.to_string();
+        let module = device.load(&Self::source(of, tiling)).map_err(text)?;
+        let gradient = module.function(c"backward_filter").map_err(text)?;
+        gradient.allow_shared(tiling.shared_bytes(of) as u32).map_err(text)?;
+        if tiling.cluster > PORTABLE_CLUSTER {
+            gradient.allow_large_clusters().map_err(text)?;
+        }
+        if tiling.cluster > 1 && gradient.resident_clusters(&tiling.launch(of, tiling.cluster)).map_err(text)? == 0 {
+            return Err(format!("the device holds no cluster of {} blocks", tiling.cluster));
+        }
+        Ok(Self::Compiled { gradient, sum: module.function(c"sum_up").map_err(text)? })
+    }
+}
+
+/// # Safety
+/// As for [`BackwardFilter::run`], in the host's memory.
+unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
+    // SAFETY: as ours; the tensors' elements are of that type.
+    unsafe {
+        match of.data_type {
+            CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
+            CUDNN_DATA_BFLOAT16 => compute_in::<bf16>(of, memory, alpha, beta),
+            _ => compute_in::<f32>(of, memory, alpha, beta),
+        }
+    }
+}
+
+/// # Safety
+/// Likewise, of elements of this type.
+unsafe fn compute_in<T: Element>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
+    let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
+    // SAFETY: as ours.
+    let (x, dy, dw) = unsafe {
+        (
+            std::slice::from_raw_parts(memory.x.cast::<T>(), images * c * height * width),
+            std::slice::from_raw_parts(memory.dy.cast::<T>(), images * k * p * q),
+            std::slice::from_raw_parts_mut(memory.dw.cast::<T>(), of.elements()),
+        )
+    };
+    // Where a place of dy finds x, if that is no zero beside it.
+    let below =
+        |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
+    for (place, dw) in dw.iter_mut().enumerate() {
+        let (s, r) = (place % columns, place / columns % rows);
+        let (of_c, of_k) = (place / (columns * rows) % c, place / (columns * rows * c));
+        let mut sum = 0.0;
+        for image in 0..images {
+            let x = &x[(image * c + of_c) * height * width..][..height * width];
+            let dy = &dy[(image * k + of_k) * p * q..][..p * q];
+            for (row, h) in (0..p).filter_map(|row| Some((row, below(row, r, height)?))) {
+                for (column, w) in (0..q).filter_map(|column| Some((column, below(column, s, width)?))) {
+                    sum += f64::from(dy[row * q + column].to_f32()) * f64::from(x[h * width + w].to_f32());
+                }
+            }
+        }
+        dw.add_scaled(sum, alpha, beta);
+    }
+}

@@ -1,0 +1,116 @@
+//! The kernel on this machine's GPU, if there is one.
+
+use super::*;
+use gpu::OwnStream;
+use gpu::testing::on_gpu::{Gpu, first, median};
+
+/// It is what loops on the host find.
+#[test]
+fn as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(Gpu { stream, .. }) = &first() else { return };
+    let mut random = SmallRng::seed_from_u64(12);
+    let larger = [
+        gradient([1, 64, 64], [56, 56], [3, 3], 1, 1),
+        gradient([2, 130, 70], [28, 28], [3, 3], 1, 1),
+        gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
+        gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
+    ];
+    for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
+        let case = Case::new(of, device, stream.raw(), &mut random);
+        let best = BackwardFilter::best_parts(device, &of, usize::MAX)[0];
+        for parts in [WHOLE, best] {
+            case.check(&BackwardFilter::new(device, of, parts).expect("compiled"), device, stream.raw());
+        }
+    }
+    for (of, parts) in in_clusters() {
+        if BackwardFilter::tiling(device, &of, parts).is_some() {
+            let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
+            Case::new(of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+        }
+    }
+}
+
+/// There it is exact enough where a sum has as many terms as it may have, or begins anew.
+#[test]
+fn of_many_pixels() {
+    let device = Device::Cuda;
+    let Some(Gpu { stream, .. }) = &first() else { return };
+    let mut random = SmallRng::seed_from_u64(15);
+    let mut gradients = vec![(WHOLE, gradient([41, 8, 9], [56, 56], [3, 3], 1, 1))];
+    if device.cluster_blocks(device.ordinal()) >= 16 {
+        let in_cluster = Parts::InCluster { blocks: 16, k_tile: 16 };
+        gradients.push((in_cluster, gradient([25 * 41, 2, 9], [56, 56], [3, 3], 1, 1)));
+    }
+    for (parts, of) in gradients {
+        for (is_exact, least) in [(false, 1e-3), (true, 2e-6)] {
+            let most = FilterGradient { is_exact, ..of };
+            let kernel = BackwardFilter::new(device, most, parts).expect("compiled");
+            let (error, bias) = errors_of(&kernel, device, stream.raw(), &mut random);
+            let summed = most.images * 56 * 56;
+            println!("sums of {summed} positive products: off by {error:.1e}, of which {bias:.1e} is a bias");
+            assert!(error < least, "{most:?}: {error:.1e}, of which {bias:.1e} is a bias");
+        }
+    }
+}
+
+/// How fast it is there at networks' layers.
+#[test]
+fn at_networks_layers() {
+    let device = Device::Cuda;
+    let Some(Gpu { stream, .. }) = &first() else { return };
+    let layer =
+        |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
+    let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
+    for of in LAYERS.map(layer).into_iter().flat_map(in_all_types).chain(exact) {
+        for limit in [usize::MAX, 0] {
+            let Some(parts) = BackwardFilter::best_parts(device, &of, limit).first().copied() else { continue };
+            let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
+            let time = time(&kernel, device, stream);
+            let products = of.images * of.dy[0] * of.dy[1] * of.elements();
+            let rate = 2.0 * products as f64 / time / 1e9;
+            println!("{of:?}, {:?}, {parts:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+        }
+    }
+}
+
+/// Images, k, c, the sides of x and of the filter, and the stride, of AlexNet, VGG-16, ResNet-18 and the U-Net.
+const LAYERS: [(usize, usize, usize, usize, usize, usize); 13] = [
+    (512, 192, 64, 27, 5, 1),
+    (64, 64, 3, 224, 3, 1),
+    (64, 64, 64, 224, 3, 1),
+    (64, 128, 128, 112, 3, 1),
+    (64, 256, 256, 56, 3, 1),
+    (64, 512, 512, 28, 3, 1),
+    (64, 512, 512, 14, 3, 1),
+    (256, 64, 3, 224, 7, 2),
+    (256, 64, 64, 56, 3, 1),
+    (256, 256, 256, 14, 3, 1),
+    (256, 64, 128, 56, 3, 2),
+    (16, 64, 128, 256, 3, 1),
+    (16, 2, 64, 256, 1, 1),
+];
+
+/// Those of ResNet-50 with filters of one place, which only floats as such are computed of.
+const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
+    (128, 64, 256, 56, 1, 1),
+    (128, 256, 64, 56, 1, 1),
+    (128, 128, 512, 28, 1, 1),
+    (128, 1024, 256, 14, 1, 1),
+    (128, 512, 2048, 7, 1, 1),
+    (128, 512, 256, 56, 1, 2),
+];
+
+/// The median of some runs, in milliseconds.
+fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
+    let of = kernel.of;
+    let [x, dy] =
+        [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
+    let mut random = SmallRng::seed_from_u64(14);
+    let [x, dy, dw] =
+        [x, dy, of.elements()].map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
+    let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
+    let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
+    // SAFETY: as large as the tensors.
+    median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }))
+}

@@ -1,0 +1,203 @@
+//! How a block goes through its pixels, and about how long it takes.
+
+use crate::engines::backward_filter::gradient::{C_TILE, FilterGradient};
+use crate::engines::backward_filter::parts::{M_MMA, Parts};
+use crate::engines::elements;
+use crate::engines::tiles::pitch_of;
+use gpu::jit::Launch;
+
+/// Bytes that tensor cores take of the depth at once, as in `kernels/backward_filter.cu`.
+const DEPTH_BYTES: usize = 32;
+/// Of what is copied at once, in bytes.
+const ACCESSES: [usize; 4] = [16, 8, 4, 2];
+/// Columns of a tile, for images as wide as networks have them; more rows than help; and how often tensor cores take the
+/// depth of a tile at most: the kernel has code for each time.
+const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
+const MOST_TILE_ROWS: usize = 16;
+const MOST_PIECES: usize = 16;
+/// Tiles in shared memory: one that is worked on, and one or two that are copied.
+const STAGES: [usize; 2] = [3, 2];
+/// The most pixels that a sum has: tensor cores round each towards zero, and floats lose some bits too.
+pub(super) const MOST_SUMMED: usize = 1 << 17;
+/// What a thread hands over of its sums at once, in bytes; and behind all else in shared memory the Mbarrier for it: as there.
+const RECEIVED_BYTES: usize = 16 * 16;
+const MBARRIER_BYTES: usize = 8;
+/// What a tile costs besides its pixels, in bytes of dy.
+const BYTES_OF_A_TILE: usize = 80;
+/// What a block reads of x for all its k, in as many k as are multiplied meanwhile: of an H200, like all below. Only what is
+/// best of some is found by these.
+const K_OF_READING_X: usize = 16;
+/// How long a multiprocessor works on a byte of dy for a column of the product, what is summed up a microsecond, in bytes, once
+/// launched, and how long until the sums of a cluster's blocks have met.
+const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / (64.0 * 64.0);
+const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
+const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
+const MICROSECONDS_OF_MEETING: f64 = 5.0;
+
+/// How many of the multiprocessors large clusters find: the blocks of one are on some that are close to each other, 16 or 18.
+pub(super) fn multiprocessors_of_clusters(multiprocessors: usize) -> usize {
+    multiprocessors * 8 / 9
+}
+
+/// How a block goes through the pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tiling {
+    /// Of k.
+    pub(super) k_tile: usize,
+    /// Blocks whose sums meet in shared memory.
+    pub(super) cluster: usize,
+    /// Of dy's pixels.
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Elements that are copied at once.
+    pub(super) access: usize,
+    pub(super) stages: usize,
+    /// Tiles after which a block's sums begin anew, where it has more of them than are exact enough in one.
+    pub(super) summed_tiles: Option<usize>,
+}
+
+impl Tiling {
+    /// The best for such parts that `shared` bytes of a block's memory hold.
+    pub(super) fn of(gradient: &FilterGradient, parts: Parts, shared: usize) -> Option<Self> {
+        let (k_tile, cluster) = (parts.k_tile(gradient), parts.cluster());
+        let mut best: Option<(usize, Self)> = None;
+        let element = gradient.element();
+        let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
+        for columns in TILE_COLUMNS {
+            // Of few channels there are so many warps that registers are short: no piece of the depth is in two rows.
+            let piece = if gradient.has_few_channels() { depth } else { of_lane };
+            if !columns.is_multiple_of(piece) || 2 * columns < depth {
+                continue;
+            }
+            let divides = |access: &usize| {
+                [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
+            };
+            let access =
+                ACCESSES.into_iter().map(|bytes| bytes / element).filter(|access| *access > 0).find(divides)?;
+            for rows in 1..=MOST_TILE_ROWS {
+                // Of a warp.
+                let pixels = rows / gradient.pixel_warps() * columns;
+                let is_cut = rows.is_multiple_of(gradient.pixel_warps()) && pixels.is_multiple_of(depth);
+                if !is_cut || pixels > MOST_PIECES * depth {
+                    continue;
+                }
+                let at_stages = |stages| Self { k_tile, cluster, rows, columns, access, stages, summed_tiles: None };
+                let tiling = STAGES.into_iter().map(at_stages).find(|it| it.shared_bytes(gradient) <= shared);
+                let Some(tiling) = tiling else { continue };
+                let costs = tiling.tiles(gradient) * tiling.bytes(gradient);
+                if best.is_none_or(|(least, _)| costs < least) {
+                    best = Some((costs, tiling));
+                }
+            }
+        }
+        let (_, tiling) = best?;
+        let most = MOST_SUMMED * gradient.pixel_warps() / (tiling.rows * tiling.columns);
+        let has_more = tiling.has_totals() && tiling.tiles(gradient).div_ceil(cluster) > most;
+        Some(Self { summed_tiles: has_more.then_some(most), ..tiling })
+    }
+
+    /// What a tile costs, in bytes of dy.
+    pub(super) fn bytes(&self, gradient: &FilterGradient) -> usize {
+        self.rows * self.columns * gradient.element() + BYTES_OF_A_TILE
+    }
+
+    /// Of all images.
+    pub(super) fn tiles(&self, gradient: &FilterGradient) -> usize {
+        gradient.images * gradient.dy[0].div_ceil(self.rows) * gradient.dy[1].div_ceil(self.columns)
+    }
+
+    /// About how long a gradient takes in such parts, on a GPU of so many multiprocessors.
+    pub(super) fn microseconds(&self, gradient: &FilterGradient, parts: Parts, multiprocessors: usize) -> f64 {
+        let blocks = gradient.blocks(self.k_tile);
+        let (rounds, adding) = match parts {
+            Parts::InWorkspace(1) => (blocks.div_ceil(multiprocessors), 0.0),
+            Parts::InWorkspace(count) => {
+                let bytes = (2 * count * gradient.elements() * size_of::<f32>()) as f64;
+                let adding = bytes / SUMMED_IN_A_MICROSECOND + MICROSECONDS_OF_A_LAUNCH;
+                ((blocks * count).div_ceil(multiprocessors), adding)
+            }
+            Parts::InCluster { blocks: of_cluster, .. } => {
+                let at_once = multiprocessors_of_clusters(multiprocessors) / of_cluster;
+                (blocks.div_ceil(at_once.max(1)), MICROSECONDS_OF_MEETING)
+            }
+        };
+        let reading = K_OF_READING_X / gradient.products();
+        let most = gradient.k_tile();
+        let k = ((self.k_tile + reading) * most) as f64 / (most + reading) as f64;
+        let products = k * (gradient.columns() * gradient.filter[1] * gradient.products()) as f64;
+        let tiles = self.tiles(gradient).div_ceil(parts.count());
+        (rounds * tiles * self.bytes(gradient)) as f64 * products * MICROSECONDS_OF_A_PRODUCT + adding
+    }
+
+    /// Of a block, as the kernel lays it out.
+    pub(super) fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
+        let FilterGradient { filter, stride, padding, .. } = *gradient;
+        let per_word = size_of::<u32>() / gradient.element();
+        let vector = 4 * per_word;
+        let left = padding.next_multiple_of(vector);
+        let x_rows = (self.rows - 1) * stride + gradient.block_rows();
+        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
+        let (x_row, beyond) = (x_columns / per_word, 8 * stride);
+        let x = if gradient.has_few_channels() {
+            let x_row = pitch_of(x_row, beyond);
+            gradient.c * pitch_of(x_rows * x_row, filter[0] * x_row)
+        } else {
+            C_TILE * pitch_of(x_rows * x_row, beyond)
+        };
+        let dy = self.k_tile * pitch_of(self.rows * self.columns / per_word, 8);
+        let stages = self.stages * (x + dy) * size_of::<u32>();
+        match self.cluster {
+            1 => stages,
+            _ => stages.max(RECEIVED_BYTES * gradient.summing_threads()) + MBARRIER_BYTES,
+        }
+    }
+
+    /// Whether registers hold two sums for each.
+    pub(super) fn has_totals(&self) -> bool {
+        self.cluster > 1 && self.k_tile == M_MMA
+    }
+
+    /// Of so many parts.
+    pub(super) fn launch(&self, gradient: &FilterGradient, parts: usize) -> Launch {
+        Launch {
+            grid: [(gradient.blocks(self.k_tile) * parts) as u32, 1, 1],
+            block: [gradient.threads() as u32, 1, 1],
+            cluster: [self.cluster as u32, 1, 1],
+            shared_bytes: self.shared_bytes(gradient) as u32,
+            ..Launch::default()
+        }
+    }
+
+    pub(super) fn options(&self, gradient: &FilterGradient) -> Vec<String> {
+        let FilterGradient { filter, stride, padding, .. } = *gradient;
+        let values = [
+            ("FILTER_ROWS", filter[0]),
+            ("BLOCK_ROWS", gradient.block_rows()),
+            ("FILTER_COLUMNS", filter[1]),
+            ("STRIDE", stride),
+            ("PADDING", padding),
+            ("TILE_ROWS", self.rows),
+            ("TILE_COLUMNS", self.columns),
+            ("ACCESS", self.access),
+            ("STAGES", self.stages),
+            ("K_TILE", self.k_tile),
+        ];
+        let element = elements::option(gradient.data_type);
+        let of_channels = match gradient.has_few_channels() {
+            true => ("CHANNELS", gradient.c),
+            false => ("K_WARPS", gradient.k_warps()),
+        };
+        let exact = gradient.is_exact.then_some(("EXACT", 1));
+        let cluster = (self.cluster > 1).then_some(("CLUSTER", self.cluster));
+        let summed = self.summed_tiles.map(|tiles| ("SUMMED_TILES", tiles));
+        values
+            .into_iter()
+            .chain([of_channels])
+            .chain(exact)
+            .chain(cluster)
+            .chain(summed)
+            .map(|(name, value)| format!("-D{name}={value}"))
+            .chain([element.to_owned()])
+            .collect()
+    }
+}

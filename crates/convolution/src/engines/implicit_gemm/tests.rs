@@ -1,0 +1,297 @@
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use gpu::Buffer;
+use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
+use gpu::testing::emulated;
+use gpu::testing::on_gpu;
+use gpu::testing::resources;
+
+const SHARED: usize = 227 << 10;
+const MULTIPROCESSORS: usize = 132;
+
+/// A convolution of images, channels that are read and that are written, its images, the filter's rows, stride and padding.
+fn convolution(
+    [images, depth, rows]: [usize; 3],
+    from: [usize; 2],
+    filter: usize,
+    stride: usize,
+    padding: usize,
+) -> Correlation {
+    let to = from.map(|length| (length + 2 * padding - filter) / stride + 1);
+    let (data_type, is_exact) = (CUDNN_DATA_FLOAT, false);
+    Correlation { data_type, is_exact, is_gradient: false, images, depth, rows, from, to, filter, stride, padding }
+}
+
+/// The gradient of such a convolution's input.
+fn gradient(of: Correlation) -> Correlation {
+    let Correlation { depth, rows, from, to, filter, padding, .. } = of;
+    Correlation { is_gradient: true, depth: rows, rows: depth, from: to, to: from, padding: filter - 1 - padding, ..of }
+}
+
+/// The same in every type, and of floats that are multiplied as such.
+fn in_all_types(of: Correlation) -> [Correlation; 4] {
+    let in_type = |data_type| Correlation { data_type, ..of };
+    let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
+    [of, Correlation { is_exact: true, ..of }, others[0], others[1]]
+}
+
+/// Both, where both are for us.
+fn both_ways(of: Correlation) -> impl Iterator<Item = Correlation> {
+    [of, gradient(of)].into_iter().filter(Correlation::is_for_us)
+}
+
+#[test]
+fn tiles_fit_and_waste_little() {
+    let sides = [(224, 3), (112, 3), (56, 3), (28, 3), (14, 3), (7, 3), (27, 5), (13, 3), (56, 1), (14, 1), (7, 1)];
+    for (side, filter) in sides {
+        let of = convolution([128, 256, 256], [side; 2], filter, 1, filter / 2).flattened();
+        for of in both_ways(of).flat_map(in_all_types) {
+            let tiling = Tiling::of(&of, SHARED, MULTIPROCESSORS).unwrap();
+            let (most, blocks) = (COLUMNS[of.kind()], BLOCKS[of.kind()]);
+            assert!(blocks * (tiling.shared_bytes(&of) + RESERVED) <= SHARED + RESERVED, "{tiling:?} of {of:?}");
+            assert!(tiling.images * tiling.rows * tiling.columns <= most);
+            // Where a product takes less time, what is copied counts more.
+            let columns = tiling.blocks(&of) / of.rows.div_ceil(ROW_TILE) * most;
+            let used = (of.images * of.to[0] * of.to[1]) as f64 / columns as f64;
+            assert!(used >= if of.is_exact { 0.75 } else { 0.6 }, "{used} in {tiling:?} of {of:?}");
+        }
+    }
+    assert_eq!(Tiling::of(&convolution([1, 64, 64], [8; 2], 3, 1, 1), 10_000, MULTIPROCESSORS), None);
+}
+
+#[test]
+fn others_are_not_for_us() {
+    let of = convolution([2, 16, 32], [9, 9], 3, 1, 1);
+    assert!(of.is_for_us() && gradient(convolution([2, 32, 16], [9, 9], 3, 1, 1)).is_for_us());
+    for other in [
+        Correlation { data_type: CUDNN_DATA_DOUBLE, ..of },
+        Correlation { data_type: CUDNN_DATA_HALF, is_exact: true, ..of },
+        Correlation { images: 0, ..of },
+        Correlation { depth: 8, ..of },
+        Correlation { rows: 8, ..of },
+        Correlation { filter: 2, ..of },
+        Correlation { filter: 7, ..of },
+        Correlation { padding: 3, ..of },
+        Correlation { stride: 0, ..of },
+        Correlation { stride: 3, ..of },
+        Correlation { is_gradient: true, stride: 2, ..of },
+        Correlation { depth: usize::MAX, ..of },
+        Correlation { rows: 1 << 20, depth: 1 << 20, ..of },
+        Correlation { from: [1 << 28, 1], to: [1 << 28, 1], ..of },
+    ] {
+        assert!(!other.is_for_us(), "{other:?}");
+        assert!(!ImplicitGemm::computes(Device::Host, &other));
+        assert!(ImplicitGemm::new(Device::Host, other).is_err());
+    }
+}
+
+/// Tensors of small whole numbers.
+struct Case {
+    of: Correlation,
+    w: Buffer,
+    from: Buffer,
+    to: Buffer,
+    held: Vec<u8>,
+    /// What is to be written where it is added to what was `held`, and where it is not.
+    added: Vec<u8>,
+    written: Vec<u8>,
+}
+
+impl Case {
+    const ALPHA: f32 = 0.5;
+    const BETA: f32 = 2.0;
+
+    fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
+        let mut values = |count: usize| small_whole_numbers(of.data_type, count, random);
+        let w = values(of.rows * of.depth * of.places());
+        let from = values(of.images * of.depth * of.from[0] * of.from[1]);
+        let held = values(of.images * of.rows * of.to[0] * of.to[1]);
+        let compute = |beta: f32| {
+            let mut to = held.clone();
+            let (w, from, to_data) = (w.as_ptr().cast(), from.as_ptr().cast(), to.as_mut_ptr().cast());
+            // SAFETY: as large as the tensors, in memory that is aligned to more than elements are.
+            unsafe { compute(&of, CorrelationMemory { w, from, to: to_data }, Self::ALPHA, beta) };
+            to
+        };
+        let (added, written) = (compute(Self::BETA), compute(0.0));
+        let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
+        let to = device.allocate(held.len() + 2 * GUARD).unwrap();
+        Self { of, w, from, to, held, added, written }
+    }
+
+    /// Runs it, in poisoned memory.
+    fn check(&self, kernel: &ImplicitGemm, device: Device, stream: Stream) {
+        let Self { of, w, from, to, held, added, written } = self;
+        let [w, from, data] = [w, from, to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
+        let guard = [0xff; GUARD];
+        for (beta, begin, expected) in [(Self::BETA, held, added), (0.0, &vec![0xff; held.len()], written)] {
+            write(device, to, &[&guard[..], begin, &guard].concat(), stream);
+            let memory = CorrelationMemory { w, from, to: data };
+            // SAFETY: as large as the tensors.
+            assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
+            let found = read(device, to, held.len() + 2 * GUARD, stream);
+            let inside = &found[GUARD..found.len() - GUARD];
+            let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
+            let wrong = wrong.map(|byte| byte / of.element());
+            assert_eq!(wrong, None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
+            assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
+        }
+    }
+}
+
+/// Every width of accesses, tiles across rows, images and their ends, channels that are no whole block, both strides,
+/// paddings, all filters; forwards and backwards, in every type.
+fn small() -> impl Iterator<Item = Correlation> {
+    let shapes = [
+        convolution([1, 16, 64], [12, 12], 3, 1, 1),
+        convolution([3, 18, 70], [7, 7], 3, 1, 1),
+        convolution([2, 33, 34], [9, 14], 3, 1, 1),
+        convolution([1, 20, 40], [8, 36], 3, 1, 0),
+        convolution([2, 17, 33], [6, 10], 3, 1, 2),
+        convolution([2, 32, 32], [5, 6], 5, 1, 2),
+        convolution([1, 35, 37], [8, 12], 5, 1, 0),
+        convolution([2, 16, 32], [12, 16], 3, 2, 1),
+        convolution([1, 16, 36], [11, 13], 5, 2, 1),
+        convolution([3, 40, 32], [6, 6], 1, 1, 0),
+        convolution([2, 32, 65], [7, 7], 1, 1, 0),
+        convolution([2, 16, 32], [9, 10], 1, 2, 0),
+        // More depths than are in shared memory at once.
+        convolution([1, 136, 33], [4, 6], 1, 1, 0),
+    ];
+    shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
+}
+
+/// What the kernel does on the CPU, under the emulator and adversarial schedules, is what loops do. In a process of its own,
+/// whose cuDNN is hostdnn.
+#[test]
+fn emulated_as_in_loops() {
+    if !emulated::is_child("engines::implicit_gemm::tests::emulated_as_in_loops") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(21);
+    // Every shape, in one type or two.
+    for (index, of) in small().map(Correlation::flattened).step_by(3).enumerate() {
+        // As much shared memory as a GPU has, and what many have.
+        let shared = if index % 2 == 0 || of.filter == 5 { SHARED } else { 99 << 10 };
+        let tiling = Tiling::of(&of, shared, 1).unwrap();
+        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
+        Case::new(of, device, stream, &mut random).check(&ImplicitGemm { of, tiling, code }, device, stream);
+    }
+}
+
+/// ||out - exact|| / ||exact|| and how much larger out is on average, of numbers from `least` to 2.
+fn errors_of(kernel: &ImplicitGemm, least: f32, device: Device, stream: Stream, random: &mut SmallRng) -> (f64, f64) {
+    let of = kernel.of;
+    let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(least..2.0)).collect() };
+    let w = values(of.rows * of.depth * of.places());
+    let from = values(of.images * of.depth * of.from[0] * of.from[1]);
+    let mut exact = vec![0_f32; of.images * of.rows * of.to[0] * of.to[1]];
+    let (w_data, from_data, to) = (w.as_ptr().cast(), from.as_ptr().cast(), exact.as_mut_ptr().cast());
+    // SAFETY: as large as the tensors.
+    unsafe { compute(&of, CorrelationMemory { w: w_data, from: from_data, to }, 1.0, 0.0) };
+    let [w, from] = [w, from].map(|values| between_nans(device, &bytes_of(&values), stream));
+    let to = device.allocate(4 * exact.len()).unwrap();
+    let [w, from] = [w, from].map(|tensor| (tensor.data().wrapping_byte_add(GUARD), tensor));
+    let memory = CorrelationMemory { w: w.0, from: from.0, to: to.data() };
+    // SAFETY: likewise.
+    assert!(unsafe { kernel.run(stream, memory, 1.0, 0.0) });
+    let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
+    errors(&read(device, &to, 4 * exact.len(), stream), &exact)
+}
+
+/// Floats lose no more than products in TF32 must, and do not become smaller; those that are multiplied as such lose what floats
+/// do.
+#[test]
+fn emulated_floats_are_rounded_without_a_bias() {
+    if !emulated::is_child("engines::implicit_gemm::tests::emulated_floats_are_rounded_without_a_bias") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let shapes = [convolution([1, 16, 32], [6, 8], 3, 1, 1), convolution([1, 130, 32], [6, 8], 1, 1, 0)];
+    let of_products = [(false, 4e-4, 5e-5), (true, 2e-7, 5e-8)];
+    for (of, (is_exact, most, most_bias)) in shapes.into_iter().flat_map(|of| of_products.map(|most| (of, most))) {
+        let of = Correlation { is_exact, ..of }.flattened();
+        let tiling = Tiling::of(&of, SHARED, 1).unwrap();
+        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
+        let kernel = ImplicitGemm { of, tiling, code };
+        for least in [-2.0, 0.5] {
+            let (error, bias) = errors_of(&kernel, least, device, stream, &mut SmallRng::seed_from_u64(22));
+            assert!(error < most && bias.abs() < most_bias, "{of:?} from {least}: {error:.1e}, {bias:.1e} a bias");
+        }
+    }
+}
+
+/// For all GPUs, each with its shared memory; and of what networks have nothing spills.
+#[test]
+fn compiles_for_all_gpus_without_spills() {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    let shapes =
+        [([56, 56], 3, 1), ([14, 14], 3, 1), ([7, 7], 3, 1), ([27, 27], 5, 1), ([56, 56], 3, 2), ([14, 14], 1, 1)];
+    let shapes = shapes.map(|(from, filter, stride)| convolution([64, 64, 64], from, filter, stride, filter / 2));
+    for of in shapes.into_iter().flat_map(both_ways).map(Correlation::flattened).flat_map(in_all_types) {
+        for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
+            let Some(tiling) = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS) else {
+                // Two depths of the largest filters are too large.
+                assert_eq!((capability, of.filter), (89, 5));
+                continue;
+            };
+            let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
+            let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+            assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
+        }
+    }
+}
+
+/// On a GPU it is what loops on the host find, and as exact as floats are.
+#[test]
+fn on_a_gpu_as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    let mut random = SmallRng::seed_from_u64(23);
+    for of in small() {
+        let kernel = ImplicitGemm::new(device, of).expect("compiled");
+        Case::new(kernel.of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+    }
+    let deep = convolution([1, 512, 64], [12, 12], 3, 1, 1);
+    let exact = both_ways(deep).map(|of| Correlation { is_exact: true, ..of });
+    for (of, least) in exact.flat_map(|of| [(of, -2.0), (of, 0.5)]) {
+        let kernel = ImplicitGemm::new(device, of).expect("compiled");
+        let (error, bias) = errors_of(&kernel, least, device, stream.raw(), &mut random);
+        println!("{of:?} from {least}: off by {error:.1e}, of which {bias:.1e} is a bias");
+        assert!(error < 1e-6, "{of:?} from {least}: {error:.1e}, of which {bias:.1e} is a bias");
+    }
+}
+
+/// How fast it is there at networks' layers of floats as such, and of TF32 and half.
+#[test]
+fn on_a_gpu_at_networks_layers() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    let mut random = SmallRng::seed_from_u64(24);
+    // VGG-16's, ResNet-50's, AlexNet's and the U-Net's.
+    let layers = [
+        ([64, 128, 128], 112, 3),
+        ([64, 512, 512], 28, 3),
+        ([128, 128, 128], 28, 3),
+        ([128, 512, 256], 14, 1),
+        ([512, 64, 192], 27, 5),
+        ([16, 64, 64], 256, 3),
+    ];
+    let layers = layers.map(|(channels, side, filter)| convolution(channels, [side; 2], filter, 1, filter / 2));
+    for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types) {
+        let kernel = ImplicitGemm::new(device, of).expect("compiled");
+        let images = of.images * of.to[0] * of.to[1];
+        let counts =
+            [of.rows * of.depth * of.places(), of.images * of.depth * of.from[0] * of.from[1], images * of.rows];
+        let tensors = counts.map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
+        let [w, from, to] = tensors.each_ref().map(Buffer::data);
+        let memory = CorrelationMemory { w, from, to };
+        // SAFETY: as large as the tensors.
+        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
+        let rate = 2.0 * (images * counts[0]) as f64 / time / 1e9;
+        println!("{of:?}, {:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+    }
+}

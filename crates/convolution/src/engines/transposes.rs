@@ -1,0 +1,322 @@
+//! Transposing matrices in the device's memory: what turns a tensor with its channels first into one with its channels
+//! last, and back.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use crate::engines::element_kernels::ElementKernels;
+use crate::engines::for_each_device::ForEachDevice;
+use crate::problem::graph::Matrices;
+use cudnn::tensor::element_size;
+use gpu::jit::{Function, Launch};
+use gpu::{Device, Stream};
+
+/// Threads of a block, as `kernels/transpose.cu` has them.
+const THREADS: usize = 256;
+/// Tiles of registers that a block has: one a warp.
+const TILES: usize = THREADS / 32;
+/// Rows or columns that go through shared memory at a time.
+const STRIP: usize = 64;
+/// What every device has of shared memory for a block, in bytes.
+const SHARED: usize = 48 << 10;
+/// Of a thread's, in bytes.
+const ACCESS: usize = 16;
+/// How many of these a thread makes where rows, or columns, are few.
+const EACH: usize = 4;
+/// The side of the squares for what fits nothing else.
+const SQUARE: usize = 32;
+/// The most blocks that add.
+const MOST_ADDING: usize = 4096;
+/// What a launch works on at most, as `kernels/transpose.cu` has it.
+const MOST_JOBS: usize = 4;
+
+/// One of the kernels that transpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Tiles of so many rows and columns in a thread's registers.
+    Registers(usize, usize),
+    /// Strips of rows, with all of their columns.
+    Rows,
+    /// Strips of columns, with all of their rows.
+    Columns,
+    /// All of the few rows of a column in a thread: an access of the transposed matrix's, with zeros where there is no row.
+    FewRows,
+    /// The same the other way round, without what lies behind the columns.
+    FewColumns,
+    /// Squares.
+    Any,
+}
+
+impl Way {
+    /// The best first.
+    const ALL: [(Self, &'static CStr); 9] = [
+        (Self::Registers(8, 8), c"transpose_8x8"),
+        (Self::Registers(8, 4), c"transpose_8x4"),
+        (Self::Registers(4, 8), c"transpose_4x8"),
+        (Self::Registers(4, 4), c"transpose_4x4"),
+        (Self::FewRows, c"transpose_few_rows"),
+        (Self::FewColumns, c"transpose_few_columns"),
+        (Self::Rows, c"transpose_rows"),
+        (Self::Columns, c"transpose_columns"),
+        (Self::Any, c"transpose_any"),
+    ];
+
+    /// Whether it is there for elements of so many bytes.
+    fn is_for(self, element: usize) -> bool {
+        // No access is wider than 16 bytes.
+        !matches!(self, Self::Registers(r, c) if r.max(c) * element > ACCESS)
+    }
+
+    /// Whether it transposes these, of elements of so many bytes.
+    fn admits(self, matrices: Matrices, element: usize) -> bool {
+        let Matrices { rows, columns, pitch, transposed_pitch, .. } = matrices;
+        match self {
+            Self::FewRows => pitch == columns && transposed_pitch * element == ACCESS,
+            Self::FewColumns => transposed_pitch == rows && pitch * element == ACCESS,
+            _ if !self.is_for(element) || !matrices.is_packed() => false,
+            Self::Registers(r, c) => rows.is_multiple_of(r) && columns.is_multiple_of(c),
+            Self::Rows => rows.is_multiple_of(STRIP) && STRIP * columns * element <= SHARED,
+            Self::Columns => columns.is_multiple_of(STRIP) && STRIP * rows * element <= SHARED,
+            Self::Any => true,
+        }
+    }
+
+    /// Blocks that one matrix takes, and the bytes of shared memory of each.
+    fn blocks(self, Matrices { rows, columns, .. }: Matrices, element: usize) -> (usize, usize) {
+        match self {
+            Self::Registers(r, c) => ((rows.div_ceil(8 * r) * columns.div_ceil(4 * c)).div_ceil(TILES), 0),
+            Self::Rows => (rows / STRIP, STRIP * columns * element),
+            Self::Columns => (columns / STRIP, STRIP * rows * element),
+            Self::FewRows => (columns.div_ceil(THREADS * EACH), 0),
+            Self::FewColumns => (rows.div_ceil(THREADS * EACH), 0),
+            Self::Any => (rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE), 0),
+        }
+    }
+}
+
+/// What is transposed.
+#[derive(Clone, Copy)]
+pub struct Transposition {
+    pub matrices: Matrices,
+    pub from: *const c_void,
+    pub to: Destination,
+}
+
+/// Where transposed matrices go, as many of as many columns as there were rows.
+#[derive(Clone, Copy)]
+pub enum Destination {
+    /// Into memory of the same type.
+    Tensor(*mut c_void),
+    /// Into a sum of floats, which has nothing between rows: they begin it, or are added to it.
+    Sum(*mut c_void, bool),
+}
+
+/// For matrices of one type of elements, on one device.
+pub struct Transposes {
+    data_type: cudnnDataType_t,
+    element: usize,
+    on: On,
+}
+
+enum On {
+    /// Loops of this file.
+    Host,
+    /// Its kernels, each of which adds too.
+    Compiled(Vec<(Way, Function)>),
+}
+
+/// One of a launch's, as `kernels/transpose.cu` has it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Job {
+    from: *const c_void,
+    to: *mut c_void,
+    images: i32,
+    rows: i32,
+    columns: i32,
+    pitch: i32,
+    transposed_pitch: i32,
+    blocks: i32,
+    what: i32,
+}
+
+const WRITES: i32 = 0;
+const ADDS: i32 = 1;
+const BEGINS: i32 = 2;
+
+impl Job {
+    const NONE: Self = Self {
+        from: std::ptr::null(),
+        to: std::ptr::null_mut(),
+        images: 0,
+        rows: 0,
+        columns: 0,
+        pitch: 0,
+        transposed_pitch: 0,
+        blocks: 0,
+        what: WRITES,
+    };
+}
+
+static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::kept();
+
+impl Transposes {
+    /// For elements of a type (half, bfloat16 or float) on the calling thread's device. Compiles at the first call, which
+    /// may take a second; not to be called under capture. `Err` says why there are none.
+    pub fn of(device: Device, data_type: cudnnDataType_t) -> Result<Arc<Self>, String> {
+        KNOWN.get(device, data_type, || Self::new(device, data_type))
+    }
+
+    fn new(device: Device, data_type: cudnnDataType_t) -> Result<Self, String> {
+        let element = element_size(data_type).unwrap_or(1);
+        match device {
+            Device::Host => Ok(Self { data_type, element, on: On::Host }),
+            Device::Cuda => Self::compiled(device, data_type, element),
+        }
+    }
+
+    fn compiled(device: Device, data_type: cudnnDataType_t, element: usize) -> Result<Self, String> {
+        let own: &[&str] = if data_type == CUDNN_DATA_BFLOAT16 { &["-DBFLOAT16"] } else { &[] };
+        let kernels = ElementKernels::load(device, &kernels::convolution::TRANSPOSE, element, own)?;
+        let there = Way::ALL.iter().filter(|(way, _)| way.is_for(element));
+        let ways = there.map(|&(way, name)| Ok((way, kernels.function(name)?))).collect::<Result<_, String>>()?;
+        Ok(Self { data_type, element, on: On::Compiled(ways) })
+    }
+
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+
+    /// Transposes all of these, a launch for each way that they need and for each [`MOST_JOBS`]. Whether that was launched.
+    ///
+    /// # Safety
+    /// All is memory of the device that the elements fill, aligned to 16 bytes. None of them reads or writes what another
+    /// writes. The stream is of that device.
+    pub unsafe fn run(&self, stream: Stream, transpositions: &[Transposition]) -> bool {
+        match &self.on {
+            On::Host => {
+                // In no order that anybody may rely on.
+                for Transposition { matrices, from, to } in transpositions.iter().rev() {
+                    // SAFETY: as ours.
+                    unsafe {
+                        match (*to, self.element) {
+                            (Destination::Sum(sum, begins), _) => {
+                                add(*matrices, self.data_type, *from, sum.cast(), begins)
+                            }
+                            (Destination::Tensor(to), 2) => transpose::<u16>(*matrices, *from, to),
+                            (Destination::Tensor(to), _) => transpose::<u32>(*matrices, *from, to),
+                        }
+                    }
+                }
+                true
+            }
+            On::Compiled(ways) => {
+                let way = |it: &Transposition| ways.iter().position(|(way, _)| way.admits(it.matrices, self.element));
+                let is_written = |it: &&Transposition| matches!(it.to, Destination::Tensor(_));
+                if !transpositions.iter().filter(is_written).all(|it| way(it).is_some()) {
+                    return false;
+                }
+                // What adds is done by any kernel: by one that runs anyway.
+                let first = transpositions.iter().find(is_written).and_then(way).unwrap_or(0);
+                let way = |it: &Transposition| if is_written(&it) { way(it) } else { Some(first) };
+                ways.iter().enumerate().all(|(index, (of, function))| {
+                    let mut its = transpositions.iter().filter(|it| way(it) == Some(index)).peekable();
+                    while its.peek().is_some() {
+                        // SAFETY: as ours.
+                        if !unsafe { self.launch(stream, *of, function, its.by_ref().take(MOST_JOBS)) } {
+                            return false;
+                        }
+                    }
+                    true
+                })
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::run`]; there are no more than [`MOST_JOBS`].
+    unsafe fn launch<'a>(
+        &self,
+        stream: Stream,
+        way: Way,
+        function: &Function,
+        transpositions: impl Iterator<Item = &'a Transposition>,
+    ) -> bool {
+        let (mut jobs, mut all_blocks, mut most_shared) = ([Job::NONE; MOST_JOBS], 0, 0);
+        for (job, Transposition { matrices, from, to }) in jobs.iter_mut().zip(transpositions) {
+            let (to, blocks, what) = match *to {
+                Destination::Tensor(to) => {
+                    let (blocks, shared) = way.blocks(*matrices, self.element);
+                    most_shared = most_shared.max(shared);
+                    (to, blocks * matrices.images, WRITES)
+                }
+                Destination::Sum(sum, begins) => {
+                    let blocks = matrices.transposed().elements().div_ceil(THREADS).min(MOST_ADDING);
+                    (sum, blocks, if begins { BEGINS } else { ADDS })
+                }
+            };
+            all_blocks += blocks;
+            let Matrices { images, rows, columns, pitch, transposed_pitch } = *matrices;
+            let [images, rows, columns, pitch, transposed_pitch, blocks] =
+                [images, rows, columns, pitch, transposed_pitch, blocks].map(|count| count as i32);
+            *job = Job { from: *from, to, images, rows, columns, pitch, transposed_pitch, blocks, what };
+        }
+        let Ok(blocks) = i32::try_from(all_blocks) else { return false };
+        let launch = Launch {
+            grid: [blocks as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            shared_bytes: most_shared as u32,
+            ..Launch::default()
+        };
+        // SAFETY: the kernels' one parameter, and memory as ours.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut jobs).cast()]) }.is_ok()
+    }
+}
+
+/// # Safety
+/// As for [`Transposes::run`], in the host's memory.
+unsafe fn transpose<T: Copy + Default>(matrices: Matrices, from: *const c_void, to: *mut c_void) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for_each(matrices, |source, target| {
+        // SAFETY: places within both.
+        unsafe { to.add(target).write(source.map_or(T::default(), |source| from.add(source).read())) }
+    });
+}
+
+/// Adds transposed matrices to a sum in float, or begins it.
+///
+/// # Safety
+/// As for [`Transposes::run`], in the host's memory.
+unsafe fn add(matrices: Matrices, data_type: cudnnDataType_t, from: *const c_void, sum: *mut f32, begins: bool) {
+    for_each(matrices, |source, target| {
+        // SAFETY: places within both.
+        unsafe {
+            let term = source.map_or(0.0, |source| match data_type {
+                CUDNN_DATA_HALF => from.cast::<half::f16>().add(source).read().to_f32(),
+                CUDNN_DATA_BFLOAT16 => from.cast::<half::bf16>().add(source).read().to_f32(),
+                _ => from.cast::<f32>().add(source).read(),
+            });
+            let sum = sum.add(target);
+            sum.write(if begins { term } else { sum.read() + term });
+        }
+    });
+}
+
+/// Where each element of the transposed matrices comes from, if it is not a zero behind a row, and where it goes.
+fn for_each(matrices: Matrices, mut visit: impl FnMut(Option<usize>, usize)) {
+    let Matrices { images, rows, columns, pitch, transposed_pitch } = matrices;
+    for image in 0..images {
+        for column in 0..columns {
+            for row in 0..transposed_pitch {
+                let source = (row < rows).then_some((image * rows + row) * pitch + column);
+                visit(source, (image * columns + column) * transposed_pitch + row);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The scaling factors of a convolution.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use crate::problem::Kernel;
+
+/// The type of `alpha` and `beta` for data of a type: cuDNN takes double for double and float for all
+/// other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaling {
+    Float,
+    Double,
+}
+
+/// The type of a kernel's scaling factors.
+pub fn scaling_type(kernel: &Kernel) -> Scaling {
+    if kernel.y.data_type == CUDNN_DATA_DOUBLE { Scaling::Double } else { Scaling::Float }
+}
+
+impl Scaling {
+    /// A constant factor, as a pointer for cuDNN.
+    pub fn constant(self, value: Constant) -> *const c_void {
+        static FLOATS: [f32; 3] = [0.0, 0.5, 1.0];
+        static DOUBLES: [f64; 3] = [0.0, 0.5, 1.0];
+        match self {
+            Self::Float => (&raw const FLOATS[value as usize]).cast(),
+            Self::Double => (&raw const DOUBLES[value as usize]).cast(),
+        }
+    }
+
+    /// The value behind a pointer of the program's; a null one reads as 0.
+    ///
+    /// # Safety
+    /// `factor` is null or points to a value of this type.
+    pub unsafe fn read(self, factor: *const c_void) -> f64 {
+        if factor.is_null() {
+            return 0.0;
+        }
+        match self {
+            // SAFETY: as ours; the program need not align it.
+            Self::Float => f64::from(unsafe { factor.cast::<f32>().read_unaligned() }),
+            // SAFETY: as above.
+            Self::Double => unsafe { factor.cast::<f64>().read_unaligned() },
+        }
+    }
+}
+
+/// Factors that we use ourselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constant {
+    Zero = 0,
+    Half = 1,
+    One = 2,
+}

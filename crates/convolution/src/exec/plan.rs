@@ -1,0 +1,134 @@
+//! A configuration made ready to run: with the descriptors of its micro-batches and its workspace laid
+//! out.
+
+use std::ffi::c_int;
+
+use cudnn_abi::*;
+
+use crate::exec::sums::{SummedFilter, Sums};
+use crate::problem::Kernel;
+use crate::problem::OwnedDescriptors;
+use crate::problem::algorithm::{self, Algorithm};
+use planner::{Configuration, MicroConfiguration};
+
+/// A configuration of one kernel, ready to run. It is not changed once made, and may run on several
+/// threads at once, each with its own handle, data and workspace.
+pub struct Plan {
+    pub(super) kernel: Kernel,
+    configuration: Configuration<Algorithm>,
+    pub(super) parts: Vec<Part>,
+    pub(super) sums: Option<Sums>,
+    workspace: usize,
+}
+
+/// Micro-batches of one size and algorithm that follow each other.
+pub(super) struct Part {
+    pub count: usize,
+    pub batch: usize,
+    pub algorithm: Algorithm,
+    pub descriptors: OwnedDescriptors,
+}
+
+impl Plan {
+    /// Makes the descriptors. Fails as cuDNN fails to make or set one.
+    pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        let parts = configuration.parts().to_vec();
+        Self::make(kernel, &parts, configuration)
+    }
+
+    /// The parts in this order, and not the largest first.
+    pub fn in_order(kernel: &Kernel, parts: &[(usize, MicroConfiguration<Algorithm>)]) -> Result<Self, cudnnStatus_t> {
+        Self::make(kernel, parts, Configuration::new(parts.iter().copied()))
+    }
+
+    /// One micro-batch as a division of `kernel` runs it, sums included, so that it can be timed alone.
+    pub fn micro_batch(kernel: &Kernel, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        let part = kernel.with_batch(micro.batch);
+        let mut plan = Self::make(&part, &[(1, micro)], Configuration::undivided(micro))?;
+        if micro.batch < kernel.batch() {
+            plan.accumulate()?;
+        }
+        Ok(plan)
+    }
+
+    fn make(
+        kernel: &Kernel,
+        parts: &[(usize, MicroConfiguration<Algorithm>)],
+        configuration: Configuration<Algorithm>,
+    ) -> Result<Self, cudnnStatus_t> {
+        guest::settings::fault_point("plan");
+        let part = |(count, micro): &(usize, MicroConfiguration<Algorithm>)| {
+            let MicroConfiguration { batch, algorithm, .. } = *micro;
+            let descriptors = OwnedDescriptors::new(&kernel.with_batch(batch), algorithm.math_type)?;
+            Ok(Part { count: *count, batch, algorithm, descriptors })
+        };
+        let parts = parts.iter().map(part).collect::<Result<_, cudnnStatus_t>>()?;
+        let workspace = configuration.workspace();
+        let divided = configuration.len() > 1;
+        let mut plan = Self { kernel: *kernel, configuration, parts, sums: None, workspace };
+        if divided {
+            plan.accumulate()?;
+        }
+        Ok(plan)
+    }
+
+    /// Sums the parts in float if the filter's own type is smaller.
+    fn accumulate(&mut self) -> Result<(), cudnnStatus_t> {
+        if let Some(filter) = summed_filter(&self.kernel) {
+            self.sums = Some(Sums::at_end_of(filter, self.workspace)?);
+        }
+        Ok(())
+    }
+
+    /// Bytes of workspace that it needs, sums included.
+    pub fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    /// Which micro-batches it runs, with their predicted times.
+    pub fn configuration(&self) -> &Configuration<Algorithm> {
+        &self.configuration
+    }
+
+    /// The kernel that it runs.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Whether the same call gives the same bits each time.
+    pub fn is_deterministic(&self) -> bool {
+        self.parts.iter().all(|part| part.algorithm.deterministic)
+    }
+
+    /// The loosest math type that it uses.
+    pub fn math_type(&self) -> cudnnMathType_t {
+        algorithm::loosest(self.parts.iter().map(|part| part.algorithm.math_type)).unwrap_or(CUDNN_DEFAULT_MATH)
+    }
+
+    /// Whether it uses no looser math type than this one.
+    pub fn runs_within(&self, math_type: cudnnMathType_t) -> bool {
+        algorithm::loosest([self.math_type(), math_type].into_iter()) == Some(math_type)
+    }
+
+    /// Whether all images run in this algorithm.
+    pub fn runs_only(&self, id: c_int) -> bool {
+        self.parts.iter().all(|part| part.algorithm.id == id)
+    }
+
+    /// The algorithm that most images run in.
+    pub fn main_algorithm(&self) -> Algorithm {
+        let most = self.parts.iter().max_by_key(|part| part.count * part.batch);
+        most.map(|part| part.algorithm).expect("a plan has at least one part")
+    }
+}
+
+/// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its algorithm needs
+/// `workspace` bytes: more by the two buffers of the sums where the filter's type is small.
+pub fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
+    summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
+}
+
+fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
+    let filter = SummedFilter { data_type: kernel.w_type, values: kernel.filter_values() };
+    kernel.sums_in_reduced_precision().then_some(filter)
+}

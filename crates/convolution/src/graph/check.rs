@@ -1,0 +1,89 @@
+//! `UCUDNN_CHECK=1`: what runs in place of a program's plan is held against the plan itself.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::execute::Execution;
+use super::operands::Operands;
+use super::plan::Plan;
+use crate::exec::{self, Check};
+use crate::problem::graph::EngineConfiguration;
+use cudnn::calls::{self, backend};
+use cudnn::graph::VariantPack;
+use gpu::Buffer;
+use guest::settings;
+use tuning::report;
+
+impl Execution<'_> {
+    /// Copies of what the results hold; none where nothing is to be checked, or nothing can be: under capture, for some
+    /// images only, or without memory for it.
+    ///
+    /// # Safety
+    /// As for [`Execution::run`], with its operands.
+    pub(super) unsafe fn prepare_checks(&self, plan: &Plan, operands: &Operands) -> Vec<Check> {
+        let kernel = &*self.planned.graph.kernel;
+        if !settings::get().check || plan.configuration().batch() != kernel.batch() {
+            return Vec::new();
+        }
+        // SAFETY: the program's handle.
+        let Some(stream) = (unsafe { calls::stream_of(self.handle) }) else { return Vec::new() };
+        let check = |result: usize| {
+            let tensor = kernel.tensors[result].clone();
+            // SAFETY: as ours.
+            unsafe { Check::prepare(cudnn::device(), stream, tensor, operands.pointers[result]) }
+        };
+        kernel.results().map(check).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Runs the program's own plan too, and reports how far the results are from its.
+    ///
+    /// # Safety
+    /// As for [`Self::prepare_checks`]; `plan` has run.
+    pub(super) unsafe fn compare(&self, plan: &Plan, operands: &Operands, checks: &[Check]) {
+        if checks.is_empty() {
+            return;
+        }
+        let (kernel, configuration) = (plan.kernel(), plan.configuration());
+        let rounds = |engine: &EngineConfiguration| {
+            engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+                || engine.numerics.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
+        };
+        let is_tf32 = rounds(&self.planned.own) || configuration.parts().iter().any(|(_, m)| rounds(&m.algorithm));
+        let tolerance = exec::tolerance(kernel.tensors[kernel.convolution().x].data_type, is_tf32);
+        // SAFETY: as ours.
+        let ran = unsafe { self.run_own(operands, checks) };
+        for check in checks {
+            // SAFETY: as ours.
+            let error = ran.as_ref().map_err(String::clone).and_then(|_| unsafe { check.error() });
+            report::checked(kernel, configuration, &error, tolerance);
+        }
+    }
+
+    /// Runs the program's own plan on the copies, in a workspace of its own, which lives as long as what is returned.
+    ///
+    /// # Safety
+    /// As for [`Self::prepare_checks`].
+    unsafe fn run_own(&self, operands: &Operands, checks: &[Check]) -> Result<Buffer, String> {
+        let bytes = self.planned.own_workspace;
+        let workspace =
+            cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
+        let graph = &self.planned.graph;
+        let (mut ids, mut pointers): (Vec<i64>, Vec<*mut c_void>) = Default::default();
+        for ((tensor, &id), &pointer) in graph.kernel.tensors.iter().zip(&graph.ids).zip(&operands.pointers) {
+            if !tensor.is_virtual {
+                // What shares a result's memory is what the result held.
+                let copy = checks.iter().find(|check| check.result() == pointer).map(Check::copy);
+                ids.push(id);
+                pointers.push(copy.unwrap_or(pointer));
+            }
+        }
+        let failed = |status| format!("the program's own plan failed with status {status}");
+        let pack = VariantPack::new(&ids, &pointers, workspace.data()).map_err(failed)?;
+        // SAFETY: the program's own call but for the results, which are copies, and a workspace that is large enough.
+        match unsafe { backend::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
+            CUDNN_STATUS_SUCCESS => Ok(workspace),
+            status => Err(failed(status)),
+        }
+    }
+}

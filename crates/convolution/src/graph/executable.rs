@@ -1,0 +1,135 @@
+//! Timing operation graphs ahead, on memory of our own.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::gathering::ASKED_EVERY;
+use super::micro_plan::MicroBatch;
+use super::offers::{self, Asking, Offers};
+use super::operands::Operands;
+use super::our_engine;
+use super::plan::Plan;
+use super::reading::MOST_TENSORS;
+use crate::problem::graph::{Class, EngineConfiguration, Kernel, Tensor};
+use cudnn::convolution::Workspace;
+use cudnn::graph::Target;
+use guest::settings;
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use tuning::executable::Executable;
+use tuning::search::Candidate;
+
+/// How many engines of each list are tried at a micro-batch size: the fast ones, and behind them those that need little
+/// workspace.
+const ENOUGH: usize = 8;
+
+/// What limits of a kernel's workspace engines of ours are tried for, in bytes.
+const LIMITS: [usize; 4] = [usize::MAX, 64 << 20, 8 << 20, 0];
+
+/// The one value of tensors that lie in the host's memory, of any type: zero.
+static BY_VALUE: [u64; 2] = [0; 2];
+
+fn in_device_memory(tensor: &Tensor) -> bool {
+    !tensor.is_virtual && !tensor.is_by_value
+}
+
+/// Plans are made for the handle's device, and run on any handle of it.
+impl Executable for Kernel {
+    type Plan = Plan;
+    type Operands = Operands;
+
+    fn tensors(&self) -> Vec<(usize, cudnnDataType_t)> {
+        let tensors = self.tensors.iter().filter(|tensor| in_device_memory(tensor));
+        tensors.map(|tensor| (tensor.bytes().unwrap_or(usize::MAX), tensor.data_type)).collect()
+    }
+
+    fn operands(&self, tensors: &[*mut c_void]) -> Operands {
+        let mut pointers = [ptr::null_mut(); MOST_TENSORS];
+        let mut tensors = tensors.iter();
+        for (pointer, tensor) in pointers.iter_mut().zip(&self.tensors) {
+            if in_device_memory(tensor) {
+                *pointer = tensors.next().copied().unwrap_or(ptr::null_mut());
+            } else if tensor.is_by_value {
+                *pointer = (&raw const BY_VALUE).cast_mut().cast();
+            }
+        }
+        Operands { pointers, workspace: ptr::null_mut() }
+    }
+
+    unsafe fn candidates(
+        &self,
+        handle: cudnnHandle_t,
+        class: Option<Class>,
+        sizes: BatchSizePolicy,
+    ) -> Result<(Class, Vec<Candidate<EngineConfiguration>>), String> {
+        let refused = |status: cudnnStatus_t| format!("cuDNN gives no engine for it: status {status}");
+        let target = Target::of_device(handle).map_err(refused)?;
+        let class = match class {
+            Some(class) => class,
+            None => {
+                let mut whole = MicroBatch::new(self, self.batch(), &target);
+                let first = whole.heuristics(CUDNN_HEUR_MODE_A, false).map_err(refused)?;
+                Class::of(first.first().ok_or("cuDNN has no engine for it")?, settings::get().numerics)
+            }
+        };
+        let kernel = Arc::new(self.clone());
+        let asking = Asking { kernel: &kernel, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
+        let mut offers = Offers::default();
+        for limit in LIMITS {
+            let whole = &mut asking.micro_batch(self.batch());
+            for ours in [our_engine::offered(&asking, limit), our_engine::offered_without_room(&asking, limit)] {
+                offers.finalize_first(&asking, whole, &ours, 1);
+            }
+        }
+        let (mut engines, mut asked) = (Vec::new(), usize::MAX);
+        for size in offers::sizes(self, sizes) {
+            let of = &mut asking.micro_batch(size);
+            if size <= asked / ASKED_EVERY || size == self.batch() {
+                asked = size;
+                let best = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
+                let fallback = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_FALLBACK);
+                for engine in [offers::heuristics_on_copies(&asking, of, &best), best, fallback].concat() {
+                    if !engines.contains(&engine) {
+                        engines.push(engine);
+                    }
+                }
+            }
+            offers.finalize_first(&asking, of, &engines, ENOUGH);
+        }
+        let mut candidates = offers.best_first();
+        candidates.sort_by_key(|candidate| candidate.batch != self.batch());
+        Ok((class, candidates))
+    }
+
+    unsafe fn plan(
+        &self,
+        handle: cudnnHandle_t,
+        configuration: Configuration<EngineConfiguration>,
+    ) -> Result<Plan, cudnnStatus_t> {
+        Plan::new(&Arc::new(self.clone()), configuration, &Target::of_device(handle)?, usize::MAX, |_, _| None)
+    }
+
+    unsafe fn micro_batch(
+        &self,
+        handle: cudnnHandle_t,
+        micro: MicroConfiguration<EngineConfiguration>,
+    ) -> Result<Plan, cudnnStatus_t> {
+        Plan::sample(&Arc::new(self.clone()), (1, micro), &Target::of_device(handle)?, usize::MAX, |_, _| None)
+    }
+
+    unsafe fn run(
+        plan: &Plan,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        workspace: Workspace,
+    ) -> Result<(), cudnnStatus_t> {
+        if plan.workspace() > workspace.size {
+            return Err(CUDNN_STATUS_EXECUTION_FAILED);
+        }
+        let operands = Operands { workspace: workspace.data, ..*operands };
+        // SAFETY: as ours, and the workspace is large enough.
+        unsafe { plan.run(handle, &operands, |_, _| ()) }.map_err(|failure| failure.status)
+    }
+}

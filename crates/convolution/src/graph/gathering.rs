@@ -1,0 +1,224 @@
+//! Finds out in the background what exploring may try of a kernel: cuDNN's heuristics take too long for the program to
+//! wait. One thread does so for all kernels that have run often enough.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use super::execute;
+use super::micro_plan::MicroBatch;
+use super::offers::{self, Asking, Offers};
+use super::our_engine;
+use super::page::{Course, Page, Place, SMALLEST_PART};
+use crate::problem::graph::EngineConfiguration;
+use cudnn::convolution::Direction;
+use gpu::background;
+use tuning::record::{End, Record, Wanted};
+use tuning::running::Exploration;
+use tuning::search::{Candidate, Goal, Next};
+
+/// How many engines that run on copies of the tensors are tried at a micro-batch size: they differ little.
+const ENOUGH_CONVERTED: usize = 2;
+/// An engine has room enough in parts of the mini-batch no smaller than this one. In smaller ones what of ours needs no room
+/// may be faster: of ResNet-50's at a limit of 0 it was in 13 kernels in half, 1.4 to 6.6 times, and in 11 in TF32.
+const ROOMY: usize = 2;
+/// Between sizes at which heuristics are asked lie factors of this.
+pub const ASKED_EVERY: usize = 4;
+
+/// A kernel to gather for.
+struct Job {
+    page: Arc<Page>,
+    /// What the program runs, and whether that fits into what it was told.
+    own: EngineConfiguration,
+    own_fits: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
+
+/// Gathers for a page of the calling thread's device; then executions may explore.
+pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
+    let mut queue = QUEUE.lock();
+    queue.jobs.push_back(Job { page, own, own_fits });
+    if std::mem::replace(&mut queue.has_thread, true) {
+        return;
+    }
+    drop(queue);
+    if !background::spawn(cudnn::device(), work, "what was not tuned yet runs as it was ready") {
+        std::mem::take(&mut *QUEUE.lock());
+    }
+}
+
+/// Does what is queued.
+fn work() {
+    struct Panicked;
+    impl Drop for Panicked {
+        fn drop(&mut self) {
+            QUEUE.lock().has_thread = false;
+        }
+    }
+    let panicked = Panicked;
+    loop {
+        let mut queue = QUEUE.lock();
+        let Some(job) = queue.jobs.pop_front().filter(|_| !background::stopped()) else {
+            queue.has_thread = false;
+            std::mem::forget(panicked);
+            return;
+        };
+        drop(queue);
+        let device = cudnn::device();
+        let _entered = match job.page.key.place {
+            Place::Device(ordinal) if ordinal != device.ordinal() => device.enter(ordinal),
+            _ => None,
+        };
+        gather(&job);
+    }
+}
+
+fn gather(job: &Job) {
+    let Job { page, own, own_fits } = job;
+    let (key, device) = (&page.key, cudnn::device());
+    let kernel = &*key.kernel;
+    let record = Record::of(kernel, device, device.ordinal());
+    let wanted = Wanted::of_all(Goal::FastestWithin(page.asking().room()), key.sizes, key.class);
+    let sizes = offers::sizes(kernel, key.sizes);
+
+    // What another process has found needs no heuristics.
+    let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
+    let mut search = record.search(&wanted.clone().with_candidates(known), &[], &[End::Explored]);
+    // What ran in place decides, which is looked up when nothing is left to be timed.
+    if search.has_ended()
+        && search.wants() == Next::Nothing
+        && let Some(found) = execute::best_of(page, &search)
+    {
+        execute::settle_on(page, &search, Some(found));
+        return;
+    }
+    let begin = Instant::now();
+    let mut offers = std::mem::take(&mut page.state.lock().offers);
+    // Of all that was looked at for what is ready, only that.
+    let ready = page.known_ready().map(|ready| ready.configuration().parts()).unwrap_or_default();
+    offers.retain(|engine| ready.iter().any(|(_, micro)| micro.algorithm == *engine));
+    collect(page, own, &sizes, &mut offers);
+    let mut candidates = offers.best_first();
+    let is_own =
+        |candidate: &Candidate<EngineConfiguration>| candidate.algorithm == *own && candidate.batch == kernel.batch();
+    candidates.sort_by_key(|candidate| !is_own(candidate));
+    let room = page.asking().room();
+    let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(kernel.batch() - candidate.batch);
+    candidates.retain(|candidate| *own_fits || has_room(candidate));
+    let wanted = wanted.with_candidates(candidates);
+    search = record.search(&wanted, &[], &[End::Explored]);
+    let (plans, elapsed) = (offers.count(), begin.elapsed());
+    log::debug!("{kernel}: {} of {plans} plans may be tried, known after {elapsed:?}", search.remaining());
+    let mut state = page.state.lock();
+    state.offers = offers;
+    state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
+}
+
+/// How far down the heuristics' lists engines are looked for.
+struct Depth {
+    /// How many of a list are looked at.
+    looked_at: usize,
+    /// How many of those are enough that have room at a micro-batch size.
+    enough: usize,
+    /// The heuristics are asked again for smaller sizes.
+    asks_again: bool,
+}
+
+/// What the heuristics propose at each size at which they have been asked: for the tensors as stored, and for copies.
+#[derive(Default)]
+struct Proposals {
+    known: HashMap<usize, [Vec<EngineConfiguration>; 2]>,
+}
+
+impl Proposals {
+    fn at(&mut self, asking: &Asking, of: &mut MicroBatch) -> &[Vec<EngineConfiguration>; 2] {
+        self.known.entry(of.batch()).or_insert_with(|| {
+            let as_stored = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
+            let on_copies = offers::heuristics_on_copies(asking, of, &as_stored);
+            [as_stored, on_copies]
+        })
+    }
+}
+
+/// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
+/// the tensors; where none of these on tensor cores has room enough, what of ours needs none; and where none at all has room
+/// in large parts, what runs in any case, unless ours computes a filter's gradient.
+///
+/// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
+/// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
+/// not all of a list: far down are engines that need no workspace, and some ten times as long, which would use up what
+/// exploring may cost.
+fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
+    const WITH_ROOM: Depth = Depth { looked_at: 8, enough: 2, asks_again: false };
+    const FIRST: Depth = Depth { looked_at: 8, enough: 4, asks_again: true };
+    const ALL: Depth = Depth { looked_at: usize::MAX, ..FIRST };
+    let asking = page.asking();
+    let of_all = &mut asking.micro_batch(page.key.kernel.batch());
+    offers.finalize_first(&asking, of_all, &[*own], 1);
+    if let Place::Device(_) = page.key.place {
+        offers.finalize_first(&asking, of_all, &our_engine::offered(&asking, asking.limit), 1);
+    }
+    let mut proposals = Proposals::default();
+    let best = proposals.at(&asking, of_all)[0].first().copied();
+    let depth = if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
+    let have_room = collect_to(depth, &asking, &mut proposals, own, sizes, offers);
+    if let Place::Device(_) = page.key.place
+        && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(ROOMY))
+    {
+        offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
+    }
+    // Ours is fastest then (of 23 filters of ResNet-50 at a limit of 0 in all), and hundreds of others are looked at in vain.
+    let is_found = page.key.kernel.convolution().direction == Direction::BackwardFilter && offers.has_ours();
+    if !have_room && !is_found {
+        collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
+        let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
+        offers.finalize_first(&asking, of_all, &fallback, 1);
+    }
+}
+
+/// What is offered at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the next
+/// larger size at which they are asked, and what they propose for the whole mini-batch. Whether anything of theirs has room
+/// in large parts.
+fn collect_to(
+    depth: &Depth,
+    asking: &Asking,
+    proposals: &mut Proposals,
+    own: &EngineConfiguration,
+    sizes: &[usize],
+    offers: &mut Offers,
+) -> bool {
+    let Depth { looked_at, enough, asks_again } = *depth;
+    let batch = asking.kernel.batch();
+    let [whole, on_copies] = proposals.at(asking, &mut asking.micro_batch(batch)).clone();
+    let (mut asked, mut proposed, mut converted) = (batch, whole.clone(), on_copies);
+    let mut have_room = false;
+    for &size in sizes {
+        if background::stopped() {
+            return true;
+        }
+        let is_large = size * SMALLEST_PART >= batch;
+        let of = &mut asking.micro_batch(size);
+        // What is proposed for small parts are other engines still, whose code is to be loaded.
+        if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {
+            asked = size;
+            [proposed, converted] = proposals.at(asking, of).clone();
+        }
+        offers.finalize_first(asking, of, &[*own], 1);
+        let mut offer = |engines: &[EngineConfiguration], enough| {
+            offers.finalize_first(asking, of, &engines[..engines.len().min(looked_at)], enough)
+        };
+        let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(&whole, enough / 2);
+        have_room |= is_large && found > 0;
+    }
+    have_room
+}

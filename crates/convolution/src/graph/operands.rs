@@ -1,0 +1,94 @@
+//! What one execution works on, read from the program's variant pack.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::reading::{Graph, MOST_TENSORS};
+use super::shadow::Shadow;
+use crate::problem::graph::Kernel;
+
+/// The memory of one execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operands {
+    /// Of the kernel's tensors, by place; null for virtual ones.
+    pub pointers: [*mut c_void; MOST_TENSORS],
+    /// As large as the plan was told to need.
+    pub workspace: *mut c_void,
+}
+
+// SAFETY: addresses, which are only handed on to cuDNN.
+unsafe impl Send for Operands {}
+
+impl Operands {
+    /// Of a program's variant pack for an operation graph. `None` where that says more than addresses (other shapes or
+    /// strides), or not all of them, or cuDNN would not take it.
+    pub fn of(pack: &Shadow, graph: &Graph) -> Option<Self> {
+        let content = pack.content();
+        const KNOWN: [cudnnBackendAttributeName_t; 3] = [
+            CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+            CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+            CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+        ];
+        if !content.is_finalized || content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) {
+            return None;
+        }
+        let ids = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)?;
+        let data = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)?;
+        if ids.len() != data.len() {
+            return None;
+        }
+        let mut pointers = [ptr::null_mut(); MOST_TENSORS];
+        for ((tensor, id), pointer) in graph.kernel.tensors.iter().zip(&graph.ids).zip(&mut pointers) {
+            if !tensor.is_virtual {
+                let given = ids.iter().position(|known| i64::from_ne_bytes(*known) == *id)?;
+                *pointer = address(data[given]);
+                if pointer.is_null() {
+                    return None;
+                }
+            }
+        }
+        let workspace = match content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) {
+            Some([workspace]) => address(*workspace),
+            _ => ptr::null_mut(),
+        };
+        Some(Self { pointers, workspace })
+    }
+
+    /// Whether running the kernel anew would not give the same: a result is also read.
+    pub fn add_to_results(&self, kernel: &Kernel) -> bool {
+        let is_read = |result: usize| {
+            let alike = |place: usize| place != result && self.pointers[place] == self.pointers[result];
+            (0..kernel.tensors.len()).any(alike)
+        };
+        kernel.convolution().beta.value() != 0.0 || kernel.results().any(is_read)
+    }
+
+    /// Whether results share memory with other tensors that are cut in another way: then micro-batches might read what
+    /// an earlier one has overwritten.
+    pub fn overlap(&self, kernel: &Kernel) -> bool {
+        let range = |place: usize| {
+            let start = self.pointers[place].addr();
+            start..start.saturating_add(kernel.tensors[place].bytes().unwrap_or(usize::MAX))
+        };
+        let in_memory = |place: &usize| !kernel.tensors[*place].is_virtual && !kernel.tensors[*place].is_by_value;
+        kernel.results().any(|result| {
+            let own = range(result);
+            (0..kernel.tensors.len()).filter(|&place| place != result).filter(in_memory).any(|place| {
+                let other = range(place);
+                let [a, b] = [&kernel.tensors[place], &kernel.tensors[result]];
+                let alike = (a.data_type, a.is_batched) == (b.data_type, b.is_batched);
+                // A convolution reads more than the element that it writes.
+                let in_place = kernel.operations.len() > 1 && own.start == other.start;
+                let same = in_place && alike && (&a.dims, &a.strides) == (&b.dims, &b.strides);
+                own.start < other.end && other.start < own.end && !same
+            })
+        })
+    }
+}
+
+/// A pointer of the program's, as the bytes in which it was set.
+fn address(bytes: [u8; 8]) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
+}

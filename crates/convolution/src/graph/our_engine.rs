@@ -1,0 +1,266 @@
+//! Engines of ours for operation graphs, offered beside cuDNN's: single convolutions over images in NCHW.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::offers::Asking;
+use crate::engines::{
+    BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
+};
+use crate::problem::graph::{EngineConfiguration, Factor, Kernel, Route, Tensor};
+use cudnn::convolution::Direction;
+use gpu::Stream;
+
+/// The index of the filter's gradient on tensor cores: of floats in TF32.
+const BACKWARD_FILTER: i64 = 0;
+/// Of the same where floats are multiplied as such.
+const EXACT_BACKWARD_FILTER: i64 = 1;
+/// Of the convolution itself, and its input's gradient, on tensor cores: of floats in TF32.
+const IMPLICIT_GEMM: i64 = 2;
+/// Of the same where floats are multiplied as such.
+const EXACT_IMPLICIT_GEMM: i64 = 3;
+/// The gradient's knobs: into how many parts the pixels are cut, whose sums meet in workspace; or how many blocks of a cluster
+/// share them, and what such a block works on of k.
+const SPLITS: cudnnBackendKnobType_t = 0;
+const CLUSTER: cudnnBackendKnobType_t = 1;
+const K_TILE: cudnnBackendKnobType_t = 2;
+/// What their accesses need of addresses, in bytes.
+const ALIGNMENT: i64 = 16;
+
+/// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it:
+/// the first of these that the device runs. It needs no micro-batches.
+///
+/// An Inf or NaN in x may also reach places of a result that it has no part in, by a product with zero, and an Inf that is
+/// multiplied as a float makes NaN, as do floats of 2¹²⁸ - 2¹¹⁶ and more. No class in which NaN is to spread as IEEE 754 has
+/// it admits the engines.
+pub fn offered(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = problem(asking.kernel, is_exact(asking)).filter(Problem::is_fast);
+    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
+}
+
+/// Likewise, for where none of cuDNN's engines on tensor cores has room for half of the mini-batch: it is slower than these.
+pub fn offered_without_room(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = problem(asking.kernel, is_exact(asking)).filter(|problem| !problem.is_fast());
+    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
+}
+
+/// Whether floats are to be multiplied as such.
+fn is_exact(asking: &Asking) -> bool {
+    let x = &asking.kernel.tensors[asking.kernel.convolution().x];
+    // As NVIDIA's libraries have it.
+    let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
+    let on_tensor_cores = engine(BACKWARD_FILTER, vec![], false);
+    x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !asking.admits(&on_tensor_cores))
+}
+
+fn configurations(asking: &Asking, problem: &Problem, limit: usize) -> Vec<EngineConfiguration> {
+    let device = cudnn::device();
+    let mut engines = match problem {
+        Problem::FilterGradient(gradient) => {
+            let index = if gradient.is_exact { EXACT_BACKWARD_FILTER } else { BACKWARD_FILTER };
+            let parts = BackwardFilter::best_parts(device, gradient, limit).into_iter();
+            parts.map(|parts| engine(index, knobs(parts), gradient.is_exact)).collect()
+        }
+        Problem::Correlation(correlation) => {
+            let index = if correlation.is_exact { EXACT_IMPLICIT_GEMM } else { IMPLICIT_GEMM };
+            let is_computed = ImplicitGemm::computes(device, correlation);
+            is_computed.then(|| engine(index, vec![], correlation.is_exact)).into_iter().collect::<Vec<_>>()
+        }
+    };
+    engines.retain(|engine| asking.admits(engine));
+    engines
+}
+
+fn knobs(parts: Parts) -> Vec<(cudnnBackendKnobType_t, i64)> {
+    match parts {
+        Parts::InWorkspace(count) => vec![(SPLITS, count as i64)],
+        Parts::InCluster { blocks, k_tile } => vec![(CLUSTER, blocks as i64), (K_TILE, k_tile as i64)],
+    }
+}
+
+fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
+    let size = |value: i64| usize::try_from(value).ok();
+    match *knobs {
+        [(SPLITS, count)] => Some(Parts::InWorkspace(size(count)?)),
+        [(CLUSTER, blocks), (K_TILE, k_tile)] => {
+            Some(Parts::InCluster { blocks: size(blocks)?, k_tile: size(k_tile)? })
+        }
+        _ => None,
+    }
+}
+
+fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
+    // As cuDNN notes of its own, in TF32 too. What is as exact as without tensor cores is of every class.
+    let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
+    let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
+    let engine = EngineConfiguration::new(index, knobs, numerics, behavior);
+    EngineConfiguration { route: Route::Ours, ..engine }
+}
+
+/// What computes a kernel.
+pub enum OurPlan {
+    /// A filter's gradient.
+    BackwardFilter(BackwardFilter),
+    /// A convolution, or its input's gradient.
+    ImplicitGemm(ImplicitGemm),
+}
+
+/// Where a convolution's tensors and the workspace are.
+#[derive(Clone, Copy)]
+pub struct Memory {
+    /// The input, or its gradient.
+    pub x: *mut c_void,
+    /// The filter, or its.
+    pub w: *mut c_void,
+    /// The output, or its.
+    pub y: *mut c_void,
+    /// Of [`OurPlan::workspace`] bytes.
+    pub workspace: *mut c_void,
+}
+
+// SAFETY: addresses, which are only handed on to the device.
+unsafe impl Send for Memory {}
+
+impl OurPlan {
+    /// On an engine that was [`offered`]. `Err` where ours does not compute the kernel.
+    pub fn new(kernel: &Kernel, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
+        let device = cudnn::device();
+        let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
+        let problem = problem(kernel, is_exact).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+        let plan = match (engine.engine, engine.knobs, problem) {
+            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, knobs, Problem::FilterGradient(gradient)) => {
+                let parts = parts(knobs).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+                BackwardFilter::new(device, gradient, parts).map(Self::BackwardFilter)
+            }
+            (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], Problem::Correlation(correlation)) => {
+                ImplicitGemm::new(device, correlation).map(Self::ImplicitGemm)
+            }
+            _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
+        };
+        plan.map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
+    }
+
+    /// Bytes that it takes.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Self::BackwardFilter(gradient) => gradient.workspace(),
+            Self::ImplicitGemm(_) => 0,
+        }
+    }
+
+    /// Result = `alpha` · what is computed + `beta` · result. Whether that was launched.
+    ///
+    /// # Safety
+    /// All is memory of the device, as large as the tensors; the result overlaps none of the rest. The stream is of that
+    /// device.
+    pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Memory { x, w, y, workspace } = memory;
+        // SAFETY: as ours.
+        unsafe {
+            match self {
+                Self::BackwardFilter(gradient) => {
+                    gradient.run(stream, GradientMemory { x, dy: y, dw: w, workspace }, alpha, beta)
+                }
+                Self::ImplicitGemm(gemm) => {
+                    let (from, to) = if gemm.is_gradient() { (y, x) } else { (x, y) };
+                    gemm.run(stream, CorrelationMemory { w, from, to }, alpha, beta)
+                }
+            }
+        }
+    }
+}
+
+/// What one of our kernels computes.
+enum Problem {
+    FilterGradient(FilterGradient),
+    Correlation(Correlation),
+}
+
+impl Problem {
+    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
+    fn is_fast(&self) -> bool {
+        match self {
+            Self::FilterGradient(gradient) => gradient.is_fast(),
+            Self::Correlation(correlation) => correlation.is_exact,
+        }
+    }
+}
+
+/// What a kernel is, if it is nothing but a convolution over images in NCHW.
+fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
+    let convolution = kernel.convolution();
+    let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &kernel.tensors[place]);
+    let is_stored = |tensor: &Tensor| {
+        tensor.data_type == x.data_type
+            && !tensor.is_virtual
+            && !tensor.is_by_value
+            && tensor.dims.len() == 4
+            && tensor.channels_first().is_some()
+            && tensor.alignment % ALIGNMENT == 0
+    };
+    let [stride, dilation, pre, post] =
+        [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
+    let alike = |values: &[i64]| values.first().copied().filter(|first| values.iter().all(|value| value == first));
+    let is_ours = kernel.operations.len() == 1
+        && convolution.mode == CUDNN_CROSS_CORRELATION
+        && convolution.compute_type == CUDNN_DATA_FLOAT
+        && [x, w, y].into_iter().all(is_stored)
+        && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
+        && alike(dilation) == Some(1)
+        && pre == post
+        && (!is_exact || x.data_type == CUDNN_DATA_FLOAT)
+        && [convolution.alpha, convolution.beta]
+            .iter()
+            .all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
+    if !is_ours {
+        return None;
+    }
+    let size = |value: i64| usize::try_from(value).ok();
+    let spatial = |tensor: &Tensor| Some([size(tensor.dims[2])?, size(tensor.dims[3])?]);
+    let [images, k, c] = [size(x.dims[0])?, size(w.dims[0])?, size(w.dims[1])?];
+    let [x_pixels, y_pixels, filter] = [spatial(x)?, spatial(y)?, spatial(w)?];
+    let (stride, padding) = (size(alike(stride)?)?, size(alike(pre)?)?);
+    // Whether y has what x gives.
+    let is_whole = |axis: usize| {
+        let padded = padding.checked_mul(2).and_then(|both| x_pixels[axis].checked_add(both));
+        let beyond = padded.and_then(|padded| padded.checked_sub(filter[axis]));
+        beyond.is_some_and(|beyond| y_pixels[axis] == beyond / stride.max(1) + 1)
+    };
+    let [rows, columns] = filter;
+    let correlation = |is_gradient: bool| {
+        let reaches = rows.checked_sub(padding + 1)?;
+        let (padding, depth, m) = if is_gradient { (reaches, k, c) } else { (padding, c, k) };
+        let [from, to] = if is_gradient { [y_pixels, x_pixels] } else { [x_pixels, y_pixels] };
+        let correlation = Correlation {
+            data_type: x.data_type,
+            is_exact,
+            is_gradient,
+            images,
+            depth,
+            rows: m,
+            from,
+            to,
+            filter: rows,
+            stride,
+            padding,
+        };
+        (rows == columns && is_whole(0) && is_whole(1)).then_some(Problem::Correlation(correlation))
+    };
+    match convolution.direction {
+        Direction::Forward => correlation(false),
+        Direction::BackwardData => correlation(true),
+        Direction::BackwardFilter => Some(Problem::FilterGradient(FilterGradient {
+            data_type: x.data_type,
+            is_exact,
+            images,
+            k,
+            c,
+            x: x_pixels,
+            dy: y_pixels,
+            filter,
+            stride,
+            padding,
+        })),
+    }
+}

@@ -1,0 +1,236 @@
+//! Reads a program's operation graph as a kernel: one convolution, alone or with pointwise operations. Whatever it says
+//! that is not understood here makes it none of ours.
+
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::shadow::{Content, Shadow};
+use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+use cudnn::graph::ConvolutionNames;
+use cudnn::tensor::element_size;
+
+/// The most tensors of a graph that we plan: of those that frameworks make none has as many.
+pub const MOST_TENSORS: usize = 12;
+
+/// An operation graph that we plan.
+pub struct Graph {
+    /// What it computes.
+    pub kernel: Arc<Kernel>,
+    /// What the program calls the tensors, by their places in the kernel.
+    pub ids: Vec<i64>,
+}
+
+impl Graph {
+    /// Of an operation graph's shadow, read once. `None` if we do not plan it.
+    pub fn of(shadow: &Shadow) -> Option<Arc<Self>> {
+        shadow.graph.get_or_init(|| Reading::default().graph(&shadow.content()).map(Arc::new)).clone()
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reading {
+    ids: Vec<i64>,
+    tensors: Vec<Tensor>,
+}
+
+/// What a pointwise operation may be given besides its mode and its precision.
+const PARAMETERS: [cudnnBackendAttributeName_t; 7] = [
+    CUDNN_ATTR_POINTWISE_NAN_PROPAGATION,
+    CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP,
+    CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP,
+    CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE,
+    CUDNN_ATTR_POINTWISE_ELU_ALPHA,
+    CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA,
+    CUDNN_ATTR_POINTWISE_SWISH_BETA,
+];
+/// The tensors of a pointwise operation.
+const OPERANDS: [cudnnBackendAttributeName_t; 6] = [
+    CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_DXDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_DYDESC,
+    CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
+];
+
+/// Whether nothing was set but what is named.
+fn has_only(content: &Content, names: &[&[cudnnBackendAttributeName_t]]) -> Option<()> {
+    let known = |name| names.iter().any(|names| names.contains(&name));
+    (!content.is_opaque && content.names().all(known)).then_some(())
+}
+
+impl Reading {
+    fn graph(mut self, content: &Content) -> Option<Graph> {
+        has_only(content, &[&[CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS]])?;
+        let operations = content.descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS)?;
+        let operations: Vec<_> = operations.iter().map(|operation| self.operation(operation)).collect::<Option<_>>()?;
+        let is_convolution = |operation: &&Operation| matches!(operation, Operation::Convolution(_));
+        if operations.iter().filter(is_convolution).count() != 1 || self.tensors.len() > MOST_TENSORS {
+            return None;
+        }
+        let Self { ids, tensors } = self;
+        let mut kernel = Kernel { tensors, operations };
+        mark_batched(&mut kernel)?;
+        Some(Graph { kernel: Arc::new(kernel), ids })
+    }
+
+    fn operation(&mut self, shadow: &Shadow) -> Option<Operation> {
+        let content = shadow.content();
+        if shadow.kind == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR {
+            return self.pointwise(&content).map(Operation::Pointwise);
+        }
+        let names = ConvolutionNames::of_kind(shadow.kind)?;
+        self.convolution(&content, names).map(Operation::Convolution)
+    }
+
+    fn convolution(&mut self, content: &Content, names: &ConvolutionNames) -> Option<Convolution> {
+        let ConvolutionNames { direction, kind: _, convolution, x, w, y, alpha, beta } = *names;
+        has_only(content, &[&[alpha, beta, convolution, x, w, y]])?;
+        let (x, w, y) = (content.descriptor(x)?, content.descriptor(w)?, content.descriptor(y)?);
+        let (x, w, y) = (self.tensor(x)?, self.tensor(w)?, self.tensor(y)?);
+        let factor = |name, default| content.attribute(name).map_or(Some(default), |_| content.number(name));
+        let described = content.descriptor(convolution)?.content();
+        let list = |name| described.integers(name);
+        has_only(
+            &described,
+            &[&[
+                CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+                CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                CUDNN_ATTR_CONVOLUTION_DILATIONS,
+                CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+                CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
+                CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+                CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+            ]],
+        )?;
+        Some(Convolution {
+            direction,
+            x,
+            w,
+            y,
+            compute_type: described.enumerator(CUDNN_ATTR_CONVOLUTION_COMP_TYPE)?,
+            mode: described.enumerator(CUDNN_ATTR_CONVOLUTION_CONV_MODE)?,
+            pre_padding: list(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)?,
+            post_padding: list(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)?,
+            stride: list(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)?,
+            dilation: list(CUDNN_ATTR_CONVOLUTION_DILATIONS)?,
+            alpha: Factor::new(factor(alpha, 1.0)?),
+            beta: Factor::new(factor(beta, 0.0)?),
+        })
+    }
+
+    fn pointwise(&mut self, content: &Content) -> Option<Pointwise> {
+        const OWN: [cudnnBackendAttributeName_t; 3] = [
+            CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+            CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1,
+            CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2,
+        ];
+        has_only(content, &[&OWN, &OPERANDS])?;
+        let factor = |name| content.attribute(name).map_or(Some(1.0), |_| content.number(name)).map(Factor::new);
+        let mut operands = Vec::new();
+        for name in OPERANDS.into_iter().filter(|name| content.attribute(*name).is_some()) {
+            operands.push((name, self.tensor(content.descriptor(name)?)?));
+        }
+        let described = content.descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)?.content();
+        has_only(&described, &[&[CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC], &PARAMETERS])?;
+        let mut parameters = Vec::new();
+        for name in PARAMETERS.into_iter().filter(|name| described.attribute(*name).is_some()) {
+            let value = described.number(name).or_else(|| described.enumerator(name).map(f64::from))?;
+            parameters.push((name, Factor::new(value)));
+        }
+        let mode = described.enumerator(CUDNN_ATTR_POINTWISE_MODE)?;
+        // Its values are places in the tensor: a micro-batch would count its images from 0.
+        if mode == CUDNN_POINTWISE_GEN_INDEX {
+            return None;
+        }
+        Some(Pointwise {
+            mode,
+            compute_type: described.enumerator(CUDNN_ATTR_POINTWISE_MATH_PREC)?,
+            operands,
+            alpha1: factor(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1)?,
+            alpha2: factor(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2)?,
+            parameters,
+        })
+    }
+
+    /// The tensor's place.
+    fn tensor(&mut self, shadow: &Shadow) -> Option<usize> {
+        let content = shadow.content();
+        has_only(
+            &content,
+            &[&[
+                CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+                CUDNN_ATTR_TENSOR_DATA_TYPE,
+                CUDNN_ATTR_TENSOR_DIMENSIONS,
+                CUDNN_ATTR_TENSOR_STRIDES,
+                CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                CUDNN_ATTR_TENSOR_IS_VIRTUAL,
+                CUDNN_ATTR_TENSOR_IS_BY_VALUE,
+                CUDNN_ATTR_TENSOR_REORDERING_MODE,
+                CUDNN_ATTR_TENSOR_VECTOR_COUNT,
+            ]],
+        )?;
+        let plain =
+            content.enumerator(CUDNN_ATTR_TENSOR_REORDERING_MODE).is_none_or(|m| m == CUDNN_TENSOR_REORDERING_NONE)
+                && content.integer(CUDNN_ATTR_TENSOR_VECTOR_COUNT).is_none_or(|count| count == 1);
+        let tensor = Tensor {
+            data_type: content.enumerator(CUDNN_ATTR_TENSOR_DATA_TYPE)?,
+            dims: content.integers(CUDNN_ATTR_TENSOR_DIMENSIONS)?,
+            strides: content.integers(CUDNN_ATTR_TENSOR_STRIDES)?,
+            alignment: content.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)?,
+            is_virtual: content.is_set(CUDNN_ATTR_TENSOR_IS_VIRTUAL),
+            is_by_value: content.is_set(CUDNN_ATTR_TENSOR_IS_BY_VALUE),
+            is_batched: false,
+        };
+        let known_type = tensor.is_virtual || element_size(tensor.data_type).is_some();
+        let sound = tensor.dims.len() == tensor.strides.len()
+            && (4..=5).contains(&tensor.dims.len())
+            && tensor.dims.iter().all(|&dim| dim > 0)
+            && tensor.strides.iter().all(|&stride| stride >= 0)
+            && tensor.bytes().is_some();
+        if !(plain && known_type && sound) {
+            return None;
+        }
+        let id = content.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID)?;
+        match self.ids.iter().position(|known| *known == id) {
+            // Two descriptors of one tensor must agree on it.
+            Some(place) => (self.tensors[place] == tensor).then_some(place),
+            None => {
+                self.ids.push(id);
+                self.tensors.push(tensor);
+                Some(self.tensors.len() - 1)
+            }
+        }
+    }
+}
+
+/// Finds out which tensors' first dimension is the mini-batch. `None` where this cannot be told.
+fn mark_batched(kernel: &mut Kernel) -> Option<()> {
+    let Convolution { x, w, y, .. } = *kernel.convolution();
+    let batch = kernel.tensors[x].dims[0];
+    let rank = kernel.tensors[x].dims.len();
+    if kernel.tensors[y].dims[0] != batch || [x, y].contains(&w) || x == y {
+        return None;
+    }
+    for place in 0..kernel.tensors.len() {
+        let tensor = &mut kernel.tensors[place];
+        if place == w {
+            continue;
+        }
+        tensor.is_batched = match tensor.dims[0] {
+            first if first == batch && batch > 1 => true,
+            1 if batch > 1 => false,
+            // Over one image nothing is cut.
+            1 => place == x || place == y,
+            _ => return None,
+        };
+        if tensor.is_by_value && tensor.is_batched || tensor.dims.len() != rank {
+            return None;
+        }
+    }
+    // The filter is no operand of anything else: it would have to be cut there.
+    let uses = |operation: &Operation| matches!(operation, Operation::Pointwise(p) if p.operands.iter().any(|(_, place)| *place == w));
+    (!kernel.operations.iter().any(uses)).then_some(())
+}

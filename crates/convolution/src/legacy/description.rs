@@ -1,0 +1,20 @@
+//! A plan as text.
+
+use crate::exec::Plan;
+use cudnn::convolution::Direction;
+
+/// A plan as text, for `ucudnnGetPlanDescription` and people.
+pub fn describe(plan: &Plan, reported: usize) -> String {
+    let kernel = plan.kernel();
+    let what = match kernel.direction {
+        Direction::Forward => "Forward",
+        Direction::BackwardData => "BackwardData",
+        Direction::BackwardFilter => "BackwardFilter",
+    };
+    format!(
+        "{what}: {kernel}\ndivision: {}\nworkspace: {} bytes needed, {reported} reported\ntime: {:.3} ms predicted\n",
+        plan.configuration(),
+        plan.workspace(),
+        plan.configuration().time(),
+    )
+}

@@ -1,0 +1,350 @@
+//! What a convolution call runs: the plan that was promised, what exploring decided, or cuDNN
+//! undivided.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::book::{Ask, Course, Decision, Page};
+use super::call::Call;
+use crate::candidates;
+use crate::exec::{self, Failure, Plan};
+use crate::legacy::sampling::sampling;
+use crate::problem::Kernel;
+use crate::problem::algorithm::{Algorithm, Class};
+use cudnn::calls;
+use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::Descriptors;
+use gpu::Stream;
+use guest::settings::{self, Numerics};
+use tuning::record::{End, Record, Wanted};
+use tuning::report::{self, Chosen};
+use tuning::running::{Exploration, Step, Timing};
+use tuning::search::{Goal, Next, Search};
+
+/// Executions of a kernel that run as asked before any is used to explore.
+const UNTOUCHED: usize = 2;
+
+/// What a call is going to run. Whatever else fails, cuDNN runs undivided.
+enum Run {
+    /// cuDNN, undivided.
+    Undivided,
+    /// A plan.
+    Plan(Arc<Plan>),
+    /// What the exploration wants next; if that cannot be, the plan if there is one.
+    Explore(Option<Arc<Plan>>),
+    /// Nothing is decided yet: begin to explore.
+    Begin,
+}
+
+impl From<Option<Arc<Plan>>> for Run {
+    fn from(plan: Option<Arc<Plan>>) -> Self {
+        plan.map_or(Self::Undivided, Self::Plan)
+    }
+}
+
+/// A call whose kernel is known.
+pub struct Running<'a> {
+    pub call: &'a Call,
+    pub kernel: &'a Kernel,
+    pub page: &'a Page,
+    /// The algorithm in it is the one that runs undivided in this call's workspace: the one that the
+    /// program asked for, or the ready configuration of what it was promised under that id.
+    pub ask: Ask,
+    /// No algorithm that may be used runs undivided in this call's workspace.
+    pub must_divide: bool,
+    /// Set when the result has been added to, so that the call cannot be run anew.
+    pub spent: &'a Cell<bool>,
+}
+
+impl Running<'_> {
+    /// # Safety
+    /// As for [`Call::run`].
+    pub unsafe fn run(&mut self) -> cudnnStatus_t {
+        let mut stream = std::ptr::null_mut();
+        let mut run = self.decide();
+        if matches!(run, Run::Begin | Run::Explore(_)) {
+            // SAFETY: the program's handle.
+            let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
+            let capturing = !known || cudnn::device().is_capturing(stream);
+            run = match run {
+                Run::Begin if capturing && !self.must_divide => Run::Undivided,
+                // SAFETY: as ours.
+                Run::Begin => unsafe { self.begin() },
+                Run::Explore(meanwhile) if capturing => meanwhile.into(),
+                other => other,
+            };
+        }
+        // SAFETY: as ours.
+        unsafe {
+            match run {
+                Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
+                Run::Plan(plan) => self.run_plan(&plan),
+                Run::Explore(meanwhile) => self.explore(meanwhile, stream),
+            }
+        }
+    }
+
+    fn decide(&mut self) -> Run {
+        let (asked_for, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
+        let mut state = self.page.state.lock();
+        state.executions = state.executions.saturating_add(1);
+        if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
+            self.ask.limit = self.ask.limit.min(promise.question.limit);
+            if promise.undivided > self.call.workspace.size {
+                self.must_divide = self.ask.only || promise.ready.is_none();
+                self.ask.id = promise.ready.filter(|_| !self.ask.only).unwrap_or(asked_for);
+            }
+            if let Some(plan) = &promise.plan
+                && (!self.ask.only || plan.runs_only(asked_for))
+            {
+                return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
+            }
+        }
+        let begins = self.must_divide || state.executions > UNTOUCHED || !state.measured.is_empty();
+        match state.decision(self.ask).map(|decision| &mut decision.course) {
+            None if begins => Run::Begin,
+            None => Run::Undivided,
+            Some(Course::Settled(plan)) => plan.clone().into(),
+            Some(Course::Exploring { meanwhile, .. }) => Run::Explore(meanwhile.clone()),
+        }
+    }
+
+    /// Begins to explore.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn begin(&self) -> Run {
+        // SAFETY: as ours.
+        let (course, covers) = unsafe { self.course() }.unwrap_or((Course::Settled(None), 0..usize::MAX));
+        let explores = matches!(course, Course::Exploring { .. });
+        let mut state = self.page.state.lock();
+        let is_first = state.decision(self.ask).is_none();
+        if is_first {
+            state.decisions.push(Decision { key: self.ask, covers, course });
+        }
+        let run = match state.decision(self.ask).map(|decision| &decision.course) {
+            Some(Course::Exploring { meanwhile: plan, .. } | Course::Settled(plan)) => plan.clone().into(),
+            None => Run::Undivided,
+        };
+        drop(state);
+        if is_first && explores {
+            report::exploring(self.kernel, self.ask.limit);
+        }
+        run
+    }
+
+    /// What there is to explore. `None` for an algorithm that cuDNN does not speak of: it runs as
+    /// asked.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn course(&self) -> Option<(Course, Range<usize>)> {
+        let Call { handle, descriptors, .. } = *self.call;
+        let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
+        // SAFETY: as ours.
+        let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+        let chosen = Descriptors::of_algorithm(&offered, id, kernel.math_type)?;
+        let chosen = AlgoPerf { mathType: kernel.math_type, ..chosen };
+        let own = Algorithm::of(kernel.direction, &chosen);
+        let numerics = settings::get().numerics;
+        let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
+
+        let device = cudnn::device();
+        // SAFETY: the program's handle.
+        let mut candidates = unsafe {
+            candidates::candidates(handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
+        };
+        let covers = candidates::covers(&candidates, limit);
+        candidates.sort_by_key(|candidate| candidate.algorithm != own);
+        let wanted = Wanted::among(candidates, Goal::Fastest { limit }, sizes, class);
+        let measured = self.page.state.lock().measured.clone();
+        let mut search = Record::of(kernel, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
+        if search.wants() == Next::Nothing && !search.measured().is_empty() {
+            return Some((Course::Settled(self.chosen(&search, own)), covers));
+        }
+        let fitting: Vec<_> =
+            wanted.candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
+        let fits = fitting.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
+        let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &fitting) };
+        let meanwhile = search.best().map(|(best, _)| best).or(untimed);
+        let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
+        let course = match numerics {
+            // Other parts each time would be other sums each time.
+            Numerics::Deterministic => Course::Settled(meanwhile),
+            _ => Course::Exploring { exploration: Box::new(Exploration::new(wanted, search, own)), meanwhile },
+        };
+        Some((course, covers))
+    }
+
+    /// Ends an exploration: keeps and returns what it found, if that is not what was asked for.
+    fn settle(&self) -> Option<Arc<Plan>> {
+        let mut found = None;
+        self.with_exploration(|exploration| {
+            found = Some((exploration.own(), exploration.wanted().clone(), exploration.search().clone()));
+        });
+        let (own, wanted, mut search) = found?;
+        let plan = self.chosen(&search, own);
+        let mut state = self.page.state.lock();
+        state.learn(search.measured());
+        if let Some(decision) = state.decision(self.ask) {
+            decision.course = Course::Settled(plan.clone());
+        }
+        drop(state);
+        let device = cudnn::device();
+        let record = Record::of(self.kernel, device, device.ordinal());
+        record.found(search.found(), device.ordinal());
+        let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
+        record.ended(&wanted, &search, end);
+        plan
+    }
+
+    /// The best that a search found, if that is not what was asked for.
+    fn chosen(&self, search: &Search<Algorithm>, own: Algorithm) -> Option<Arc<Plan>> {
+        let found = search.best().and_then(|(best, time)| Some((Plan::new(self.kernel, best).ok()?, time)));
+        let Some((plan, time)) = found else {
+            report::unchanged(self.kernel, self.ask.limit);
+            return None;
+        };
+        let configuration = plan.configuration();
+        let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
+        let undivided = search.undivided();
+        report::chosen(&Chosen {
+            event: "ran",
+            kernel: plan.kernel(),
+            configuration,
+            workspace: plan.workspace(),
+            limit: self.ask.limit,
+            time,
+            undivided,
+        });
+        (!as_asked).then(|| Arc::new(plan))
+    }
+
+    /// Runs what an exploration wants, with marks in the stream, or what it has found.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn explore(&self, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
+        let mut step = None;
+        self.with_exploration(|exploration| step = Some(exploration.step()));
+        let found = match step {
+            // SAFETY: as ours.
+            Some(Step::Run(next)) => return unsafe { self.try_out(&next, meanwhile, stream) },
+            Some(Step::Settled) => self.settle(),
+            Some(Step::Wait) | None => meanwhile,
+        };
+        // SAFETY: as ours.
+        unsafe {
+            match found {
+                Some(plan) => self.run_plan(&plan),
+                None => self.call.run_undivided(self.ask.id),
+            }
+        }
+    }
+
+    /// Runs an exploration's step.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn try_out(&self, next: &Next<Algorithm>, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
+        let device = cudnn::device();
+        // SAFETY: as ours.
+        let plan = unsafe { self.wanted(next) };
+        let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
+        let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_spent: false });
+        let mut times = None;
+        if let (Some(plan), Some(mut timing)) = (plan, timing) {
+            // SAFETY: as ours.
+            ran = unsafe { self.run_parts(&plan, |batch, algorithm| timing.part(batch, algorithm, device, stream)) };
+            times = ran.is_ok().then(|| timing.end(device, stream));
+        }
+        self.with_exploration(|exploration| exploration.ran(next, times));
+        match (ran, meanwhile) {
+            (Ok(()), _) => CUDNN_STATUS_SUCCESS,
+            (Err(failure), _) if failure.result_spent => failure.status,
+            // SAFETY: as ours.
+            (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
+            // SAFETY: as ours.
+            (Err(_), None) => unsafe { self.call.run_undivided(self.ask.id) },
+        }
+    }
+
+    /// The plan that an exploration's step stands for.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn wanted(&self, next: &Next<Algorithm>) -> Option<Plan> {
+        let (mut own, mut trial) = (None, None);
+        self.with_exploration(|exploration| {
+            own = Some(exploration.own());
+            trial = match next {
+                Next::Try(index) => exploration.search().trial(*index).cloned(),
+                _ => None,
+            };
+        });
+        // SAFETY: as ours.
+        let adds = unsafe { exec::adds_to_result(self.kernel, &self.call.operands) };
+        match next {
+            Next::Time(candidate) => {
+                // SAFETY: the program's handle.
+                let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit, adds) };
+                Plan::in_order(self.kernel, &parts?).ok()
+            }
+            _ => Plan::new(self.kernel, trial?).ok(),
+        }
+    }
+
+    fn with_exploration(&self, act: impl FnOnce(&mut Exploration<Kernel>)) {
+        let mut state = self.page.state.lock();
+        if let Some(Decision { course: Course::Exploring { exploration, .. }, .. }) = state.decision(self.ask) {
+            act(exploration);
+        }
+    }
+
+    /// Runs a plan's parts in the call's workspace.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
+        // SAFETY: as ours.
+        unsafe { self.call.run_parts(plan, self.call.workspace, self.spent, after) }
+    }
+
+    /// Runs a plan, or cuDNN undivided if it fails.
+    ///
+    /// # Safety
+    /// As for [`Call::run`].
+    unsafe fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
+        let status = failure.status;
+        // What cuDNN refuses as the program's mistake is no fault of the plan.
+        if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&status) {
+            log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
+            self.give_up();
+        }
+        if failure.result_spent {
+            return status;
+        }
+        // SAFETY: as ours; what is ready fits, and cuDNN refuses what does not.
+        unsafe { self.call.run_undivided(self.ask.id) }
+    }
+
+    /// A plan failed: undivided from now on.
+    fn give_up(&self) {
+        let mut state = self.page.state.lock();
+        let decision = state.decision(self.ask);
+        let before = decision.map(|decision| std::mem::replace(&mut decision.course, Course::Settled(None)));
+        let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
+        for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
+            promise.broken[usize::from(fused)] = true;
+        }
+        drop(state);
+        if let Some(Course::Exploring { .. }) = before {
+            report::unchanged(self.kernel, self.ask.limit);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Makes the promise that answers a query: by tuning while the program waits, or by keeping room for
+//! what may be found while it runs.
+
+use std::borrow::Cow;
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cudnn_abi::*;
+
+use super::answer::Query;
+use super::book::{self, Page, Promise, Question};
+use super::call::EXECUTED;
+use crate::candidates;
+use crate::exec::{self, Constant, Plan};
+use crate::problem::Kernel;
+use crate::problem::OwnedDescriptors;
+use crate::problem::algorithm::{self, Algorithm, Class};
+use cudnn::calls;
+use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::{Descriptors, Operands};
+use gpu::Stream;
+use guest::settings;
+use planner::{Configuration, MicroConfiguration};
+use tuning::devices;
+use tuning::record::{End, Record, Wanted};
+use tuning::report::{self, Chosen};
+use tuning::search::{Goal, Next, Search};
+use tuning::session::Session;
+use tuning::waiting::{Bench, Budget, OwnBuffers, Waited};
+
+/// Whether a kernel has been tuned while the program waited.
+static TUNED: AtomicBool = AtomicBool::new(false);
+
+/// What tuning the first kernel may take, in executions of it, where the program did not ask for
+/// anything to be timed: it may run and never come back. A second kernel that is asked for before
+/// the first has run tells that the program is being set up.
+const FIRST_EXECUTIONS: f64 = 20.0;
+
+/// A query about a kernel that we may plan.
+pub struct Asking<'a> {
+    pub handle: cudnnHandle_t,
+    pub descriptors: &'a Descriptors,
+    pub kernel: Kernel,
+    pub question: Question,
+    /// What cuDNN answered.
+    pub results: &'a [AlgoPerf],
+    /// cuDNN's own first result.
+    pub own: AlgoPerf,
+    /// cuDNN's first result within the limit: what the program would take without us.
+    pub fitting: Option<AlgoPerf>,
+    /// The result that must stay in the list as it is.
+    pub last_resort: Option<c_int>,
+}
+
+impl Asking<'_> {
+    /// The promise to answer with: one made before, or a new one. `None` if cuDNN's own results shall
+    /// do.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
+        let page = book::page(cudnn::device(), &self.kernel);
+        let _answering = Answering(&page);
+        // SAFETY: as ours.
+        let promise = unsafe { self.promise(&page, query) };
+        match &promise {
+            Some(promise) => book::tell(cudnn::device(), &self.kernel, promise),
+            None => page.state.lock().tell(None),
+        }
+        promise
+    }
+
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
+        // SAFETY: the program's handle.
+        let stream = unsafe { calls::stream_of(self.handle) }?;
+        let capturing = cudnn::device().is_capturing(stream);
+        let (known, waits) = {
+            let mut state = page.state.lock();
+            while state.busy {
+                page.tuned.wait(&mut state);
+            }
+            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
+            // must have come back: one that never does is not worth stalling for.
+            let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            match state.answer(self.question) {
+                Some(made) if made.is_final || !waits => return Some(made.clone()),
+                _ => {}
+            }
+            state.busy |= waits;
+            (state.measured.clone(), waits)
+        };
+        let _busy = waits.then(|| Busy(page));
+        // SAFETY: as ours.
+        let Some((search, covers)) = (unsafe { self.tune(query, stream, &known, waits) }) else {
+            // SAFETY: as ours.
+            return unsafe { self.reserve(query) };
+        };
+        page.state.lock().learn(search.measured());
+        self.make(&search, covers)
+    }
+
+    /// cuDNN's algorithms in the order of its choice. Find's results leave out what does not fit
+    /// undivided, so there it is asked.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn offered(&self, query: &Query) -> Option<Cow<'_, [AlgoPerf]>> {
+        if let Query::Get = query {
+            return Some(Cow::Borrowed(self.results));
+        }
+        // SAFETY: as ours.
+        unsafe { self.descriptors.get_algorithms(self.handle) }.ok().map(Cow::Owned)
+    }
+
+    /// The numerical class of what the program would take without us. Its math type is no stricter than
+    /// that of cuDNN's own first result, which the program would take if only it fitted.
+    fn class(&self) -> Class {
+        let chosen = self.fitting.unwrap_or(self.own);
+        let math_types = [chosen.mathType, self.own.mathType];
+        let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
+        Class::of(&AlgoPerf { mathType: math_type, ..chosen }, settings::get().numerics)
+    }
+
+    /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
+    /// that fit in micro-batches. The plan is found while the program runs; until then what fits
+    /// undivided runs, or if nothing does some division. `None` if there are none, or nobody gave a
+    /// limit.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn reserve(&self, query: &Query) -> Option<Promise> {
+        let Self { handle, kernel, question, own, .. } = self;
+        let ready = self.fitting;
+        if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
+            return None; // nothing that cuDNN would rather use
+        }
+        // SAFETY: as ours.
+        let offered = unsafe { self.offered(query) }?;
+        let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
+        let better = better.unwrap_or(offered.len());
+        let class = self.class();
+        let sizes = candidates::sizes(kernel, question.sizes, cudnn::device());
+        // SAFETY: the program's handle.
+        let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
+        let covers = candidates::covers(&candidates, question.limit);
+        candidates.retain(|candidate| candidate.workspace <= question.limit);
+        if ready.is_none() {
+            candidates::any_division(kernel.batch(), &candidates)?;
+        }
+        let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
+        // An id of its own for the room, where cuDNN's result of what is ready must stay.
+        let entry = ready.filter(|ready| Some(ready.algo) != self.last_resort).unwrap_or(*own);
+        let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
+        Some(Promise {
+            question: *question,
+            covers,
+            entry,
+            ready: ready.map(|ready| ready.algo),
+            undivided: ready.filter(|ready| ready.algo == entry.algo).map_or(own.memory, |ready| ready.memory),
+            plan: None,
+            is_final: false,
+            broken: [false; 2],
+        })
+    }
+
+    /// Finds out what may be used: from what is known, and if the program `waits` by timing the rest, on
+    /// its buffers or on our own. `None` if that cannot be.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn tune(
+        &self,
+        query: &Query,
+        stream: Stream,
+        known: &[MicroConfiguration<Algorithm>],
+        waits: bool,
+    ) -> Option<(Search<Algorithm>, Range<usize>)> {
+        let Self { handle, kernel, question, .. } = self;
+        let (settings, device) = (settings::get(), cudnn::device());
+        let ordinal = device.ordinal();
+        let record = Record::of(kernel, device, ordinal);
+        if !waits && record.is_empty() {
+            return None;
+        }
+        settings::fault_point("tune");
+        let (class, sizes) = (self.class(), question.sizes);
+        // SAFETY: as ours.
+        let offered = unsafe { self.offered(query) }?;
+        // SAFETY: the program's handle.
+        let candidates = unsafe {
+            candidates::candidates(*handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
+        };
+        let covers = candidates::covers(&candidates, question.limit);
+        if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
+            return None;
+        }
+        let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
+        let time = Duration::from_secs_f64(settings.tune_seconds);
+        let budget = |executions| Budget { time, executions };
+        if !waits {
+            let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
+            let mut search = record.search(&wanted, known, &ends);
+            return (search.wants() == Next::Nothing).then_some((search, covers));
+        }
+        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
+        let session = Session {
+            kernel,
+            part: kernel,
+            wanted: &wanted,
+            record: &record,
+            budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),
+            devices: &devices::tuning_for(device, ordinal),
+            bytes: settings.tune_bytes,
+            stop: &AtomicBool::new(false),
+            progress: &|_| (),
+        };
+        let prepare = |bytes| match query {
+            Query::FindEx(operands, workspace) => {
+                let scaling = exec::scaling_type(kernel);
+                let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
+                let operands = Operands { alpha, beta, ..*operands };
+                Ok((Bench { device, handle: *handle, stream, operands, workspace: *workspace }, None))
+            }
+            Query::Get | Query::Find => {
+                let buffers = OwnBuffers::allocate(device, stream, kernel, bytes, settings.tune_bytes)?;
+                Ok((buffers.bench(device, *handle, stream, kernel), Some(buffers)))
+            }
+        };
+        let _waited = Waited::since(Instant::now());
+        // SAFETY: data of this kernel, a workspace as large as any candidate's or as the limit, and the
+        // program's handle in its own call.
+        let searched = unsafe { session.tune(known, prepare) };
+        searched.map_err(|why| log::info!("{kernel} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
+    }
+
+    /// What is promised after a search. `None` if nothing fits.
+    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
+        let Question { asked, limit, .. } = self.question;
+        let (mut best, mut time) = search.best()?;
+        let mut ready = self.ready_for(search, &best);
+        if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
+        {
+            // The plan goes under the ready configuration's id: whoever wants that one's determinism
+            // must not get less.
+            (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
+            ready = self.ready_for(search, &best);
+        }
+        let undivided = best.is_undivided();
+        let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
+        report::chosen(&Chosen {
+            event: "asked",
+            kernel: plan.kernel(),
+            configuration: plan.configuration(),
+            workspace: plan.workspace(),
+            limit,
+            time,
+            undivided: search.undivided(),
+        });
+
+        let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
+        let memory = plan.workspace().max(needs);
+        let spare = |id| Some(id) != self.last_resort;
+        let main = plan.main_algorithm().id;
+        // The id, and what it would need to run undivided itself.
+        let (algo, own_need) = match (undivided, asked, ready) {
+            (true, ..) => (main, memory),
+            (false, Some(_), Some(ready)) if spare(ready.id) => (ready.id, memory),
+            (false, Some(_), _) if !spare(self.own.algo) => (main, usize::MAX),
+            _ => (self.own.algo, self.own.memory),
+        };
+        let deterministic = plan.is_deterministic() && ready.is_none_or(|ready| ready.deterministic);
+        let entry = AlgoPerf {
+            algo,
+            status: CUDNN_STATUS_SUCCESS,
+            time: time as f32,
+            memory,
+            determinism: if deterministic { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC },
+            mathType: plan.math_type(),
+            reserved: self.own.reserved,
+        };
+        Some(Promise {
+            question: self.question,
+            covers,
+            entry,
+            ready: ready.map(|ready| ready.id),
+            undivided: own_need,
+            plan: Some(plan),
+            is_final: true,
+            broken: [false; 2],
+        })
+    }
+
+    /// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
+    /// needs the least; as deterministic as the configuration and not the last resort, if there is one.
+    fn ready_for(&self, search: &Search<Algorithm>, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
+        let find = |admits: &dyn Fn(&Algorithm) -> bool| {
+            let search = search.among(admits);
+            let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
+            fits.map(|micro| micro.algorithm)
+        };
+        let as_deterministic = is_deterministic(configuration);
+        // It will run under the configuration's math type, by which the same id may need more.
+        let math_type = algorithm::loosest(configuration.parts().iter().map(|(_, micro)| micro.algorithm.math_type));
+        let descriptors = OwnedDescriptors::new(&self.kernel, math_type.unwrap_or(self.kernel.math_type)).ok();
+        let fits = |algorithm: &Algorithm| {
+            Some(algorithm.math_type) == math_type
+                || descriptors.as_ref().is_some_and(|descriptors| {
+                    // SAFETY: the program's handle, which is in use, and our own descriptors.
+                    let needed = unsafe { descriptors.raw().workspace_size(self.handle, algorithm.id) };
+                    needed.is_ok_and(|needed| needed <= configuration.workspace())
+                })
+        };
+        let alike = |algorithm: &Algorithm| algorithm.deterministic == as_deterministic && fits(algorithm);
+        let spare = |algorithm: &Algorithm| Some(algorithm.id) != self.last_resort;
+        let fitting = find(&|algorithm| alike(algorithm) && spare(algorithm))
+            .filter(|found| search.whole(*found).is_some_and(|micro| micro.workspace <= configuration.workspace()));
+        fitting.or_else(|| find(&alike)).or_else(|| find(&fits)).or_else(|| find(&|_| true))
+    }
+}
+
+fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
+    configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
+}
+
+/// A query under way. If a panic ends it cuDNN's own results are the answer, and nothing that was told before holds.
+struct Answering<'a>(&'a Page);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state.lock().tell(None);
+        }
+    }
+}
+
+/// Ends a page's tuning, however it ends.
+struct Busy<'a>(&'a Page);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().busy = false;
+        self.0.tuned.notify_all();
+    }
+}

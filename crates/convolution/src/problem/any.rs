@@ -1,0 +1,102 @@
+//! A kernel of either API, where its text alone tells which.
+
+use std::fmt;
+
+use crate::problem::{Kernel, graph};
+use cudnn::Direction;
+use tuning::database::AnySubject;
+use tuning::subject::Subject;
+
+/// A kernel of either API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnyKernel {
+    /// Of the legacy API.
+    Convolution(Kernel),
+    /// Of the graph API.
+    Graph(graph::Kernel),
+}
+
+impl AnyKernel {
+    /// Reads what [`Self::spec`] writes. `Err` says what is wrong with it.
+    pub fn from_spec(spec: &str) -> Result<Self, String> {
+        if spec.starts_with("graph ") {
+            graph::Kernel::from_spec(spec).map(Self::Graph)
+        } else {
+            Kernel::from_spec(spec).map(Self::Convolution)
+        }
+    }
+
+    /// The kernel in full, as text.
+    pub fn spec(&self) -> String {
+        match self {
+            Self::Convolution(kernel) => kernel.spec(),
+            Self::Graph(kernel) => kernel.spec(),
+        }
+    }
+
+    /// Images in the mini-batch.
+    pub fn batch(&self) -> usize {
+        match self {
+            Self::Convolution(kernel) => kernel.batch(),
+            Self::Graph(kernel) => Subject::batch(kernel),
+        }
+    }
+
+    /// Which of the convolution's derivatives it computes.
+    pub fn direction(&self) -> Direction {
+        match self {
+            Self::Convolution(kernel) => kernel.direction,
+            Self::Graph(kernel) => kernel.convolution().direction,
+        }
+    }
+
+    /// As an import of results takes it.
+    pub fn into_subject(self) -> Box<dyn AnySubject> {
+        match self {
+            Self::Convolution(kernel) => Box::new(kernel),
+            Self::Graph(kernel) => Box::new(kernel),
+        }
+    }
+
+    /// As an operation graph.
+    pub fn graph(&self) -> graph::Kernel {
+        match self {
+            Self::Convolution(kernel) => graph::Kernel::of_convolution(kernel),
+            Self::Graph(kernel) => kernel.clone(),
+        }
+    }
+}
+
+/// As in log lines.
+impl fmt::Display for AnyKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Convolution(kernel) => kernel.fmt(f),
+            Self::Graph(kernel) => kernel.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_tells_the_api() {
+        let spec = "BF x=float:8x4x9x9@324x81x9x1 w=float:nchw:6x4x3x3 y=float:8x6x7x7@294x49x7x1 pad=0x0 \
+                    stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1";
+        let legacy = AnyKernel::from_spec(spec).unwrap();
+        assert!(matches!(legacy, AnyKernel::Convolution(_)));
+        let graph = AnyKernel::from_spec(&legacy.graph().spec()).unwrap();
+        assert_eq!(graph, AnyKernel::Graph(legacy.graph()));
+        for (kernel, spec) in [(&legacy, spec.to_owned()), (&graph, legacy.graph().spec())] {
+            assert_eq!((kernel.spec(), kernel.batch(), kernel.direction()), (spec, 8, Direction::BackwardFilter));
+        }
+        for (wrong, message) in
+            [("graph of nothing", "a tensor's type:dims@strides/alignment"), ("G x=", "the direction is \"G\"")]
+        {
+            let error = AnyKernel::from_spec(wrong).unwrap_err();
+            assert!(error.contains(message), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! An execution plan of our own: a graph that one engine's configuration computes.
+
+use cudnn_abi::*;
+
+use crate::problem::graph::{EngineConfiguration, OperationGraph};
+use cudnn::calls::backend;
+use cudnn::graph::VariantPack;
+use cudnn::graph::descriptor::Owned;
+
+/// A finalized execution plan, and all that it holds.
+pub struct ExecutionPlan {
+    plan: Owned,
+    workspace: usize,
+    /// Its engine, the engine's knobs and the two together, for as long as the plan.
+    _configuration: Vec<Owned>,
+    _graph: OperationGraph,
+}
+
+impl ExecutionPlan {
+    /// The plan of `graph` on `configuration`, for the graph's target. `Err` where the engine cannot compute it so.
+    pub fn new(graph: &OperationGraph, configuration: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
+        let target = graph.target();
+        let mut engine = Owned::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
+        engine.set_descriptors(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
+        engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &[configuration.engine])?;
+        target.set_on(&mut engine, CUDNN_ATTR_ENGINE_DEVICEPROP)?;
+        engine.finalize()?;
+
+        let knobs = configuration.knobs.iter().map(|&(knob, value)| {
+            let mut choice = Owned::create(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)?;
+            choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &[knob])?;
+            choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &[value])?;
+            choice.finalize()?;
+            Ok(choice)
+        });
+        let mut held = knobs.collect::<Result<Vec<_>, cudnnStatus_t>>()?;
+        let mut chosen = Owned::create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
+        chosen.set_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, &[&engine])?;
+        if !held.is_empty() {
+            chosen.set_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &held.iter().collect::<Vec<_>>())?;
+        }
+        chosen.finalize()?;
+
+        let mut plan = Owned::create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        target.set_on(&mut plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?;
+        plan.set_descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&chosen])?;
+        plan.finalize()?;
+        let workspace: i64 = plan.get_one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)?;
+        let workspace = usize::try_from(workspace).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)?;
+        held.extend([engine, chosen]);
+        Ok(Self { plan, workspace, _configuration: held, _graph: graph.clone() })
+    }
+
+    /// Bytes of the workspace that it needs.
+    pub fn workspace(&self) -> usize {
+        self.workspace
+    }
+
+    /// Runs it on the handle's stream.
+    ///
+    /// # Safety
+    /// The pack names memory of the handle's device for every tensor, and a workspace of [`Self::workspace`] bytes.
+    pub unsafe fn execute(&self, handle: cudnnHandle_t, pack: &VariantPack) -> cudnnStatus_t {
+        // SAFETY: as ours.
+        unsafe { backend::cudnnBackendExecute(handle, self.raw(), pack.raw()) }
+    }
+
+    /// The descriptor, valid as long as `self`.
+    pub fn raw(&self) -> cudnnBackendDescriptor_t {
+        self.plan.raw()
+    }
+}

@@ -1,0 +1,67 @@
+//! The graph of a convolution of the legacy API.
+
+use std::ffi::c_int;
+
+use cudnn_abi::*;
+
+use crate::problem;
+use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Tensor};
+
+/// What frameworks' allocators keep to, and what all engines ask for at most.
+const ALIGNMENT: i64 = 16;
+
+impl Kernel {
+    /// The single convolution of a legacy kernel, as y = conv: its filter is packed as its format says, its tensors
+    /// are aligned to 16 bytes. A math type has no part in graphs: there, engines tell what they do to numbers.
+    pub fn of_convolution(kernel: &problem::Kernel) -> Self {
+        let rank = usize::from(kernel.rank);
+        let wide = |values: &[c_int]| values.iter().copied().map(i64::from).collect::<Vec<_>>();
+        let tensor = |is_batched, data_type, dims, strides| Tensor {
+            data_type,
+            dims,
+            strides,
+            alignment: ALIGNMENT,
+            is_virtual: false,
+            is_by_value: false,
+            is_batched,
+        };
+        let of = |t: &cudnn::tensor::Tensor| tensor(true, t.data_type, wide(&t.dims[..rank]), wide(&t.strides[..rank]));
+        let w_dims = wide(&kernel.w_dims[..rank]);
+        let w_strides = packed(&w_dims, kernel.w_format);
+        let (pad, spatial) = (wide(&kernel.pad[..rank - 2]), rank - 2);
+        let convolution = Convolution {
+            direction: kernel.direction,
+            x: 0,
+            w: 1,
+            y: 2,
+            compute_type: kernel.compute_type,
+            mode: kernel.mode,
+            pre_padding: pad.clone(),
+            post_padding: pad,
+            stride: wide(&kernel.stride[..spatial]),
+            dilation: wide(&kernel.dilation[..spatial]),
+            alpha: Factor::ONE,
+            beta: Factor::ZERO,
+        };
+        Self {
+            tensors: vec![of(&kernel.x), tensor(false, kernel.w_type, w_dims, w_strides), of(&kernel.y)],
+            operations: vec![Operation::Convolution(convolution)],
+        }
+    }
+}
+
+/// Strides of a packed tensor: channels innermost in NHWC, else in the order of its dimensions.
+fn packed(dims: &[i64], format: cudnnTensorFormat_t) -> Vec<i64> {
+    let mut innermost_first: Vec<usize> = (0..dims.len()).rev().collect();
+    if format == CUDNN_TENSOR_NHWC {
+        innermost_first.retain(|&axis| axis != 1);
+        innermost_first.insert(0, 1);
+    }
+    let mut strides = vec![0; dims.len()];
+    let mut stride = 1;
+    for axis in innermost_first {
+        strides[axis] = stride;
+        stride *= dims[axis];
+    }
+    strides
+}

@@ -1,0 +1,158 @@
+//! Files that cannot be used: an error that names them, in bounded time, and they stay as they are.
+
+use std::time::Instant;
+
+use rusqlite::Connection;
+
+use super::*;
+use ::tuning::database::PATIENCE;
+
+/// What is said of a file that must not be used nor changed.
+fn refused(path: &Path) -> String {
+    let before = std::fs::read(path).ok();
+    let start = Instant::now();
+    let error = Database::open(path, None).err().expect("it is refused");
+    assert!(start.elapsed() < PATIENCE * 5, "{:?}", start.elapsed());
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    assert!(std::fs::read(path).ok() == before, "it stays as it is");
+    let as_seed = Database::open(&path.with_extension("user"), Some(path));
+    assert!(as_seed.is_ok(), "as a seed it is left out");
+    error
+}
+
+#[test]
+fn garbage_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("garbage");
+    std::fs::write(&path, "SQLite format 2 or so".repeat(500)).unwrap();
+    let error = refused(&path);
+    assert!(error.contains("not a database") && error.contains("delete it"), "{error}");
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("newer");
+    drop(open(&path));
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
+    let error = refused(&path);
+    assert!(error.contains("schema 7") && error.contains("up to 4"), "{error}");
+}
+
+#[test]
+fn another_program_s_database_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("theirs");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
+    assert!(refused(&path).contains("something else"));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused() {
+    let folder = Folder::new();
+    // Not even root makes files there.
+    assert!(Database::open(Path::new("/proc/tuning.sqlite"), None).err().unwrap().contains("/proc/tuning.sqlite"));
+    assert!(Database::open(&folder.file("missing/tuning.sqlite"), None).is_err());
+    assert!(Database::open(&folder.0, None).is_err(), "a folder");
+}
+
+#[test]
+fn a_locked_file_is_waited_for_and_refused() {
+    let folder = Folder::new();
+    let path = folder.file("locked");
+    drop(open(&path));
+    let holder = Connection::open(&path).unwrap();
+    holder.execute_batch("PRAGMA locking_mode = exclusive; BEGIN EXCLUSIVE").unwrap();
+    let start = Instant::now();
+    let error = Database::open(&path, None).err().unwrap();
+    assert!(error.contains("another process holds it"), "{error}");
+    assert!((PATIENCE..PATIENCE * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
+    drop(holder);
+    open(&path);
+}
+
+#[test]
+fn a_lock_while_it_is_used_costs_one_wait() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("d"), environment("A"), forward(8));
+    let database = open(&path);
+    let holder = Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let start = Instant::now();
+    for _ in 0..50 {
+        database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    }
+    assert!((PATIENCE..PATIENCE * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert_eq!(database.measured(&here, &kernel), []);
+}
+
+#[test]
+fn a_file_that_breaks_while_it_is_used_is_given_up() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("d"), environment("A"), forward(8));
+    let database = open(&path);
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    drop(database);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4096..].fill(0x5A); // every page but the first, which tells versions and tables
+    std::fs::write(&path, &bytes).unwrap();
+    let database = open(&path);
+    assert_eq!(database.measured(&here, &kernel), []);
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 2.0)]);
+    assert!(!database.search_ended(&here, &kernel, "all"));
+    drop(database);
+    assert!(std::fs::read(&path).unwrap() == bytes, "it stays as it is");
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_stored() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("d"), environment("A"), forward(8));
+    let database = open(&path);
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 0, 1.0)]);
+    // SQLite answers as on a full disk.
+    database.limit_pages(1).unwrap();
+    let many: Vec<_> = (1..5000).map(|id| outcome(&kernel, 8, id, 1.0)).collect();
+    database.store_measured(&here, &kernel, &many);
+    assert_eq!(database.measured(&here, &kernel), [], "given up");
+    assert_eq!(open(&path).measured(&here, &kernel), [outcome(&kernel, 8, 0, 1.0)]);
+}
+
+#[test]
+fn many_make_one_database() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("d"), environment("A"), forward(8));
+    let start = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for id in 0..8 {
+            let (path, here, kernel, start) = (&path, &here, &kernel, &start);
+            scope.spawn(move || {
+                start.wait();
+                let database = open(path);
+                for batch in 1..=8 {
+                    database.store_measured(here, kernel, &[outcome(kernel, batch, id, 1.0)]);
+                }
+            });
+        }
+    });
+    assert_eq!(open(&path).measured(&here, &kernel).len(), 64);
+}
+
+#[test]
+fn a_forked_child_leaves_it_alone() {
+    let folder = Folder::new();
+    let (database, here, kernel) = (open(&folder.file("d")), environment("A"), forward(8));
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    // SAFETY: the child allocates at most, and leaves by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let untouched = database.measured(&here, &kernel).is_empty();
+        // SAFETY: ends the child without running what the parent registered.
+        unsafe { libc::_exit(if untouched { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(database.measured(&here, &kernel).len(), 1);
+}

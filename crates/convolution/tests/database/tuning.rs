@@ -1,0 +1,46 @@
+//! One tuner of a kernel at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::*;
+use ::tuning::database::Tuning;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+#[test]
+fn one_at_a_time() {
+    let folder = Folder::new();
+    let (path, here) = (folder.file("d"), environment("A"));
+    let database = open(&path);
+    let Tuning::Mine(first) = database.begin_tuning(&here, &forward(8), SHORT) else { panic!("nobody tunes") };
+    let start = Instant::now();
+    assert!(matches!(database.begin_tuning(&here, &forward(64), SHORT), Tuning::TimedOut), "whatever its batch");
+    assert!((SHORT..SHORT * 50).contains(&start.elapsed()));
+    assert!(matches!(open(&path).begin_tuning(&here, &forward(8), SHORT), Tuning::TimedOut), "by another connection");
+    assert!(matches!(database.begin_tuning(&here, &half_filter(8), SHORT), Tuning::Mine(_)), "another kernel");
+    assert!(matches!(database.begin_tuning(&environment("B"), &forward(8), SHORT), Tuning::Mine(_)));
+    drop(first);
+    assert!(matches!(database.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)));
+}
+
+#[test]
+fn who_waits_gets_it() {
+    let folder = Folder::new();
+    let (database, here) = (open(&folder.file("d")), environment("A"));
+    let (inside, turns) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let Tuning::Mine(_mine) = database.begin_tuning(&here, &forward(8), SHORT * 500) else {
+                    panic!("it waits long enough")
+                };
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "alone");
+                std::thread::sleep(Duration::from_millis(3));
+                inside.fetch_sub(1, Ordering::SeqCst);
+                turns.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!(turns.into_inner(), 8);
+}

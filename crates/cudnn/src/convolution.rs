@@ -1,0 +1,369 @@
+//! The legacy convolution functions, one interface for the three directions.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+
+use cudnn_abi::*;
+
+use crate::calls;
+use crate::calls::query::{self, AlgoPerf};
+
+/// Which of a convolution's three derivatives an operation computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// y = w ∗ x
+    Forward,
+    /// dx from w and dy
+    BackwardData,
+    /// dw from x and dy
+    BackwardFilter,
+}
+
+/// F, BD or BF.
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forward => "F",
+            Self::BackwardData => "BD",
+            Self::BackwardFilter => "BF",
+        })
+    }
+}
+
+/// The descriptors of one convolution call. x and y stand for dx and dy too.
+#[derive(Clone, Copy)]
+pub struct Descriptors {
+    pub direction: Direction,
+    pub x: cudnnTensorDescriptor_t,
+    pub w: cudnnFilterDescriptor_t,
+    pub convolution: cudnnConvolutionDescriptor_t,
+    pub y: cudnnTensorDescriptor_t,
+}
+
+/// Bias, activation and a second summand, as `cudnnConvolutionBiasActivationForward` fuses them:
+/// y = activation(alpha1 · conv + alpha2 · z + bias).
+#[derive(Clone, Copy)]
+pub struct Epilogue {
+    pub alpha2: *const c_void,
+    pub z_descriptor: cudnnTensorDescriptor_t,
+    pub z: *const c_void,
+    pub bias_descriptor: cudnnTensorDescriptor_t,
+    pub bias: *const c_void,
+    pub activation: cudnnActivationDescriptor_t,
+}
+
+/// The data of one convolution call: result = alpha · conv + beta · result. `alpha` and `beta` point
+/// to host values, double for double data and float for all other; `beta` is unused with an epilogue.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    pub alpha: *const c_void,
+    pub beta: *const c_void,
+    pub x: *mut c_void,
+    pub w: *mut c_void,
+    pub y: *mut c_void,
+    pub epilogue: Option<Epilogue>,
+}
+
+impl Operands {
+    /// What the call writes.
+    pub fn result(&self, direction: Direction) -> *mut c_void {
+        match direction {
+            Direction::Forward => self.y,
+            Direction::BackwardData => self.x,
+            Direction::BackwardFilter => self.w,
+        }
+    }
+
+    /// The same with another result.
+    pub fn with_result(mut self, direction: Direction, result: *mut c_void) -> Self {
+        match direction {
+            Direction::Forward => self.y = result,
+            Direction::BackwardData => self.x = result,
+            Direction::BackwardFilter => self.w = result,
+        }
+        self
+    }
+
+    /// The operands of the micro-batch that starts at image `first`, where an image of x and one of y take so many bytes;
+    /// the epilogue's z is left as it is.
+    pub fn starting_at(&self, image_strides: [usize; 2], first: usize) -> Self {
+        let at = |data: *mut c_void, stride: usize| data.wrapping_byte_add(first * stride);
+        Self { x: at(self.x, image_strides[0]), y: at(self.y, image_strides[1]), ..*self }
+    }
+}
+
+/// Memory that a call may use and overwrite: `size` bytes of the device.
+#[derive(Clone, Copy)]
+pub struct Workspace {
+    pub data: *mut c_void,
+    pub size: usize,
+}
+
+type Ask = unsafe fn(
+    cudnnHandle_t,
+    *mut c_void,
+    *mut c_void,
+    cudnnConvolutionDescriptor_t,
+    *mut c_void,
+    c_int,
+    *mut c_int,
+    *mut AlgoPerf,
+) -> cudnnStatus_t;
+
+impl Descriptors {
+    /// The descriptors of the tensors in the order in which cuDNN's functions take them.
+    fn in_order(&self) -> [*mut c_void; 3] {
+        let (x, w, y) = (self.x.cast(), self.w.cast(), self.y.cast());
+        match self.direction {
+            Direction::Forward => [x, w, y],
+            Direction::BackwardData => [w, y, x],
+            Direction::BackwardFilter => [x, y, w],
+        }
+    }
+
+    /// `cudnnGetConvolution*Algorithm_v7`: cuDNN's own choice, nothing is timed.
+    ///
+    /// # Safety
+    /// As for the function of cuDNN.
+    pub unsafe fn get_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let get: Ask = match self.direction {
+            Direction::Forward => query::cudnnGetConvolutionForwardAlgorithm_v7,
+            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithm_v7,
+            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+        };
+        // SAFETY: as ours.
+        unsafe { self.ask(get, handle) }
+    }
+
+    /// What `results` say of an algorithm that runs: under `math_type` if they speak of that, and else under
+    /// any.
+    pub fn of_algorithm(results: &[AlgoPerf], id: c_int, math_type: cudnnMathType_t) -> Option<AlgoPerf> {
+        let of_id = |result: &&AlgoPerf| result.algo == id && result.status == CUDNN_STATUS_SUCCESS;
+        let same_math = results.iter().filter(of_id).find(|result| result.mathType == math_type);
+        same_math.or_else(|| results.iter().find(of_id)).copied()
+    }
+
+    /// `cudnnFindConvolution*Algorithm`: cuDNN times its algorithms on buffers of its own.
+    ///
+    /// # Safety
+    /// As for the function of cuDNN.
+    pub unsafe fn find_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let find: Ask = match self.direction {
+            Direction::Forward => query::cudnnFindConvolutionForwardAlgorithm,
+            Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithm,
+            Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithm,
+        };
+        // SAFETY: as ours.
+        unsafe { self.ask(find, handle) }
+    }
+
+    unsafe fn ask(&self, ask: Ask, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let [a, b, c] = self.in_order();
+        let mut results = self.room(handle)?;
+        let mut returned = 0;
+        // SAFETY: the results have room for as many as are asked for; the rest is the caller's.
+        let status = unsafe {
+            let (count, room) = (results.capacity() as c_int, results.as_mut_ptr());
+            ask(handle, a, b, self.convolution, c, count, &mut returned, room)
+        };
+        // SAFETY: cuDNN wrote that many.
+        unsafe { taken(results, returned, status) }
+    }
+
+    /// `cudnnFindConvolution*AlgorithmEx`: cuDNN times its algorithms on the program's buffers; what
+    /// the result held is lost.
+    ///
+    /// # Safety
+    /// As for the function of cuDNN.
+    pub unsafe fn find_algorithms_in(
+        &self,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        workspace: Workspace,
+    ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let find = match self.direction {
+            Direction::Forward => query::cudnnFindConvolutionForwardAlgorithmEx,
+            Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithmEx,
+            Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithmEx,
+        };
+        let [a, b, c] = self.in_order();
+        let (x, w, y) = (operands.x, operands.w, operands.y);
+        let [a_data, b_data, c_data] = match self.direction {
+            Direction::Forward => [x, w, y],
+            Direction::BackwardData => [w, y, x],
+            Direction::BackwardFilter => [x, y, w],
+        };
+        let mut results = self.room(handle)?;
+        let mut returned = 0;
+        // SAFETY: the results have room for as many as are asked for; the rest is the caller's.
+        let status = unsafe {
+            find(
+                handle,
+                a,
+                a_data,
+                b,
+                b_data,
+                self.convolution,
+                c,
+                c_data,
+                results.capacity() as c_int,
+                &mut returned,
+                results.as_mut_ptr(),
+                workspace.data,
+                workspace.size,
+            )
+        };
+        // SAFETY: cuDNN wrote that many.
+        unsafe { taken(results, returned, status) }
+    }
+
+    /// Empty room for all results that the direction has.
+    fn room(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let max_count = match self.direction {
+            Direction::Forward => query::cudnnGetConvolutionForwardAlgorithmMaxCount,
+            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithmMaxCount,
+            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
+        };
+        let mut count = 0;
+        // SAFETY: writes one number; cuDNN checks the handle.
+        match unsafe { max_count(handle, &mut count) } {
+            CUDNN_STATUS_SUCCESS => Ok(Vec::with_capacity(count.clamp(1, 1024) as usize)),
+            status => Err(status),
+        }
+    }
+
+    /// `cudnnGetConvolution*WorkspaceSize`, in bytes.
+    ///
+    /// # Safety
+    /// As for the function of cuDNN.
+    pub unsafe fn workspace_size(&self, handle: cudnnHandle_t, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
+        let mut size = 0;
+        // SAFETY: as ours.
+        match unsafe { self.workspace_size_into(handle, algorithm, &mut size) } {
+            CUDNN_STATUS_SUCCESS => Ok(size),
+            status => Err(status),
+        }
+    }
+
+    /// As [`Self::workspace_size`], into the caller's own variable, null or not.
+    ///
+    /// # Safety
+    /// As for the function of cuDNN.
+    pub unsafe fn workspace_size_into(
+        &self,
+        handle: cudnnHandle_t,
+        algorithm: c_int,
+        size: *mut usize,
+    ) -> cudnnStatus_t {
+        let workspace_size = match self.direction {
+            Direction::Forward => query::cudnnGetConvolutionForwardWorkspaceSize,
+            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataWorkspaceSize,
+            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterWorkspaceSize,
+        };
+        let [a, b, c] = self.in_order();
+        // SAFETY: as ours.
+        unsafe { workspace_size(handle, a, b, self.convolution, c, algorithm, size) }
+    }
+
+    /// Runs the convolution in the real cuDNN.
+    ///
+    /// # Safety
+    /// As for `cudnnConvolutionForward`, `BackwardData`, `BackwardFilter` or, with an epilogue,
+    /// `BiasActivationForward`.
+    pub unsafe fn convolve(
+        &self,
+        handle: cudnnHandle_t,
+        algorithm: c_int,
+        operands: &Operands,
+        workspace: Workspace,
+    ) -> cudnnStatus_t {
+        let Self { direction, x: x_descriptor, w: w_descriptor, convolution, y: y_descriptor } = *self;
+        let Operands { alpha, beta, x, w, y, epilogue } = *operands;
+        let Workspace { data, size } = workspace;
+        // SAFETY: as ours, in the order of each function.
+        unsafe {
+            match (direction, epilogue) {
+                (Direction::Forward, Some(e)) => calls::cudnnConvolutionBiasActivationForward(
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    w_descriptor,
+                    w,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    e.alpha2,
+                    e.z_descriptor,
+                    e.z,
+                    e.bias_descriptor,
+                    e.bias,
+                    e.activation,
+                    y_descriptor,
+                    y,
+                ),
+                (Direction::Forward, None) => calls::cudnnConvolutionForward(
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    w_descriptor,
+                    w,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    y_descriptor,
+                    y,
+                ),
+                (Direction::BackwardData, _) => calls::cudnnConvolutionBackwardData(
+                    handle,
+                    alpha,
+                    w_descriptor,
+                    w,
+                    y_descriptor,
+                    y,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    x_descriptor,
+                    x,
+                ),
+                (Direction::BackwardFilter, _) => calls::cudnnConvolutionBackwardFilter(
+                    handle,
+                    alpha,
+                    x_descriptor,
+                    x,
+                    y_descriptor,
+                    y,
+                    convolution,
+                    algorithm,
+                    data,
+                    size,
+                    beta,
+                    w_descriptor,
+                    w,
+                ),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `returned` results were written, if the status says success.
+unsafe fn taken(
+    mut results: Vec<AlgoPerf>,
+    returned: c_int,
+    status: cudnnStatus_t,
+) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+    if status != CUDNN_STATUS_SUCCESS {
+        return Err(status);
+    }
+    // SAFETY: within the capacity, and written.
+    unsafe { results.set_len((returned.max(0) as usize).min(results.capacity())) };
+    Ok(results)
+}

@@ -1,0 +1,193 @@
+//! The real cuDNN: found, loaded and its functions' addresses read, once, at the first use.
+//!
+//! No lock is held meanwhile. Loading a library runs its constructors, which may call a cuDNN
+//! function and so come back here; such a call loads for itself (the dynamic linker hands out a
+//! library whose constructors are still running), as does a second thread that arrives early.
+//! Whoever finishes first publishes; all found the same. What is loaded is never unloaded.
+
+mod places;
+
+use std::ffi::{CStr, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
+
+use cudnn_abi::symbols::Symbol;
+use gpu::Device;
+use guest::libraries::home;
+use guest::settings::{self, CUDNN_LIBRARY};
+use places::Place;
+
+/// Null until the search is over; then a leaked `Library`.
+static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the search found, if anything.
+struct Library {
+    /// Or where it was looked for in vain, and why it is not there: a line each.
+    real: Result<Real, String>,
+    addresses: [Option<NonNull<c_void>>; Symbol::ALL.len()],
+}
+
+/// A loaded cuDNN that is not ourselves.
+struct Real {
+    handle: Handle,
+    path: PathBuf,
+    version: usize,
+    host: bool,
+}
+
+/// Where the real function is; none where the library lacks it or there is no library.
+/// A load and a test after the first time.
+#[inline]
+pub fn address(symbol: Symbol) -> Option<NonNull<c_void>> {
+    get().addresses[symbol as usize]
+}
+
+/// The real function as a function pointer.
+///
+/// # Safety
+/// `F` is the function's type: `unsafe extern "C" fn(…) -> …` as cuDNN declares it.
+#[inline]
+pub unsafe fn function<F: Copy>(symbol: Symbol) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+    // SAFETY: the sizes are equal, and the caller vouches for the type.
+    address(symbol).map(|address| unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// The address of a function that is not in the list, such as one that only an older major has.
+pub fn address_of(name: &CStr) -> Option<NonNull<c_void>> {
+    real().and_then(|real| lookup(&real.handle, name))
+}
+
+/// Whether the library is hostdnn, which computes on the CPU.
+pub fn is_host() -> bool {
+    real().is_some_and(|real| real.host)
+}
+
+/// What the loaded cuDNN computes on.
+pub fn device() -> Device {
+    if is_host() { Device::Host } else { Device::Cuda }
+}
+
+/// The library's version, as `cudnnGetVersion` tells it; none if there is no library.
+pub fn version() -> Option<usize> {
+    real().map(|real| real.version)
+}
+
+/// The library's major version if it is below 9: then nothing but forwarding is sound.
+pub fn older_major() -> Option<usize> {
+    real().map(|real| major(real.version)).filter(|&major| major < 9)
+}
+
+/// The file that the library was loaded from; none if there is no library, which is said, once: to a program
+/// that calls cuDNN. Those that use our own API alone need none.
+pub fn path() -> Option<&'static Path> {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    let say = |tried: &&String| {
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{tried}");
+        }
+    };
+    get().real.as_ref().inspect_err(say).ok().map(|real| real.path.as_path())
+}
+
+/// cuDNN numbered its versions by thousands up to 8 and by ten thousands since.
+fn major(version: usize) -> usize {
+    if version < 90_000 { version / 1_000 } else { version / 10_000 }
+}
+
+fn real() -> Option<&'static Real> {
+    get().real.as_ref().ok()
+}
+
+#[inline]
+fn get() -> &'static Library {
+    let library = LIBRARY.load(Ordering::Acquire);
+    if library.is_null() {
+        return load();
+    }
+    // SAFETY: only `load` stores here: a leaked Library, written before it was published.
+    unsafe { &*library }
+}
+
+#[cold]
+fn load() -> &'static Library {
+    guest::settings::get(); // sets up logging, in time for what is said here
+    let mut refused = Vec::new();
+    let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
+    if found.as_ref().is_some_and(|real| real.host) {
+        gpu::host::provide(address_of);
+    }
+    let addresses =
+        std::array::from_fn(|index| found.as_ref().and_then(|real| lookup(&real.handle, Symbol::ALL[index].name())));
+    let tried = || refused.iter().map(|(place, why)| format!("\n  {place}: {why}")).collect();
+    let library = Box::into_raw(Box::new(Library { real: found.ok_or_else(tried), addresses }));
+    let null = std::ptr::null_mut();
+    match LIBRARY.compare_exchange(null, library, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            // SAFETY: leaked above and published: from now on it is shared and never freed.
+            let library = unsafe { &*library };
+            report(library, &refused);
+            library
+        }
+        // SAFETY: someone else's, published. Ours is leaked, since its handle must stay open.
+        Err(first) => unsafe { &*first },
+    }
+}
+
+/// Says what was found, and what was not where it matters. Once: only the publisher comes here.
+fn report(library: &Library, refused: &[(Place, String)]) {
+    settings::get(); // sets up logging
+    let Ok(real) = &library.real else { return };
+    if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
+        log::warn!("{place}: {why}; using {} instead", real.path.display());
+    }
+    if major(real.version) < 9 {
+        let (path, version) = (real.path.display(), real.version);
+        log::warn!("{path} is cuDNN {version}, older than 9: every call is forwarded unchanged");
+    }
+    log::info!("the real cuDNN is {}, version {}", real.path.display(), real.version);
+}
+
+fn try_place(place: &Place) -> Result<Real, String> {
+    let flags = RTLD_LAZY | RTLD_LOCAL | if place.loaded { libc::RTLD_NOLOAD } else { 0 };
+    // SAFETY: constructors of a library that the user, or the system, names as cuDNN; the
+    // process would have run them itself without us.
+    let handle = unsafe { Handle::open(Some(&place.file), flags) };
+    let handle = handle.map_err(|error| match (&error, place.loaded) {
+        (_, true) => "not loaded in this process".to_owned(),
+        (libloading::Error::DlOpen { source }, _) => source.to_string(),
+        _ => error.to_string(),
+    })?;
+    let version = lookup(&handle, c"cudnnGetVersion");
+    let ours = lookup(&handle, c"ucudnnGetVersion").is_some();
+    let mut real = Real { handle, path: PathBuf::new(), version: 0, host: false };
+    let refusal = match version.map(|function| (function, home(function.as_ptr()))) {
+        None => "exports no cudnnGetVersion",
+        Some((_, None)) => "cudnnGetVersion lies in no loaded file",
+        Some((_, Some((base, _)))) if ours || Some(base) == own_base() => "is ucudnn itself",
+        Some((function, Some((_, path)))) => {
+            // SAFETY: cuDNN declares it so in every version.
+            let version: extern "C" fn() -> usize = unsafe { std::mem::transmute(function) };
+            real.host = lookup(&real.handle, c"hostdnnGetVersion").is_some();
+            real.version = version();
+            real.path = path;
+            return Ok(real);
+        }
+    };
+    // A library stays loaded even if refused: its constructors have run, and it may be ourselves.
+    std::mem::forget(real.handle);
+    Err(refusal.to_owned())
+}
+
+fn lookup(handle: &Handle, name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the pointer is kept as an address only; whoever calls it vouches for the type.
+    let symbol = unsafe { handle.get::<*mut c_void>(name.to_bytes_with_nul()) };
+    NonNull::new(*symbol.ok()?)
+}
+
+fn own_base() -> Option<*mut c_void> {
+    home(own_base as *const c_void).map(|(base, _)| base)
+}

@@ -1,0 +1,234 @@
+//! Handles and descriptors of our own, destroyed with their owner.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use crate::calls;
+
+use crate::rnn::{Data, Network};
+use crate::tensor::Tensor;
+
+macro_rules! owned {
+    ($(#[$doc:meta])* $name:ident, $raw:ty, $create:path, $destroy:path) => {
+        $(#[$doc])*
+        pub struct $name($raw);
+
+        // SAFETY: cuDNN's descriptors are plain memory that only their setters change, and ours are
+        // not set again once made.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            pub fn create() -> Result<Self, cudnnStatus_t> {
+                let mut raw = ptr::null_mut();
+                // SAFETY: writes one pointer.
+                checked(unsafe { $create(&mut raw) })?;
+                Ok(Self(raw))
+            }
+
+            /// The descriptor, valid as long as `self`.
+            pub fn raw(&self) -> $raw {
+                self.0
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: made by `create` and destroyed once.
+                unsafe { $destroy(self.0) };
+            }
+        }
+    };
+}
+
+owned!(
+    /// A tensor descriptor.
+    OwnedTensor,
+    cudnnTensorDescriptor_t,
+    calls::cudnnCreateTensorDescriptor,
+    calls::cudnnDestroyTensorDescriptor
+);
+owned!(
+    /// A filter descriptor.
+    OwnedFilter,
+    cudnnFilterDescriptor_t,
+    calls::cudnnCreateFilterDescriptor,
+    calls::cudnnDestroyFilterDescriptor
+);
+owned!(
+    /// A convolution descriptor.
+    OwnedConvolution,
+    cudnnConvolutionDescriptor_t,
+    calls::cudnnCreateConvolutionDescriptor,
+    calls::cudnnDestroyConvolutionDescriptor
+);
+owned!(
+    /// A descriptor of an element-wise operation.
+    OwnedOpTensor,
+    cudnnOpTensorDescriptor_t,
+    calls::cudnnCreateOpTensorDescriptor,
+    calls::cudnnDestroyOpTensorDescriptor
+);
+
+owned!(
+    /// A dropout descriptor.
+    OwnedDropout,
+    cudnnDropoutDescriptor_t,
+    calls::rnn::cudnnCreateDropoutDescriptor,
+    calls::rnn::cudnnDestroyDropoutDescriptor
+);
+owned!(
+    /// A descriptor of a batch of sequences.
+    OwnedRnnData,
+    cudnnRNNDataDescriptor_t,
+    calls::rnn::cudnnCreateRNNDataDescriptor,
+    calls::rnn::cudnnDestroyRNNDataDescriptor
+);
+owned!(
+    /// A recurrent network's descriptor alone.
+    RnnDescriptor,
+    cudnnRNNDescriptor_t,
+    calls::rnn::cudnnCreateRNNDescriptor,
+    calls::rnn::cudnnDestroyRNNDescriptor
+);
+
+/// A handle, for the calling thread's device and for one thread at a time.
+pub struct OwnedHandle(cudnnHandle_t);
+
+impl OwnedHandle {
+    /// A handle whose work goes to `stream`, which must outlive it.
+    pub fn new(stream: calls::Stream) -> Result<Self, cudnnStatus_t> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle.
+        checked(unsafe { calls::cudnnCreate(&mut raw) })?;
+        let handle = Self(raw);
+        // SAFETY: the handle from above, and a stream of its device.
+        checked(unsafe { calls::cudnnSetStream(handle.0, stream) })?;
+        Ok(handle)
+    }
+
+    /// The handle, valid as long as `self`.
+    pub fn raw(&self) -> cudnnHandle_t {
+        self.0
+    }
+}
+
+impl Drop for OwnedHandle {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` and destroyed once.
+        unsafe { calls::cudnnDestroy(self.0) };
+    }
+}
+
+pub fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
+    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
+}
+
+impl OwnedTensor {
+    /// One that cuDNN is to write to.
+    pub fn unset() -> Result<Self, cudnnStatus_t> {
+        Self::create()
+    }
+
+    /// A tensor of the first `rank` dimensions and strides of `tensor`.
+    pub fn new(rank: usize, tensor: &Tensor) -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        // SAFETY: the arrays hold at least `rank` values.
+        checked(unsafe {
+            calls::cudnnSetTensorNdDescriptor(
+                owned.0,
+                tensor.data_type,
+                rank as c_int,
+                tensor.dims.as_ptr(),
+                tensor.strides.as_ptr(),
+            )
+        })?;
+        Ok(owned)
+    }
+
+    /// A row of `count` packed values.
+    pub fn row(data_type: cudnnDataType_t, count: usize) -> Result<Self, cudnnStatus_t> {
+        let count = c_int::try_from(count).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+        let row = Tensor { data_type, dims: [1, 1, 1, count, 0], strides: [count, count, count, 1, 0] };
+        Self::new(4, &row)
+    }
+}
+
+impl OwnedRnnData {
+    /// A batch of sequences.
+    pub fn new(data: &Data) -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        let int = |size: usize| c_int::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
+        let mut fill = data.padding_fill;
+        // SAFETY: as many lengths as sequences, and an element to fill with.
+        checked(unsafe {
+            calls::rnn::cudnnSetRNNDataDescriptor(
+                owned.0,
+                data.data_type,
+                data.layout,
+                int(data.steps)?,
+                int(data.batch())?,
+                int(data.vector)?,
+                data.lengths.as_ptr(),
+                fill.as_mut_ptr().cast(),
+            )
+        })?;
+        Ok(owned)
+    }
+}
+
+/// A recurrent network's descriptor, with the one of no dropout that it refers to.
+pub struct OwnedRnn {
+    descriptor: RnnDescriptor,
+    _dropout: OwnedDropout,
+}
+
+impl OwnedRnn {
+    /// A network that does not clip, computed in float, or double where its data are.
+    pub fn new(handle: &OwnedHandle, network: &Network) -> Result<Self, cudnnStatus_t> {
+        let (descriptor, dropout) = (RnnDescriptor::create()?, OwnedDropout::create()?);
+        let int = |size: usize| i32::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
+        // SAFETY: a handle and descriptors of our own; nothing is dropped, which takes no states.
+        unsafe {
+            checked(calls::rnn::cudnnSetDropoutDescriptor(dropout.raw(), handle.0, 0.0, ptr::null_mut(), 0, 0))?;
+            checked(calls::rnn::cudnnSetRNNDescriptor_v8(
+                descriptor.raw(),
+                network.algorithm,
+                network.cell,
+                network.bias,
+                network.direction,
+                network.input_mode,
+                network.data_type,
+                if network.data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT },
+                network.math_type,
+                int(network.input)?,
+                int(network.hidden)?,
+                int(network.projection)?,
+                int(network.layers)?,
+                dropout.raw(),
+                network.flags,
+            ))?;
+        }
+        Ok(Self { descriptor, _dropout: dropout })
+    }
+
+    /// The descriptor, valid as long as `self`.
+    pub fn raw(&self) -> cudnnRNNDescriptor_t {
+        self.descriptor.raw()
+    }
+}
+
+impl OwnedOpTensor {
+    /// A sum of tensors, computed in float.
+    pub fn add() -> Result<Self, cudnnStatus_t> {
+        let owned = Self::create()?;
+        // SAFETY: plain values.
+        checked(unsafe {
+            calls::cudnnSetOpTensorDescriptor(owned.0, CUDNN_OP_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN)
+        })?;
+        Ok(owned)
+    }
+}

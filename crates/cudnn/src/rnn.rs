@@ -1,0 +1,313 @@
+//! The RNN API's descriptors as plain values, and where a weight space has what. In shapes T is the time steps, B the
+//! sequences, D the directions, G the cell's gates and H the hidden size.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use crate::calls;
+use crate::owned::OwnedTensor;
+use crate::tensor::element_size;
+
+/// GRU that resets h before R_n multiplies it: a cell that cuDNN does not have, among the numbers of those that it has.
+pub const CANONICAL_GRU: cudnnRNNMode_t = 16;
+
+/// A recurrent network, as its descriptor has it; sizes are positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Network {
+    /// By which of cuDNN's own kernels; ours have no such choice.
+    pub algorithm: cudnnRNNAlgo_t,
+    pub cell: cudnnRNNMode_t,
+    pub bias: cudnnRNNBiasMode_t,
+    pub direction: cudnnDirectionMode_t,
+    pub input_mode: cudnnRNNInputMode_t,
+    pub data_type: cudnnDataType_t,
+    pub math_type: cudnnMathType_t,
+    /// Elements of an input vector.
+    pub input: usize,
+    /// H.
+    pub hidden: usize,
+    /// Elements of a hidden state once projected; H where nothing is.
+    pub projection: usize,
+    pub layers: usize,
+    /// `CUDNN_RNN_PADDED_IO_ENABLED`, or nothing.
+    pub flags: u32,
+    /// Whether LSTM's cell state is clipped.
+    pub is_clipped: bool,
+}
+
+impl Network {
+    /// Reads a descriptor. `None` where cuDNN refuses, or it is not set.
+    ///
+    /// # Safety
+    /// cuDNN's rules for the descriptor.
+    pub unsafe fn read(descriptor: cudnnRNNDescriptor_t) -> Option<Self> {
+        let [mut algorithm, mut cell, mut bias, mut direction, mut input_mode] = [0; 5];
+        let [mut data_type, mut math_precision, mut math_type] = [0; 3];
+        let [mut input, mut hidden, mut projection, mut layers] = [0; 4];
+        let (mut dropout, mut flags) = (ptr::null_mut(), 0);
+        // SAFETY: as ours, and a place for each value.
+        let status = unsafe {
+            calls::rnn::cudnnGetRNNDescriptor_v8(
+                descriptor,
+                &mut algorithm,
+                &mut cell,
+                &mut bias,
+                &mut direction,
+                &mut input_mode,
+                &mut data_type,
+                &mut math_precision,
+                &mut math_type,
+                &mut input,
+                &mut hidden,
+                &mut projection,
+                &mut layers,
+                &mut dropout,
+                &mut flags,
+            )
+        };
+        if status != CUDNN_STATUS_SUCCESS {
+            return None;
+        }
+        let (mut clip, mut least, mut greatest) = (CUDNN_RNN_CLIP_NONE, 0.0, 0.0);
+        // SAFETY: likewise.
+        let status = unsafe { calls::rnn::cudnnRNNGetClip_v9(descriptor, &mut clip, &mut least, &mut greatest) };
+        let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
+        (status == CUDNN_STATUS_SUCCESS).then_some(())?;
+        Some(Self {
+            algorithm,
+            cell,
+            bias,
+            direction,
+            input_mode,
+            data_type,
+            math_type,
+            input: positive(input)?,
+            hidden: positive(hidden)?,
+            projection: positive(projection)?,
+            layers: positive(layers)?,
+            flags,
+            is_clipped: clip != CUDNN_RNN_CLIP_NONE,
+        })
+    }
+
+    /// G; 0 of a cell that we do not know.
+    pub fn gates(&self) -> usize {
+        match self.cell {
+            CUDNN_RNN_RELU | CUDNN_RNN_TANH => 1,
+            CUDNN_GRU | CANONICAL_GRU => 3,
+            CUDNN_LSTM => 4,
+            _ => 0,
+        }
+    }
+
+    /// D.
+    pub fn directions(&self) -> usize {
+        if self.direction == CUDNN_BIDIRECTIONAL { 2 } else { 1 }
+    }
+
+    /// Layers times directions: the first layer's forward, its backward, the second's forward…
+    pub fn pseudo_layers(&self) -> usize {
+        self.layers * self.directions()
+    }
+
+    /// Elements of what a layer is handed, for each row.
+    pub fn layer_input(&self, layer: usize) -> usize {
+        if layer == 0 { self.input } else { self.directions() * self.hidden }
+    }
+
+    /// Likewise, where all layers are handed as many.
+    pub fn input_of_all_layers(&self) -> Option<usize> {
+        (self.layers == 1 || self.layer_input(0) == self.layer_input(1)).then_some(self.input)
+    }
+
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        element_size(self.data_type).unwrap_or(1)
+    }
+
+    /// Whether there is a bias beside W.
+    pub fn has_input_bias(&self) -> bool {
+        matches!(self.bias, CUDNN_RNN_SINGLE_INP_BIAS | CUDNN_RNN_DOUBLE_BIAS)
+    }
+
+    /// Whether there is a bias beside R.
+    pub fn has_recurrent_bias(&self) -> bool {
+        matches!(self.bias, CUDNN_RNN_SINGLE_REC_BIAS | CUDNN_RNN_DOUBLE_BIAS)
+    }
+}
+
+/// A batch of sequences, as its descriptor has it; extents are positive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    pub data_type: cudnnDataType_t,
+    pub layout: cudnnRNNDataLayout_t,
+    /// T.
+    pub steps: usize,
+    /// Elements of a vector.
+    pub vector: usize,
+    /// Of each of the B sequences; none is longer than T.
+    pub lengths: Vec<i32>,
+    /// What fills the rest of a row: an element in its first bytes.
+    pub padding_fill: [u8; 8],
+}
+
+impl Data {
+    /// Reads a descriptor. `None` where cuDNN refuses, or it is not set.
+    ///
+    /// # Safety
+    /// cuDNN's rules for the descriptor.
+    pub unsafe fn read(descriptor: cudnnRNNDataDescriptor_t) -> Option<Self> {
+        /// What is asked for at first; more sequences take a second call.
+        const FEW: usize = 64;
+        let [mut data_type, mut layout, mut steps, mut batch, mut vector] = [0; 5];
+        let (mut lengths, mut padding_fill) = (vec![0; FEW], [0; 8]);
+        loop {
+            // SAFETY: as ours, a place for each value, and for as many lengths as are asked for.
+            let status = unsafe {
+                calls::rnn::cudnnGetRNNDataDescriptor(
+                    descriptor,
+                    &mut data_type,
+                    &mut layout,
+                    &mut steps,
+                    &mut batch,
+                    &mut vector,
+                    lengths.len() as i32,
+                    lengths.as_mut_ptr(),
+                    padding_fill.as_mut_ptr().cast(),
+                )
+            };
+            if status != CUDNN_STATUS_SUCCESS {
+                return None;
+            }
+            let count = usize::try_from(batch).ok()?;
+            let is_whole = count <= lengths.len();
+            lengths.resize(count, 0);
+            if is_whole {
+                break;
+            }
+        }
+        let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
+        let (steps, vector) = (positive(steps)?, positive(vector)?);
+        let sound = !lengths.is_empty() && lengths.iter().all(|length| (0..=steps as i32).contains(length));
+        sound.then_some(Self { data_type, layout, steps, vector, lengths, padding_fill })
+    }
+
+    /// B.
+    pub fn batch(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether all sequences have T steps.
+    pub fn is_full(&self) -> bool {
+        self.lengths.iter().all(|&length| length as usize == self.steps)
+    }
+
+    /// Whether rows follow each other without padding, the longest sequence first.
+    pub fn is_packed(&self) -> bool {
+        self.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
+    }
+
+    /// Rows in memory: vectors of all steps, padding's among them.
+    pub fn rows(&self) -> usize {
+        match self.is_packed() {
+            true => self.lengths.iter().map(|&length| length as usize).sum(),
+            false => self.steps * self.batch(),
+        }
+    }
+}
+
+/// Whether a state's descriptor is that of a packed [layers · D, B, H], with dimensions of 1 behind or none: PyTorch's have
+/// two.
+///
+/// # Safety
+/// cuDNN's rules for the descriptor.
+pub unsafe fn is_state(descriptor: cudnnTensorDescriptor_t, shape: [usize; 3]) -> bool {
+    let (mut data_type, mut rank) = (0, 0);
+    let (mut dims, mut strides) = ([0; CUDNN_DIM_MAX as usize], [0; CUDNN_DIM_MAX as usize]);
+    // SAFETY: as ours, and places for as many values as are asked for.
+    let status = unsafe {
+        calls::cudnnGetTensorNdDescriptor(
+            descriptor,
+            CUDNN_DIM_MAX,
+            &mut data_type,
+            &mut rank,
+            dims.as_mut_ptr(),
+            strides.as_mut_ptr(),
+        )
+    };
+    let packed = [shape[1] * shape[2], shape[2], 1];
+    let alike = |i: usize| dims[i] as usize == shape[i] && (shape[i] == 1 || strides[i] as usize == packed[i]);
+    let rank = usize::try_from(rank).unwrap_or(0).min(dims.len());
+    status == CUDNN_STATUS_SUCCESS && rank >= 3 && (0..3).all(alike) && dims[3..rank].iter().all(|&dim| dim == 1)
+}
+
+/// Where in a weight space a pseudo layer's weights begin, in bytes. The matrices of all gates follow each other, and so
+/// do the biases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// W: [G·H, layer's input], row-major.
+    pub input: usize,
+    /// R: [G·H, H], row-major.
+    pub recurrent: usize,
+    /// Beside W: [G·H].
+    pub input_bias: Option<usize>,
+    /// Beside R: [G·H].
+    pub recurrent_bias: Option<usize>,
+}
+
+impl Weights {
+    /// Asks cuDNN for a pseudo layer's. `None` where it refuses, or where gates lie apart.
+    ///
+    /// # Safety
+    /// The handle and the descriptor are the program's, and the latter `network`'s; `space` has `size` bytes.
+    pub unsafe fn find(
+        handle: cudnnHandle_t,
+        descriptor: cudnnRNNDescriptor_t,
+        network: &Network,
+        pseudo_layer: usize,
+        (space, size): (*const c_void, usize),
+    ) -> Option<Self> {
+        let (matrix, bias) = (OwnedTensor::unset().ok()?, OwnedTensor::unset().ok()?);
+        let (gates, element) = (network.gates(), network.element());
+        let mut regions = Vec::with_capacity(2 * gates);
+        for id in 0..2 * gates {
+            let (mut matrix_data, mut bias_data) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: as ours; our own descriptors, and places for the addresses.
+            let status = unsafe {
+                calls::rnn::cudnnGetRNNWeightParams(
+                    handle,
+                    descriptor,
+                    pseudo_layer as i32,
+                    size,
+                    space,
+                    id as i32,
+                    matrix.raw(),
+                    &mut matrix_data,
+                    bias.raw(),
+                    &mut bias_data,
+                )
+            };
+            if status != CUDNN_STATUS_SUCCESS {
+                return None;
+            }
+            let offset = |data: *mut c_void| (!data.is_null()).then(|| data.addr().checked_sub(space.addr())).flatten();
+            regions.push((offset(matrix_data), offset(bias_data)));
+        }
+        let (w, r) = regions.split_at(gates);
+        let follow = |first: Option<usize>, others: &mut dyn Iterator<Item = Option<usize>>, bytes: usize| {
+            others.enumerate().all(|(gate, other)| other == first.map(|first| first + gate * bytes))
+        };
+        let columns = network.layer_input(pseudo_layer / network.directions());
+        let row = network.hidden * element;
+        let found = Self { input: w[0].0?, recurrent: r[0].0?, input_bias: w[0].1, recurrent_bias: r[0].1 };
+        let sound = follow(w[0].0, &mut w.iter().map(|region| region.0), columns * row)
+            && follow(r[0].0, &mut r.iter().map(|region| region.0), network.hidden * row)
+            && follow(w[0].1, &mut w.iter().map(|region| region.1), row)
+            && follow(r[0].1, &mut r.iter().map(|region| region.1), row)
+            && found.input_bias.is_some() == network.has_input_bias()
+            && found.recurrent_bias.is_some() == network.has_recurrent_bias();
+        sound.then_some(found)
+    }
+}

@@ -1,0 +1,369 @@
+//! Products of matrices by cublasLt, found and loaded at the first use, never unloaded. Every function answers a failure
+//! as such, and nothing is needed where there is no cublasLt.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, null_mut};
+use std::sync::Arc;
+
+use libloading::os::unix::Library;
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+
+use super::Stream;
+use super::jit::places::{self, Place};
+use guest::process_end;
+
+type Status = c_int;
+const SUCCESS: Status = 0;
+
+/// What inputs are stored as; sums and products are float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Input {
+    Float = 0,
+    Half = 2,
+    Bfloat16 = 14,
+}
+
+/// How products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Compute {
+    Float = 68,
+    /// Inputs of float may be rounded to TF32.
+    Tf32 = 77,
+}
+
+const FLOAT: c_int = 0;
+// Attributes of a product, with the values that are set, and of a preference.
+const TRANSPOSE_A: c_int = 3;
+const TRANSPOSED: i32 = 1;
+const MOST_WORKSPACE: c_int = 1;
+const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
+
+/// How one product is computed; cublasLt's own affair.
+type Algorithm = [u64; 8];
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Heuristic {
+    algorithm: Algorithm,
+    workspace: usize,
+    state: Status,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> Status,)* }
+
+        impl Functions {
+            /// # Safety
+            /// The library is cublasLt.
+            unsafe fn of(library: &Library) -> Result<Self, String> {
+                // SAFETY: cublasLt's header declares its functions so.
+                Ok(Self { $($name: unsafe {
+                    *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| concat!("it has no ", $symbol))?
+                },)* })
+            }
+        }
+    };
+}
+
+functions! {
+    create = "cublasLtCreate": fn(*mut *mut c_void);
+    destroy = "cublasLtDestroy": fn(*mut c_void);
+    create_product = "cublasLtMatmulDescCreate": fn(*mut *mut c_void, c_int, c_int);
+    destroy_product = "cublasLtMatmulDescDestroy": fn(*mut c_void);
+    set_product = "cublasLtMatmulDescSetAttribute": fn(*mut c_void, c_int, *const c_void, usize);
+    create_matrix = "cublasLtMatrixLayoutCreate": fn(*mut *mut c_void, c_int, u64, u64, i64);
+    destroy_matrix = "cublasLtMatrixLayoutDestroy": fn(*mut c_void);
+    create_preference = "cublasLtMatmulPreferenceCreate": fn(*mut *mut c_void);
+    destroy_preference = "cublasLtMatmulPreferenceDestroy": fn(*mut c_void);
+    set_preference = "cublasLtMatmulPreferenceSetAttribute": fn(*mut c_void, c_int, *const c_void, usize);
+    heuristic = "cublasLtMatmulAlgoGetHeuristic": fn(
+        *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, c_int,
+        *mut Heuristic, *mut c_int
+    );
+    multiply = "cublasLtMatmul": fn(
+        *mut c_void, *mut c_void, *const c_void, *const c_void, *mut c_void, *const c_void, *mut c_void, *const c_void,
+        *const c_void, *mut c_void, *mut c_void, *mut c_void, *const Algorithm, *mut c_void, usize, Stream
+    );
+}
+
+/// An object of cublasLt's, destroyed with its owner.
+struct Object {
+    raw: *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+}
+
+impl Object {
+    fn new(
+        destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+        create: impl FnOnce(*mut *mut c_void) -> Status,
+    ) -> Result<Self, String> {
+        let mut raw = null_mut();
+        check("creating", create(&mut raw))?;
+        Ok(Self { raw, destroy })
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: made by the function that goes with this one, destroyed once.
+        unsafe { (self.destroy)(self.raw) };
+    }
+}
+
+fn check(what: &str, status: Status) -> Result<(), String> {
+    if status == SUCCESS { Ok(()) } else { Err(format!("cublasLt: {what} answered status {status}")) }
+}
+
+impl Functions {
+    /// The process's, looked for once.
+    fn of_process() -> Result<&'static Self, String> {
+        static FUNCTIONS: OnceCell<Result<Functions, String>> = OnceCell::new();
+        FUNCTIONS.get_or_init(|| Self::find(places::all("libcublasLt"))).as_ref().map_err(Clone::clone)
+    }
+
+    fn find(places: impl Iterator<Item = Place>) -> Result<Self, String> {
+        places::first(places, Self::load).map_err(|tried| format!("no cublasLt was found. Tried:{tried}"))
+    }
+
+    fn load(place: &Place) -> Result<Self, String> {
+        // SAFETY: constructors of a library that the user, or the system, names as cublasLt; cuDNN loads it too.
+        let library = unsafe { place.open() }?;
+        // SAFETY: a library of that name.
+        let functions = unsafe { Self::of(&library) }?;
+        std::mem::forget(library);
+        process_end::loaded();
+        log::info!("cublasLt is {place}");
+        Ok(functions)
+    }
+
+    fn matrix(&self, data_type: c_int, rows: usize, columns: usize) -> Result<Object, String> {
+        let (rows, columns, leading) = (rows as u64, columns as u64, rows as i64);
+        // SAFETY: writes one pointer.
+        let create = |raw| unsafe { (self.create_matrix)(raw, data_type, rows, columns, leading) };
+        Object::new(self.destroy_matrix, create)
+    }
+
+    fn set<T>(&self, product: &Object, attribute: c_int, value: T) -> Result<(), String> {
+        // SAFETY: a live product, and a value of its size.
+        let status = unsafe { (self.set_product)(product.raw, attribute, (&raw const value).cast(), size_of::<T>()) };
+        check("an attribute of a product", status)
+    }
+
+    /// A product's description and those of its matrices, as cublasLt has them, column by column: `products` of
+    /// [columns, rows] is the transpose of [depth, columns] times [depth, rows].
+    fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
+        let Shape { input, compute, rows, columns, depth, .. } = *shape;
+        // SAFETY: writes one pointer.
+        let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
+        let product = Object::new(self.destroy_product, create)?;
+        self.set(&product, TRANSPOSE_A, TRANSPOSED)?;
+        let (weights, x) = (self.matrix(input as c_int, depth, columns)?, self.matrix(input as c_int, depth, rows)?);
+        Ok([product, weights, x, self.matrix(FLOAT, columns, rows)?])
+    }
+}
+
+/// What a product's algorithm depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    input: Input,
+    compute: Compute,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// Of weights, x and products, in bytes.
+    alignments: [u32; 3],
+}
+
+/// Matrices, row by row in memory.
+#[derive(Clone, Copy)]
+pub struct Product {
+    /// [rows][depth]
+    pub x: *const c_void,
+    /// [columns][depth]
+    pub weights: *const c_void,
+    /// x · weightsᵀ: [rows][columns]
+    pub products: *mut f32,
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+}
+
+/// A product that can be computed again and again.
+struct Ready {
+    descriptions: [Object; 4],
+    algorithm: Algorithm,
+}
+
+// SAFETY: nothing writes to what is described, and cublasLt reads it from any thread.
+unsafe impl Send for Ready {}
+// SAFETY: as above.
+unsafe impl Sync for Ready {}
+
+/// cublasLt on the device that was current when it was made.
+pub struct CublasLt {
+    functions: &'static Functions,
+    handle: Object,
+    ready: Mutex<HashMap<Shape, Option<Arc<Ready>>>>,
+}
+
+// SAFETY: cublasLt takes calls with one handle from any thread, at once too.
+unsafe impl Send for CublasLt {}
+// SAFETY: as above.
+unsafe impl Sync for CublasLt {}
+
+/// A program whose shapes never come back must not fill the memory.
+const MOST_SHAPES: usize = 1 << 12;
+
+impl CublasLt {
+    /// Loads it, and makes it ready on the calling thread's device; never while that thread captures.
+    pub fn new() -> Result<Self, String> {
+        let functions = Functions::of_process()?;
+        // SAFETY: writes one handle.
+        let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) })?;
+        Ok(Self { functions, handle, ready: Mutex::default() })
+    }
+
+    /// Multiplies, in the stream's order. Takes no workspace, and may be captured into a CUDA graph. `Err` where it has no
+    /// way to: then nothing was launched.
+    ///
+    /// # Safety
+    /// The memory is the device's, and as [`Product`] says.
+    pub unsafe fn multiply(
+        &self,
+        stream: Stream,
+        product: &Product,
+        input: Input,
+        compute: Compute,
+    ) -> Result<(), String> {
+        let Product { rows, columns, depth, .. } = *product;
+        let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
+        let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
+        let shape = Shape { input, compute, rows, columns, depth, alignments };
+        let ready = self.ready(&shape)?;
+        let [description, weights, x, products] = ready.descriptions.each_ref().map(|object| object.raw);
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        // SAFETY: live objects that describe the matrices, which are the caller's promise.
+        let status = unsafe {
+            (self.functions.multiply)(
+                self.handle.raw,
+                description,
+                ptr::from_ref(&one).cast(),
+                product.weights,
+                weights,
+                product.x,
+                x,
+                ptr::from_ref(&zero).cast(),
+                product.products.cast(),
+                products,
+                product.products.cast(),
+                products,
+                &ready.algorithm,
+                null_mut(),
+                0,
+                stream,
+            )
+        };
+        check("a product", status)
+    }
+
+    /// Described, and by the heuristics' first choice without workspace, asked for once a shape.
+    fn ready(&self, shape: &Shape) -> Result<Arc<Ready>, String> {
+        let none = || "cublasLt has no algorithm for the product".to_owned();
+        if let Some(known) = self.ready.lock().get(shape) {
+            return known.clone().ok_or_else(none);
+        }
+        let descriptions = self.functions.describe(shape)?;
+        let found = self.ask(shape, &descriptions).inspect_err(|why| log::debug!("{shape:?}: {why}")).ok();
+        let made = found.map(|algorithm| Arc::new(Ready { descriptions, algorithm }));
+        let mut ready = self.ready.lock();
+        if ready.len() >= MOST_SHAPES {
+            ready.clear();
+        }
+        ready.insert(*shape, made.clone());
+        made.ok_or_else(none)
+    }
+
+    fn ask(&self, shape: &Shape, descriptions: &[Object; 4]) -> Result<Algorithm, String> {
+        let functions = self.functions;
+        // SAFETY: writes one pointer.
+        let create = |raw| unsafe { (functions.create_preference)(raw) };
+        let preference = Object::new(functions.destroy_preference, create)?;
+        let set = |attribute, value: *const c_void, bytes| {
+            // SAFETY: a live preference, and a value of so many bytes.
+            check("a preference", unsafe { (functions.set_preference)(preference.raw, attribute, value, bytes) })
+        };
+        set(MOST_WORKSPACE, ptr::from_ref(&0_usize).cast(), size_of::<usize>())?;
+        let [weights, x, products] = shape.alignments;
+        for (attribute, bytes) in ALIGNMENTS.into_iter().zip([weights, x, products, products]) {
+            set(attribute, ptr::from_ref(&bytes).cast(), size_of::<u32>())?;
+        }
+        let [description, weights, x, products] = descriptions.each_ref().map(|object| object.raw);
+        let none = Heuristic { algorithm: [0; 8], workspace: 0, state: -1, waves: 0.0, reserved: [0; 4] };
+        let (mut result, mut count) = (none, 0);
+        // SAFETY: live objects, and room for one result.
+        let status = unsafe {
+            (functions.heuristic)(
+                self.handle.raw,
+                description,
+                weights,
+                x,
+                products,
+                products,
+                preference.raw,
+                1,
+                &mut result,
+                &mut count,
+            )
+        };
+        check("heuristics", status)?;
+        if count < 1 || result.state != SUCCESS || result.workspace > 0 {
+            return Err("heuristics have nothing without workspace".into());
+        }
+        Ok(result.algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guest::testing::skip;
+
+    /// cuDNN's package brings cublasLt, of which all but handles and products works without a GPU.
+    #[test]
+    fn the_real_library_takes_descriptions() {
+        let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
+            return skip("UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
+        };
+        let beside = places::beside(&[std::path::Path::new(&folder).join("libcudnn.so.9").into()]);
+        let functions = Functions::find(places::in_folders("libcublasLt", "a test", beside).into_iter()).unwrap();
+        for (input, compute) in [
+            (Input::Float, Compute::Float),
+            (Input::Float, Compute::Tf32),
+            (Input::Half, Compute::Float),
+            (Input::Bfloat16, Compute::Float),
+        ] {
+            let alignments = [16, 4, 256];
+            let shape = Shape { input, compute, rows: 7, columns: 12, depth: 5, alignments };
+            functions.describe(&shape).unwrap();
+        }
+        let wrong = functions.set(&functions.describe(&ANY).unwrap()[0], 9999, 1);
+        assert!(wrong.unwrap_err().contains("status"));
+    }
+
+    const ANY: Shape =
+        Shape { input: Input::Float, compute: Compute::Float, rows: 1, columns: 1, depth: 1, alignments: [4; 3] };
+
+    #[test]
+    fn what_was_tried_is_told() {
+        let places = [Place { origin: "a test", file: "libc.so.6".into(), major: 12, loaded: true }];
+        let Err(why) = Functions::find(places.into_iter()) else { panic!("found cublasLt") };
+        assert!(why.contains("libc.so.6 (a test): it has no cublasLtCreate"), "{why}");
+    }
+}

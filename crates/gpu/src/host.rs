@@ -1,0 +1,85 @@
+//! hostdnn's devices: the CPU, under as many numbers as hostdnn offers. One that offers none is one
+//! device.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+
+use cudnn_abi::{CUDNN_STATUS_SUCCESS, cudnnStatus_t};
+use once_cell::sync::{Lazy, OnceCell};
+
+type Read = unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t;
+type Set = unsafe extern "C" fn(c_int) -> cudnnStatus_t;
+type Properties = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
+
+/// Finds a function of hostdnn by its name.
+pub type Lookup = fn(&CStr) -> Option<NonNull<c_void>>;
+
+static LOOKUP: OnceCell<Lookup> = OnceCell::new();
+
+/// The loaded cuDNN is hostdnn, whose functions `lookup` finds: from now on [`Device::Host`](crate::Device::Host) works.
+pub fn provide(lookup: Lookup) {
+    let _ = LOOKUP.set(lookup); // whoever loads a second time finds the same library
+}
+
+/// A function of hostdnn; `None` if it has none of this name, or nobody has loaded it.
+pub fn address_of(name: &CStr) -> Option<NonNull<c_void>> {
+    LOOKUP.get()?(name)
+}
+
+struct Functions {
+    count: Read,
+    get: Read,
+    set: Set,
+    properties: Properties,
+}
+
+static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
+    macro_rules! function {
+        ($type:ty, $name:literal) => {
+            // SAFETY: hostdnn's header declares the function of this name so.
+            unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address_of($name)?) }
+        };
+    }
+    Some(Functions {
+        count: function!(Read, c"hostdnnGetDeviceCount"),
+        get: function!(Read, c"hostdnnGetDevice"),
+        set: function!(Set, c"hostdnnSetDevice"),
+        properties: function!(Properties, c"hostdnnGetDeviceProperties"),
+    })
+});
+
+fn number(read: impl FnOnce(&Functions, &mut c_int) -> cudnnStatus_t) -> Option<i32> {
+    let mut number = 0;
+    (read(FUNCTIONS.as_ref()?, &mut number) == CUDNN_STATUS_SUCCESS).then_some(number)
+}
+
+pub fn count() -> i32 {
+    // SAFETY: writes one number.
+    number(|functions, count| unsafe { (functions.count)(count) }).unwrap_or(1)
+}
+
+pub fn ordinal() -> i32 {
+    // SAFETY: writes one number.
+    number(|functions, device| unsafe { (functions.get)(device) }).unwrap_or(0)
+}
+
+/// Makes a device the calling thread's.
+pub fn set(ordinal: i32) -> bool {
+    match &*FUNCTIONS {
+        // SAFETY: takes any number.
+        Some(functions) => unsafe { (functions.set)(ordinal) == CUDNN_STATUS_SUCCESS },
+        None => ordinal == 0,
+    }
+}
+
+/// A device's name and how many threads compute on it.
+pub fn properties(ordinal: i32) -> Option<(String, i32)> {
+    let mut name = [0; 256];
+    // SAFETY: writes a C string of at most as many bytes, and one number.
+    let threads = number(|functions, threads| unsafe {
+        (functions.properties)(ordinal, name.as_mut_ptr(), name.len(), threads)
+    })?;
+    // SAFETY: written by the call above.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    Some((name.to_string_lossy().into_owned(), threads))
+}

@@ -1,0 +1,202 @@
+//! What was compiled before, on disk: a folder beside the tuning database, `tuning.sqlite-cubins`.
+//!
+//! A file is named by the SHA-256 of all that determines what is compiled, and holds its own checksum. It is written
+//! under another name and renamed, so any number of processes read and write at once, and one that is killed
+//! meanwhile leaves nothing that is taken for whole. What cannot be read or written, or is damaged, is compiled anew.
+//! `UCUDNN_DATABASE=off` keeps nothing.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use once_cell::sync::OnceCell;
+use sha2::{Digest, Sha256};
+
+use super::Source;
+use super::nvrtc::{self, Architecture};
+use guest::settings;
+
+/// The most bytes that the folder holds; what was used least recently goes.
+const LIMIT: u64 = 64 << 20;
+
+/// How old a file must be that a writer has not renamed, until the writer is taken to be dead.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// What another version of this format does not begin with.
+const MAGIC: &[u8; 8] = b"uDNNcub1";
+const CHECKSUM: usize = 32;
+const HEADER: usize = MAGIC.len() + CHECKSUM;
+
+const SUFFIX: &str = ".cubin";
+const UNFINISHED: &str = ".unfinished";
+
+/// The folder.
+pub struct Cubins {
+    folder: PathBuf,
+    limit: u64,
+}
+
+/// All that determines what is compiled.
+pub struct Key([u8; 32]);
+
+impl Key {
+    pub fn new(source: &Source, compiler: (u32, u32), architecture: &Architecture) -> Self {
+        let mut hash = Sha256::new();
+        // Each field behind its length: no two lists of fields read alike.
+        let mut add = |field: &str| {
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
+        };
+        add(&format!("NVRTC {}.{}", compiler.0, compiler.1));
+        add(&source.name);
+        add(&source.text);
+        add(&source.headers.len().to_string());
+        for (name, header) in source.headers.iter() {
+            add(name);
+            add(header);
+        }
+        nvrtc::options(source, architecture).iter().for_each(|option| add(option));
+        Self(hash.finalize().into())
+    }
+
+    /// Of a file under this key: a renamed one does not pass for another's.
+    fn checksum(&self, image: &[u8]) -> [u8; CHECKSUM] {
+        Sha256::new().chain_update(self.0).chain_update(image).finalize().into()
+    }
+
+    pub fn file_name(&self) -> String {
+        let hexadecimal = self.0.iter().map(|byte| format!("{byte:02x}"));
+        hexadecimal.chain([SUFFIX.to_owned()]).collect()
+    }
+}
+
+impl Cubins {
+    /// The one beside the database that the settings name. `None` where there is none.
+    pub fn of_process() -> Option<&'static Self> {
+        static CUBINS: OnceCell<Option<Cubins>> = OnceCell::new();
+        let open = || {
+            let setting = &settings::get().database;
+            let database = settings::place(setting, |name| std::env::var_os(name)).ok()??;
+            if *setting == settings::Database::User
+                && let Some(folder) = database.parent()
+            {
+                // Whether that went well shows when a file is written.
+                let _ = fs::create_dir_all(folder);
+            }
+            let mut folder = database.into_os_string();
+            folder.push("-cubins");
+            Some(Self::new(folder.into(), LIMIT))
+        };
+        CUBINS.get_or_init(open).as_ref()
+    }
+
+    /// `limit` is the most bytes that it holds.
+    pub fn new(folder: PathBuf, limit: u64) -> Self {
+        Self { folder, limit }
+    }
+
+    /// What was kept under this key, if it is whole.
+    pub fn find(&self, key: &Key) -> Option<Vec<u8>> {
+        if !self.is_ours() {
+            return None;
+        }
+        let path = self.folder.join(key.file_name());
+        let mut bytes = fs::read(&path).ok()?;
+        let checksum = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<CHECKSUM>());
+        if checksum.is_none_or(|(checksum, image)| *checksum != key.checksum(image)) {
+            log::info!("{} is damaged: it is compiled anew", path.display());
+            return None;
+        }
+        // It was used: others go first. A folder that is only read keeps its order.
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        bytes.drain(..HEADER);
+        Some(bytes)
+    }
+
+    /// Whether something was kept under this key. It may turn out to be damaged.
+    pub fn has(&self, key: &Key) -> bool {
+        self.is_ours() && self.folder.join(key.file_name()).is_file()
+    }
+
+    /// Keeps what was compiled; nothing where that cannot be done.
+    pub fn keep(&self, key: &Key, image: &[u8]) {
+        let size = (HEADER + image.len()) as u64;
+        if size > self.limit {
+            return;
+        }
+        let kept = self.make_folder().and_then(|()| self.write(key, image)).and_then(|()| self.make_room());
+        if let Err(error) = kept {
+            log::info!("compiled code is not kept in {}: {error}", self.folder.display());
+        }
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ if !self.is_ours() => Err(io::Error::other("another user may write to it")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whoever may write here decides what runs on the GPU: only this user, and root.
+    fn is_ours(&self) -> bool {
+        // SAFETY: asks for a number, and never fails.
+        let user = unsafe { libc::geteuid() };
+        fs::metadata(&self.folder).is_ok_and(|folder| {
+            folder.is_dir() && (folder.uid() == user || folder.uid() == 0) && folder.mode() & 0o022 == 0
+        })
+    }
+
+    fn write(&self, key: &Key, image: &[u8]) -> io::Result<()> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = key.file_name();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.folder.join(format!("{name}.{}.{number}{UNFINISHED}", std::process::id()));
+        let mut file = File::create_new(&unfinished)?;
+        let mut write = |bytes: &[u8]| file.write_all(bytes);
+        let written = write(MAGIC).and_then(|()| write(&key.checksum(image))).and_then(|()| write(image));
+        let kept = written.and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
+        if kept.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        kept
+    }
+
+    /// Removes what was used least recently until the rest is within the limit, and what dead writers left.
+    fn make_room(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let has = |suffix: &str| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes());
+            // Another process may have removed it meanwhile.
+            let Ok(file) = fs::metadata(&path) else { continue };
+            let Ok(used) = file.modified() else { continue };
+            if has(UNFINISHED) && used.elapsed().is_ok_and(|age| age > ABANDONED) {
+                remove(&path)?;
+            } else if has(SUFFIX) {
+                files.push((used, file.len(), path));
+            }
+        }
+        files.sort_unstable();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if total <= self.limit {
+                break;
+            }
+            remove(&path)?;
+            total -= size;
+        }
+        Ok(())
+    }
+}
+
+/// Two processes may remove the same file.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

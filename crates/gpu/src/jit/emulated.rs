@@ -1,0 +1,236 @@
+//! Kernels on the host: compiled by its C++ compiler and run on the CPU by hostdnn, in the thread that launches them.
+
+use std::ffi::{CStr, CString, NulError, c_char, c_uint, c_void};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use once_cell::sync::Lazy;
+
+use super::{Error, Launch, Source};
+use crate::host;
+use guest::settings::{self, Fault};
+
+/// The host is as many multiprocessors, by which those who share out work among a device's share it out here.
+pub const MULTIPROCESSORS: u32 = 64;
+
+/// Bytes of shared memory that a block may have; it gets as many as it asks for.
+pub const SHARED_BYTES: usize = 128 << 10;
+
+/// The most threads of a block, as on a GPU.
+pub const MOST_IN_A_BLOCK: u32 = 1024;
+
+/// The most threads that are alive at once, as `kernels/emulator/schedule.cpp` has it.
+const MOST_THREADS: u32 = 1 << 15;
+
+/// How many blocks of so many threads each of the multiprocessors holds.
+pub fn resident_blocks(threads: u32) -> u32 {
+    (MOST_THREADS / MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
+}
+
+/// The most blocks of a cluster, as there.
+pub const MOST_IN_A_CLUSTER: u32 = 16;
+
+/// How many clusters of so many blocks of so many threads all of them hold.
+pub fn resident_clusters(launch: &Launch) -> u32 {
+    let [blocks, threads] = [launch.cluster, launch.block].map(|sizes| sizes.into_iter().product::<u32>());
+    if blocks == 1 { 0 } else { MOST_THREADS.checked_div(blocks * threads).unwrap_or(0) }
+}
+
+/// The source; the module; a log and its bytes.
+type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> cudnnStatus_t;
+type Find = unsafe extern "C" fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;
+type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
+/// Kernel, grid, block, cluster, bytes of dynamic shared memory, arguments.
+type Run = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uint,
+    *const c_uint,
+    *const c_uint,
+    usize,
+    *mut *mut c_void,
+) -> cudnnStatus_t;
+type Unload = unsafe extern "C" fn(*mut c_void) -> cudnnStatus_t;
+type Explain = unsafe extern "C" fn(*mut c_char, usize);
+
+struct Functions {
+    load: Load,
+    find: Find,
+    get: Get,
+    run: Run,
+    unload: Unload,
+    explain: Explain,
+}
+
+static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
+    macro_rules! function {
+        ($type:ty, $name:literal) => {
+            // SAFETY: hostdnn's header declares the function of this name so.
+            unsafe { std::mem::transmute::<NonNull<c_void>, $type>(host::address_of($name)?) }
+        };
+    }
+    Some(Functions {
+        load: function!(Load, c"hostdnnLoadKernels"),
+        find: function!(Find, c"hostdnnFindKernels"),
+        get: function!(Get, c"hostdnnGetKernel"),
+        run: function!(Run, c"hostdnnLaunchKernel"),
+        unload: function!(Unload, c"hostdnnUnloadKernels"),
+        explain: function!(Explain, c"cudnnGetLastErrorString"),
+    })
+});
+
+impl Functions {
+    /// An error unless it succeeded.
+    fn check(&self, call: &'static str, status: cudnnStatus_t) -> Result<(), Error> {
+        if status == CUDNN_STATUS_SUCCESS {
+            return Ok(());
+        }
+        let mut why: [c_char; 4096] = [0; _];
+        // SAFETY: writes a C string of at most as many bytes.
+        unsafe { (self.explain)(why.as_mut_ptr(), why.len()) };
+        Err(Error::Host { call, why: text(&why) })
+    }
+}
+
+/// The C string that an array holds.
+fn text(bytes: &[c_char]) -> String {
+    let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Compiled code.
+#[derive(Clone)]
+pub struct Module(Arc<Loaded>);
+
+struct Loaded {
+    functions: &'static Functions,
+    module: *mut c_void,
+}
+
+// SAFETY: hostdnn's modules may be used from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: loaded once, unloaded once, when no function of it is left.
+        unsafe { (self.functions.unload)(self.module) };
+    }
+}
+
+/// A kernel of a module, which it keeps loaded.
+#[derive(Clone)]
+pub struct Function {
+    module: Module,
+    kernel: *mut c_void,
+}
+
+// SAFETY: as `Loaded`.
+unsafe impl Send for Function {}
+// SAFETY: as `Loaded`.
+unsafe impl Sync for Function {}
+
+pub fn load(source: &Source) -> Result<Module, Error> {
+    match settings::get().fault {
+        Some(Fault::Compiler) => return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into())),
+        Some(Fault::Compilation) => {
+            return Err(Error::Compilation {
+                name: source.name.clone(),
+                log: "UCUDNN_FAULT asked for a failure".into(),
+            });
+        }
+        _ => {}
+    }
+    let none = || Error::NoCompiler("the loaded cuDNN computes on no GPU, and runs no kernels".into());
+    let functions = FUNCTIONS.as_ref().ok_or_else(none)?;
+    let failed = |log| Error::Compilation { name: source.name.clone(), log };
+    let strings = Strings::of(source).map_err(|_| failed("a zero byte stands in it".into()))?;
+    let (mut module, mut log): (_, [c_char; 8192]) = (null_mut(), [0; _]);
+    // SAFETY: a source that outlives the call, and room for what is written.
+    let status = unsafe { (functions.load)(&strings.source(), &mut module, log.as_mut_ptr(), log.len()) };
+    match status {
+        CUDNN_STATUS_SUCCESS => Ok(Module(Arc::new(Loaded { functions, module }))),
+        CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => Err(Error::NoCompiler(text(&log))),
+        _ => Err(failed(text(&log))),
+    }
+}
+
+/// Whether that was compiled before.
+pub fn is_compiled(source: &Source) -> bool {
+    let (Some(functions), Ok(strings)) = (FUNCTIONS.as_ref(), Strings::of(source)) else { return false };
+    // SAFETY: a source that outlives the call.
+    let status = unsafe { (functions.find)(&strings.source()) };
+    status == CUDNN_STATUS_SUCCESS
+}
+
+/// A source as C takes it.
+struct Strings {
+    /// Its name and text.
+    own: [CString; 2],
+    names: Vec<*const c_char>,
+    headers: Vec<*const c_char>,
+    options: Vec<*const c_char>,
+    /// What those point to.
+    _kept: Vec<CString>,
+}
+
+impl Strings {
+    fn of(source: &Source) -> Result<Self, NulError> {
+        let mut kept = Vec::new();
+        let mut pointers = |texts: &mut dyn Iterator<Item = &str>| {
+            let strings = texts.map(CString::new).collect::<Result<Vec<_>, _>>()?;
+            let pointers = strings.iter().map(|string| string.as_ptr()).collect();
+            kept.extend(strings);
+            Ok(pointers)
+        };
+        let names = pointers(&mut source.headers.iter().map(|header| &*header.0))?;
+        let headers = pointers(&mut source.headers.iter().map(|header| &*header.1))?;
+        let options = pointers(&mut source.options.iter().map(String::as_str))?;
+        Ok(Self {
+            own: [CString::new(&*source.name)?, CString::new(&*source.text)?],
+            names,
+            headers,
+            options,
+            _kept: kept,
+        })
+    }
+
+    /// Valid as long as these live.
+    fn source(&self) -> hostdnnKernelSource_t {
+        let [name, text] = self.own.each_ref().map(|string| string.as_ptr());
+        hostdnnKernelSource_t {
+            name,
+            text,
+            headerNames: self.names.as_ptr(),
+            headerTexts: self.headers.as_ptr(),
+            headerCount: self.names.len(),
+            options: self.options.as_ptr(),
+            optionCount: self.options.len(),
+        }
+    }
+}
+
+impl Module {
+    pub fn function(&self, name: &CStr) -> Result<Function, Error> {
+        let Loaded { functions, module } = *self.0;
+        let mut kernel = null_mut();
+        // SAFETY: a live module; writes one pointer.
+        functions.check("hostdnnGetKernel", unsafe { (functions.get)(module, name.as_ptr(), &mut kernel) })?;
+        Ok(Function { module: self.clone(), kernel })
+    }
+}
+
+impl Function {
+    /// # Safety
+    /// As for [`super::Function::launch`].
+    pub unsafe fn launch(&self, launch: &Launch, arguments: &mut [*mut c_void]) -> Result<(), Error> {
+        let functions = self.module.0.functions;
+        let Launch { grid, block, cluster, shared_bytes, .. } = launch;
+        let (grid, block, cluster) = (grid.as_ptr(), block.as_ptr(), cluster.as_ptr());
+        // SAFETY: a live kernel and three numbers each; the arguments are the caller's promise.
+        functions.check("hostdnnLaunchKernel", unsafe {
+            (functions.run)(self.kernel, grid, block, cluster, *shared_bytes as usize, arguments.as_mut_ptr())
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand; on the host, for the CPU, if they are written
+//! in the words of `kernels/device.cuh`.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `module` | loaded code, its functions, launching them, on either |
+//! | `driver` | on a GPU: CUDA's driver |
+//! | `emulated` | on the host: hostdnn, which has the machine's C++ compiler compile and runs what it made |
+//! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
+//! | `places` | where an NVRTC may be |
+//! | `cubins` | what was compiled before, on disk |
+//!
+//! ```ignore
+//! let scale = Source {
+//!     name: "scale.cu".into(),
+//!     text: r#"
+//!         #define THREADS 256
+//!         #include "device.cuh"
+//!         struct Scale { float *x; int n; float by; };
+//!         KERNEL(scale, Scale) {
+//!             const int i = blockIdx.x * THREADS + threadIdx.x;
+//!             if (i < parameters.n) parameters.x[i] *= parameters.by;
+//!         }"#
+//!     .into(),
+//!     headers: Cow::Owned(vec![("device.cuh".into(), include_str!("../../../kernels/device.cuh").into())]),
+//!     options: vec![],
+//! };
+//! let scale = device.load(&scale)?.function(c"scale")?;
+//! let launch = Launch { grid: [n.div_ceil(256), 1, 1], block: [256, 1, 1], ..Launch::default() };
+//! let mut parameters = Scale { x: buffer.data(), n: n as i32, by: 2.0 }; // of the same #[repr(C)]
+//! // SAFETY: the kernel's own parameters, and a buffer of n floats.
+//! unsafe { scale.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }?;
+//! ```
+
+mod cubins;
+mod driver;
+mod emulated;
+mod module;
+mod nvrtc;
+pub(super) mod places;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use cudarc::driver::sys::CUresult;
+use kernels::KernelSource;
+
+use super::Device;
+pub use emulated::{
+    MOST_IN_A_CLUSTER as CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST,
+    SHARED_BYTES as SHARED_BYTES_OF_HOST,
+};
+use guest::settings::{self, Fault};
+use module::OnDevice;
+pub use module::{Function, Launch, Module, Resources};
+pub use nvrtc::Nvrtc;
+
+/// CUDA C++ to compile.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What the compiler's messages call it, such as `lstm.cu`.
+    pub name: Text,
+    /// The text. Kernels that are looked up by name are `extern "C"`.
+    pub text: Text,
+    /// What `#include` finds, by name: nothing is read from disk.
+    pub headers: Cow<'static, [(Text, Text)]>,
+    /// Options to NVRTC beside those that every source gets, such as `-DHIDDEN=64`.
+    pub options: Vec<String>,
+}
+
+/// A text that is built in, or made while the program runs.
+pub type Text = Cow<'static, str>;
+
+impl Source {
+    /// A source of `kernels/`, with options.
+    pub fn new(source: &KernelSource, options: Vec<String>) -> Self {
+        let headers = source.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+        Self { name: source.name.into(), text: source.text.into(), headers, options }
+    }
+}
+
+/// Why code was not compiled, loaded or launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// hostdnn refused, or the kernel failed on the CPU.
+    Host {
+        /// hostdnn's function.
+        call: &'static str,
+        /// Its own words.
+        why: String,
+    },
+    /// No driver, one too old, or nothing that it knows of the calling thread's device.
+    NoDriver(String),
+    /// No NVRTC that the driver's version allows, or none that knows the device; on the host, no C++ compiler.
+    NoCompiler(String),
+    /// The compiler did not take it.
+    Compilation {
+        /// The source's.
+        name: Text,
+        /// The compiler's own words.
+        log: String,
+    },
+    /// The driver refused.
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// What it answered.
+        result: CUresult,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Host { call, why } => write!(formatter, "{call} failed: {why}"),
+            Self::NoDriver(why) | Self::NoCompiler(why) => write!(formatter, "{why}"),
+            Self::Compilation { name, log } => write!(formatter, "{name} does not compile: {}", log.trim_end()),
+            Self::Driver { call, result } => write!(formatter, "{call} answered {result:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Device {
+    /// Compiles for the calling thread's current device, or takes from disk what was compiled before, and loads
+    /// it there. Takes a tenth of a second and more where it compiles. Never for a stream that is being captured;
+    /// other threads' captures go on.
+    pub fn load(self, source: &Source) -> Result<Module, Error> {
+        match self {
+            Self::Host => emulated::load(source).map(|module| Module(OnDevice::Host(module))),
+            Self::Cuda => driver::load(source).map(|module| Module(OnDevice::Cuda(module))),
+        }
+    }
+
+    /// Whether it is on disk, compiled for the calling thread's current device, so that [`Self::load`] takes a moment.
+    pub fn is_compiled(self, source: &Source) -> bool {
+        match self {
+            Self::Host => emulated::is_compiled(source),
+            Self::Cuda => driver::is_compiled(source),
+        }
+    }
+}
+
+/// What to load on a device of this compute capability (90 for 9.0): a cubin, or PTX where the compiler does not
+/// know the device yet.
+fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error> {
+    let fault = &settings::get().fault;
+    if *fault == Some(Fault::Compiler) {
+        return Err(Error::NoCompiler("UCUDNN_FAULT asked for no compiler".into()));
+    }
+    let (compiler, architecture, key) = compiler_and_key(source, capability, driver)?;
+    let cubins = cubins::Cubins::of_process();
+    if let Some(image) = cubins.and_then(|cubins| cubins.find(&key)) {
+        return Ok(image);
+    }
+    if *fault == Some(Fault::Compilation) {
+        return Err(Error::Compilation { name: source.name.clone(), log: "UCUDNN_FAULT asked for a failure".into() });
+    }
+    let image = compiler.compile(source, &architecture)?;
+    if let Some(cubins) = cubins {
+        cubins.keep(&key, &image);
+    }
+    Ok(image)
+}
+
+fn compiler_and_key(
+    source: &Source,
+    capability: u32,
+    driver: i32,
+) -> Result<(&'static nvrtc::Nvrtc, nvrtc::Architecture, cubins::Key), Error> {
+    let compiler = nvrtc::Nvrtc::of_process(driver)?;
+    let architecture = compiler.architecture(capability)?;
+    let key = cubins::Key::new(source, compiler.version(), &architecture);
+    Ok((compiler, architecture, key))
+}
+
+/// Whether [`image`] is on disk.
+fn has_image(source: &Source, capability: u32, driver: i32) -> bool {
+    let key = compiler_and_key(source, capability, driver).map(|(_, _, key)| key);
+    key.is_ok_and(|key| cubins::Cubins::of_process().is_some_and(|cubins| cubins.has(&key)))
+}

@@ -1,0 +1,318 @@
+//! NVRTC, NVIDIA's compiler of CUDA C++ in a library: found and loaded once, at the first use, never unloaded.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use once_cell::sync::OnceCell;
+
+use super::places::{self, Place};
+use super::{Error, Source};
+use guest::libraries::home;
+use guest::process_end;
+
+/// The library.
+pub struct Nvrtc {
+    /// Its file.
+    pub path: PathBuf,
+    version: (u32, u32),
+    /// The compute capabilities that it compiles for, such as 90 for 9.0; rising.
+    known: Vec<u32>,
+    functions: Functions,
+}
+
+/// What code is compiled for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// As NVRTC names it: `sm_90a`, or `compute_90`.
+    pub name: String,
+    /// PTX, which the driver compiles further, instead of a cubin.
+    pub is_virtual: bool,
+}
+
+impl Architecture {
+    /// The best for a compute capability among those that a compiler knows: machine code for exactly that, with its
+    /// own instructions where there are such (`a`, from 9.0 on); else PTX of the nearest below.
+    pub fn of(capability: u32, known: &[u32]) -> Option<Self> {
+        if known.contains(&capability) {
+            let own = if capability >= 90 { "a" } else { "" };
+            return Some(Self { name: format!("sm_{capability}{own}"), is_virtual: false });
+        }
+        let nearest = known.iter().rfind(|&&other| other < capability)?;
+        Some(Self { name: format!("compute_{nearest}"), is_virtual: true })
+    }
+}
+
+/// All options that a source is compiled with. Device code needs no `__device__` at each function.
+pub fn options(source: &Source, architecture: &Architecture) -> Vec<String> {
+    let architecture = format!("--gpu-architecture={}", architecture.name);
+    let ours = ["--std=c++17".into(), "-default-device".into(), architecture];
+    ours.into_iter().chain(source.options.iter().cloned()).collect()
+}
+
+impl Nvrtc {
+    /// The process's, looked for once. `driver` is its version as `cuDriverGetVersion` tells it, whose major
+    /// NVRTC's must not exceed: an older driver refuses what a newer compiler makes. 0 where there is no driver.
+    pub fn of_process(driver: i32) -> Result<&'static Self, Error> {
+        static NVRTC: OnceCell<Result<Nvrtc, String>> = OnceCell::new();
+        let find = || {
+            let newest = if driver == 0 { u32::MAX } else { driver.unsigned_abs() / 1000 };
+            let found = Self::find(places::all("libnvrtc"), newest);
+            if let Ok(nvrtc) = &found {
+                let ((major, minor), path) = (nvrtc.version, nvrtc.path.display());
+                log::info!("NVRTC is {path}, version {major}.{minor}");
+            }
+            found
+        };
+        NVRTC.get_or_init(find).as_ref().map_err(|why| Error::NoCompiler(why.clone()))
+    }
+
+    /// The first that loads and whose major version is `newest` or less. `Err` says what was tried.
+    pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> Result<Self, String> {
+        let none = |tried| format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}");
+        places::first(places, |place| Self::load(place, newest)).map_err(none)
+    }
+
+    fn load(place: &Place, newest: u32) -> Result<Self, String> {
+        if place.major > newest {
+            return Err(format!("the driver runs code of CUDA {newest} at most"));
+        }
+        // SAFETY: constructors of a library that the user, or the system, names as NVRTC.
+        let library = unsafe { place.open() }?;
+        // SAFETY: a library of NVRTC's name has its functions.
+        let functions = unsafe { Functions::of(&library) }?;
+        let version = functions.version()?;
+        let known = functions.known()?;
+        let path = home(functions.version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
+        open_builtins(&path, version);
+        std::mem::forget(library);
+        process_end::loaded();
+        Ok(Self { path, version, known, functions })
+    }
+
+    /// Major and minor.
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// What to compile for, on a device of this compute capability: 90 for 9.0.
+    pub fn architecture(&self, capability: u32) -> Result<Architecture, Error> {
+        Architecture::of(capability, &self.known).ok_or_else(|| {
+            let ((major, minor), path, known) = (self.version, self.path.display(), &self.known);
+            let why =
+                format!("NVRTC {major}.{minor} ({path}) does not compile for sm_{capability}, only for {known:?}");
+            Error::NoCompiler(why)
+        })
+    }
+
+    /// A cubin, or PTX with a zero behind it. Any number of threads may compile at once.
+    pub fn compile(&self, source: &Source, architecture: &Architecture) -> Result<Vec<u8>, Error> {
+        let failed = |log: String| Error::Compilation { name: source.name.clone(), log };
+        let mut program = Program::new(&self.functions, source).map_err(failed)?;
+        let begin = Instant::now();
+        let log = program.compile(&options(source, architecture)).map_err(failed)?;
+        log::debug!("{} is compiled after {:?}", source.name, begin.elapsed());
+        // It makes parts of itself when they are needed first, and takes those down before the rest.
+        process_end::loaded();
+        if !log.is_empty() {
+            log::debug!("NVRTC says of {}:\n{log}", source.name);
+        }
+        let functions = &self.functions;
+        program.read(if architecture.is_virtual { &functions.ptx } else { &functions.cubin }).map_err(failed)
+    }
+}
+
+/// NVRTC opens a second library by its bare name when it compiles, and knows no folder for it. One that is loaded
+/// is found whatever its folder, so that which lies beside NVRTC is loaded, for good. Where there is none, NVRTC
+/// may find one itself, or says so in its log.
+fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32)) {
+    let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
+    // SAFETY: NVRTC would run its constructors itself.
+    if let Ok(builtins) = unsafe { Library::open(Some(&file), RTLD_LAZY | RTLD_LOCAL) } {
+        std::mem::forget(builtins);
+    }
+}
+
+/// NVRTC's own name for a program, opaque.
+type Handle = *mut c_void;
+
+/// What its functions answer: 0 for success.
+type Status = c_int;
+
+/// The library's functions, as every version that is looked for has them.
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
+    count_known: unsafe extern "C" fn(*mut c_int) -> Status,
+    list_known: unsafe extern "C" fn(*mut c_int) -> Status,
+    create: Create,
+    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
+    log: Output,
+    cubin: Output,
+    ptx: Output,
+    destroy: unsafe extern "C" fn(*mut Handle) -> Status,
+    explain: unsafe extern "C" fn(Status) -> *const c_char,
+}
+
+/// A place for the program, its text and name, and how many headers, their texts and names.
+type Create = unsafe extern "C" fn(
+    *mut Handle,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> Status;
+
+/// What reads one of a program's texts: its size, an ending zero counted, and itself.
+struct Output {
+    size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    bytes: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+}
+
+impl Functions {
+    /// # Safety
+    /// The library's functions of these names are NVRTC's.
+    unsafe fn of(library: &Library) -> Result<Self, String> {
+        // SAFETY: the types are those that NVRTC declares.
+        unsafe {
+            Ok(Self {
+                version: function(library, c"nvrtcVersion")?,
+                count_known: function(library, c"nvrtcGetNumSupportedArchs")?,
+                list_known: function(library, c"nvrtcGetSupportedArchs")?,
+                create: function(library, c"nvrtcCreateProgram")?,
+                compile: function(library, c"nvrtcCompileProgram")?,
+                log: Output::of(library, c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
+                cubin: Output::of(library, c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN")?,
+                ptx: Output::of(library, c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
+                destroy: function(library, c"nvrtcDestroyProgram")?,
+                explain: function(library, c"nvrtcGetErrorString")?,
+            })
+        }
+    }
+
+    fn version(&self) -> Result<(u32, u32), String> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two numbers.
+        self.check(unsafe { (self.version)(&mut major, &mut minor) })?;
+        Ok((major.unsigned_abs(), minor.unsigned_abs()))
+    }
+
+    fn known(&self) -> Result<Vec<u32>, String> {
+        let mut count = 0;
+        // SAFETY: writes one number.
+        self.check(unsafe { (self.count_known)(&mut count) })?;
+        let mut known = vec![0; count.max(0) as usize];
+        // SAFETY: as long as was asked for.
+        self.check(unsafe { (self.list_known)(known.as_mut_ptr()) })?;
+        let mut known: Vec<_> = known.into_iter().map(c_int::unsigned_abs).collect();
+        known.sort_unstable();
+        Ok(known)
+    }
+
+    fn check(&self, status: Status) -> Result<(), String> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: answers any number with a constant C string.
+        let text = unsafe { (self.explain)(status) };
+        if text.is_null() {
+            return Err(format!("NVRTC answered {status}"));
+        }
+        // SAFETY: as above.
+        Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+}
+
+impl Output {
+    /// # Safety
+    /// As `Functions::of`.
+    unsafe fn of(library: &Library, size: &CStr, bytes: &CStr) -> Result<Self, String> {
+        // SAFETY: as ours.
+        unsafe { Ok(Self { size: function(library, size)?, bytes: function(library, bytes)? }) }
+    }
+}
+
+/// # Safety
+/// `F` is the function's type.
+unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> Result<F, String> {
+    // SAFETY: as ours.
+    let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
+    found.map(|function| *function).map_err(|_| format!("it has no {}", name.to_string_lossy()))
+}
+
+/// A program of NVRTC's, destroyed with its owner.
+struct Program<'a> {
+    functions: &'a Functions,
+    handle: Handle,
+}
+
+impl<'a> Program<'a> {
+    fn new(functions: &'a Functions, source: &Source) -> Result<Self, String> {
+        let (text, name) = (c_string(&source.text)?, c_string(&source.name)?);
+        let (names, headers): (Vec<_>, Vec<_>) = source.headers.iter().map(|(name, text)| (&**name, &**text)).unzip();
+        let (headers, names) = (Strings::of(&headers)?, Strings::of(&names)?);
+        let mut program = Self { functions, handle: std::ptr::null_mut() };
+        // SAFETY: C strings that outlive the call, as many as said; NVRTC keeps copies.
+        functions.check(unsafe {
+            let (headers, names, count) = (headers.as_ptr(), names.as_ptr(), headers.count());
+            (functions.create)(&mut program.handle, text.as_ptr(), name.as_ptr(), count, headers, names)
+        })?;
+        Ok(program)
+    }
+
+    /// What the compiler has to say; where it fails, behind why it does.
+    fn compile(&mut self, options: &[String]) -> Result<String, String> {
+        let options = Strings::of(options)?;
+        // SAFETY: a live program, and options that outlive the call.
+        let status = unsafe { (self.functions.compile)(self.handle, options.count(), options.as_ptr()) };
+        let log = self.read(&self.functions.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
+        self.functions.check(status).map(|()| log.clone()).map_err(|why| format!("{why}\n{log}"))
+    }
+
+    fn read(&self, output: &Output) -> Result<Vec<u8>, String> {
+        let mut length = 0;
+        // SAFETY: a live program; writes one number.
+        self.functions.check(unsafe { (output.size)(self.handle, &mut length) })?;
+        let mut read = vec![0; length];
+        // SAFETY: as long as was asked for.
+        self.functions.check(unsafe { (output.bytes)(self.handle, read.as_mut_ptr().cast()) })?;
+        Ok(read)
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: a live program, destroyed once.
+            unsafe { (self.functions.destroy)(&mut self.handle) };
+        }
+    }
+}
+
+/// An array of C strings.
+struct Strings {
+    pointers: Vec<*const c_char>,
+    _strings: Vec<CString>,
+}
+
+impl Strings {
+    fn of(texts: &[impl AsRef<str>]) -> Result<Self, String> {
+        let strings = texts.iter().map(|text| c_string(text.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { pointers: strings.iter().map(|string| string.as_ptr()).collect(), _strings: strings })
+    }
+
+    /// Valid as long as `self`.
+    fn as_ptr(&self) -> *const *const c_char {
+        self.pointers.as_ptr()
+    }
+
+    fn count(&self) -> c_int {
+        self.pointers.len() as c_int
+    }
+}
+
+fn c_string(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|error| format!("a zero byte stands at {} of {text:.40?}", error.nul_position()))
+}

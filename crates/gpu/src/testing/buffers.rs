@@ -1,0 +1,79 @@
+//! What tests of our kernels write to a device's memory and read of it.
+
+use cudnn_abi::*;
+use half::{bf16, f16};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use crate::{Buffer, Device, Stream};
+
+/// Bytes before and behind what a kernel may touch.
+pub const GUARD: usize = 256;
+
+/// Writes the first bytes of a buffer.
+pub fn write(device: Device, to: &Buffer, bytes: &[u8], stream: Stream) {
+    // SAFETY: a buffer of so many bytes.
+    assert!(unsafe { device.write(to.data(), bytes, stream) });
+}
+
+/// The first `count` bytes of a buffer.
+pub fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    // SAFETY: a buffer of so many bytes.
+    assert!(unsafe { device.read(&mut bytes, from.data(), stream) });
+    bytes
+}
+
+/// A buffer of these bytes between NaNs, which are not to be read: they begin behind [`GUARD`].
+pub fn between_nans(device: Device, bytes: &[u8], stream: Stream) -> Buffer {
+    let buffer = device.allocate(bytes.len() + 2 * GUARD).unwrap();
+    write(device, &buffer, &[&[0xff; GUARD][..], bytes, &[0xff; GUARD]].concat(), stream);
+    buffer
+}
+
+/// An element's bytes.
+pub fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
+    match data_type {
+        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
+        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
+        _ => value.to_ne_bytes().to_vec(),
+    }
+}
+
+/// The bytes of so many whole numbers so small that their products and sums are exact in every type of products and in float, in
+/// whatever order.
+pub fn small_whole_numbers(data_type: cudnnDataType_t, count: usize, random: &mut SmallRng) -> Vec<u8> {
+    (0..count).flat_map(|_| bits(data_type, random.random_range(-4..=4) as f32)).collect()
+}
+
+/// A buffer of random numbers, which take more power to multiply than zeros, and so more time; the same few again and again.
+pub fn filled(
+    device: Device,
+    data_type: cudnnDataType_t,
+    count: usize,
+    random: &mut SmallRng,
+    stream: Stream,
+) -> Buffer {
+    let few: Vec<u8> = (0..1021).flat_map(|_| bits(data_type, random.random_range(-1.0..1.0))).collect();
+    let bytes = few.repeat(count.div_ceil(1021));
+    let buffer = device.allocate(bytes.len()).unwrap();
+    write(device, &buffer, &bytes, stream);
+    buffer
+}
+
+/// Numbers' bytes.
+pub fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+/// ||found - exact|| / ||exact|| and how much larger the found ones are on average, as a part of the exact ones.
+pub fn errors(found: &[u8], exact: &[f64]) -> (f64, f64) {
+    let found = found.chunks_exact(4).map(|value| f64::from(f32::from_ne_bytes(value.try_into().unwrap())));
+    let (mut squares, mut all, mut along) = (0.0, 0.0, 0.0);
+    for (found, exact) in found.zip(exact) {
+        squares += (found - exact).powi(2);
+        all += exact.powi(2);
+        along += (found - exact) * exact;
+    }
+    ((squares / all).sqrt(), along / all)
+}

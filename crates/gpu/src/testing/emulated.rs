@@ -1,0 +1,64 @@
+//! Runs a test of our kernels on the CPU, under hostdnn's emulator and adversarial schedules.
+
+use std::ffi::c_void;
+use std::process::Command;
+use std::ptr::NonNull;
+use std::sync::LazyLock;
+
+use guest::testing::skip;
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+use crate::host;
+
+const CHILD: &str = "UCUDNN_TEST_CHILD";
+
+/// Runs the test of this name in processes of its own, whose cuDNN is hostdnn, each by another schedule. True in them,
+/// where the test is to go on.
+pub fn is_child(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        provide_hostdnn();
+        return true;
+    }
+    let binary = std::env::current_exe().unwrap();
+    for seed in [None, Some("1"), Some("2")] {
+        let mut command = Command::new(&binary);
+        command.args(["--exact", test, "--nocapture"]).env_clear();
+        command.env(CHILD, "1").env("UCUDNN_CUDNN_LIBRARY", binary.with_file_name("libhostdnn.so"));
+        command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed)));
+        command.envs(std::env::var_os("HOSTDNN_CXX").map(|compiler| ("HOSTDNN_CXX", compiler)));
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "seed {seed:?}: {text}");
+        if let Some(line) = text.lines().find(|line| line.contains("SKIPPED")) {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+    false
+}
+
+/// Loads hostdnn from the file that `UCUDNN_CUDNN_LIBRARY` names, unless `cudnn` has.
+fn provide_hostdnn() {
+    static HOSTDNN: LazyLock<Library> = LazyLock::new(|| {
+        let path = std::env::var_os("UCUDNN_CUDNN_LIBRARY").expect("hostdnn's file");
+        // SAFETY: hostdnn's constructors do nothing but set up Rust's runtime.
+        unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.expect("hostdnn loads")
+    });
+    host::provide(|name| {
+        // SAFETY: only the address is taken; whoever calls the function vouches for its type.
+        let symbol = unsafe { HOSTDNN.get::<*mut c_void>(name.to_bytes_with_nul()) };
+        NonNull::new(*symbol.ok()?)
+    });
+    assert!(host::address_of(c"hostdnnGetVersion").is_some(), "the library is hostdnn");
+}
+
+/// Kernels that were compiled; `None`, and said aloud, on a machine that has no compiler for them.
+pub fn compiled<T>(kernels: Result<T, String>) -> Option<T> {
+    match kernels {
+        Err(why) if why.contains("only where there is a C++ compiler") => {
+            skip(&why);
+            None
+        }
+        kernels => Some(kernels.unwrap()),
+    }
+}

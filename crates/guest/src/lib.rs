@@ -1,0 +1,10 @@
+//! What a library needs in someone else's process: settings from the environment, logging, the report's file, threads
+//! that end before the process does, signals left to the program, and the libraries that the process has loaded.
+
+pub mod background;
+pub mod libraries;
+pub mod process_end;
+pub mod report;
+pub mod settings;
+pub mod signals;
+pub mod testing;

@@ -1,0 +1,93 @@
+//! The libraries that the process has loaded, and the folders from which its Python imports packages.
+
+use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Where the library that contains `address` is mapped, and its file.
+pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr only compares the address with the mappings of loaded libraries.
+    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: filled by dladdr, and all zeroes is valid too.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: dladdr gives a C string that lives as long as the library.
+    let file = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some((info.dli_fbase, OsString::from_vec(file.to_bytes().to_vec()).into()))
+}
+
+/// Folders from which the process's Python, if it runs one, imports packages; surest first.
+pub fn package_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    // A package that has mapped a library of its own.
+    for file in loaded_files() {
+        let parents = Path::new(&file).ancestors().skip(1);
+        folders.extend(parents.filter(|parent| holds_packages(parent)).map(Path::to_owned));
+    }
+    let paths = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&paths).filter(|folder| folder.is_absolute()));
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let prefixes = [
+        variable("PYTHONHOME"),
+        // The program as it was started comes before the file it is: in a virtual environment
+        // `bin/python` links to the system's.
+        started_as().and_then(prefix),
+        variable("VIRTUAL_ENV"),
+        variable("CONDA_PREFIX"),
+        std::env::current_exe().ok().and_then(prefix),
+        variable("HOME").map(|home| home.join(".local")),
+    ];
+    for prefix in prefixes.into_iter().flatten() {
+        for library in ["lib", "lib64", "local/lib"] {
+            let versions = std::fs::read_dir(prefix.join(library)).into_iter().flatten().flatten();
+            let versions = versions.filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"));
+            for version in versions {
+                folders.extend(["site-packages", "dist-packages"].map(|name| version.path().join(name)));
+            }
+        }
+    }
+    folders.retain(|folder| folder.is_dir());
+    folders
+}
+
+fn holds_packages(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")
+}
+
+/// `/usr` for `/usr/bin/python3`.
+fn prefix(program: PathBuf) -> Option<PathBuf> {
+    Some(program.parent()?.parent()?.to_owned())
+}
+
+/// The path by which the process was started, its links not resolved.
+fn started_as() -> Option<PathBuf> {
+    let line = std::fs::read("/proc/self/cmdline").ok()?;
+    let name = OsStr::from_bytes(line.split(|&byte| byte == 0).next()?);
+    if name.as_bytes().contains(&b'/') {
+        return std::path::absolute(name).ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The files of all libraries in the process.
+pub fn loaded_files() -> Vec<OsString> {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and
+        // our vector.
+        unsafe {
+            let name = (*info).dlpi_name;
+            if !name.is_null() {
+                let name = CStr::from_ptr(name).to_bytes().to_vec();
+                (*files.cast::<Vec<OsString>>()).push(OsString::from_vec(name));
+            }
+        }
+        0
+    }
+    let mut files = Vec::<OsString>::new();
+    // SAFETY: `note` expects the vector that is passed.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
+    files
+}

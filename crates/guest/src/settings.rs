@@ -1,0 +1,387 @@
+//! Every environment variable that ucudnn reads, in one table.
+//!
+//! Variables are read once, when the first exported function runs. A bad value is one warning that
+//! names the variable, the value and what is accepted; the default is used instead.
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+use once_cell::sync::OnceCell;
+
+pub use place::place;
+use planner::BatchSizePolicy;
+
+/// How workspace limits apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Workspace Reuse: each kernel is planned on its own.
+    Reuse,
+    /// Workspace Division: the kernels of a network share one budget.
+    Division,
+    /// Every call goes through to cuDNN unchanged.
+    Off,
+}
+
+/// Where tuning results are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// In the user's cache folder.
+    User,
+    /// In the file of this path.
+    Path(String),
+    /// Nowhere.
+    Off,
+}
+
+/// Which devices tune.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BenchmarkDevices {
+    /// The one that the program uses.
+    Current,
+    /// Every one of the machine that is like it.
+    All,
+    /// Those of these numbers.
+    Listed(Vec<i32>),
+}
+
+/// Which numerical classes a plan may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numerics {
+    /// The class of the algorithm that the program, or cuDNN for it, chose.
+    Match,
+    /// Any algorithm that cuDNN offers for the descriptors.
+    Any,
+    /// Deterministic algorithms of the chosen class, and no exploring while the program runs.
+    Deterministic,
+}
+
+/// What runs recurrent networks' inference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rnn {
+    /// Our kernels where they were timed to be faster than cuDNN's.
+    Auto,
+    /// cuDNN.
+    Off,
+    /// Our kernels wherever they can.
+    Force,
+}
+
+/// One row of the table: what README documents, and a test holds against it.
+pub struct Variable {
+    /// The variable's name.
+    pub name: &'static str,
+    /// The values accepted, the default first, as README writes them.
+    pub values: &'static str,
+}
+
+/// The variables of this version, in README's order.
+pub const VARIABLES: &[Variable] = &[
+    Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
+    Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
+    Variable { name: WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
+    Variable { name: DEFAULT_WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
+    Variable { name: TOTAL_WORKSPACE_SIZE, values: "unset, bytes or `512MiB`" },
+    Variable { name: TUNE_SECONDS, values: "`10`, seconds" },
+    Variable { name: TUNE_BYTES, values: "`1GiB`, bytes" },
+    Variable { name: DATABASE, values: "user cache folder, a path, `off`" },
+    Variable { name: SEED_DATABASE, values: "unset, a path" },
+    Variable { name: BENCHMARK_DEVICES, values: "current, `0,1,2`, `all`" },
+    Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
+    Variable { name: CHECK, values: "`0`, `1`" },
+    Variable { name: RNN, values: "`auto`, `off`, `force`" },
+    Variable { name: RNN_TOP_K, values: "`5`, a number" },
+    Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
+    Variable { name: LOG, values: "`warn`, any env_logger filter" },
+    Variable { name: REPORT, values: "unset, a path" },
+    Variable {
+        name: FAULT,
+        values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`, `compiler`, `compilation`, `hang`",
+    },
+];
+
+const POLICY: &str = "UCUDNN_POLICY";
+const BATCH_SIZE_POLICY: &str = "UCUDNN_BATCH_SIZE_POLICY";
+const WORKSPACE_LIMIT: &str = "UCUDNN_WORKSPACE_LIMIT";
+const DEFAULT_WORKSPACE_LIMIT: &str = "UCUDNN_DEFAULT_WORKSPACE_LIMIT";
+const TOTAL_WORKSPACE_SIZE: &str = "UCUDNN_TOTAL_WORKSPACE_SIZE";
+const TUNE_SECONDS: &str = "UCUDNN_TUNE_SECONDS";
+const TUNE_BYTES: &str = "UCUDNN_TUNE_BYTES";
+const DATABASE: &str = "UCUDNN_DATABASE";
+const SEED_DATABASE: &str = "UCUDNN_SEED_DATABASE";
+const BENCHMARK_DEVICES: &str = "UCUDNN_BENCHMARK_DEVICES";
+const NUMERICS: &str = "UCUDNN_NUMERICS";
+const CHECK: &str = "UCUDNN_CHECK";
+const RNN: &str = "UCUDNN_RNN";
+const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
+/// Where the real cuDNN is; read by [`cudnn::library`], which may run before settings do.
+pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
+const LOG: &str = "UCUDNN_LOG";
+const REPORT: &str = "UCUDNN_REPORT";
+const FAULT: &str = "UCUDNN_FAULT";
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How limits apply.
+    pub policy: Policy,
+    /// Which micro-batch sizes are tried.
+    pub batch_size_policy: BatchSizePolicy,
+    /// The most workspace of any kernel, in bytes, whatever the program allows.
+    pub workspace_limit: Option<usize>,
+    /// The most workspace, in bytes, of a kernel for which the program gives no limit.
+    pub default_workspace_limit: Option<usize>,
+    /// Workspace Division's budget: the most workspace of a network's kernels together, in bytes.
+    pub total_workspace_size: Option<usize>,
+    /// The most seconds that tuning one kernel may take while the program waits.
+    pub tune_seconds: f64,
+    /// The most bytes that tuning one kernel may allocate.
+    pub tune_bytes: usize,
+    /// Where tuning results are kept.
+    pub database: Database,
+    /// A database that is only read, behind the other.
+    pub seed_database: Option<String>,
+    /// Which devices tune.
+    pub benchmark_devices: BenchmarkDevices,
+    /// Which numerical classes a plan may use.
+    pub numerics: Numerics,
+    /// Run the undivided convolution too and compare.
+    pub check: bool,
+    /// What runs recurrent networks' inference.
+    pub rnn: Rnn,
+    /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
+    pub rnn_top_k: usize,
+    /// What is logged, as an env_logger filter.
+    pub log: String,
+    /// Where decisions are written, one JSON object a line.
+    pub report: Option<String>,
+    /// A failure to be made on purpose, for tests.
+    pub fault: Option<Fault>,
+}
+
+/// A failure made on purpose, to test that no program is harmed by a real one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Panic at the named place.
+    Panic(String),
+    /// Every allocation of ours on the device fails that is larger than this, in bytes.
+    Allocation(usize),
+    /// There is no compiler for kernels of ours.
+    Compiler,
+    /// No kernel of ours compiles.
+    Compilation,
+    /// Compiling an RNN's kernels ends with the process.
+    Hang,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Reuse,
+            batch_size_policy: BatchSizePolicy::PowerOfTwo,
+            workspace_limit: None,
+            default_workspace_limit: None,
+            total_workspace_size: None,
+            tune_seconds: 10.0,
+            tune_bytes: 1 << 30,
+            database: Database::User,
+            seed_database: None,
+            benchmark_devices: BenchmarkDevices::Current,
+            numerics: Numerics::Match,
+            check: false,
+            rnn: Rnn::Auto,
+            rnn_top_k: 5,
+            log: "warn".into(),
+            report: None,
+            fault: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
+        let mut reader = Reader { lookup, warnings: Vec::new() };
+        let default = Self::default();
+        let total_workspace_size = reader.parse(TOTAL_WORKSPACE_SIZE, None, BYTES, |t| parse_bytes(t).map(Some));
+        let settings = Self {
+            policy: reader.policy(total_workspace_size),
+            batch_size_policy: reader.parse(
+                BATCH_SIZE_POLICY,
+                default.batch_size_policy,
+                "powerOfTwo, all or undivided",
+                |text| text.parse().ok(),
+            ),
+            workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            default_workspace_limit: reader.parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
+            total_workspace_size,
+            tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, "a number of seconds, 0 or more", |text| {
+                text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
+            }),
+            tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
+            database: reader.parse(DATABASE, default.database, "a path or off", parse_database),
+            seed_database: (reader.lookup)(SEED_DATABASE).filter(|path| !path.is_empty()),
+            benchmark_devices: reader.parse(
+                BENCHMARK_DEVICES,
+                default.benchmark_devices,
+                "device numbers such as 0,1,2, or all",
+                parse_devices,
+            ),
+            numerics: reader.parse(NUMERICS, default.numerics, "match, any or deterministic", parse_numerics),
+            check: reader.parse(CHECK, false, "0 or 1", |text| match text {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
+            }),
+            rnn: reader.parse(RNN, default.rnn, "auto, off or force", parse_rnn),
+            rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
+                text.parse().ok().filter(|&k| k > 0)
+            }),
+            log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
+                env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
+            }),
+            report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
+            fault: reader.parse(FAULT, None, FAULTS, |text| parse_fault(text).map(Some)),
+        };
+        (settings, reader.warnings)
+    }
+}
+
+const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler, compilation or hang";
+const BYTES: &str = "a number of bytes, with KiB, MiB or GiB behind it if wanted";
+
+struct Reader<L> {
+    lookup: L,
+    warnings: Vec<String>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    fn parse<T: std::fmt::Debug>(
+        &mut self,
+        name: &str,
+        default: T,
+        accepted: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        // An empty variable is how shells unset one for a single command.
+        let Some(text) = (self.lookup)(name).filter(|text| !text.is_empty()) else {
+            return default;
+        };
+        parse(text.trim()).unwrap_or_else(|| {
+            self.warnings.push(format!("{name}={text:?} is not understood: it takes {accepted}; the default is used"));
+            default
+        })
+    }
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    /// A total selects Workspace Division, which is nothing without one.
+    fn policy(&mut self, total: Option<usize>) -> Policy {
+        let chosen = self.parse(POLICY, None, "wr, wd or off", |text| parse_policy(text).map(Some));
+        match (chosen, total) {
+            (None, None) => Policy::Reuse,
+            (None, Some(_)) => Policy::Division,
+            (Some(Policy::Division), None) => {
+                self.warnings.push(format!("{POLICY}=wd divides {TOTAL_WORKSPACE_SIZE}, which is not set; wr is used"));
+                Policy::Reuse
+            }
+            (Some(policy), _) => policy,
+        }
+    }
+}
+
+fn parse_policy(text: &str) -> Option<Policy> {
+    match text {
+        "wr" => Some(Policy::Reuse),
+        "wd" => Some(Policy::Division),
+        "off" => Some(Policy::Off),
+        _ => None,
+    }
+}
+
+fn parse_numerics(text: &str) -> Option<Numerics> {
+    match text {
+        "match" => Some(Numerics::Match),
+        "any" => Some(Numerics::Any),
+        "deterministic" => Some(Numerics::Deterministic),
+        _ => None,
+    }
+}
+
+fn parse_rnn(text: &str) -> Option<Rnn> {
+    match text {
+        "auto" => Some(Rnn::Auto),
+        "off" => Some(Rnn::Off),
+        "force" => Some(Rnn::Force),
+        _ => None,
+    }
+}
+
+fn parse_database(text: &str) -> Option<Database> {
+    Some(if text == "off" { Database::Off } else { Database::Path(text.to_owned()) })
+}
+
+fn parse_devices(text: &str) -> Option<BenchmarkDevices> {
+    if text == "all" {
+        return Some(BenchmarkDevices::All);
+    }
+    let numbers = text.split(',').map(|number| number.trim().parse().ok().filter(|n: &i32| *n >= 0));
+    let mut numbers = numbers.collect::<Option<Vec<i32>>>()?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Some(BenchmarkDevices::Listed(numbers))
+}
+
+fn parse_fault(text: &str) -> Option<Fault> {
+    match text.split_once(':') {
+        Some(("panic", place)) if !place.is_empty() => Some(Fault::Panic(place.to_owned())),
+        None if text == "allocation" => Some(Fault::Allocation(0)),
+        None if text == "compiler" => Some(Fault::Compiler),
+        None if text == "compilation" => Some(Fault::Compilation),
+        None if text == "hang" => Some(Fault::Hang),
+        Some(("allocation", above)) => parse_bytes(above).map(Fault::Allocation),
+        _ => None,
+    }
+}
+
+/// Reads `"67108864"`, `"64MiB"`, `"0.5GiB"`: a number of bytes, with a binary unit if wanted.
+pub fn parse_bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1_u64,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    let digits = digits.trim_end();
+    if let Ok(count) = digits.parse::<u64>() {
+        return count.checked_mul(unit).and_then(|bytes| usize::try_from(bytes).ok());
+    }
+    let bytes = digits.parse::<f64>().ok()? * unit as f64;
+    // Above 2^53 a float no longer tells single bytes apart; nobody has such a workspace.
+    (unit > 1 && (0.0..9e15).contains(&bytes)).then_some(bytes as usize)
+}
+
+/// The settings of this process; the first call reads the environment and sets up logging.
+pub fn get() -> &'static Settings {
+    static SETTINGS: OnceCell<Settings> = OnceCell::new();
+    SETTINGS.get_or_init(|| {
+        // A value that is no UTF-8 is no value that any variable takes: it is warned of as one.
+        let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let (settings, warnings) = Settings::read(value);
+        // The program may hold its own logger: ours is the copy of `log` inside this library.
+        let _ = env_logger::Builder::new().parse_filters(&settings.log).format_timestamp(None).try_init();
+        for warning in warnings {
+            log::warn!("{warning}");
+        }
+        settings
+    })
+}
+
+/// Panics if the tests asked for it at this place (`UCUDNN_FAULT=panic:PLACE`).
+pub fn fault_point(place: &str) {
+    if let Some(Fault::Panic(wanted)) = &get().fault {
+        assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Timing a network ahead of time, on a handle and data of our own (`ucudnn tune --rnn`): programs find what was found.
+
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_abi::*;
+
+use super::choice;
+use super::eligible::takes;
+use super::forward::{Call, workspace_size};
+use super::page;
+use super::trial::{Step, Trial};
+use crate::inference::Inference;
+use cudnn::calls;
+use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
+use cudnn::rnn::{Data, Network};
+use cudnn::tensor::Tensor;
+use gpu::{Buffer, Device, OwnStream};
+use tuning::database::StepTime;
+
+/// What is to be timed.
+pub struct Job<'a> {
+    /// A network, on so many sequences of exactly so many time steps, or of up to so many where they are not full.
+    pub network: &'a Inference,
+    /// The number of the device.
+    pub device: i32,
+    /// It ends soon after this is set, with nothing kept.
+    pub stop: &'a AtomicBool,
+    /// Told after each compilation and each execution how many are to come at most.
+    pub progress: &'a dyn Fn(usize),
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// What runs it: a configuration of our kernels, or `cuDNN`.
+    pub chosen: String,
+    /// Which configuration the performance model takes for the fastest.
+    pub first: Option<String>,
+    /// All that was timed.
+    pub step_times: Vec<StepTime>,
+}
+
+/// Times cuDNN and the configurations that the model ranks best, as many as `UCUDNN_RNN_TOP_K` says, and keeps what is
+/// found; what is known already is not timed again. `Err` says why it cannot be.
+pub fn tune(job: &Job) -> Result<Found, String> {
+    let device = cudnn::device();
+    let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
+    // What cannot run takes no memory.
+    let shape = data(job.network);
+    takes(&job.network.network, &shape)?;
+    if page::page(&job.network.network, &shape).first_choice().is_none() {
+        return Err(page::NOTHING_FITS.into());
+    }
+    let data = Sequences::new(device, job.network)?;
+    let call = data.call();
+    // SAFETY: a handle, descriptors and data of our own, that belong together.
+    let running = unsafe { call.running() }?;
+    let page = &running.page;
+    let first = page.first_choice().map(ToString::to_string);
+    if let Some(recalled) = page.recalled() {
+        let chosen = choice::name(recalled.chosen.as_ref());
+        return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
+    }
+    let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
+    let candidates = page.candidates(&mut |remaining| {
+        (job.progress)(remaining + Trial::executions(remaining + 1));
+        stopped()
+    })?;
+    let mut trial = Trial::new(candidates.engines.len());
+    let mut remaining = Trial::executions(candidates.engines.len());
+    loop {
+        stopped()?;
+        match trial.step() {
+            Step::Over => break,
+            Step::Wait => {}
+            Step::Run(index) => {
+                // SAFETY: as above.
+                let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
+                match ran {
+                    Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, running.case.data.steps, timed),
+                    Ok(status) => return Err(format!("cuDNN refuses it with status {status}")),
+                    Err(_) => trial.failed(index),
+                }
+                remaining = remaining.saturating_sub(1);
+                (job.progress)(remaining);
+            }
+        }
+        if !device.synchronize(data.stream.raw()) {
+            return Err("the device failed".into());
+        }
+    }
+    let times = trial.times();
+    page.found(&candidates, &times, "timed ahead of time");
+    let chosen = candidates.fastest(&times);
+    let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));
+    Ok(Found { chosen, first, step_times: candidates.step_times(&times) })
+}
+
+/// A network's descriptors and data of our own.
+struct Sequences {
+    x: OwnedRnnData,
+    y: OwnedRnnData,
+    state: OwnedTensor,
+    rnn: OwnedRnn,
+    /// x, y, weights and workspace.
+    buffers: [Buffer; 4],
+    /// Bytes of the weights and of the workspace.
+    sizes: [usize; 2],
+    handle: OwnedHandle,
+    stream: OwnStream,
+}
+
+impl Sequences {
+    fn new(device: Device, inference: &Inference) -> Result<Self, String> {
+        let refused = |status| format!("cuDNN refuses it with status {status}");
+        let stream = device.stream().ok_or("the device gives no stream")?;
+        let handle = OwnedHandle::new(stream.raw()).map_err(refused)?;
+        let network = &inference.network;
+        let rnn = OwnedRnn::new(&handle, network).map_err(refused)?;
+        let x_data = data(inference);
+        let y_data = Data { vector: network.directions() * network.hidden, ..x_data.clone() };
+        let (x, y) = (OwnedRnnData::new(&x_data).map_err(refused)?, OwnedRnnData::new(&y_data).map_err(refused)?);
+        let state = state(network, inference.batch).ok_or("a state has more elements than cuDNN counts")?;
+        let state = OwnedTensor::new(3, &state).map_err(refused)?;
+        let [mut weights, mut workspace, mut reserve] = [0; 3];
+        let mode = CUDNN_FWD_MODE_INFERENCE;
+        // SAFETY: a handle and descriptors of our own, and places for the sizes.
+        let workspace = unsafe {
+            let sized = calls::rnn::cudnnGetRNNWeightSpaceSize(handle.raw(), rnn.raw(), &mut weights);
+            checked(sized).map_err(refused)?;
+            let sized = calls::rnn::cudnnGetRNNTempSpaceSizes(
+                handle.raw(),
+                rnn.raw(),
+                mode,
+                x.raw(),
+                &mut workspace,
+                &mut reserve,
+            );
+            checked(sized).map_err(refused)?;
+            workspace.max(workspace_size(handle.raw(), rnn.raw(), mode, x.raw()))
+        };
+        let rows = x_data.rows() * network.element();
+        let allocate = |bytes: usize| {
+            let buffer = device.allocate(bytes);
+            let buffer = buffer.ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))?;
+            let values = values(network.data_type, bytes);
+            // SAFETY: a buffer of as many bytes.
+            let written = unsafe { device.write(buffer.data(), &values, stream.raw()) };
+            if written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
+        };
+        let bytes = [rows * x_data.vector, rows * y_data.vector, weights, workspace];
+        let [x_bytes, y_bytes, weight_bytes, workspace_bytes] = bytes;
+        let buffers = [allocate(x_bytes)?, allocate(y_bytes)?, allocate(weight_bytes)?, allocate(workspace_bytes)?];
+        Ok(Self { x, y, state, rnn, buffers, sizes: [weights, workspace], handle, stream })
+    }
+
+    fn call(&self) -> Call {
+        let [x, y, weights, workspace] = self.buffers.each_ref().map(Buffer::data);
+        let [weight_space_size, workspace_size] = self.sizes;
+        Call {
+            handle: self.handle.raw(),
+            descriptor: self.rnn.raw(),
+            mode: CUDNN_FWD_MODE_INFERENCE,
+            device_lengths: null(),
+            x_descriptor: self.x.raw(),
+            x,
+            y_descriptor: self.y.raw(),
+            y,
+            h_descriptor: self.state.raw(),
+            hx: null(),
+            hy: null_mut(),
+            c_descriptor: self.state.raw(),
+            cx: null(),
+            cy: null_mut(),
+            weight_space_size,
+            weight_space: weights,
+            workspace_size,
+            workspace,
+            reserve_size: 0,
+            reserve: null_mut(),
+        }
+    }
+}
+
+/// Sequences as long as each other, or from the longest down to one step.
+fn data(inference: &Inference) -> Data {
+    let Inference { network, layout, batch, steps, is_full } = inference;
+    let length = |row: usize| match (is_full, batch) {
+        (true, _) => *steps,
+        (false, 1) => steps.div_ceil(2),
+        (false, _) => steps - row * (steps - 1) / (batch - 1),
+    };
+    Data {
+        data_type: network.data_type,
+        layout: *layout,
+        steps: *steps,
+        vector: network.input,
+        lengths: (0..*batch).map(|row| length(row) as i32).collect(),
+        padding_fill: [0; 8],
+    }
+}
+
+/// A packed [layers · D, B, H].
+fn state(network: &Network, batch: usize) -> Option<Tensor> {
+    let mut dims = [0; 5];
+    let mut strides = [0; 5];
+    let sizes = [network.pseudo_layers(), batch, network.hidden];
+    for axis in 0..3 {
+        dims[axis] = i32::try_from(sizes[axis]).ok()?;
+        strides[axis] = i32::try_from(sizes[axis + 1..].iter().product::<usize>()).ok()?;
+    }
+    Some(Tensor { data_type: network.data_type, dims, strides })
+}
+
+/// So many bytes of numbers of a type, with magnitudes of 1/16 to 1/8: their exponents are set and other bits are random.
+/// Times depend on numbers only where they are none, or too small to be normal.
+fn values(data_type: cudnnDataType_t, bytes: usize) -> Vec<u8> {
+    let (exponent, others, size) = match data_type {
+        CUDNN_DATA_HALF => (0x2C00, 0x83FF, 2),
+        CUDNN_DATA_BFLOAT16 => (0x3D80, 0x807F, 2),
+        _ => (0x3D80_0000_u32, 0x807F_FFFF, 4),
+    };
+    // The generator of Marsaglia's "Xorshift RNGs" (2003) with 64 bits.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (exponent | ((state >> 32) as u32 & others)).to_le_bytes()
+    };
+    let mut numbers: Vec<u8> =
+        std::iter::repeat_with(next).take(bytes.div_ceil(size)).flat_map(|n| n.into_iter().take(size)).collect();
+    numbers.truncate(bytes);
+    numbers
+}
+
+fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
+    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbers_of_their_size() {
+        let floats = values(CUDNN_DATA_FLOAT, 4001);
+        assert_eq!(floats.len(), 4001);
+        let floats: Vec<_> = floats.chunks_exact(4).map(|n| f32::from_le_bytes(n.try_into().unwrap())).collect();
+        let halves = values(CUDNN_DATA_HALF, 2000);
+        let halves = halves.chunks_exact(2).map(|n| half::f16::from_le_bytes(n.try_into().unwrap()).to_f32());
+        let brains = values(CUDNN_DATA_BFLOAT16, 2000);
+        let brains = brains.chunks_exact(2).map(|n| half::bf16::from_le_bytes(n.try_into().unwrap()).to_f32());
+        for all in [floats, halves.collect(), brains.collect::<Vec<f32>>()] {
+            assert_eq!(all.len(), 1000);
+            assert!(all.iter().all(|value| (1.0 / 16.0..1.0 / 8.0).contains(&value.abs())));
+            let negative = all.iter().filter(|value| **value < 0.0).count();
+            assert!((300..700).contains(&negative), "{negative}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_full_or_not() {
+        let text = "LSTM input=5 hidden=64 layers=2 directions=2 bias=double type=half math=default algorithm=standard \
+                    layout=packed padded=no batch=4 steps=10 full=yes";
+        let full = Inference::from_spec(text).unwrap();
+        assert_eq!(data(&full).lengths, [10; 4]);
+        let varied = Inference { is_full: false, ..full.clone() };
+        assert_eq!(data(&varied).lengths, [10, 7, 4, 1]);
+        assert_eq!(data(&Inference { batch: 1, ..varied.clone() }).lengths, [5]);
+        assert_eq!(Inference::of(&varied.network, &data(&varied)), Inference { steps: 16, ..varied });
+        let state = state(&full.network, 4).unwrap();
+        assert_eq!((&state.dims[..3], &state.strides[..3]), (&[4, 4, 64][..], &[256, 64, 1][..]));
+    }
+}

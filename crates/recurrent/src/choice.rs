@@ -1,0 +1,115 @@
+//! Choosing between cuDNN and our kernels by their times: of a trial that has ended, or of one that the database knows.
+
+use std::sync::Arc;
+
+use super::configuration::Configuration;
+use super::kernels::Engine;
+use tuning::database::StepTime;
+
+/// What the database and reports call it.
+pub const CUDNN: &str = "cuDNN";
+/// Ours is to be faster by this much.
+const MARGIN: f64 = 0.98;
+
+/// A configuration's name, or cuDNN's.
+pub fn name(configuration: Option<&Configuration>) -> String {
+    configuration.map_or(CUDNN.to_owned(), ToString::to_string)
+}
+
+/// What is timed in turns, the preferred first.
+pub struct Candidates {
+    /// cuDNN where there is no engine.
+    pub engines: Vec<Option<Arc<Engine>>>,
+    /// What cannot be loaded.
+    pub failed: Vec<Configuration>,
+}
+
+impl Candidates {
+    /// What came of it, given milliseconds a time step of each, and none of what did not run.
+    pub fn step_times(&self, times: &[Option<f64>]) -> Vec<StepTime> {
+        let configurations = self.engines.iter().map(|engine| engine.as_ref().map(|engine| engine.configuration()));
+        let timed =
+            configurations.zip(times).map(|(configuration, &time)| StepTime { what: name(configuration), time });
+        timed.chain(self.failed.iter().map(|failed| StepTime { what: name(Some(failed)), time: None })).collect()
+    }
+
+    /// The fastest; cuDNN where there is no engine.
+    pub fn fastest(&self, times: &[Option<f64>]) -> Option<Arc<Engine>> {
+        let timed = self.engines.iter().zip(times).map(|(engine, &time)| (engine.is_none(), time));
+        fastest(timed).and_then(|index| self.engines[index].clone())
+    }
+}
+
+/// Which is the fastest, ours only if it is faster than cuDNN beyond doubt. Each is cuDNN or not, and took so long.
+fn fastest(times: impl Iterator<Item = (bool, Option<f64>)>) -> Option<usize> {
+    let handicap = |is_cudnn| if is_cudnn { MARGIN } else { 1.0 };
+    let timed = times.enumerate().filter_map(|(index, (is_cudnn, time))| Some((index, time? * handicap(is_cudnn))));
+    timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
+}
+
+/// What a trial found before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recalled {
+    /// cuDNN where there is none.
+    pub chosen: Option<Configuration>,
+    pub step_times: Vec<StepTime>,
+}
+
+/// What is to run by what is known, if that is enough: times of cuDNN, where it is a candidate, and of as many
+/// configurations as are `wanted`. Texts that are no configurations, or none of the space, are as if they were not there.
+pub fn recall(known: Vec<StepTime>, space: &[Configuration], wanted: usize, with_cudnn: bool) -> Option<Recalled> {
+    let read = |step_time: StepTime| {
+        let configuration = match step_time.what.as_str() {
+            CUDNN => (with_cudnn && step_time.time.is_some()).then_some(None)?,
+            text => Some(text.parse().ok().filter(|configuration| space.contains(configuration))?),
+        };
+        Some((configuration, step_time))
+    };
+    let (configurations, step_times): (Vec<_>, Vec<_>) = known.into_iter().filter_map(read).unzip();
+    let ours = configurations.iter().flatten().count();
+    if ours < wanted || (with_cudnn && ours == configurations.len()) {
+        return None;
+    }
+    let timed = configurations.iter().zip(&step_times).map(|(candidate, known)| (candidate.is_none(), known.time));
+    let chosen = configurations[fastest(timed)?];
+    Some(Recalled { chosen, step_times })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRID: &str = "grid u8 b4 t256 l32 r96";
+    /// One that is none of the space.
+    const BLOCK: &str = "block u1024 b1 t256 l32 r0";
+
+    fn chosen(known: &[(&str, Option<f64>)], wanted: usize, with_cudnn: bool) -> Option<Option<String>> {
+        let known = known.iter().map(|&(what, time)| StepTime { what: what.into(), time }).collect();
+        let recalled = recall(known, &[GRID.parse().unwrap()], wanted, with_cudnn)?;
+        Some(recalled.chosen.map(|configuration| configuration.to_string()))
+    }
+
+    #[test]
+    fn the_faster_is_chosen_of_what_is_known() {
+        let ours = Some(Some(GRID.to_owned()));
+        let cudnn = Some(None);
+        assert_eq!(chosen(&[(CUDNN, Some(1.0)), (GRID, Some(0.97))], 1, true), ours);
+        assert_eq!(chosen(&[(CUDNN, Some(1.0)), (GRID, Some(0.99))], 1, true), cudnn, "not beyond doubt");
+        assert_eq!(chosen(&[(GRID, None), (CUDNN, Some(1.0))], 1, true), cudnn);
+        assert_eq!(chosen(&[(CUDNN, Some(1.0)), (GRID, Some(2.0))], 1, false), ours, "cuDNN is no candidate");
+        assert_eq!(chosen(&[(GRID, None)], 1, false), None, "nothing runs");
+    }
+
+    #[test]
+    fn what_is_not_enough_is_as_nothing() {
+        assert_eq!(chosen(&[], 1, true), None);
+        assert_eq!(chosen(&[(GRID, Some(0.5))], 1, true), None, "cuDNN is not known");
+        assert_eq!(chosen(&[(CUDNN, None), (GRID, Some(0.5))], 1, true), None);
+        assert_eq!(chosen(&[(CUDNN, Some(1.0)), (GRID, Some(0.5))], 2, true), None, "another is wanted");
+        for unknown in ["", "tree u8", "grid u8 b4 t256 l32 r96 x9", BLOCK] {
+            assert_eq!(chosen(&[(CUDNN, Some(1.0)), (unknown, Some(0.5))], 1, true), None, "{unknown}");
+            let both = [(CUDNN, Some(1.0)), (unknown, Some(0.1)), (GRID, Some(0.5))];
+            assert_eq!(chosen(&both, 1, true), Some(Some(GRID.to_owned())), "{unknown}");
+        }
+    }
+}

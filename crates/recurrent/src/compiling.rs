@@ -1,0 +1,161 @@
+//! What compiles and loads kernels while the program runs: one at a time, on one thread, with rests in between.
+//!
+//! The driver and the compiler take locks that launches take too, and loading may wait for the device. So that the program
+//! hardly notices, the thread rests some times as long as it has worked, and what was timed while it worked counts for
+//! nothing.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use gpu::background;
+use guest::settings::{self, Fault};
+
+/// So many times as long as a compilation took nothing is compiled.
+const REST: u32 = 4;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Queue {
+    jobs: VecDeque<(i32, Job)>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// The thread that has been promised to the queue. Where it cannot begin, what waits for it is dropped.
+struct Promise {
+    is_kept: bool,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let mut queue = QUEUE.lock();
+            queue.has_thread = false;
+            let jobs = std::mem::take(&mut queue.jobs);
+            drop(queue);
+            drop(jobs);
+        }
+    }
+}
+
+/// Has a job done on the thread that compiles, on the calling thread's device, after those that wait already. It is done
+/// when the process is about to end, too. Where there can be no thread it is dropped, and the answer is false.
+pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
+    let device = cudnn::device();
+    let mut queue = QUEUE.lock();
+    queue.jobs.push_back((device.ordinal(), Box::new(job)));
+    let has_thread = std::mem::replace(&mut queue.has_thread, true);
+    drop(queue);
+    let promise = Promise { is_kept: has_thread };
+    has_thread || background::spawn(device, move || work(promise), "RNNs run as they did")
+}
+
+fn work(mut promise: Promise) {
+    loop {
+        let mut queue = QUEUE.lock();
+        let Some((ordinal, job)) = queue.jobs.pop_front() else {
+            queue.has_thread = false;
+            promise.is_kept = true;
+            return;
+        };
+        drop(queue);
+        let device = cudnn::device();
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let Some(_entered) = device.enter(ordinal) else { return };
+            job();
+        }));
+        if done.is_err() {
+            log::error!("a panic inside ucudnn while it compiled: an RNN runs as it did");
+        }
+    }
+}
+
+/// Compiles on the thread that does, once it has rested. `None` if the process is about to end.
+pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
+    static RESTED: Mutex<Option<Instant>> = Mutex::new(None);
+    let rested = *RESTED.lock();
+    if !background::rest(rested.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))) {
+        return None;
+    }
+    let begin = Instant::now();
+    let compiled = now(compile);
+    *RESTED.lock() = Some(Instant::now() + REST * begin.elapsed());
+    Some(compiled)
+}
+
+/// Compiles on the calling thread, which waits for it.
+pub fn now<T>(compile: impl FnOnce() -> T) -> T {
+    struct Ended;
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            ENDED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+    let _ended = Ended;
+    compile()
+}
+
+/// A time in which nothing is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet(usize);
+
+impl Quiet {
+    /// That begins here; `None` while something is compiled.
+    pub fn begin() -> Option<Self> {
+        let begun = BEGUN.load(Ordering::SeqCst);
+        (ENDED.load(Ordering::SeqCst) == begun).then_some(Self(begun))
+    }
+
+    /// Whether nothing has been since.
+    pub fn lasts(self) -> bool {
+        BEGUN.load(Ordering::SeqCst) == self.0
+    }
+}
+
+/// Compiling hangs until the process ends, if the tests asked for that.
+pub fn hang() -> Result<(), String> {
+    if settings::get().fault == Some(Fault::Hang) {
+        log::debug!("compiling hangs until the process ends: UCUDNN_FAULT asked for that");
+        background::rest(Duration::MAX);
+        return Err("UCUDNN_FAULT asked for compiling to hang".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_quiet_while_nothing_is_compiled() {
+        let before = Quiet::begin().unwrap();
+        assert!(before.lasts());
+        assert_eq!(gently(|| Quiet::begin().is_none()), Some(true));
+        let after = Quiet::begin().unwrap();
+        assert!(!before.lasts() && after.lasts());
+        assert!(std::panic::catch_unwind(|| now(|| panic!("a test's"))).is_err());
+        assert!(Quiet::begin().is_some() && !after.lasts(), "a panic ends it too");
+    }
+
+    /// A thread that cannot begin leaves nothing behind, and the next is asked for anew.
+    #[test]
+    fn what_no_thread_can_do_is_dropped() {
+        let shared = std::sync::Arc::new(());
+        for _ in 0..2 {
+            let job = shared.clone();
+            QUEUE.lock().jobs.push_back((0, Box::new(move || drop(job))));
+            QUEUE.lock().has_thread = true;
+            drop(Promise { is_kept: false });
+            assert!(QUEUE.lock().jobs.is_empty() && !QUEUE.lock().has_thread);
+            assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Which kernels run a network: those that the program names, or the fastest of the model's best, by their times on the
+//! device.
+
+use std::ptr;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::Refusal;
+use super::description::{WeightSpace, data_of};
+use super::steps::{self, Steps};
+use crate::configuration::{Configuration, Problem};
+use crate::fit;
+use crate::input::Preparation;
+use crate::kernels::{Engine, problem};
+use crate::memory::Memory;
+use crate::run::{Recurrent, Work};
+use crate::temporary::Temporary;
+use crate::trial::{Step, Timing, Trial};
+use cudnn::rnn::{Data, Network};
+use gpu::Buffer;
+use guest::settings::{self, Numerics};
+
+/// Time steps of an execution that is timed, at most: enough to tell configurations apart, and few for the scratch.
+const TIMED_STEPS: usize = 32;
+
+/// Kernels, and what they were compiled for.
+pub struct Candidate {
+    pub engine: Arc<dyn Recurrent>,
+    pub configuration: String,
+}
+
+/// What runs a network on at most such data, on the calling thread's device. Scratch for timing is allocated and freed.
+pub fn choose(
+    network: &Network,
+    data: &Data,
+    weights: &WeightSpace,
+    wanted: Option<&str>,
+) -> Result<Candidate, Refusal> {
+    let unknown = || Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, "the device does not say what it has");
+    let makings = Makings::of(network, data).ok_or_else(unknown)?;
+    if let Some(text) = wanted {
+        return makings.named(text);
+    }
+    let mut why = String::new();
+    let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();
+    let mut candidates: Vec<_> = makings.best().into_iter().filter_map(&mut load).collect();
+    // Where nothing fits on the chip; and among several, since large batches may reuse weights better so.
+    if candidates.len() != 1 {
+        candidates.extend(load(Kind::Steps));
+    }
+    let fastest = match candidates.len() {
+        0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
+        1 => 0,
+        // The same kernels each time.
+        _ if settings::get().numerics == Numerics::Deterministic => 0,
+        _ => fastest(network, data, weights, &candidates).unwrap_or_else(|why| {
+            log::warn!("the model's first choice runs an RNN: {why}");
+            0
+        }),
+    };
+    Ok(candidates.swap_remove(fastest))
+}
+
+/// A way to run a recurrence.
+enum Kind {
+    Persistent(Configuration),
+    Steps,
+}
+
+/// What kernels are made for.
+struct Makings {
+    problem: Problem,
+    allows_tf32: bool,
+}
+
+impl Makings {
+    fn of(network: &Network, data: &Data) -> Option<Self> {
+        let allows_tf32 = network.math_type != CUDNN_FMA_MATH;
+        Some(Self { problem: problem(network, data.batch(), data.steps)?, allows_tf32 })
+    }
+
+    /// Those that the model ranks best.
+    fn best(&self) -> Vec<Kind> {
+        let ranked = fit::model().ranked(&self.problem, settings::get().rnn_top_k);
+        ranked.into_iter().map(Kind::Persistent).collect()
+    }
+
+    /// The one that the program names.
+    fn named(&self, text: &str) -> Result<Candidate, Refusal> {
+        let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
+        if text == steps::NAME {
+            return self.load(Kind::Steps).map_err(unsupported);
+        }
+        let bad = |why: String| Refusal::new(CUDNN_STATUS_BAD_PARAM, format!("{why}, and not {:?}", steps::NAME));
+        let configuration: Configuration = text.parse().map_err(bad)?;
+        if !configuration.fits(&self.problem) {
+            return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
+        }
+        self.load(Kind::Persistent(configuration)).map_err(unsupported)
+    }
+
+    fn load(&self, kind: Kind) -> Result<Candidate, String> {
+        match kind {
+            Kind::Persistent(configuration) => {
+                let engine = Engine::load(&self.problem, configuration)?;
+                Ok(Candidate { engine, configuration: configuration.to_string() })
+            }
+            Kind::Steps => {
+                let engine = Arc::new(Steps::load(&self.problem, self.allows_tf32)?);
+                Ok(Candidate { engine, configuration: steps::NAME.into() })
+            }
+        }
+    }
+}
+
+/// The index of the fastest on zeros: no kernel asks what it computes with.
+fn fastest(
+    network: &Network,
+    most: &Data,
+    weights: &WeightSpace,
+    candidates: &[Candidate],
+) -> Result<usize, &'static str> {
+    let device = cudnn::device();
+    let data = data_of(network, most.layout, [most.batch(), most.steps.min(TIMED_STEPS)], None);
+    let temporaries =
+        candidates.iter().map(|candidate| Temporary::of(network, &data, candidate.engine.exchange_bytes()));
+    let temporaries = temporaries.collect::<Option<Vec<_>>>().ok_or("its scratch is too large")?;
+    let stream = device.stream().ok_or("there is no stream to time it on")?;
+    let scratch = |bytes: usize| -> Result<Buffer, &'static str> {
+        let buffer = device.allocate(bytes.next_multiple_of(16)).ok_or("there is no memory to time it in")?;
+        let zeroed = (buffer.data(), buffer.bytes());
+        let zeros = Preparation { zeroed, lengths: None, starts: None };
+        // SAFETY: a buffer of ours, of so many bytes.
+        let is_zero = unsafe { candidates[0].engine.input().prepare(stream.raw(), &zeros) };
+        is_zero.map(|()| buffer).map_err(|_| "the memory to time it in is not to be written")
+    };
+    let row = data.rows() * network.element();
+    let (x, y) = (scratch(row * network.input)?, scratch(row * network.layer_input(1))?);
+    let weight_space = scratch(weights.bytes)?;
+    let workspace = scratch(temporaries.iter().map(|temporary| temporary.bytes).max().unwrap_or(0))?;
+    let memory = Memory {
+        x: x.data(),
+        y: y.data(),
+        hx: ptr::null(),
+        hy: ptr::null_mut(),
+        cx: ptr::null(),
+        cy: ptr::null_mut(),
+        weight_space: weight_space.data(),
+        weight_space_size: weight_space.bytes(),
+        workspace: workspace.data(),
+        workspace_size: workspace.bytes(),
+    };
+    let mut trial = Trial::new(candidates.len());
+    loop {
+        let index = match trial.step() {
+            Step::Over => break,
+            Step::Run(index) => index,
+            Step::Wait if device.synchronize(stream.raw()) => continue,
+            Step::Wait => return Err("a candidate did not end"),
+        };
+        let work = Work {
+            network,
+            data: &data,
+            padding_fill: data.padding_fill,
+            memory,
+            weights: &weights.places,
+            temporary: &temporaries[index],
+            engine: &*candidates[index].engine,
+            stream: stream.raw(),
+        };
+        let timing = Timing::start(device, stream.raw());
+        // SAFETY: buffers of ours, as large as the network and the data say, which live until the stream is done.
+        match unsafe { work.launch() } {
+            Ok(()) => trial.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),
+            Err(why) => {
+                log::info!("{}: {why}", candidates[index].configuration);
+                trial.failed(index);
+            }
+        }
+    }
+    // Nothing of the scratch is used once it is freed.
+    device.synchronize(stream.raw());
+    let times = trial.times();
+    log::info!("{}", told(network, most, candidates, &times));
+    let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
+    let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
+    best.ok_or("no candidate could be timed")
+}
+
+/// What was timed, as a line of the log.
+fn told(network: &Network, most: &Data, candidates: &[Candidate], times: &[Option<f64>]) -> String {
+    let of = |(candidate, time): (&Candidate, &Option<f64>)| {
+        let time = time.map_or_else(|| "none".into(), |milliseconds| format!("{:.3}", milliseconds * 1e3));
+        format!("{}: {time}", candidate.configuration)
+    };
+    let all: Vec<_> = candidates.iter().zip(times).map(of).collect();
+    let (hidden, layers, batch) = (network.hidden, network.layers, most.batch());
+    format!("an RNN of {hidden} units, {layers} layers and batch {batch}, microseconds a step: {}", all.join(", "))
+}

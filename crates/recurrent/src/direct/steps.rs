@@ -1,0 +1,217 @@
+//! A recurrence one time step after the other, for weights that do not fit on chip: all gates' products with h in one, and
+//! a kernel for what is done per element. Canonical GRU takes two of each a step. GRNN falls back to the same. Twin of the
+//! struct in `kernels/rnn/step.cu`.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::configuration::{Cell, Element, Problem};
+use crate::input::{Input, Products};
+use crate::kernels::{Recurrence, input};
+use crate::run::Recurrent;
+use gpu::Stream;
+use gpu::jit::{Error, Function, Launch, Source};
+
+/// What ucudnn.h calls this way to run a network, among configurations of persistent kernels.
+pub const NAME: &str = "step";
+
+const THREADS: usize = 256;
+/// Parts of the memory begin at such multiples of bytes.
+const ALIGNMENT: usize = 256;
+
+/// The kernels' parameters.
+#[repr(C)]
+struct Step {
+    recurrence: Recurrence,
+    products: *const f32,
+    candidates: *const f32,
+    h: *mut c_void,
+    reset: *mut c_void,
+    c: *mut f32,
+    hidden: i32,
+    step: i32,
+}
+
+/// The kernels of a recurrence, loaded on the device that was current then.
+pub struct Steps {
+    problem: Problem,
+    allows_tf32: bool,
+    input: Arc<Input>,
+    start: Function,
+    /// Of canonical GRU.
+    reset: Option<Function>,
+    finish: Function,
+}
+
+/// Places in the memory of a recurrence, in bytes.
+struct Places {
+    products: usize,
+    candidates: usize,
+    h: usize,
+    reset: usize,
+    c: usize,
+    bytes: usize,
+}
+
+impl Places {
+    fn of(problem: &Problem) -> Self {
+        let mut bytes = 0;
+        let mut part = |columns: usize, element: usize| {
+            let start = bytes;
+            bytes += (problem.batch * columns * element).next_multiple_of(ALIGNMENT);
+            start
+        };
+        let hidden = problem.hidden;
+        Self {
+            products: part(problem.cell.gates() * hidden, size_of::<f32>()),
+            candidates: part(hidden, size_of::<f32>()),
+            h: part(hidden, problem.element.bytes()),
+            reset: part(hidden, problem.element.bytes()),
+            c: part(hidden, size_of::<f32>()),
+            bytes,
+        }
+    }
+}
+
+/// What the kernels of a cell are compiled from.
+pub fn source(problem: &Problem) -> Source {
+    let cell = match problem.cell {
+        Cell::CanonicalGru => "-DCELL_CANONICAL_GRU",
+        Cell::Gru => "-DCELL_GRU",
+        Cell::Lstm => "-DCELL_LSTM",
+        Cell::Tanh => "-DCELL_TANH",
+        Cell::Relu => "-DCELL_RELU",
+    };
+    let element = match problem.element {
+        Element::Float => "-DELEMENT_FLOAT",
+        Element::Half => "-DELEMENT_HALF",
+        Element::Bfloat16 => "-DELEMENT_BFLOAT16",
+    };
+    Source::new(&kernels::recurrent::STEP, vec![cell.into(), element.into()])
+}
+
+impl Steps {
+    /// Compiles and loads on the calling thread's device.
+    pub fn load(problem: &Problem, allows_tf32: bool) -> Result<Self, String> {
+        let load = || {
+            let module = cudnn::device().load(&source(problem))?;
+            let is_canonical = problem.cell == Cell::CanonicalGru;
+            let reset = is_canonical.then(|| module.function(c"reset_step")).transpose()?;
+            Ok((module.function(c"start_steps")?, reset, module.function(c"finish_step")?))
+        };
+        let (start, reset, finish) = load().map_err(|error: Error| error.to_string())?;
+        Ok(Self { problem: *problem, allows_tf32, input: input(problem.element)?, start, reset, finish })
+    }
+
+    /// # Safety
+    /// As for [`Recurrent::launch`].
+    unsafe fn each(&self, function: &Function, stream: Stream, step: &Step) -> Result<(), Error> {
+        let elements = step.recurrence.batch as usize * self.problem.hidden;
+        let grid = [elements.div_ceil(THREADS) as u32, 1, 1];
+        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
+        let mut arguments = [ptr::from_ref(step).cast_mut().cast()];
+        // SAFETY: the kernels' one parameter; its memory is the caller's promise.
+        unsafe { function.launch(stream, &launch, &mut arguments) }
+    }
+
+    /// # Safety
+    /// As for [`Recurrent::launch`].
+    unsafe fn launch_one(&self, stream: Stream, recurrence: &Recurrence) -> Result<(), Error> {
+        let (hidden, gates) = (self.problem.hidden, self.problem.cell.gates());
+        let places = Places::of(&self.problem);
+        let part = |place: usize| recurrence.exchange.wrapping_byte_add(place);
+        let mut step = Step {
+            recurrence: *recurrence,
+            products: part(places.products).cast(),
+            candidates: part(places.candidates).cast(),
+            h: part(places.h),
+            reset: part(places.reset),
+            c: part(places.c).cast(),
+            hidden: hidden as i32,
+            step: 0,
+        };
+        // R's gates that h multiplies; canonical GRU's last one has a product of its own.
+        let first_gates = if self.reset.is_some() { gates - 1 } else { gates };
+        let products = Products {
+            x: step.h,
+            weights: recurrence.weights,
+            products: step.products.cast_mut(),
+            rows: recurrence.batch,
+            columns: (first_gates * hidden) as i32,
+            depth: hidden as i32,
+        };
+        let last = first_gates * hidden * hidden * self.problem.element.bytes();
+        let candidates = Products {
+            x: step.reset,
+            weights: recurrence.weights.wrapping_byte_add(last),
+            products: step.candidates.cast_mut(),
+            columns: hidden as i32,
+            ..products
+        };
+        // SAFETY: as ours; parts of the exchange are as large as the products and the kernels take them.
+        unsafe {
+            self.each(&self.start, stream, &step)?;
+            for index in 0..recurrence.steps {
+                step.step = index;
+                self.input.multiply(stream, &products, self.allows_tf32)?;
+                if let Some(reset) = &self.reset {
+                    self.each(reset, stream, &step)?;
+                    self.input.multiply(stream, &candidates, self.allows_tf32)?;
+                }
+                self.each(&self.finish, stream, &step)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Recurrent for Steps {
+    fn input(&self) -> &Input {
+        &self.input
+    }
+
+    fn exchange_bytes(&self) -> usize {
+        Places::of(&self.problem).bytes
+    }
+
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], _: bool) -> Result<(), Error> {
+        // SAFETY: as ours.
+        recurrences.iter().try_for_each(|recurrence| unsafe { self.launch_one(stream, recurrence) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::testing::resources;
+
+    /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+    #[test]
+    fn compiles_for_all_gpus() {
+        let Some(nvrtc) = resources::nvrtc() else { return };
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for cell in [Cell::CanonicalGru, Cell::Gru, Cell::Lstm, Cell::Relu] {
+                let problem = Problem {
+                    cell,
+                    element,
+                    hidden: 1,
+                    input: 1,
+                    batch: 1,
+                    layers: 1,
+                    directions: 1,
+                    steps: 1,
+                    tensor_cores: false,
+                    multiprocessors: 1,
+                    shared_bytes: 0,
+                    cluster_blocks: 0,
+                };
+                for capability in [80, 89, 90, 100] {
+                    let architecture = nvrtc.architecture(capability).unwrap();
+                    let compiled = nvrtc.compile(&source(&problem), &architecture);
+                    compiled.unwrap_or_else(|error| panic!("{cell:?} {element:?}: {error}"));
+                }
+            }
+        }
+    }
+}

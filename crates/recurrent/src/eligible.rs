@@ -1,0 +1,149 @@
+//! Which networks, data and calls our kernels can answer. Whatever cuDNN might refuse is none of them: it is to say so
+//! itself.
+
+use cudnn_abi::*;
+
+use super::forward::Call;
+use super::memory::Unsound;
+use cudnn::calls;
+use cudnn::rnn::{Data, Network, is_state};
+
+/// What a call computes.
+pub struct Case {
+    pub network: Network,
+    /// x's; y has the same sequences.
+    pub data: Data,
+    /// What y's rows hold past their sequences' ends.
+    pub padding_fill: [u8; 8],
+}
+
+impl Case {
+    /// Reads a call. `Err` says why cuDNN is to run it.
+    ///
+    /// # Safety
+    /// The arguments are those of a call of `cudnnRNNForward`.
+    pub unsafe fn of(call: &Call) -> Result<Self, &'static str> {
+        if call.mode != CUDNN_FWD_MODE_INFERENCE {
+            return Err("it trains");
+        }
+        let needed = [call.x, call.y, call.weight_space, call.workspace];
+        if needed.iter().any(|pointer| pointer.is_null()) {
+            return Err("data, weights or workspace are null");
+        }
+        // SAFETY: as ours.
+        let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
+        // SAFETY: as ours.
+        let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
+        // SAFETY: as ours.
+        let y = unsafe { Data::read(call.y_descriptor) }.ok_or("y's descriptor is not readable")?;
+        takes(&network, &data)?;
+        let output = network.directions() * network.hidden;
+        let alike = y.data_type == data.data_type && y.layout == data.layout && y.steps == data.steps;
+        if !alike || y.vector != output || y.lengths != data.lengths {
+            return Err("y's descriptor does not go with x's");
+        }
+        let state = [network.pseudo_layers(), data.batch(), network.hidden];
+        let states = [(call.h_descriptor, call.hx, call.hy), (call.c_descriptor, call.cx, call.cy)];
+        for (descriptor, first, last) in states {
+            // SAFETY: as ours.
+            if (!first.is_null() || !last.is_null()) && !unsafe { is_state(descriptor, state) } {
+                return Err("a state's descriptor does not go with the network's");
+            }
+        }
+        let mut size = 0;
+        // SAFETY: as ours, and a place for the size. This also has cuDNN look at the handle.
+        let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(call.handle, call.descriptor, &mut size) };
+        if status != CUDNN_STATUS_SUCCESS || call.weight_space_size < size {
+            return Err("the weight space is too small");
+        }
+        // If ours fails, cuDNN runs the call anew.
+        call.memory().check(&network, &data).map_err(Unsound::why)?;
+        Ok(Self { network, data, padding_fill: y.padding_fill })
+    }
+}
+
+/// Whether our kernels compute such a network on such data in inference. `Err` says why not.
+pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
+    let known = (CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS).contains(&network.bias)
+        && (CUDNN_UNIDIRECTIONAL..=CUDNN_BIDIRECTIONAL).contains(&network.direction)
+        && network.flags & !CUDNN_RNN_PADDED_IO_ENABLED == 0
+        && network.gates() > 0;
+    let padded = match data.layout {
+        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED => false,
+        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED => !data.is_full(),
+        _ => true,
+    };
+    let layouts = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED..=CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED;
+    let sorted = || data.lengths.is_sorted_by(|a, b| a >= b) && data.lengths.first() == Some(&(data.steps as i32));
+    let refusals = [
+        (!known, "the network is of a kind that is not known here"),
+        (!matches!(network.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16), "its type is double"),
+        (network.projection != network.hidden, "it has a projection"),
+        (network.is_clipped, "it clips"),
+        (network.input_mode != CUDNN_LINEAR_INPUT, "its first layer skips the input product"),
+        (data.data_type != network.data_type || data.vector != network.input, "x's descriptor is another network's"),
+        (!layouts.contains(&data.layout), "the layout is not known here"),
+        (padded && network.flags & CUDNN_RNN_PADDED_IO_ENABLED == 0, "data are padded without the flag for it"),
+        (data.is_packed() && (!sorted() || data.lengths.last() == Some(&0)), "packed sequences are out of order"),
+    ];
+    refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, why)| Err(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network() -> Network {
+        Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
+            cell: CUDNN_LSTM,
+            bias: CUDNN_RNN_DOUBLE_BIAS,
+            direction: CUDNN_UNIDIRECTIONAL,
+            input_mode: CUDNN_LINEAR_INPUT,
+            data_type: CUDNN_DATA_FLOAT,
+            math_type: CUDNN_FMA_MATH,
+            input: 5,
+            hidden: 7,
+            projection: 7,
+            layers: 2,
+            flags: 0,
+            is_clipped: false,
+        }
+    }
+
+    fn data(layout: cudnnRNNDataLayout_t, lengths: &[i32]) -> Data {
+        let (steps, padding_fill) = (4, [0; 8]);
+        Data { data_type: CUDNN_DATA_FLOAT, layout, steps, vector: 5, lengths: lengths.to_vec(), padding_fill }
+    }
+
+    #[test]
+    fn what_is_refused_says_why() {
+        let full = data(CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, &[4, 4]);
+        assert_eq!(takes(&network(), &full), Ok(()));
+        let refused = |network: Network, word: &str| {
+            let why = takes(&network, &full).unwrap_err();
+            assert!(why.contains(word), "{why}");
+        };
+        refused(Network { projection: 3, ..network() }, "projection");
+        refused(Network { is_clipped: true, ..network() }, "clips");
+        refused(Network { data_type: CUDNN_DATA_DOUBLE, ..network() }, "double");
+        refused(Network { input_mode: CUDNN_SKIP_INPUT, ..network() }, "skips");
+        refused(Network { cell: 9, ..network() }, "not known");
+        refused(Network { bias: 9, ..network() }, "not known");
+        refused(Network { flags: 6, ..network() }, "not known");
+        refused(Network { input: 6, ..network() }, "another network's");
+    }
+
+    #[test]
+    fn padding_goes_with_its_flag() {
+        let with = Network { flags: CUDNN_RNN_PADDED_IO_ENABLED, ..network() };
+        for layout in [CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED] {
+            let varied = data(layout, &[2, 4, 0]);
+            assert!(takes(&network(), &varied).is_err());
+            assert_eq!(takes(&with, &varied), Ok(()));
+        }
+        let packed = |lengths| takes(&network(), &data(CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED, lengths));
+        assert_eq!(packed(&[4, 2, 1]), Ok(()));
+        assert!(packed(&[2, 4, 1]).is_err() && packed(&[3, 2]).is_err() && packed(&[4, 0]).is_err());
+    }
+}

@@ -1,0 +1,253 @@
+//! The recurrence's kernels: their parameters, what they are compiled for, and launching them.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Weak};
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use super::compiling;
+use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
+use super::input::Input;
+use super::run::Recurrent;
+use cudnn::rnn::{CANONICAL_GRU, Network};
+use gpu::Stream;
+use gpu::jit::{Error, Function, Launch, Source};
+use kernels::recurrent as sources;
+
+/// One layer and direction: the twin of the struct in `kernels/rnn/recurrence.cuh`, which says what is what.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Recurrence {
+    pub input: *const f32,
+    pub weights: *const c_void,
+    pub x: *const c_void,
+    pub input_weights: *const c_void,
+    pub input_biases: *const c_void,
+    pub recurrent_biases: *const c_void,
+    pub h0: *const c_void,
+    pub c0: *const c_void,
+    pub y: *mut c_void,
+    pub hy: *mut c_void,
+    pub cy: *mut c_void,
+    pub lengths: *const i32,
+    pub starts: *const i32,
+    pub y_stride: i64,
+    pub time_stride: i64,
+    pub batch_stride: i64,
+    /// An element, in its first bytes; shorter ones are padded to as many.
+    pub fill: [u8; 4],
+    pub steps: i32,
+    pub batch: i32,
+    pub reverse: i32,
+    pub exchange: *mut c_void,
+}
+
+/// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
+#[repr(C)]
+pub struct Recurrences {
+    pub of: [Recurrence; MOST_RECURRENCES],
+}
+
+/// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its
+/// cell is none of theirs, or where the device does not say what it has.
+pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
+    let cell = match network.cell {
+        CUDNN_LSTM => Cell::Lstm,
+        CUDNN_GRU => Cell::Gru,
+        CANONICAL_GRU => Cell::CanonicalGru,
+        CUDNN_RNN_TANH => Cell::Tanh,
+        CUDNN_RNN_RELU => Cell::Relu,
+        _ => return None,
+    };
+    let element = match network.data_type {
+        CUDNN_DATA_FLOAT => Element::Float,
+        CUDNN_DATA_HALF => Element::Half,
+        CUDNN_DATA_BFLOAT16 => Element::Bfloat16,
+        _ => return None,
+    };
+    let device = cudnn::device();
+    let ordinal = device.ordinal();
+    // As for the input's products, but without tensor cores for other types either.
+    let tensor_cores = network.math_type != CUDNN_FMA_MATH;
+    Some(Problem {
+        cell,
+        element,
+        hidden: network.hidden,
+        input: network.input_of_all_layers().unwrap_or(0),
+        batch,
+        layers: network.layers,
+        directions: network.directions(),
+        steps,
+        tensor_cores,
+        multiprocessors: device.multiprocessors(ordinal)?,
+        shared_bytes: device.shared_bytes(ordinal)?,
+        cluster_blocks: device.cluster_blocks(ordinal),
+    })
+}
+
+/// What a configuration's kernel is compiled from.
+pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
+    let source = match (configuration.regime, problem.cell) {
+        (Regime::Block, Cell::CanonicalGru) => &sources::CANONICAL_BLOCK,
+        (Regime::Block, _) => &sources::BLOCK,
+        (Regime::Cluster, _) => &sources::CLUSTER,
+        (Regime::Grid | Regime::GridSingle, _) => &sources::GRID,
+        (Regime::Wavefront { .. }, _) => &sources::WAVEFRONT,
+    };
+    Source::new(source, configuration.options(problem))
+}
+
+/// Whether its launch may begin before the one in front has ended: its kernel waits before it reads what that makes.
+pub fn may_be_early(configuration: &Configuration) -> bool {
+    !is_cooperative(configuration)
+}
+
+/// Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
+fn is_cooperative(configuration: &Configuration) -> bool {
+    !matches!(configuration.regime, Regime::Block | Regime::Cluster)
+}
+
+/// How a configuration's kernel is launched.
+pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
+    Launch {
+        grid: configuration.grid(problem),
+        block: [configuration.block_threads() as u32, 1, 1],
+        cluster: configuration.cluster(problem),
+        shared_bytes: configuration.shared_bytes(problem) as u32,
+        cooperative: is_cooperative(configuration),
+        early: false,
+    }
+}
+
+/// A recurrence's kernel in one configuration, loaded on the device that was current then, and what comes before it.
+pub struct Engine {
+    configuration: Configuration,
+    recurrence: Function,
+    launch: Launch,
+    exchange_bytes: usize,
+    input: Arc<Input>,
+}
+
+type Known<K, V> = Mutex<Option<HashMap<(i32, K), Weak<V>>>>;
+
+/// What is loaded, by the device's number.
+static ENGINES: Known<(Problem, Configuration), Engine> = Mutex::new(None);
+static INPUTS: Known<Element, Input> = Mutex::new(None);
+
+/// What is known, or what is made; nothing is held meanwhile, and of two that are made at once the first is kept.
+fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
+    known: &Known<K, V>,
+    key: K,
+    make: impl FnOnce() -> Result<V, String>,
+) -> Result<Arc<V>, String> {
+    let key = (cudnn::device().ordinal(), key);
+    let find = |known: &Option<HashMap<_, Weak<V>>>| known.as_ref().and_then(|known| known.get(&key)?.upgrade());
+    if let Some(found) = find(&known.lock()) {
+        return Ok(found);
+    }
+    let made = Arc::new(make()?);
+    let mut known = known.lock();
+    Ok(find(&known).unwrap_or_else(|| {
+        let known = known.get_or_insert_default();
+        known.retain(|_, value| value.strong_count() > 0);
+        known.insert(key, Arc::downgrade(&made));
+        made
+    }))
+}
+
+/// The kernels before a recurrence on the calling thread's device, loaded or taken from what is.
+pub fn input(element: Element) -> Result<Arc<Input>, String> {
+    let load = || Input::load(cudnn::device(), element).map_err(|error| error.to_string());
+    known_or_made(&INPUTS, element, load)
+}
+
+impl Engine {
+    /// Compiles and loads on the calling thread's device, or takes what is loaded. `Err` says why it cannot run there.
+    pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
+        // Kernels are the same for any time.
+        let key = (Problem { steps: 0, ..*problem }, configuration);
+        known_or_made(&ENGINES, key, || Self::new(problem, configuration))
+    }
+
+    /// Whether all of it is on disk, compiled for the calling thread's device, so that loading takes a moment.
+    pub fn is_compiled(problem: &Problem, configuration: &Configuration) -> bool {
+        let device = cudnn::device();
+        device.is_compiled(&source(problem, configuration)) && Input::is_compiled(device, problem.element)
+    }
+
+    fn new(problem: &Problem, configuration: Configuration) -> Result<Self, String> {
+        compiling::hang()?;
+        let device = cudnn::device();
+        let text = |error: Error| error.to_string();
+        let input = input(problem.element)?;
+        let source = source(problem, &configuration);
+        let recurrence =
+            device.load(&source).and_then(|module| module.function(configuration.kernel(problem))).map_err(text)?;
+        let mut launch = launch(problem, &configuration);
+        let Launch { grid, block: [threads, ..], shared_bytes: shared, .. } = launch;
+        recurrence.allow_shared(shared).map_err(text)?;
+        if launch.cluster != [1; 3] {
+            recurrence.allow_large_clusters().map_err(text)?;
+        }
+        let spilled = recurrence.resources().map_err(text)?.local_bytes;
+        if spilled > 0 {
+            return Err(format!("{configuration}: {spilled} bytes of a thread do not fit into registers"));
+        }
+        let resident = recurrence.resident_blocks(threads, shared).map_err(text)? as usize * problem.multiprocessors;
+        let count = grid.into_iter().product::<u32>() as usize;
+        if resident == 0 || (launch.cooperative && resident < count) {
+            return Err(format!("{configuration}: {count} blocks, and the device holds {resident} at once"));
+        }
+        if launch.cluster != [1; 3] {
+            let clusters = recurrence.resident_clusters(&launch).map_err(text)?;
+            if clusters == 0 {
+                return Err(format!("{configuration}: the device holds no cluster of {} blocks", launch.cluster[0]));
+            }
+            // Those that run at once share out the tiles: others would begin when they have ended.
+            let [_, groups, at_once] = &mut launch.grid;
+            *groups = (*groups).min((clusters / *at_once).max(1));
+        }
+        let exchange_bytes = configuration.exchange_bytes(problem);
+        Ok(Self { configuration, recurrence, launch, exchange_bytes, input })
+    }
+
+    /// What it was compiled for.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+}
+
+impl Recurrent for Engine {
+    fn input(&self) -> &Input {
+        &self.input
+    }
+
+    fn exchange_bytes(&self) -> usize {
+        self.exchange_bytes
+    }
+
+    fn layers(&self) -> usize {
+        self.configuration.layers()
+    }
+
+    fn multiplies_input(&self) -> bool {
+        self.configuration.multiplies_input()
+    }
+
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
+        let [x, y, at_once] = self.launch.grid;
+        let mut early = early && may_be_early(&self.configuration);
+        for part in recurrences.chunks(at_once as usize) {
+            let mut parameters = Recurrences { of: [part[0]; MOST_RECURRENCES] };
+            parameters.of[..part.len()].copy_from_slice(part);
+            let launch = Launch { grid: [x, y, part.len() as u32], early, ..self.launch };
+            early = false;
+            let mut arguments = [(&raw mut parameters).cast()];
+            // SAFETY: the kernel's one parameter; its memory is the caller's promise.
+            unsafe { self.recurrence.launch(stream, &launch, &mut arguments) }?;
+        }
+        Ok(())
+    }
+}

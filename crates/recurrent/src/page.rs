@@ -1,0 +1,460 @@
+//! What is known of the networks that the program runs, by their content: where weights lie, and what runs them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use once_cell::sync::{Lazy, OnceCell};
+use parking_lot::{Mutex, RwLock};
+
+use super::choice::{self, Candidates, Recalled};
+use super::compiling;
+use super::configuration::{Configuration, Problem};
+use super::fit;
+use super::forward::Call;
+use super::kernels::{Engine, problem};
+use super::record::Record;
+use super::report::{self, Decision};
+use super::run::Recurrent;
+use super::trial::{Step, Trial};
+use crate::inference::Inference;
+use cudnn::rnn::{Data, Network, Weights};
+use guest::settings::{self, Numerics, Rnn};
+use tuning::database::StepTime;
+
+/// Executions that cuDNN runs before any of ours is compiled for them: programs that do inference run thousands.
+const UNTOUCHED: usize = 16;
+/// A program whose networks never come back must not fill the memory.
+const MOST_PAGES: usize = 1 << 10;
+
+/// What tells a network's executions: those of one key are timed together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The device's number.
+    pub device: i32,
+    pub inference: Inference,
+}
+
+/// Why none of ours runs where the model has none to offer.
+pub const NOTHING_FITS: &str = "nothing fits on the device";
+/// Why something runs that the database knows.
+const KNOWN: &str = "known from before";
+
+/// What is known of a key.
+pub struct Page {
+    pub key: Key,
+    weights: OnceCell<Option<Vec<Weights>>>,
+    ranked: OnceCell<Option<Ranked>>,
+    recalled: OnceCell<Option<Recalled>>,
+    course: Mutex<Course>,
+    /// Ours has failed once: cuDNN runs it from then on.
+    is_broken: AtomicBool,
+}
+
+/// How far it is decided what runs. Not held across calls that may block.
+enum Course {
+    /// It is not known yet what the database knows.
+    New,
+    /// Nothing: so many executions have been cuDNN's.
+    Untouched(usize),
+    /// A thread of ours compiles; this runs meanwhile.
+    Loading(Option<Arc<Engine>>),
+    /// Executions are timed: of cuDNN where there is no engine, else of that. What runs meanwhile, and whether these are
+    /// all candidates.
+    Trying { trial: Trial, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
+    /// cuDNN where there is no engine.
+    Settled(Option<Arc<Engine>>),
+}
+
+/// What an execution is to run.
+pub enum Run {
+    /// cuDNN.
+    Cudnn,
+    /// Ours.
+    Ours(Arc<Engine>),
+    /// A candidate between marks: cuDNN where there is no engine.
+    Timed(usize, Option<Arc<Engine>>),
+    /// Ours, which is to be compiled first.
+    Load,
+}
+
+impl From<Option<Arc<Engine>>> for Run {
+    /// cuDNN where there is no engine.
+    fn from(engine: Option<Arc<Engine>>) -> Self {
+        engine.map_or(Self::Cudnn, Self::Ours)
+    }
+}
+
+/// What the recurrences are made for, and by which configurations, the model's first choice first.
+struct Ranked {
+    problem: Problem,
+    configurations: Vec<Configuration>,
+    most_exchange_bytes: usize,
+}
+
+impl Ranked {
+    fn pairs(&self) -> impl Iterator<Item = (&Problem, Configuration)> {
+        self.configurations.iter().map(|&configuration| (&self.problem, configuration))
+    }
+}
+
+static PAGES: Lazy<RwLock<HashMap<Key, Arc<Page>, foldhash::fast::RandomState>>> = Lazy::new(RwLock::default);
+
+/// The page of a network on such data on the calling thread's device.
+pub fn page(network: &Network, data: &Data) -> Arc<Page> {
+    let key = Key { device: cudnn::device().ordinal(), inference: Inference::of(network, data) };
+    if let Some(page) = PAGES.read().get(&key) {
+        return page.clone();
+    }
+    let mut forgotten = HashMap::default();
+    let mut pages = PAGES.write();
+    if pages.len() >= MOST_PAGES {
+        std::mem::swap(&mut *pages, &mut forgotten);
+    }
+    let new = || Page {
+        key: key.clone(),
+        weights: OnceCell::new(),
+        ranked: OnceCell::new(),
+        recalled: OnceCell::new(),
+        course: Mutex::new(Course::New),
+        is_broken: AtomicBool::new(false),
+    };
+    let page = pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone();
+    drop(pages);
+    if !forgotten.is_empty() {
+        // Kernels are unloaded with it, which may wait for the device.
+        compiling::later(move || drop(forgotten));
+    }
+    page
+}
+
+impl Page {
+    /// Where each pseudo layer's weights lie in the weight space, asked of cuDNN once. `None` if they lie otherwise than
+    /// our kernels take them.
+    ///
+    /// # Safety
+    /// The call's handle and descriptor are sound, and the latter is the key's network's.
+    pub unsafe fn weights(&self, call: &Call) -> Option<&[Weights]> {
+        let space = (call.weight_space, call.weight_space_size);
+        let find = || {
+            let layers = 0..self.key.inference.network.pseudo_layers();
+            // SAFETY: as ours.
+            let of = |layer| unsafe {
+                Weights::find(call.handle, call.descriptor, &self.key.inference.network, layer, space)
+            };
+            layers.map(of).collect::<Option<Vec<_>>>()
+        };
+        self.weights.get_or_init(find).as_deref()
+    }
+
+    /// The configurations that may run; `None` if there is none.
+    fn ranked(&self) -> Option<&Ranked> {
+        let rank = || {
+            let Inference { network, batch, steps, .. } = &self.key.inference;
+            let problem = problem(network, *batch, *steps)?;
+            let configurations = fit::model().ranked(&problem, settings::get().rnn_top_k);
+            let most_exchange_bytes = problem.most_exchange_bytes();
+            (!configurations.is_empty()).then_some(Ranked { problem, configurations, most_exchange_bytes })
+        };
+        self.ranked.get_or_init(rank).as_ref()
+    }
+
+    /// Bytes that the exchange takes at most, by whatever is still to be chosen from; `None` where cuDNN runs it.
+    pub fn most_exchange_bytes(&self) -> Option<usize> {
+        let most = self.ranked()?.most_exchange_bytes;
+        if self.is_broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        match &*self.course.lock() {
+            Course::Settled(chosen) => chosen.as_ref().map(|engine| engine.exchange_bytes()),
+            Course::New if !is_forced() && is_deterministic() => None,
+            _ => Some(most),
+        }
+    }
+
+    /// The model's first choice.
+    pub fn first_choice(&self) -> Option<&Configuration> {
+        self.ranked().and_then(|ranked| ranked.configurations.first())
+    }
+
+    /// What the database knew when it was asked first, if that is enough.
+    pub fn recalled(&self) -> Option<&Recalled> {
+        let recall = || {
+            let Ranked { problem, configurations, .. } = self.ranked()?;
+            let known = Record::of_device()?.step_times(&self.key.inference);
+            let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
+            choice::recall(known, &space, configurations.len(), !is_forced())
+        };
+        self.recalled.get_or_init(recall).as_ref()
+    }
+
+    /// What the next execution is to run. Under capture nothing is compiled or timed.
+    pub fn decide(self: &Arc<Self>, is_capturing: bool) -> Run {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Run::Cudnn;
+        }
+        let mut course = self.course.lock();
+        match &mut *course {
+            Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
+            Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
+            // Results are to be the same bits each time.
+            Course::New if !is_forced() && is_deterministic() => Run::Cudnn,
+            Course::New => {
+                drop(course);
+                self.begin()
+            }
+            Course::Untouched(executions) if *executions < UNTOUCHED => {
+                *executions += 1;
+                Run::Cudnn
+            }
+            Course::Untouched(_) => {
+                *course = Course::Loading(None);
+                drop(course);
+                self.load_others(None);
+                Run::Cudnn
+            }
+            Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
+            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step() {
+                Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
+                Step::Wait => meanwhile.clone().into(),
+                Step::Over => {
+                    let times = trial.times();
+                    let chosen = candidates.fastest(&times);
+                    if !*is_last {
+                        *course = Course::Loading(chosen.clone());
+                        drop(course);
+                        let name = choice::name(chosen.as_deref().map(Engine::configuration));
+                        log::info!("{}: {name} runs it until others are compiled", self.key.inference);
+                        return chosen.into();
+                    }
+                    let tried = std::mem::replace(&mut *course, Course::Settled(chosen.clone()));
+                    drop(course);
+                    if let Course::Trying { candidates, .. } = tried {
+                        self.tried(candidates, &times);
+                    }
+                    chosen.into()
+                }
+            },
+        }
+    }
+
+    /// The first execution: by what the database knows, if it does.
+    fn begin(self: &Arc<Self>) -> Run {
+        let Some(recalled) = self.recalled() else {
+            if is_forced() {
+                return Run::Load;
+            }
+            self.leave(|course| matches!(course, Course::New), Course::Untouched(1));
+            return Run::Cudnn;
+        };
+        let (Some(configuration), Some(Ranked { problem, .. })) = (recalled.chosen, self.ranked()) else {
+            if self.leave(|course| matches!(course, Course::New), Course::Settled(None)) {
+                self.report(None, KNOWN, &recalled.step_times);
+            }
+            return Run::Cudnn;
+        };
+        if is_forced() || Engine::is_compiled(problem, &configuration) {
+            return Run::Load;
+        }
+        if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
+            let page = self.clone();
+            compiling::later(move || {
+                compiling::gently(|| page.load_recalled());
+            });
+        }
+        Run::Cudnn
+    }
+
+    /// Goes on to another course, if it is still such a one.
+    fn leave(&self, from: impl FnOnce(&Course) -> bool, to: Course) -> bool {
+        let mut course = self.course.lock();
+        let leaves = from(&course);
+        let _before = leaves.then(|| std::mem::replace(&mut *course, to));
+        drop(course);
+        leaves
+    }
+
+    /// Loads what the database says is the best. `None` if it names nothing, or that does not run any more.
+    fn load_recalled(&self) -> Option<Arc<Engine>> {
+        let (Recalled { chosen, step_times }, Ranked { problem, .. }) = (self.recalled()?, self.ranked()?);
+        let is_open = |course: &Course| matches!(course, Course::New | Course::Loading(None));
+        match Engine::load(problem, (*chosen)?) {
+            Ok(engine) => {
+                if self.leave(is_open, Course::Settled(Some(engine.clone()))) {
+                    self.report(Some(&engine), KNOWN, step_times);
+                }
+                Some(engine)
+            }
+            Err(why) => {
+                log::info!("{}: what was best before is not there: {why}", self.key.inference);
+                self.leave(is_open, Course::Untouched(0));
+                None
+            }
+        }
+    }
+
+    /// Compiles the best by the database or else by the model, for a caller that waits, and begins to compile others
+    /// behind.
+    pub fn load(self: &Arc<Self>) -> Option<Arc<Engine>> {
+        let recalled = compiling::now(|| self.load_recalled());
+        if recalled.is_some() || !is_forced() {
+            return recalled;
+        }
+        let mut why = NOTHING_FITS.to_owned();
+        let mut load = |(problem, configuration): (&Problem, Configuration)| {
+            Engine::load(problem, configuration).inspect_err(|error| why = error.clone()).ok()
+        };
+        let first = compiling::now(|| self.ranked().and_then(|ranked| ranked.pairs().find_map(&mut load)));
+        let mut course = self.course.lock();
+        match (&*course, first) {
+            (Course::New | Course::Untouched(_), Some(first)) => {
+                *course = Course::Loading(Some(first.clone()));
+                drop(course);
+                self.load_others(Some(first.clone()));
+                Some(first)
+            }
+            (Course::New | Course::Untouched(_), None) => {
+                *course = Course::Settled(None);
+                drop(course);
+                log::warn!("{}: cuDNN runs it: {why}", self.key.inference);
+                self.report(None, &why, &[]);
+                None
+            }
+            // Another thread has been faster.
+            (Course::Loading(chosen) | Course::Settled(chosen), _) => chosen.clone(),
+            (Course::Trying { .. }, first) => first,
+        }
+    }
+
+    /// Compiles what else may be best on a thread of ours; what is there already comes first. Without one there, cuDNN is
+    /// a candidate too.
+    fn load_others(self: &Arc<Self>, first: Option<Arc<Engine>>) {
+        let page = self.clone();
+        let known = first.clone();
+        let load = move || {
+            settings::fault_point("rnn-load");
+            let mut why = NOTHING_FITS.to_owned();
+            let mut engines: Vec<_> = known.iter().cloned().collect();
+            let mut failed = Vec::new();
+            for (problem, configuration) in page.ranked().into_iter().flat_map(Ranked::pairs) {
+                if engines.iter().any(|engine| *engine.configuration() == configuration) {
+                    continue;
+                }
+                match compiling::gently(|| Engine::load(problem, configuration)) {
+                    None => return,
+                    Some(Ok(engine)) => {
+                        engines.push(engine);
+                        if known.is_none() && engines.len() == 1 {
+                            page.try_first(&engines[0]);
+                        }
+                    }
+                    Some(Err(error)) => {
+                        why = error;
+                        failed.push(configuration);
+                    }
+                }
+            }
+            page.loaded(known, engines, failed, &why);
+        };
+        if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
+            self.settle(first, "the model's first choice");
+        } else if !compiling::later(load) {
+            self.settle(first, "there is no thread to compile others on");
+        }
+    }
+
+    fn loaded(&self, first: Option<Arc<Engine>>, engines: Vec<Arc<Engine>>, failed: Vec<Configuration>, why: &str) {
+        match (&first, engines.len()) {
+            (None, 0) => return self.settle(None, why),
+            (Some(_), 1) => return self.settle(first, "nothing else runs"),
+            _ => {}
+        }
+        let cudnn = first.is_none().then_some(None);
+        let engines: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
+        let candidates = Candidates { engines, failed };
+        let mut course = self.course.lock();
+        let (mut trial, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
+            // The first is still timed. It is among all, at the same place.
+            Course::Trying { trial, meanwhile, .. } => (trial, meanwhile),
+            Course::Loading(chosen) => (Trial::new(0), chosen),
+            _ => (Trial::new(0), first),
+        };
+        trial.again(candidates.engines.len());
+        *course = Course::Trying { trial, candidates, meanwhile, is_last: true };
+    }
+
+    /// Times what is compiled first beside cuDNN: the faster runs while others are compiled.
+    fn try_first(&self, engine: &Arc<Engine>) {
+        let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
+        let trial = Course::Trying { trial: Trial::new(2), candidates, meanwhile: None, is_last: false };
+        self.leave(|course| matches!(course, Course::Loading(None)), trial);
+    }
+
+    fn settle(&self, chosen: Option<Arc<Engine>>, why: &str) {
+        self.report(chosen.as_deref(), why, &[]);
+        self.leave(|_| true, Course::Settled(chosen));
+    }
+
+    /// Compiles what is to be timed, cuDNN beside it, for a caller that waits. `each` is told after each how many are to
+    /// come, and may end it. `Err` says why, or why none of ours runs.
+    pub fn candidates(&self, each: &mut dyn FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
+        let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
+        let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
+        for (index, &configuration) in configurations.iter().enumerate() {
+            match compiling::now(|| Engine::load(problem, configuration)) {
+                Ok(engine) => engines.push(Some(engine)),
+                Err(error) => {
+                    failed.push(configuration);
+                    why = error;
+                }
+            }
+            each(configurations.len() - 1 - index)?;
+        }
+        if engines.len() > 1 { Ok(Candidates { engines, failed }) } else { Err(why) }
+    }
+
+    /// A trial is over: tells of it, keeps it, and unloads what has lost, all of it behind the program.
+    fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
+        let (page, times) = (self.clone(), times.to_vec());
+        compiling::later(move || page.found(&candidates, &times, "timed in place"));
+    }
+
+    /// Tells what a trial has found, and keeps it.
+    pub fn found(&self, candidates: &Candidates, times: &[Option<f64>], why: &str) {
+        let step_times = candidates.step_times(times);
+        if let Some(record) = Record::of_device() {
+            record.keep(&self.key.inference, &step_times);
+            fit::learn(&record);
+        }
+        self.report(candidates.fastest(times).as_deref(), why, &step_times);
+    }
+
+    fn report(&self, chosen: Option<&Engine>, why: &str, times: &[StepTime]) {
+        report::decided(&Decision { key: &self.key, chosen, first: self.first_choice(), why, times });
+    }
+
+    /// A timed candidate ran or did not; with the trial, if it is still that.
+    pub fn with_trial(&self, tell: impl FnOnce(&mut Trial)) {
+        if let Course::Trying { trial, .. } = &mut *self.course.lock() {
+            tell(trial);
+        }
+    }
+
+    /// Ours failed: never again.
+    pub fn give_up(&self, why: &str) {
+        if !self.is_broken.swap(true, Ordering::Relaxed) {
+            log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key.inference);
+            self.report(None, why, &[]);
+        }
+    }
+}
+
+/// Whether ours are to run wherever they can.
+fn is_forced() -> bool {
+    settings::get().rnn == Rnn::Force
+}
+
+/// Whether results are to be the same bits each time: then times choose nothing.
+fn is_deterministic() -> bool {
+    settings::get().numerics == Numerics::Deterministic
+}

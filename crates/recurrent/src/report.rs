@@ -1,0 +1,40 @@
+//! What was decided about a network: a line of the log, and one of the report (`UCUDNN_REPORT`).
+
+use serde_json::json;
+
+use super::choice;
+use super::configuration::Configuration;
+use super::kernels::Engine;
+use super::page::Key;
+use crate::inference::Inference;
+use tuning::database::StepTime;
+
+/// A decision.
+pub struct Decision<'a> {
+    pub key: &'a Key,
+    /// cuDNN where there is none.
+    pub chosen: Option<&'a Engine>,
+    /// The model's first choice.
+    pub first: Option<&'a Configuration>,
+    pub why: &'a str,
+    pub times: &'a [StepTime],
+}
+
+/// Reports a decision.
+pub fn decided(decision: &Decision) {
+    let Decision { key: Key { device, inference }, chosen, first, why, times } = decision;
+    let chosen = choice::name(chosen.map(Engine::configuration));
+    log::info!("{inference}: {chosen}: {why}");
+    guest::report::write(|| {
+        let Inference { network, layout, batch, steps, is_full } = inference;
+        let times: Vec<_> =
+            times.iter().map(|StepTime { what, time }| json!({ "what": what, "step_ms": time })).collect();
+        json!({
+            "event": "rnn", "rnn": inference.to_string(), "spec": inference.spec(), "device": device,
+            "cell": inference.cell(), "type": inference.data_type(), "input": network.input, "hidden": network.hidden,
+            "layers": network.layers, "directions": network.directions(), "layout": layout, "batch": batch,
+            "steps": steps, "full": is_full, "chosen": chosen, "why": why, "first": first.map(ToString::to_string),
+            "times": times,
+        })
+    });
+}

@@ -1,0 +1,199 @@
+//! The launches that run a network: input products and recurrences, layer by layer. Whoever asks, a call of cuDNN's or
+//! one of ours, is not known here.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::input::{Input, Preparation, Products};
+use super::kernels::Recurrence;
+use super::memory::Memory;
+use super::temporary::Temporary;
+use cudnn::rnn::{Data, Network, Weights};
+use gpu::Stream;
+use gpu::jit::Error;
+
+/// What runs a recurrence, and what comes before it, on one device.
+pub trait Recurrent: Send + Sync {
+    /// What comes before it.
+    fn input(&self) -> &Input;
+
+    /// Bytes of a recurrence's own memory, which are to be zero before a call's first launch.
+    fn exchange_bytes(&self) -> usize;
+
+    /// Layers that it computes at once, each from what the one below it makes. Of the first alone the input's products come
+    /// before.
+    fn layers(&self) -> usize {
+        1
+    }
+
+    /// Whether it multiplies its input itself: no products come before it.
+    fn multiplies_input(&self) -> bool {
+        false
+    }
+
+    /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
+    /// Nothing waits or allocates. `early` ones may begin while the launch before still runs, and wait for it before they
+    /// read their input's products.
+    ///
+    /// # Safety
+    /// If they are `early`, the launch before is that of products, not early itself.
+    /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
+    /// which no other launch uses meanwhile.
+    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error>;
+}
+
+/// A network on data that our kernels run.
+pub struct Work<'a> {
+    pub network: &'a Network,
+    pub data: &'a Data,
+    /// What y's rows hold past their sequences' ends: an element in its first bytes.
+    pub padding_fill: [u8; 8],
+    pub memory: Memory,
+    /// Of each pseudo layer.
+    pub weights: &'a [Weights],
+    pub temporary: &'a Temporary,
+    pub engine: &'a dyn Recurrent,
+    pub stream: Stream,
+}
+
+impl Work<'_> {
+    /// Launches all of it, in the stream's order; nothing waits or allocates. After an error results are not to be used,
+    /// and whatever was read is as it was.
+    ///
+    /// # Safety
+    /// The memory is the stream's device's and as the network and the data say, and the workspace has the bytes that
+    /// `temporary` tells.
+    pub unsafe fn launch(&self) -> Result<(), String> {
+        // SAFETY: as ours.
+        let launched = unsafe { self.prepare().and_then(|rows| self.layers(&rows)) };
+        launched.map_err(|error| error.to_string())
+    }
+
+    /// The exchange, lengths and starts.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn prepare(&self) -> Result<Rows, Error> {
+        let Self { network, data, temporary, .. } = *self;
+        let lengths = self.part(temporary.lengths).cast();
+        let starts = self.part(temporary.starts).cast();
+        let preparation = Preparation {
+            zeroed: (self.part(temporary.exchange), network.directions() * temporary.exchange_bytes),
+            lengths: (!data.is_full()).then_some((&data.lengths, lengths)),
+            starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
+        };
+        // SAFETY: the workspace has room for all that is written.
+        unsafe { self.engine.input().prepare(self.stream, &preparation) }?;
+        let or_null = |is_there: bool, place: *mut i32| if is_there { place.cast_const() } else { ptr::null() };
+        let (has_lengths, has_starts) = (preparation.lengths.is_some(), preparation.starts.is_some());
+        Ok(Rows { lengths: or_null(has_lengths, lengths), starts: or_null(has_starts, starts) })
+    }
+
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn layers(&self, rows: &Rows) -> Result<(), Error> {
+        let Self { network, data, engine, memory, .. } = *self;
+        let (element, hidden) = (network.element(), network.hidden);
+        let columns = network.gates() * hidden;
+        let state_bytes = data.batch() * hidden * element;
+        let [time_stride, batch_stride] = match data.layout {
+            CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED => [1, data.steps],
+            _ => [data.batch(), 1],
+        };
+        let mut x = memory.x;
+        for first in (0..network.layers).step_by(engine.layers()) {
+            let last = network.layers.min(first + engine.layers()) - 1;
+            let y = self.output(last);
+            let of = |layer: usize, direction: usize| {
+                let pseudo_layer = layer * network.directions() + direction;
+                let weights = &self.weights[pseudo_layer];
+                let products: *mut f32 = self.part(self.temporary.products).cast();
+                let products = Products {
+                    x,
+                    weights: self.weight(weights.input),
+                    products: products.wrapping_add(direction * data.rows() * columns),
+                    rows: data.rows() as i32,
+                    columns: columns as i32,
+                    depth: network.layer_input(layer) as i32,
+                };
+                let (input, x, input_weights) = match (layer == first, engine.multiplies_input()) {
+                    (true, false) => (products.products.cast_const(), ptr::null(), ptr::null()),
+                    (true, true) => (ptr::null(), products.x, products.weights),
+                    (false, _) => (ptr::null(), ptr::null(), products.weights),
+                };
+                let biases = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
+                let state = |base: *const c_void, there: bool| match there && !base.is_null() {
+                    true => base.wrapping_byte_add(pseudo_layer * state_bytes),
+                    false => ptr::null(),
+                };
+                let has_c = network.cell == CUDNN_LSTM;
+                let recurrence = Recurrence {
+                    input,
+                    weights: self.weight(weights.recurrent),
+                    x,
+                    input_weights,
+                    input_biases: biases(weights.input_bias),
+                    recurrent_biases: biases(weights.recurrent_bias),
+                    h0: state(memory.hx, true),
+                    c0: state(memory.cx, has_c),
+                    y: if layer == last { y.wrapping_byte_add(direction * hidden * element) } else { ptr::null_mut() },
+                    hy: state(memory.hy, true).cast_mut(),
+                    cy: state(memory.cy, has_c).cast_mut(),
+                    lengths: rows.lengths,
+                    starts: rows.starts,
+                    y_stride: network.layer_input(1) as i64,
+                    time_stride: time_stride as i64,
+                    batch_stride: batch_stride as i64,
+                    fill: self.padding_fill[..4].try_into().unwrap_or_default(),
+                    steps: data.steps as i32,
+                    batch: data.batch() as i32,
+                    reverse: direction as i32,
+                    exchange: self.part(self.temporary.exchange + direction * self.temporary.exchange_bytes),
+                };
+                (products, recurrence)
+            };
+            let pseudo_layers = (first..=last).flat_map(|layer| (0..network.directions()).map(move |d| (layer, d)));
+            let (products, recurrences): (Vec<_>, Vec<_>) = pseudo_layers.map(|(layer, d)| of(layer, d)).unzip();
+            let ahead = if engine.multiplies_input() { 0 } else { network.directions() };
+            let mut early = false;
+            for products in &products[..ahead] {
+                let tf32 = network.math_type != CUDNN_FMA_MATH;
+                // SAFETY: rows of the layer's input, its weights, and room for the products.
+                early = unsafe { engine.input().multiply(self.stream, products, tf32) }?;
+            }
+            // SAFETY: all of it is the caller's, or a part of the workspace.
+            unsafe { engine.launch(self.stream, &recurrences, early) }?;
+            x = y;
+        }
+        Ok(())
+    }
+
+    /// Where a layer's output goes: the last one's to y; all others' too, each when the one before it has become products.
+    /// Where blocks still read that while others write, in two directions or with W x within the steps, they go to y and
+    /// elsewhere in turns: between, or where there are no products to that place.
+    fn output(&self, layer: usize) -> *mut c_void {
+        let Self { network, temporary, engine, .. } = *self;
+        let (both, within) = (network.directions() > 1, engine.multiplies_input());
+        let is_elsewhere = (both || within) && (network.layers - 1 - layer) % 2 == 1;
+        match is_elsewhere {
+            true => self.part(if within { temporary.products } else { temporary.between }),
+            false => self.memory.y,
+        }
+    }
+
+    fn part(&self, place: usize) -> *mut c_void {
+        Temporary::first(self.memory.workspace.cast()).wrapping_add(place).cast()
+    }
+
+    fn weight(&self, place: usize) -> *const c_void {
+        self.memory.weight_space.wrapping_byte_add(place)
+    }
+}
+
+/// Where sequences' rows are; null where all are equally long.
+struct Rows {
+    lengths: *const i32,
+    starts: *const i32,
+}

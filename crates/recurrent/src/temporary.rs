@@ -1,0 +1,106 @@
+//! What lies where in the workspace of a call.
+
+use cudnn::rnn::{Data, Network};
+
+/// Each part begins at such a multiple of bytes.
+const ALIGNMENT: usize = 256;
+
+/// Places in the workspace, in bytes from its first aligned one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Temporary {
+    /// A layer's input products, of each direction: float, [D][rows][G·H]. Where there are none, every other layer's output.
+    pub products: usize,
+    /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
+    pub between: usize,
+    /// Sequences' lengths: int, [B].
+    pub lengths: usize,
+    /// Rows before each step of packed sequences: int, [T].
+    pub starts: usize,
+    /// What blocks send each other, in each direction, zeroed before they do.
+    pub exchange: usize,
+    /// Bytes of one direction's.
+    pub exchange_bytes: usize,
+    /// Bytes of all, however the workspace is aligned.
+    pub bytes: usize,
+}
+
+impl Temporary {
+    /// For a network on such data, with an exchange of so many bytes in each direction. `None` if that is more than
+    /// memory has addresses for, or rows and columns than an `int` counts.
+    pub fn of(network: &Network, data: &Data, exchange_bytes: usize) -> Option<Self> {
+        let (rows, columns) = (data.rows(), network.gates().checked_mul(network.hidden)?);
+        let counts = [rows, columns, network.pseudo_layers().checked_mul(columns)?, network.layer_input(1)];
+        counts.into_iter().try_for_each(|count| i32::try_from(count).map(drop)).ok()?;
+        let between = if network.layers > 1 && network.directions() > 1 { network.layer_input(1) } else { 0 };
+        let mut end = 0_usize;
+        let mut part = |count: usize, size: usize, element: usize| {
+            let start = end;
+            let bytes = count.checked_mul(size)?.checked_mul(element)?;
+            end = end.checked_add(bytes)?.checked_next_multiple_of(ALIGNMENT)?;
+            Some(start)
+        };
+        let products = part(rows, network.directions() * columns, size_of::<f32>())?;
+        let between = part(rows, between, network.element())?;
+        let lengths = part(data.batch(), 1, size_of::<i32>())?;
+        let starts = part(data.steps, 1, size_of::<i32>())?;
+        let exchange = part(exchange_bytes, network.directions(), 1)?;
+        let bytes = end.checked_add(ALIGNMENT)?;
+        Some(Self { products, between, lengths, starts, exchange, exchange_bytes, bytes })
+    }
+
+    /// The first aligned byte of a workspace.
+    pub fn first(workspace: *mut u8) -> *mut u8 {
+        workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_abi::*;
+
+    #[test]
+    fn parts_lie_apart_and_within() {
+        let network = Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
+            cell: CUDNN_GRU,
+            bias: CUDNN_RNN_DOUBLE_BIAS,
+            direction: CUDNN_BIDIRECTIONAL,
+            input_mode: CUDNN_LINEAR_INPUT,
+            data_type: CUDNN_DATA_HALF,
+            math_type: CUDNN_DEFAULT_MATH,
+            input: 3,
+            hidden: 5,
+            projection: 5,
+            layers: 2,
+            flags: 0,
+            is_clipped: false,
+        };
+        let data = Data {
+            data_type: CUDNN_DATA_HALF,
+            layout: CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED,
+            steps: 9,
+            vector: 3,
+            lengths: vec![9, 4],
+            padding_fill: [0; 8],
+        };
+        let t = Temporary::of(&network, &data, 1000).unwrap();
+        let rows = 13;
+        let parts = [
+            (t.products, 2 * rows * 3 * 5 * 4),
+            (t.between, rows * 2 * 5 * 2),
+            (t.lengths, 2 * 4),
+            (t.starts, 9 * 4),
+            (t.exchange, 2 * 1000),
+        ];
+        for pair in parts.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0 && pair[1].0.is_multiple_of(ALIGNMENT), "{parts:?}");
+        }
+        assert!(t.exchange + 2000 + ALIGNMENT <= t.bytes);
+        assert_eq!(Temporary::first(std::ptr::without_provenance_mut(513)).addr(), 768);
+        assert_eq!(Temporary::first(std::ptr::without_provenance_mut(512)).addr(), 512);
+        // More rows than an int counts.
+        let huge = Data { steps: 65535, lengths: vec![65535; 40_000], ..data };
+        assert_eq!(Temporary::of(&network, &huge, 0), None);
+    }
+}

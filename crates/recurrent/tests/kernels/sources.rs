@@ -1,0 +1,127 @@
+//! The kernels' sources, as they are or with something taken away.
+
+use std::borrow::Cow;
+
+use cudnn_abi::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
+use hostdnn::emulator::{Module, Source};
+
+use guest::testing::skip;
+use ucudnn_recurrent::configuration::{Cell, Configuration, Problem, Regime};
+
+/// The file of each regime, and all that they include.
+pub const BLOCK: &str = "rnn/block.cu";
+pub const CLUSTER: &str = "rnn/cluster.cu";
+pub const GRID: &str = "rnn/grid.cu";
+pub const WAVEFRONT: &str = "rnn/wavefront.cu";
+/// How a cluster's blocks hand each other anything.
+pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
+/// Where W x is computed within the steps, and by warps of their own.
+pub const STEP_INPUT: &str = "rnn/step_input.cuh";
+pub const INPUT_WARPS: &str = "rnn/input_warps.cuh";
+/// What is done per element.
+pub const STATES: &str = "rnn/states.cuh";
+/// Where tensor cores multiply.
+pub const TENSOR: &str = "rnn/tensor_share.cuh";
+/// Canonical GRU's.
+pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
+/// What blocks do in a step, and what they hand each other.
+pub const GRID_STEPS: &str = "rnn/grid_steps.cuh";
+pub const HAND_OVER: &str = "rnn/hand_over.cuh";
+pub const EXCHANGE: &str = "exchange.cuh";
+pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
+/// What cells make of their sums.
+pub const ACTIVATIONS: &str = "rnn/cells/activations.cuh";
+
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../../kernels/", $name)))),*] };
+}
+
+const SOURCES: &[(&str, &str)] = sources![
+    "rnn/block.cu",
+    "rnn/cluster.cu",
+    "rnn/grid.cu",
+    "rnn/wavefront.cu",
+    "rnn/canonical_block.cu",
+    "device.cuh",
+    "exchange.cuh",
+    "cluster.cuh",
+    "cluster_exchange.cuh",
+    "ops.cuh",
+    "ops_float.cuh",
+    "ops_half.cuh",
+    "ops_bfloat16.cuh",
+    "rnn/recurrence.cuh",
+    "rnn/share.cuh",
+    "rnn/tensor_share.cuh",
+    "rnn/states.cuh",
+    "rnn/handed.cuh",
+    "rnn/canonical_share.cuh",
+    "rnn/hand_over.cuh",
+    "rnn/step_input.cuh",
+    "rnn/input_warps.cuh",
+    "rnn/grid_steps.cuh",
+    "rnn/columns.cuh",
+    "rnn/single_exchange.cuh",
+    "rnn/cells/activations.cuh",
+    "rnn/cells/lstm.cuh",
+    "rnn/cells/gru.cuh",
+    "rnn/cells/canonical_gru.cuh",
+    "rnn/cells/tanh.cuh",
+    "rnn/cells/relu.cuh",
+];
+
+/// A part of one file that becomes something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutation {
+    pub file: &'static str,
+    /// What it is; `occurrence` counts from 0.
+    pub from: &'static str,
+    pub occurrence: usize,
+    pub to: &'static str,
+}
+
+impl Mutation {
+    fn apply(&self, text: &str) -> String {
+        let (at, _) =
+            text.match_indices(self.from).nth(self.occurrence).unwrap_or_else(|| panic!("{self:?}: not there"));
+        [&text[..at], self.to, &text[at + self.from.len()..]].concat()
+    }
+}
+
+/// How often a file has a text.
+pub fn occurrences(file: &str, text: &str) -> usize {
+    SOURCES.iter().find(|(name, _)| *name == file).expect("a source").1.matches(text).count()
+}
+
+/// Compiles a configuration's kernel. `None`, aloud, where there is no C++ compiler.
+pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&Mutation>) -> Option<Module> {
+    let name = match (configuration.regime, problem.cell) {
+        (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
+        (Regime::Block, _) => BLOCK,
+        (Regime::Cluster, _) => CLUSTER,
+        (Regime::Grid | Regime::GridSingle, _) => GRID,
+        (Regime::Wavefront { .. }, _) => WAVEFRONT,
+    };
+    let options = configuration.options(problem);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    load_text(name, None, &options, mutation)
+}
+
+/// Likewise a source of this name, or a text that includes some.
+pub fn load_text(name: &str, text: Option<&str>, options: &[&str], mutation: Option<&Mutation>) -> Option<Module> {
+    let mutated = |(name, text): &(&'static str, &'static str)| match mutation {
+        Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),
+        _ => (*name, Cow::Borrowed(*text)),
+    };
+    let texts: Vec<_> = SOURCES.iter().map(mutated).collect();
+    let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
+    let found = || all.iter().find(|(file, _)| *file == name).expect("a source").1;
+    match Module::load(&Source { name, text: text.unwrap_or_else(found), headers: &all, options }) {
+        Ok(module) => Some(module),
+        Err(error) if error.status == CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => {
+            skip(&error.reason);
+            None
+        }
+        Err(error) => panic!("{name} {options:?}: {}", error.reason),
+    }
+}

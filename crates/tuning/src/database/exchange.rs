@@ -1,0 +1,329 @@
+//! A database as text: one JSON object a line, each with everything that it is kept by, so that lines can be
+//! sorted, joined and picked.
+
+use std::io::{BufRead, Write};
+
+use rusqlite::{Connection, Row, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+
+use super::results::{add, add_environment, is_time};
+use super::{AnySubject, Database, Environment, SCHEMA, Texts};
+
+/// What became of a text's lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Results that are in the database now and were not before, or were older.
+    pub merged: usize,
+    /// Results that the database already has, as new or newer.
+    pub kept: usize,
+    /// Results of other versions of our kernels, which say nothing here.
+    pub of_other_kernels: usize,
+    /// What was not understood, each with the text's name and the line's number.
+    pub refused: Vec<String>,
+}
+
+/// A line.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line {
+    OfKernel(OfKernel),
+    OfNetwork(OfNetwork),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfKernel {
+    schema: i64,
+    environment: Environment,
+    /// The kernel's text over one image.
+    kernel: String,
+    /// Images in the micro-batch, or in the mini-batch of a trial or a search.
+    batch: u32,
+    result: Entry,
+}
+
+/// A recurrent network's step by cuDNN or by a configuration of our kernels.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfNetwork {
+    schema: i64,
+    environment: Environment,
+    /// The network's text, with its batch and its steps.
+    network: String,
+    /// The version of our kernels.
+    kernels: String,
+    what: String,
+    step_ms: Option<f64>,
+    measured_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Entry {
+    Outcome(Measured),
+    Trial(Tried),
+    Search(Ended),
+}
+
+/// A micro-configuration. Here and below, no time: it does not run.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    summed_in_float: bool,
+    algorithm: String,
+    workspace: u64,
+    time_ms: Option<f64>,
+    measured_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tried {
+    division: String,
+    time_ms: Option<f64>,
+    measured_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ended {
+    question: String,
+    ended_at: i64,
+}
+
+impl Database {
+    /// Writes everything that the user's file holds; how many results. `Err` says what failed.
+    pub fn export(&self, to: &mut impl Write) -> Result<usize, String> {
+        // All of one moment, and nobody is kept from writing meanwhile.
+        let lines = self.command(|connection| {
+            let transaction = connection.transaction()?;
+            let mut lines = Vec::new();
+            for (table, columns, entry) in [
+                (
+                    "outcomes",
+                    "summed_in_float, algorithm, workspace, time_ms, measured_at",
+                    measured as fn(&Row) -> rusqlite::Result<Entry>,
+                ),
+                ("trials", "division, time_ms, measured_at", tried),
+                ("searches", "question, ended_at", ended),
+            ] {
+                lines.extend(read(&transaction, table, columns, entry)?.into_iter().map(Line::OfKernel));
+            }
+            lines.extend(read_networks(&transaction)?.into_iter().map(Line::OfNetwork));
+            Ok(lines)
+        })?;
+        for line in &lines {
+            let text = serde_json::to_string(line).map_err(|error| error.to_string())?;
+            writeln!(to, "{text}").map_err(|error| format!("the export cannot be written: {error}"))?;
+        }
+        to.flush().map_err(|error| format!("the export cannot be written: {error}"))?;
+        Ok(lines.len())
+    }
+
+    /// Adds what a text says to the user's file: all that is understood of it at once, or if that fails
+    /// nothing. Of two results for one thing the newer stays. `name` is the text's, for the lines that are
+    /// refused.
+    pub fn import(&self, text: impl BufRead, name: &str, texts: &Texts) -> Result<Imported, String> {
+        let (mut lines, mut imported) = (Vec::new(), Imported::default());
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.map_err(|error| format!("{name}:{number}: {error}"))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match understood(&line, texts) {
+                Ok(Some(line)) => lines.push(line),
+                Ok(None) => imported.of_other_kernels += 1,
+                Err(why) => imported.refused.push(format!("{name}:{number}: {why}")),
+            }
+        }
+        let merged = self.command(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut merged = 0;
+            for line in &lines {
+                merged += merge(&transaction, line)?;
+            }
+            transaction.commit()?;
+            Ok(merged)
+        })?;
+        Ok(Imported { merged, kept: lines.len() - merged, ..imported })
+    }
+}
+
+fn read(
+    connection: &Connection,
+    table: &str,
+    columns: &str,
+    entry: fn(&Row) -> rusqlite::Result<Entry>,
+) -> rusqlite::Result<Vec<OfKernel>> {
+    let mut statement = connection.prepare(&format!(
+        "SELECT {columns}, schema, device, multiprocessors, cudnn, driver, spec, batch FROM {table}
+         JOIN kernels ON kernels.id = {table}.kernel JOIN environments ON environments.id = kernels.environment
+         ORDER BY environments.id, kernels.id, batch DESC"
+    ))?;
+    let rows = statement.query_map([], |row| {
+        Ok(OfKernel {
+            schema: row.get("schema")?,
+            environment: environment(row)?,
+            kernel: row.get("spec")?,
+            batch: row.get("batch")?,
+            result: entry(row)?,
+        })
+    })?;
+    rows.collect()
+}
+
+fn read_networks(connection: &Connection) -> rusqlite::Result<Vec<OfNetwork>> {
+    let mut statement = connection.prepare(
+        "SELECT * FROM step_times JOIN environments ON id = environment ORDER BY id, kernels, network, what",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(OfNetwork {
+            schema: row.get("schema")?,
+            environment: environment(row)?,
+            network: row.get("network")?,
+            kernels: row.get("kernels")?,
+            what: row.get("what")?,
+            step_ms: row.get("step_ms")?,
+            measured_at: row.get("measured_at")?,
+        })
+    })?;
+    rows.collect()
+}
+
+fn environment(row: &Row) -> rusqlite::Result<Environment> {
+    Ok(Environment {
+        device: row.get("device")?,
+        multiprocessors: row.get("multiprocessors")?,
+        cudnn: row.get("cudnn")?,
+        driver: row.get("driver")?,
+    })
+}
+
+fn measured(row: &Row) -> rusqlite::Result<Entry> {
+    Ok(Entry::Outcome(Measured {
+        summed_in_float: row.get(0)?,
+        algorithm: row.get(1)?,
+        workspace: row.get(2)?,
+        time_ms: row.get(3)?,
+        measured_at: row.get(4)?,
+    }))
+}
+
+fn tried(row: &Row) -> rusqlite::Result<Entry> {
+    Ok(Entry::Trial(Tried { division: row.get(0)?, time_ms: row.get(1)?, measured_at: row.get(2)? }))
+}
+
+fn ended(row: &Row) -> rusqlite::Result<Entry> {
+    Ok(Entry::Search(Ended { question: row.get(0)?, ended_at: row.get(1)? }))
+}
+
+/// A line's result; `None` for one of other versions of our kernels.
+fn understood(text: &str, texts: &Texts) -> Result<Option<Line>, String> {
+    // First the schema alone: what other fields another has is not ours to judge.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    match value.get("schema").and_then(serde_json::Value::as_i64) {
+        Some(SCHEMA) => {}
+        Some(other) => return Err(format!("its schema is {other}: this ucudnn reads {SCHEMA} alone")),
+        None => return Err(format!("it names no schema: {{\"schema\":{SCHEMA},…}} is expected")),
+    }
+    if value.get("network").is_some() {
+        let line: OfNetwork = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        check_time(line.step_ms)?;
+        (texts.network)(&line.network).map_err(|why| format!("its network: {why}"))?;
+        return Ok(Some(Line::OfNetwork(line)));
+    }
+    let line: OfKernel = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    if !(1..=i32::MAX as u32).contains(&line.batch) {
+        return Err(format!("its batch is {}: it must be 1 to {}", line.batch, i32::MAX));
+    }
+    check_time(match &line.result {
+        Entry::Outcome(measured) => measured.time_ms,
+        Entry::Trial(tried) => tried.time_ms,
+        Entry::Search(_) => None,
+    })?;
+    let subject = (texts.subject)(&line.kernel).map_err(|why| format!("its kernel: {why}"))?;
+    Ok(check(&*subject, &line)?.then_some(Line::OfKernel(line)))
+}
+
+fn check_time(time: Option<f64>) -> Result<(), String> {
+    let wrong = time.filter(|time| !is_time(*time));
+    wrong.map_or(Ok(()), |time| Err(format!("its time is {time} ms: it must be 0 or more")))
+}
+
+/// Checks what depends on the kernel's kind. False for a result of other versions of our kernels.
+fn check(subject: &dyn AnySubject, line: &OfKernel) -> Result<bool, String> {
+    if !subject.is_over_one_image() {
+        return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
+    }
+    match &line.result {
+        Entry::Outcome(measured) if i64::try_from(measured.workspace).is_err() => {
+            Err(format!("its workspace is {} bytes, more than there can be", measured.workspace))
+        }
+        Entry::Outcome(measured) if subject.is_of_other_kernels(&measured.algorithm) => Ok(false),
+        Entry::Outcome(measured) if !subject.has_algorithm(&measured.algorithm) => {
+            Err(format!("its algorithm is {:?}, which is none of such a kernel", measured.algorithm))
+        }
+        Entry::Trial(tried) if !subject.has_division(&tried.division) => {
+            let division = &tried.division;
+            Err(format!("its division is {division:?}: COUNTxBATCH ALGORITHM, joined by \" + \", is expected"))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Whether the line was new, or newer: 1 or 0.
+fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
+    match line {
+        Line::OfKernel(line) => merge_of_kernel(connection, line),
+        Line::OfNetwork(line) => merge_of_network(connection, line),
+    }
+}
+
+fn merge_of_network(connection: &Connection, line: &OfNetwork) -> rusqlite::Result<usize> {
+    let OfNetwork { schema, environment, network, kernels, what, step_ms, measured_at } = line;
+    let id = add_environment(connection, *schema, environment)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO step_times (environment, kernels, network, what, step_ms, measured_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET step_ms = excluded.step_ms, measured_at = excluded.measured_at
+             WHERE excluded.measured_at > step_times.measured_at",
+        )?
+        .execute(params![id, kernels, network, what, step_ms, measured_at])
+}
+
+fn merge_of_kernel(connection: &Connection, line: &OfKernel) -> rusqlite::Result<usize> {
+    let id = add(connection, line.schema, &line.environment, &line.kernel)?;
+    match &line.result {
+        Entry::Outcome(m) => connection
+            .prepare_cached(
+                "INSERT INTO outcomes (kernel, batch, summed_in_float, algorithm, workspace, time_ms, measured_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                 ON CONFLICT DO UPDATE SET workspace = excluded.workspace, time_ms = excluded.time_ms,
+                 measured_at = excluded.measured_at
+                 WHERE excluded.measured_at > outcomes.measured_at",
+            )?
+            .execute(params![
+                id,
+                line.batch,
+                m.summed_in_float,
+                m.algorithm,
+                m.workspace as i64,
+                m.time_ms,
+                m.measured_at
+            ]),
+        Entry::Trial(tried) => connection
+            .prepare_cached(
+                "INSERT INTO trials (kernel, batch, division, time_ms, measured_at) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET time_ms = excluded.time_ms, measured_at = excluded.measured_at
+                 WHERE excluded.measured_at > trials.measured_at",
+            )?
+            .execute(params![id, line.batch, tried.division, tried.time_ms, tried.measured_at]),
+        Entry::Search(ended) => connection
+            .prepare_cached(
+                "INSERT INTO searches (kernel, batch, question, ended_at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at WHERE excluded.ended_at > searches.ended_at",
+            )?
+            .execute(params![id, line.batch, ended.question, ended.ended_at]),
+    }
+}

@@ -1,0 +1,279 @@
+//! Storing results and finding them again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::{Database, Environment, SCHEMA};
+use crate::subject::Subject;
+use planner::{Configuration, MicroConfiguration};
+
+/// What came of measuring a micro-configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome<A> {
+    /// Images in the micro-batch.
+    pub batch: usize,
+    /// How they were computed.
+    pub algorithm: A,
+    /// Bytes of workspace that it takes, sums included.
+    pub workspace: usize,
+    /// Milliseconds; `None` if it does not run.
+    pub time: Option<f64>,
+}
+
+impl<A: Copy> Outcome<A> {
+    /// The micro-configuration, if it runs.
+    pub fn micro_configuration(&self) -> Option<MicroConfiguration<A>> {
+        let Self { batch, algorithm, workspace, time } = *self;
+        time.map(|time| MicroConfiguration { batch, algorithm, time, workspace })
+    }
+}
+
+impl<A> From<MicroConfiguration<A>> for Outcome<A> {
+    fn from(micro: MicroConfiguration<A>) -> Self {
+        let MicroConfiguration { batch, algorithm, time, workspace } = micro;
+        Self { batch, algorithm, workspace, time: Some(time) }
+    }
+}
+
+impl Database {
+    /// What is known of a kernel's micro-configurations, of its own mini-batch and all smaller ones. An algorithm whose
+    /// text says nothing to this version is passed over.
+    pub fn measured<K: Subject>(&self, environment: &Environment, kernel: &K) -> Vec<Outcome<K::Algorithm>> {
+        let query = |connection: &Connection| {
+            let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
+            let mut statement = connection.prepare_cached(
+                "SELECT batch, algorithm, workspace, time_ms FROM outcomes
+                 WHERE kernel = ?1 AND batch <= ?2 AND summed_in_float = (?3 AND batch < ?2)",
+            )?;
+            let rows =
+                statement.query_map(params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision()], |row| {
+                    let algorithm = kernel.algorithm_of(row.get_ref(1)?.as_str()?);
+                    let (batch, workspace, time) = (row.get(0)?, row.get(2)?, row.get(3)?);
+                    Ok(algorithm.map(|algorithm| Outcome { batch, algorithm, workspace, time }))
+                })?;
+            rows.filter_map(Result::transpose).collect()
+        };
+        self.find(query, |a, b| (a.batch, a.algorithm) == (b.batch, b.algorithm))
+    }
+
+    /// Keeps what was measured of a kernel's micro-configurations, in place of what was known of them. When it
+    /// returns, killing the process loses none of it.
+    pub fn store_measured<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+        outcomes: &[Outcome<K::Algorithm>],
+    ) {
+        let sound = |outcome: &&Outcome<K::Algorithm>| outcome.time.is_none_or(is_time);
+        if !outcomes.iter().any(|outcome| sound(&outcome)) {
+            return;
+        }
+        self.store(environment, kernel, |transaction, id| {
+            let mut statement = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO outcomes (kernel, batch, summed_in_float, algorithm, workspace, time_ms,
+                 measured_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?;
+            for Outcome { batch, algorithm, workspace, time } in outcomes.iter().filter(sound) {
+                let summed = kernel.sums_in_reduced_precision() && *batch < kernel.batch();
+                let (batch, workspace) = (*batch as i64, *workspace as i64);
+                let algorithm = kernel.algorithm_text(algorithm);
+                statement.execute(params![id, batch, summed, algorithm, workspace, time, now()])?;
+            }
+            Ok(())
+        });
+    }
+
+    /// The configurations of the whole mini-batch that were run in place, with the median of their times in
+    /// milliseconds; `None` for one that does not run. Their parts are as [`Self::measured`] knows them.
+    pub fn trials<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+    ) -> Vec<(Configuration<K::Algorithm>, Option<f64>)> {
+        let query = |connection: &Connection| {
+            let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
+            let mut statement =
+                connection.prepare_cached("SELECT division, time_ms FROM trials WHERE kernel = ?1 AND batch = ?2")?;
+            let rows = statement.query_map(params![id, kernel.batch() as i64], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, Option<f64>>(1)?))
+            })?;
+            rows.collect()
+        };
+        let stored = self.find(query, |(a, _), (b, _)| a == b);
+        if stored.is_empty() {
+            return Vec::new();
+        }
+        let measured = self.measured(environment, kernel);
+        let trial = |(division, time): (String, _)| Some((division_of(&division, &measured, kernel)?, time));
+        stored.into_iter().filter_map(trial).collect()
+    }
+
+    /// Keeps what came of running a configuration of the whole mini-batch in place. Its parts must be stored.
+    pub fn store_trial<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+        configuration: &Configuration<K::Algorithm>,
+        time: Option<f64>,
+    ) {
+        if !time.is_none_or(is_time) {
+            return;
+        }
+        self.store(environment, kernel, |transaction, id| {
+            let mut statement = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO trials (kernel, batch, division, time_ms, measured_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            let division = division_text(configuration, kernel);
+            statement.execute(params![id, kernel.batch() as i64, division, time, now()]).map(|_| ())
+        });
+    }
+
+    /// Whether a search of this kernel came to its end: another would measure nothing. The question is a text
+    /// that names all that the search depends on besides the kernel: its limit, its class, its sizes, its goal.
+    pub fn search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) -> bool {
+        let query = |connection: &Connection| {
+            let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
+            let mut statement = connection
+                .prepare_cached("SELECT 1 FROM searches WHERE kernel = ?1 AND batch = ?2 AND question = ?3")?;
+            let ended = statement.exists(params![id, kernel.batch() as i64, question])?;
+            Ok(if ended { vec![()] } else { Vec::new() })
+        };
+        !self.find(query, |(), ()| true).is_empty()
+    }
+
+    /// Remembers that a search came to its end. What it measured must be stored.
+    pub fn store_search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) {
+        self.store(environment, kernel, |transaction, id| {
+            let mut statement = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO searches (kernel, batch, question, ended_at) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            statement.execute(params![id, kernel.batch() as i64, question, now()]).map(|_| ())
+        });
+    }
+
+    /// Writes about a kernel in one short transaction.
+    fn store<K: Subject>(
+        &self,
+        environment: &Environment,
+        kernel: &K,
+        write: impl FnOnce(&Transaction, i64) -> rusqlite::Result<()>,
+    ) {
+        self.ask(|connections| {
+            let transaction = connections.user.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let id = add(&transaction, SCHEMA, environment, &spec(kernel))?;
+            write(&transaction, id)?;
+            transaction.commit()
+        });
+    }
+}
+
+/// How a kernel is kept: over one image.
+fn spec<K: Subject>(kernel: &K) -> String {
+    kernel.with_batch(1).spec()
+}
+
+fn find<K: Subject>(connection: &Connection, environment: &Environment, kernel: &K) -> rusqlite::Result<Option<i64>> {
+    find_spec(connection, SCHEMA, environment, &spec(kernel))
+}
+
+fn find_spec(
+    connection: &Connection,
+    schema: i64,
+    environment: &Environment,
+    spec: &str,
+) -> rusqlite::Result<Option<i64>> {
+    let Environment { device, multiprocessors, cudnn, driver } = environment;
+    let mut statement = connection.prepare_cached(
+        "SELECT kernels.id FROM kernels JOIN environments ON environments.id = kernels.environment
+         WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5 AND spec = ?6",
+    )?;
+    let found = statement.query_row(params![schema, device, multiprocessors, cudnn, driver, spec], |row| row.get(0));
+    found.optional()
+}
+
+/// The number of an environment, from now on if it has none.
+pub(super) fn add_environment(
+    connection: &Connection,
+    schema: i64,
+    environment: &Environment,
+) -> rusqlite::Result<i64> {
+    let Environment { device, multiprocessors, cudnn, driver } = environment;
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO environments (schema, device, multiprocessors, cudnn, driver)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![schema, device, multiprocessors, cudnn, driver])?;
+    connection
+        .prepare_cached(
+            "SELECT id FROM environments
+             WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5",
+        )?
+        .query_row(params![schema, device, multiprocessors, cudnn, driver], |row| row.get(0))
+}
+
+/// The number of a kernel (its text over one image) in an environment, from now on if it has none.
+pub(super) fn add(
+    connection: &Connection,
+    schema: i64,
+    environment: &Environment,
+    spec: &str,
+) -> rusqlite::Result<i64> {
+    if let Some(id) = find_spec(connection, schema, environment, spec)? {
+        return Ok(id);
+    }
+    let environment = add_environment(connection, schema, environment)?;
+    connection
+        .prepare_cached("INSERT INTO kernels (environment, spec) VALUES (?1, ?2)")?
+        .execute(params![environment, spec])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// A time in milliseconds, and no infinity or the like.
+pub(super) fn is_time(time: f64) -> bool {
+    time.is_finite() && time >= 0.0
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+/// A configuration as `3x32 1:0:deterministic + 1x4 0:0:deterministic`: how often, the micro-batch's images, the
+/// algorithm.
+fn division_text<K: Subject>(configuration: &Configuration<K::Algorithm>, kernel: &K) -> String {
+    let part = |(count, micro): &(usize, MicroConfiguration<K::Algorithm>)| {
+        format!("{count}x{} {}", micro.batch, kernel.algorithm_text(&micro.algorithm))
+    };
+    configuration.parts().iter().map(part).collect::<Vec<_>>().join(AND)
+}
+
+/// Between the parts of a division.
+const AND: &str = " + ";
+
+/// The parts of a division's text: how often, images, algorithm.
+pub(super) fn division_parts<K: Subject>(text: &str, kernel: &K) -> Option<Vec<(usize, usize, K::Algorithm)>> {
+    let part = |text: &str| {
+        let (size, algorithm) = text.split_once(' ')?;
+        let (count, batch) = size.split_once('x')?;
+        Some((count.parse().ok()?, batch.parse().ok()?, kernel.algorithm_of(algorithm)?))
+    };
+    text.split(AND).map(part).collect()
+}
+
+/// The configuration that a text names, of what was measured. `None` if something of it is not known, or it is
+/// not the whole mini-batch.
+fn division_of<K: Subject>(
+    text: &str,
+    measured: &[Outcome<K::Algorithm>],
+    kernel: &K,
+) -> Option<Configuration<K::Algorithm>> {
+    let micro = |(count, batch, algorithm)| {
+        let known = measured.iter().find(|known| (known.batch, known.algorithm) == (batch, algorithm))?;
+        Some((count, known.micro_configuration()?))
+    };
+    let parts: Option<Vec<_>> = division_parts(text, kernel)?.into_iter().map(micro).collect();
+    Some(Configuration::new(parts?)).filter(|configuration| configuration.batch() == kernel.batch())
+}

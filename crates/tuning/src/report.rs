@@ -1,0 +1,104 @@
+//! The report (`UCUDNN_REPORT`): a JSON object a line, one for each event; and the log lines that go with those that both
+//! APIs have.
+
+use std::fmt::Display;
+
+use serde_json::{Value, json};
+
+use crate::subject::Subject;
+use guest::report::write;
+use planner::{Configuration, MicroConfiguration};
+
+/// What tells a kernel, with an event's own values.
+pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
+    let mut line = kernel.report();
+    if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
+        line.extend(event);
+    }
+    line
+}
+
+/// Reports that executions of a kernel begin to try candidates within `limit` bytes. A line of [`chosen`], of event `ran`, or of
+/// [`unchanged`] says that this has ended.
+pub fn exploring<K: Subject>(kernel: &K, limit: usize) {
+    log::debug!("{kernel}: explored within {limit} bytes from now on");
+    write(|| merged(kernel, json!({ "event": "exploring", "limit": limit })));
+}
+
+/// Reports that exploring has ended, and has found nothing that runs within `limit` bytes or was given up.
+pub fn unchanged<K: Subject>(kernel: &K, limit: usize) {
+    log::debug!("{kernel}: nothing was found that runs within {limit} bytes");
+    write(|| merged(kernel, json!({ "event": "unchanged", "limit": limit })));
+}
+
+/// A decision about one kernel.
+pub struct Chosen<'a, K: Subject> {
+    /// What led to it: `asked` for a query's answer, `ran` for tuning while the program runs.
+    pub event: &'static str,
+    pub kernel: &'a K,
+    pub configuration: &'a Configuration<K::Algorithm>,
+    /// Bytes that it needs, and the most that it may.
+    pub workspace: usize,
+    pub limit: usize,
+    /// Milliseconds that it takes.
+    pub time: f64,
+    /// The fastest undivided algorithm within the limit, with its time in milliseconds.
+    pub undivided: Option<(MicroConfiguration<K::Algorithm>, f64)>,
+}
+
+/// Reports what was chosen, why, and what it saves.
+pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
+    let Chosen { event, kernel, configuration, workspace, limit, time, undivided } = *chosen;
+    let against = undivided.map_or(String::new(), |(micro, undivided)| {
+        let ratio = undivided / time;
+        format!("; undivided {} in {undivided:.3} ms, {ratio:.2} times that", Configuration::undivided(micro))
+    });
+    log::info!("{kernel}: {configuration} in {time:.3} ms and {workspace} bytes of {limit}{against}");
+    write(|| {
+        let [x, w, y] = kernel.dims();
+        let parts: Vec<_> = configuration.parts().iter().map(part).collect();
+        merged(
+            kernel,
+            json!({
+                "event": event, "x": x, "w": w, "y": y, "limit": limit, "workspace": workspace,
+                "division": configuration.to_string(), "parts": parts, "time_ms": time,
+                "undivided": undivided.map(|(micro, _)| micro.algorithm.to_string()),
+                "undivided_workspace": undivided.map(|(micro, _)| micro.workspace),
+                "undivided_ms": undivided.map(|(_, time)| time),
+            }),
+        )
+    });
+}
+
+/// Reports how far a plan's result was from the undivided convolution's (`UCUDNN_CHECK=1`).
+pub fn checked<K: Subject>(
+    kernel: &K,
+    division: &Configuration<K::Algorithm>,
+    error: &Result<f64, String>,
+    tolerance: f64,
+) {
+    match error {
+        Ok(error) if *error <= tolerance => log::debug!("{kernel}: {division} is off by {error:.1e}"),
+        Ok(error) => log::error!(
+            "{kernel}: {division} is off by {error:.1e} from the undivided convolution, more than {tolerance:.0e}"
+        ),
+        Err(why) => log::warn!("{kernel}: not checked: {why}"),
+    }
+    write(|| {
+        merged(
+            kernel,
+            json!({
+                "event": "checked", "division": division.to_string(), "tolerance": tolerance,
+                "error": error.as_ref().ok(), "why_not": error.as_ref().err(),
+            }),
+        )
+    });
+}
+
+/// One part of a division.
+pub fn part<A: Display>((count, micro): &(usize, MicroConfiguration<A>)) -> Value {
+    json!({
+        "count": count, "batch": micro.batch, "algorithm": micro.algorithm.to_string(),
+        "workspace": micro.workspace, "time_ms": micro.time,
+    })
+}

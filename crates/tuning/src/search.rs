@@ -1,0 +1,339 @@
+//! The search for one kernel's configurations: a list of what may be timed, what was, and what to do
+//! next. It runs nothing itself.
+
+mod trials;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::Hash;
+
+use planner::{Configuration, MicroConfiguration, Room};
+use trials::Trial;
+
+/// How far below its rate at larger sizes an algorithm's time may fall, for data that stays in the
+/// cache: [`planner::can_win`]'s slack.
+const SLACK: f64 = 0.7;
+
+/// What a search looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The fastest configuration: Workspace Reuse.
+    Fastest {
+        /// Bytes of workspace.
+        limit: usize,
+    },
+    /// The same, where unwritten results serve as workspace too.
+    FastestWithin(Room),
+    /// All configurations that no other beats in both time and workspace: Workspace Division.
+    DesirableSet {
+        /// Bytes of workspace.
+        limit: usize,
+    },
+}
+
+impl Goal {
+    /// The most bytes of workspace that a configuration may take.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::Fastest { limit } | Self::FastestWithin(Room { limit, .. }) | Self::DesirableSet { limit } => limit,
+        }
+    }
+
+    /// What a micro-batch may use of workspace.
+    pub fn room(self) -> Room {
+        match self {
+            Self::FastestWithin(room) => room,
+            Self::Fastest { limit } | Self::DesirableSet { limit } => Room { limit, per_image: 0 },
+        }
+    }
+
+    /// The same within no more than `bytes`.
+    pub fn within(self, bytes: usize) -> Self {
+        match self {
+            Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
+            Self::FastestWithin(room) => Self::FastestWithin(Room { limit: room.limit.min(bytes), ..room }),
+            Self::DesirableSet { limit } => Self::DesirableSet { limit: limit.min(bytes) },
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fastest { .. } => "fastest",
+            Self::FastestWithin(_) => "fastest beside unwritten results",
+            Self::DesirableSet { .. } => "desirable set",
+        })
+    }
+}
+
+/// What may be timed: a micro-batch size, an algorithm, and the workspace it takes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate<A> {
+    pub batch: usize,
+    pub algorithm: A,
+    pub workspace: usize,
+}
+
+/// What earlier searches found, in this process or another.
+#[derive(Clone, Debug)]
+pub struct Known<A> {
+    pub measured: Vec<MicroConfiguration<A>>,
+    /// Micro-batch sizes and algorithms that do not run.
+    pub failed: Vec<(usize, A)>,
+    /// Configurations that ran in place, with their milliseconds; `None` for one that does not run.
+    pub trials: Vec<(Configuration<A>, Option<f64>)>,
+    /// A search with the same goal among the same candidates has ended: it left out what it had to, and
+    /// nothing is to be measured again.
+    pub ended: bool,
+}
+
+impl<A> Default for Known<A> {
+    fn default() -> Self {
+        Self { measured: Vec::new(), failed: Vec::new(), trials: Vec::new(), ended: false }
+    }
+}
+
+/// What a search wants next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next<A> {
+    /// Time a micro-batch: then [`Search::timed`] or [`Search::failed`].
+    Time(Candidate<A>),
+    /// Run a whole configuration in place, the one with this index: then [`Search::tried`].
+    Try(usize),
+    /// Nothing: [`Search::best`] and [`Search::desirable_set`] are the answers.
+    Nothing,
+}
+
+/// The state of a search.
+#[derive(Clone)]
+pub struct Search<A> {
+    batch: usize,
+    goal: Goal,
+    untimed: Vec<Candidate<A>>,
+    timed: Vec<MicroConfiguration<A>>,
+    /// How many of those were known before.
+    known: usize,
+    known_trials: Vec<(Configuration<A>, Option<f64>)>,
+    ended: bool,
+    trials: Option<Vec<Trial<A>>>,
+}
+
+impl<A: Copy + Eq + Hash> Search<A> {
+    /// A search among `candidates` for `batch` images: first each algorithm's first that fits, then the
+    /// others, in their order. What `known` tells of any of them is not measured again, and what it tells
+    /// of others is passed over. Candidates beyond the goal's limit are not timed; what is known of them
+    /// bounds what others may take.
+    pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate<A>>, known: Known<A>) -> Self {
+        let mut timed: Vec<MicroConfiguration<A>> = Vec::new();
+        for candidate in candidates.iter().filter(|candidate| candidate.batch <= batch) {
+            let Candidate { batch, algorithm, workspace } = *candidate;
+            let of_it = |micro: &&MicroConfiguration<A>| micro.batch == batch && micro.algorithm == algorithm;
+            if let Some(micro) = known.measured.iter().find(of_it) {
+                timed.push(MicroConfiguration { workspace, ..*micro });
+            }
+        }
+        let is_open = |c: &Candidate<A>| {
+            c.batch <= batch
+                && c.workspace <= goal.room().before(batch - c.batch)
+                && !known.failed.contains(&(c.batch, c.algorithm))
+                && !timed.iter().any(|micro| micro.batch == c.batch && micro.algorithm == c.algorithm)
+        };
+        // One time of every algorithm is what `planner::can_win` needs to rule out most of the rest: a
+        // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
+        let mut met = HashSet::new();
+        let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
+        let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));
+        let untimed = first.into_iter().chain(rest).collect();
+        let (known_trials, ended) = (known.trials, known.ended);
+        Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
+    }
+
+    /// What it wants next. Candidates that are of no use any more are dropped on the way.
+    pub fn wants(&mut self) -> Next<A> {
+        self.wants_besides(&[]).unwrap_or(Next::Nothing)
+    }
+
+    /// What it wants next while others time the candidates in `taken`; `None` if that depends on them.
+    pub fn wants_besides(&mut self, taken: &[Candidate<A>]) -> Option<Next<A>> {
+        self.prune();
+        if let Some(candidate) = self.untimed.iter().find(|candidate| !taken.contains(candidate)) {
+            return Some(Next::Time(*candidate));
+        }
+        if !taken.is_empty() {
+            return None;
+        }
+        let Self { batch, goal, timed, known_trials, ended, trials, .. } = self;
+        let trials = trials.get_or_insert_with(|| trials::choose(*batch, timed, *goal, known_trials, *ended));
+        let waiting = trials.iter().enumerate().filter(|(_, trial)| !*ended && trial.is_waiting());
+        Some(match waiting.min_by_key(|(_, trial)| trial.rounds()) {
+            Some((index, _)) => Next::Try(index),
+            None => Next::Nothing,
+        })
+    }
+
+    fn prune(&mut self) {
+        if self.untimed.is_empty() {
+            return;
+        }
+        let Self { batch, goal, untimed, timed, .. } = &*self;
+        let of_use = match *goal {
+            Goal::Fastest { limit } => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
+                planner::can_win(*batch, timed, limit, &untimed, SLACK)
+            }
+            Goal::FastestWithin(room) => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm)).collect();
+                planner::can_win_within(*batch, timed, room, &untimed, SLACK)
+            }
+            Goal::DesirableSet { limit } => {
+                let untimed: Vec<_> = untimed.iter().map(|c| (c.batch, c.algorithm, c.workspace)).collect();
+                planner::can_be_desirable(*batch, timed, limit, &untimed, SLACK)
+            }
+        };
+        let mut of_use = of_use.into_iter();
+        self.untimed.retain(|_| of_use.next().unwrap_or(false));
+    }
+
+    /// The candidate took this long, in milliseconds.
+    pub fn timed(&mut self, candidate: Candidate<A>, time: f64) {
+        let Candidate { batch, algorithm, workspace } = candidate;
+        self.untimed.retain(|c| *c != candidate);
+        self.timed.push(MicroConfiguration { batch, algorithm, time, workspace });
+    }
+
+    /// The candidate does not run.
+    pub fn failed(&mut self, candidate: Candidate<A>) {
+        self.untimed.retain(|c| *c != candidate);
+    }
+
+    /// The configuration that [`Next::Try`] names.
+    pub fn trial(&self, index: usize) -> Option<&Configuration<A>> {
+        self.trials.as_ref()?.get(index).map(|trial| &trial.configuration)
+    }
+
+    /// A configuration ran, in `time` milliseconds; `None` if it did not.
+    pub fn tried(&mut self, index: usize, time: Option<f64>) {
+        if let Some(trial) = self.trials.as_mut().and_then(|trials| trials.get_mut(index)) {
+            trial.ran(time);
+        }
+    }
+
+    /// Whether one like it has ended before: nothing is measured again.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Everything that has been timed.
+    pub fn measured(&self) -> &[MicroConfiguration<A>] {
+        &self.timed
+    }
+
+    /// What this search has timed, and no earlier one.
+    pub fn found(&self) -> &[MicroConfiguration<A>] {
+        &self.timed[self.known..]
+    }
+
+    /// How many candidates are still to be timed, as far as can be told.
+    pub fn remaining(&self) -> usize {
+        self.untimed.len()
+    }
+
+    /// The configurations that this search, and no earlier one, ran in place, with the median of their
+    /// milliseconds.
+    pub fn trials(&self) -> impl Iterator<Item = (&Configuration<A>, f64)> {
+        let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
+        own.map(|trial| (&trial.configuration, trial.median()))
+    }
+
+    /// The fastest algorithm that runs undivided in `workspace` bytes.
+    pub fn fastest_whole(&self, workspace: usize) -> Option<&MicroConfiguration<A>> {
+        let fits = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= workspace);
+        fits.min_by(|a, b| a.time.total_cmp(&b.time))
+    }
+
+    /// The algorithm that runs undivided in the least workspace, if that is within the limit.
+    pub fn smallest_whole(&self) -> Option<&MicroConfiguration<A>> {
+        let limit = self.goal.limit();
+        let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= limit);
+        whole.min_by_key(|micro| micro.workspace)
+    }
+
+    /// What the search found among some algorithms only.
+    pub fn among(&self, admits: impl Fn(&A) -> bool) -> Self {
+        let timed = self.timed.iter().filter(|micro| admits(&micro.algorithm)).copied().collect();
+        let all = |trial: &&Trial<A>| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
+        let trials = self.trials.as_ref().map(|trials| trials.iter().filter(all).cloned().collect());
+        let Self { batch, goal, ended, .. } = *self;
+        Self { batch, goal, untimed: Vec::new(), known: 0, timed, known_trials: Vec::new(), ended, trials }
+    }
+
+    /// What is known of the whole mini-batch in one piece by `algorithm`.
+    pub fn whole(&self, algorithm: A) -> Option<&MicroConfiguration<A>> {
+        self.timed.iter().find(|micro| micro.batch == self.batch && micro.algorithm == algorithm)
+    }
+
+    /// The best configuration so far with its time in milliseconds, measured in place where it was
+    /// tried and predicted otherwise; of those within 2% of the fastest the one with the least
+    /// workspace, then the fewest parts. `None` if nothing fits.
+    pub fn best(&self) -> Option<(Configuration<A>, f64)> {
+        let tried: Vec<&Trial<A>> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
+        if !tried.is_empty() {
+            let best = planner::prefer_small(&tried, |trial| trial.median(), |trial| cost(&trial.configuration));
+            return best.map(|trial| (trial.configuration.clone(), trial.median()));
+        }
+        let mut fitting = match self.goal {
+            Goal::FastestWithin(room) => planner::best_within(self.batch, &self.timed, room, usize::MAX),
+            Goal::Fastest { .. } | Goal::DesirableSet { .. } => planner::desirable_set(self.batch, &self.timed),
+        };
+        let needs = |configuration: &Configuration<A>| configuration.needs(self.goal.room().per_image);
+        fitting.retain(|configuration| needs(configuration) <= self.goal.limit() && !self.has_failed(configuration));
+        let best = planner::prefer_small(&fitting, Configuration::time, cost)?;
+        Some((best.clone(), best.time()))
+    }
+
+    /// The configurations within the limit that no other beats in both time and workspace, with their
+    /// milliseconds as [`Self::best`] gives them: workspace ascending, time descending.
+    pub fn desirable_set(&self) -> Vec<(Configuration<A>, f64)> {
+        let tried = self.trials.iter().flatten().filter(|trial| !trial.has_failed());
+        let mut found: Vec<_> = tried
+            .map(|trial| {
+                (trial.configuration.clone(), if trial.has_run() { trial.median() } else { trial.predicted() })
+            })
+            .collect();
+        if found.is_empty() {
+            let mut front = trials::front(self.batch, &self.timed, self.goal.limit());
+            front.retain(|configuration| !self.has_failed(configuration));
+            found = front.into_iter().map(|configuration| (configuration.clone(), configuration.time())).collect();
+        }
+        found.sort_by(|(a, a_time), (b, b_time)| cost(a).0.cmp(&cost(b).0).then(a_time.total_cmp(b_time)));
+        let mut fastest = f64::INFINITY;
+        found.retain(|(_, time)| {
+            let is_faster = *time < fastest;
+            fastest = fastest.min(*time);
+            is_faster
+        });
+        found
+    }
+
+    /// The fastest undivided algorithm within the limit, with its time as [`Self::best`] gives it.
+    pub fn undivided(&self) -> Option<(MicroConfiguration<A>, f64)> {
+        let fastest = *self.fastest_whole(self.goal.limit())?;
+        let is_it =
+            |trial: &&Trial<A>| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest;
+        let in_place = self.trials.iter().flatten().find(is_it).filter(|trial| trial.has_run());
+        Some((fastest, in_place.map_or(fastest.time, Trial::median)))
+    }
+
+    fn has_failed(&self, configuration: &Configuration<A>) -> bool {
+        self.trials.iter().flatten().any(|trial| trial.has_failed() && trial.configuration == *configuration)
+    }
+}
+
+/// What decides between configurations that take the same time: workspace, then how little they divide.
+fn cost<A>(configuration: &Configuration<A>) -> (usize, usize) {
+    (configuration.workspace(), configuration.len())
+}

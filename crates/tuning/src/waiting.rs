@@ -1,0 +1,210 @@
+//! Timing while the program waits for an answer: each candidate alone, and configurations in place.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cudnn_abi::*;
+
+use super::executable::Executable;
+use cudnn::convolution::Workspace;
+use cudnn::tensor::element_size;
+use gpu::{Buffer, Device, Elapsed, Stream};
+use planner::MicroConfiguration;
+
+/// A candidate runs until it has run this long and twice, or this often.
+const ENOUGH: f64 = 10.0; // milliseconds
+const OFTEN: usize = 4;
+/// Micro-batches between two marks, as far as the mini-batch has as many: on an idle GPU one alone
+/// would show what launching it takes, which in a row is hidden behind the one before.
+const ROW: usize = 4;
+/// One that takes this much longer an image than the fastest so far runs twice at most: a program that
+/// never comes back to the kernel must not have waited long.
+const FAR: f64 = 1.5;
+/// What takes no longer is run often all the same.
+const BRIEF: f64 = 1.0; // milliseconds
+
+/// What the program may wait without being told.
+const LONG: u64 = 10_000; // milliseconds
+
+/// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
+pub struct Bench<K: Executable> {
+    pub device: Device,
+    pub handle: cudnnHandle_t,
+    pub stream: Stream,
+    pub operands: K::Operands,
+    pub workspace: Workspace,
+}
+
+/// What tuning may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Of the clock.
+    pub time: Duration,
+    /// In executions of the fastest undivided algorithm.
+    pub executions: f64,
+}
+
+/// From which time on, in milliseconds, a micro-batch of `batch` images is timed but roughly, by what is
+/// `measured` so far.
+pub fn far_above<A>(measured: &[MicroConfiguration<A>], batch: usize) -> f64 {
+    let rates = measured.iter().map(|micro| micro.time / micro.batch as f64);
+    (FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min)).max(BRIEF)
+}
+
+/// How many micro-batches of `batch` images out of `whole` run between two marks.
+pub fn row_of(whole: usize, batch: usize) -> usize {
+    (whole / batch).min(ROW)
+}
+
+/// Adds up what the program has waited for, and says once that it is long: a program that stands still
+/// without a word looks broken.
+pub struct Waited(Instant);
+
+impl Waited {
+    pub fn since(start: Instant) -> Self {
+        Self(start)
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        static MILLISECONDS: AtomicU64 = AtomicU64::new(0);
+        let this = self.0.elapsed().as_millis() as u64;
+        let before = MILLISECONDS.fetch_add(this, Ordering::Relaxed);
+        if (before..before + this).contains(&LONG) {
+            log::warn!(
+                "timing convolutions has taken {} s so far, once a run; UCUDNN_TUNE_SECONDS bounds it, UCUDNN_LOG=info \
+                 shows it",
+                (before + this) / 1000
+            );
+        }
+    }
+}
+
+impl<K: Executable> Bench<K> {
+    /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer. Above
+    /// `far` a rough one does. `Err` is cuDNN's status.
+    ///
+    /// # Safety
+    /// The bench's data are those of the kernel that the plan's is a part of; its handle is the one that the plan was made
+    /// for, and in no other use.
+    pub unsafe fn time(&self, plan: &K::Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
+        let row = match self.device {
+            Device::Host => 1,
+            Device::Cuda => {
+                // SAFETY: as ours. It loads the kernels' code, which takes longer than most of them do.
+                unsafe { self.time_row(plan, 1) }?;
+                row
+            }
+        };
+        let (mut least, mut spent, mut runs) = (f64::MAX, 0.0, 0);
+        loop {
+            // SAFETY: as ours.
+            let time = unsafe { self.time_row(plan, row) }?;
+            least = least.min(time);
+            spent += time * row as f64;
+            runs += 1;
+            let (twice, long) = (runs >= 2, spent > ENOUGH);
+            let known = if least > far { twice || long } else { twice && long || runs >= OFTEN };
+            if known || Instant::now() >= deadline {
+                return Ok(least);
+            }
+        }
+    }
+
+    /// What one of `row` runs in a row takes, in milliseconds.
+    ///
+    /// # Safety
+    /// As for [`Self::time`].
+    pub unsafe fn time_row(&self, plan: &K::Plan, row: usize) -> Result<f64, cudnnStatus_t> {
+        const DEVICE_FAILED: cudnnStatus_t = CUDNN_STATUS_EXECUTION_FAILED;
+        let Self { device, handle, stream, .. } = *self;
+        if !device.synchronize(stream) {
+            return Err(DEVICE_FAILED);
+        }
+        let start = device.mark(stream).ok_or(DEVICE_FAILED)?;
+        for _ in 0..row {
+            // SAFETY: as ours.
+            unsafe { K::run(plan, handle, &self.operands, self.workspace) }?;
+        }
+        let end = device.mark(stream).ok_or(DEVICE_FAILED)?;
+        match (device.synchronize(stream), end.since(&start)) {
+            (true, Elapsed::Ready(time)) => Ok(time / row as f64),
+            _ => Err(DEVICE_FAILED),
+        }
+    }
+}
+
+/// Buffers of our own for a kernel's data, filled with random numbers: zeros may run faster than what
+/// the program will bring.
+pub struct OwnBuffers {
+    tensors: Vec<Buffer>,
+    workspace: Buffer,
+}
+
+impl OwnBuffers {
+    /// Bytes of a kernel's data, without workspace.
+    pub fn data_bytes<K: Executable>(kernel: &K) -> usize {
+        kernel.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
+    }
+
+    /// Allocates them, within `most` bytes in all, and fills them by the stream. `Err` says what was wrong.
+    pub fn allocate<K: Executable>(
+        device: Device,
+        stream: Stream,
+        kernel: &K,
+        workspace: usize,
+        most: usize,
+    ) -> Result<Self, String> {
+        let bytes = Self::data_bytes(kernel).saturating_add(workspace);
+        if bytes > most {
+            return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
+        }
+        let allocate = |bytes| device.allocate(bytes).ok_or(format!("{bytes} bytes cannot be allocated"));
+        let tensor = |(bytes, data_type)| {
+            let buffer = allocate(bytes)?;
+            if fill(device, stream, &buffer, data_type) {
+                Ok(buffer)
+            } else {
+                Err("its buffers cannot be filled".to_owned())
+            }
+        };
+        let tensors = kernel.tensors().into_iter().map(tensor).collect::<Result<_, _>>()?;
+        Ok(Self { tensors, workspace: allocate(workspace)? })
+    }
+
+    /// A bench on these buffers.
+    pub fn bench<K: Executable>(&self, device: Device, handle: cudnnHandle_t, stream: Stream, kernel: &K) -> Bench<K> {
+        let tensors: Vec<_> = self.tensors.iter().map(Buffer::data).collect();
+        let workspace = Workspace { data: self.workspace.data(), size: self.workspace.bytes() };
+        Bench { device, handle, stream, operands: kernel.operands(&tensors), workspace }
+    }
+}
+
+/// Fills a buffer with numbers between −1 and 1, a tile of which repeats.
+fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
+    const TILE: usize = 1 << 20;
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = || {
+        // xorshift64 of Marsaglia, "Xorshift RNGs", 2003
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut tile = Vec::with_capacity(TILE);
+    for _ in 0..TILE / element_size(data_type).unwrap_or(1) {
+        let value = random();
+        match data_type {
+            CUDNN_DATA_DOUBLE => tile.extend(f64::from(value).to_ne_bytes()),
+            CUDNN_DATA_HALF => tile.extend(half::f16::from_f32(value).to_ne_bytes()),
+            CUDNN_DATA_BFLOAT16 => tile.extend(half::bf16::from_f32(value).to_ne_bytes()),
+            _ => tile.extend(value.to_ne_bytes()),
+        }
+    }
+    (0..buffer.bytes()).step_by(TILE).all(|start| {
+        let bytes = TILE.min(buffer.bytes() - start);
+        // SAFETY: within the buffer.
+        unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes], stream) }
+    })
+}

@@ -1,9 +1,0 @@
-//! What the dynamic linker sees: exported functions only, each a few lines. May use everything.
-
-mod boundary;
-mod convolution;
-mod forward;
-mod graph;
-mod rnn;
-pub mod symbols;
-pub mod ucudnn;

@@ -1,0 +1,85 @@
+//! The RNN API, as far as inference runs on kernels of our own.
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::boundary::guarded;
+use cudnn::calls;
+use recurrent::forward::{Call, workspace_size};
+
+/// cuDNN's function; a workspace for inference is also large enough for our kernels.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    fwdMode: cudnnForwardMode_t,
+    xDesc: cudnnRNNDataDescriptor_t,
+    workSpaceSize: *mut usize,
+    reserveSpaceSize: *mut usize,
+) -> cudnnStatus_t {
+    // SAFETY: the arguments are the program's own.
+    let status = unsafe {
+        calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize)
+    };
+    if status != CUDNN_STATUS_SUCCESS || workSpaceSize.is_null() {
+        return status;
+    }
+    let ours = || {
+        // SAFETY: cuDNN has taken the arguments, and written to the size.
+        unsafe { *workSpaceSize = workspace_size(handle, rnnDesc, fwdMode, xDesc).max(*workSpaceSize) };
+        status
+    };
+    guarded(ours, || status)
+}
+
+/// cuDNN's function, in inference on kernels of our own where they are faster.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnRNNForward(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    fwdMode: cudnnForwardMode_t,
+    devSeqLengths: *const i32,
+    xDesc: cudnnRNNDataDescriptor_t,
+    x: *const c_void,
+    yDesc: cudnnRNNDataDescriptor_t,
+    y: *mut c_void,
+    hDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void,
+    hy: *mut c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    cx: *const c_void,
+    cy: *mut c_void,
+    weightSpaceSize: usize,
+    weightSpace: *const c_void,
+    workSpaceSize: usize,
+    workSpace: *mut c_void,
+    reserveSpaceSize: usize,
+    reserveSpace: *mut c_void,
+) -> cudnnStatus_t {
+    let call = Call {
+        handle,
+        descriptor: rnnDesc,
+        mode: fwdMode,
+        device_lengths: devSeqLengths,
+        x_descriptor: xDesc,
+        x,
+        y_descriptor: yDesc,
+        y,
+        h_descriptor: hDesc,
+        hx,
+        hy,
+        c_descriptor: cDesc,
+        cx,
+        cy,
+        weight_space_size: weightSpaceSize,
+        weight_space: weightSpace,
+        workspace_size: workSpaceSize,
+        workspace: workSpace,
+        reserve_size: reserveSpaceSize,
+        reserve: reserveSpace,
+    };
+    // SAFETY: the arguments are the program's own; running anew loses nothing.
+    guarded(|| unsafe { call.run() }, || unsafe { call.run_as_asked() })
+}

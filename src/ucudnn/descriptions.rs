@@ -1,0 +1,147 @@
+//! What was planned, as text.
+
+use std::ffi::{c_char, c_int};
+
+use cudnn_abi::*;
+
+use crate::boundary::guarded;
+use convolution::division::network::Network;
+use convolution::legacy::{answer, description};
+use cudnn::convolution::{Descriptors, Direction};
+
+/// Where a text is to be written: the text, its size in bytes, and the size that is needed.
+pub(super) type Place = (*mut c_char, usize, *mut usize);
+
+/// Writes into the caller's text, as `snprintf` would; whether there is one.
+///
+/// # Safety
+/// What is not null is the caller's, and the text has so many bytes.
+pub(super) unsafe fn write_text((text, size, needed): Place, written: &str) -> bool {
+    if needed.is_null() || (text.is_null() && size > 0) {
+        return false;
+    }
+    // SAFETY: not null; no more than `size` bytes are written.
+    unsafe {
+        needed.write(written.len() + 1);
+        if size > 0 {
+            let length = written.len().min(size - 1);
+            text.copy_from_nonoverlapping(written.as_ptr().cast(), length);
+            text.add(length).write(0);
+        }
+    }
+    true
+}
+
+/// Writes a description into the caller's text.
+unsafe fn describe(handle: cudnnHandle_t, place: Place, description: impl FnOnce() -> Option<String>) -> cudnnStatus_t {
+    guarded(
+        || {
+            let (text, size, needed) = place;
+            if handle.is_null() || needed.is_null() || (text.is_null() && size > 0) {
+                return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+            }
+            let Some(description) = description() else { return CUDNN_STATUS_NOT_SUPPORTED };
+            // SAFETY: as ours.
+            unsafe { write_text(place, &description) };
+            CUDNN_STATUS_SUCCESS
+        },
+        || CUDNN_STATUS_INTERNAL_ERROR,
+    )
+}
+
+/// Describes the plan behind an algorithm.
+unsafe fn describe_plan(
+    handle: cudnnHandle_t,
+    descriptors: Descriptors,
+    algorithm: c_int,
+    place: Place,
+) -> cudnnStatus_t {
+    let description = || {
+        // SAFETY: the caller's descriptors.
+        let promise = unsafe { answer::told_promise(&descriptors, algorithm) }?;
+        Some(description::describe(&*promise.plan?, promise.entry.memory))
+    };
+    // SAFETY: as ours.
+    unsafe { describe(handle, place, description) }
+}
+
+/// Describes, as lines of text, how Workspace Division has divided the total of the calling thread's
+/// device: a summary, then for each layer its kernel, its division, its bytes of the arena and its
+/// predicted time in milliseconds.
+///
+/// Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+/// if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+/// CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetDivisionDescription(
+    handle: cudnnHandle_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let description = || Some(Network::of(cudnn::device()).describe()).filter(|text| !text.is_empty());
+    // SAFETY: as ours.
+    unsafe { describe(handle, (text, textSizeInBytes, neededSizeInBytes), description) }
+}
+
+/// Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
+/// the division, its workspace in bytes and its predicted time in milliseconds.
+///
+/// Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
+/// if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+/// CUDNN_STATUS_NOT_SUPPORTED: no plan stands behind the algorithm; cuDNN runs it as asked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetConvolutionForwardPlanDescription(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    algo: cudnnConvolutionFwdAlgo_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let direction = Direction::Forward;
+    let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
+    // SAFETY: as ours.
+    unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
+}
+
+/// As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetConvolutionBackwardDataPlanDescription(
+    handle: cudnnHandle_t,
+    wDesc: cudnnFilterDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    algo: cudnnConvolutionBwdDataAlgo_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let direction = Direction::BackwardData;
+    let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
+    // SAFETY: as ours.
+    unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
+}
+
+/// As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetConvolutionBackwardFilterPlanDescription(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dwDesc: cudnnFilterDescriptor_t,
+    algo: cudnnConvolutionBwdFilterAlgo_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let direction = Direction::BackwardFilter;
+    let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
+    // SAFETY: as ours.
+    unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
+}

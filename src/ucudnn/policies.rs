@@ -1,0 +1,173 @@
+//! How a handle's convolutions are planned.
+
+use std::ffi::c_int;
+
+use cudnn_abi::*;
+
+use crate::boundary::guarded;
+use convolution::division::network::Network;
+use cudnn::policies::{self, Policies};
+use guest::settings::Policy;
+use planner::BatchSizePolicy;
+
+/// How workspace limits apply to a handle's convolutions.
+pub type ucudnnPolicy_t = c_int;
+/// Workspace Reuse: each convolution is planned on its own. The default.
+pub const UCUDNN_POLICY_WR: ucudnnPolicy_t = 0;
+/// Workspace Division: the convolutions of a network share one budget.
+pub const UCUDNN_POLICY_WD: ucudnnPolicy_t = 1;
+/// Every call goes through to cuDNN unchanged.
+pub const UCUDNN_POLICY_OFF: ucudnnPolicy_t = 2;
+
+/// Which micro-batch sizes are tried.
+pub type ucudnnBatchSizePolicy_t = c_int;
+/// 1, 2, 4, ... and the mini-batch itself. The default.
+pub const UCUDNN_BATCH_SIZE_POWER_OF_TWO: ucudnnBatchSizePolicy_t = 0;
+/// Every size up to the mini-batch.
+pub const UCUDNN_BATCH_SIZE_ALL: ucudnnBatchSizePolicy_t = 1;
+/// The mini-batch alone: algorithms are chosen, nothing is divided.
+pub const UCUDNN_BATCH_SIZE_UNDIVIDED: ucudnnBatchSizePolicy_t = 2;
+
+/// No limit was set.
+pub const UCUDNN_NO_LIMIT: usize = usize::MAX;
+
+fn set(handle: cudnnHandle_t, change: Option<impl FnOnce(&mut Policies)>) -> cudnnStatus_t {
+    guarded(
+        || match change {
+            _ if handle.is_null() => CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+            Some(change) => {
+                policies::change(handle, change);
+                CUDNN_STATUS_SUCCESS
+            }
+            None => CUDNN_STATUS_BAD_PARAM,
+        },
+        || CUDNN_STATUS_INTERNAL_ERROR,
+    )
+}
+
+unsafe fn get<T>(handle: cudnnHandle_t, value: *mut T, read: impl FnOnce(Policies) -> T) -> cudnnStatus_t {
+    guarded(
+        || {
+            if handle.is_null() || value.is_null() {
+                return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+            }
+            // SAFETY: not null, and the caller's.
+            unsafe { value.write(read(policies::of(handle))) };
+            CUDNN_STATUS_SUCCESS
+        },
+        || CUDNN_STATUS_INTERNAL_ERROR,
+    )
+}
+
+/// Sets how workspace limits apply to a handle's convolutions. What was reported to the program
+/// before stays true.
+///
+/// CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total
+/// is set, or the handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be
+/// loaded; the log says why. Nothing is changed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnSetPolicy(handle: cudnnHandle_t, policy: ucudnnPolicy_t) -> cudnnStatus_t {
+    let policy = match policy {
+        UCUDNN_POLICY_WR => Some(Policy::Reuse),
+        UCUDNN_POLICY_WD if handle.is_null() => None,
+        UCUDNN_POLICY_WD => {
+            let status = guarded(can_divide, || CUDNN_STATUS_INTERNAL_ERROR);
+            if status != CUDNN_STATUS_SUCCESS {
+                return status;
+            }
+            Some(Policy::Division)
+        }
+        UCUDNN_POLICY_OFF => Some(Policy::Off),
+        _ => None,
+    };
+    set(handle, policy.map(|policy| move |policies: &mut Policies| policies.policy = policy))
+}
+
+fn can_divide() -> cudnnStatus_t {
+    if Network::of(cudnn::device()).total().is_none() {
+        CUDNN_STATUS_BAD_PARAM
+    } else if !policies::has_solver() {
+        CUDNN_STATUS_NOT_SUPPORTED
+    } else {
+        CUDNN_STATUS_SUCCESS
+    }
+}
+
+/// The policy in force for a handle: its own, or that of UCUDNN_POLICY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetPolicy(handle: cudnnHandle_t, policy: *mut ucudnnPolicy_t) -> cudnnStatus_t {
+    let read = |policies: Policies| match policies.policy {
+        Policy::Reuse => UCUDNN_POLICY_WR,
+        Policy::Division => UCUDNN_POLICY_WD,
+        Policy::Off => UCUDNN_POLICY_OFF,
+    };
+    // SAFETY: as ours.
+    unsafe { get(handle, policy, read) }
+}
+
+/// Sets which micro-batch sizes are tried for a handle's convolutions.
+///
+/// CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnBatchSizePolicy_t, or the handle is null;
+/// nothing is changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnSetBatchSizePolicy(
+    handle: cudnnHandle_t,
+    policy: ucudnnBatchSizePolicy_t,
+) -> cudnnStatus_t {
+    let policy = match policy {
+        UCUDNN_BATCH_SIZE_POWER_OF_TWO => Some(BatchSizePolicy::PowerOfTwo),
+        UCUDNN_BATCH_SIZE_ALL => Some(BatchSizePolicy::All),
+        UCUDNN_BATCH_SIZE_UNDIVIDED => Some(BatchSizePolicy::Undivided),
+        _ => None,
+    };
+    set(handle, policy.map(|policy| move |policies: &mut Policies| policies.batch_size_policy = policy))
+}
+
+/// The batch-size policy in force for a handle: its own, or that of UCUDNN_BATCH_SIZE_POLICY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetBatchSizePolicy(
+    handle: cudnnHandle_t,
+    policy: *mut ucudnnBatchSizePolicy_t,
+) -> cudnnStatus_t {
+    let read = |policies: Policies| match policies.batch_size_policy {
+        BatchSizePolicy::PowerOfTwo => UCUDNN_BATCH_SIZE_POWER_OF_TWO,
+        BatchSizePolicy::All => UCUDNN_BATCH_SIZE_ALL,
+        BatchSizePolicy::Undivided => UCUDNN_BATCH_SIZE_UNDIVIDED,
+    };
+    // SAFETY: as ours.
+    unsafe { get(handle, policy, read) }
+}
+
+fn limit(bytes: usize) -> Option<usize> {
+    (bytes != UCUDNN_NO_LIMIT).then_some(bytes)
+}
+
+/// Sets the most workspace, in bytes, that any convolution of the handle may use: the least of this
+/// and the program's own limit holds. UCUDNN_NO_LIMIT takes it away.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnSetWorkspaceLimit(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
+    set(handle, Some(move |policies: &mut Policies| policies.workspace_limit = limit(bytes)))
+}
+
+/// The limit in force for a handle, in bytes: its own, or that of UCUDNN_WORKSPACE_LIMIT;
+/// UCUDNN_NO_LIMIT if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetWorkspaceLimit(handle: cudnnHandle_t, bytes: *mut usize) -> cudnnStatus_t {
+    // SAFETY: as ours.
+    unsafe { get(handle, bytes, |policies| policies.workspace_limit.unwrap_or(UCUDNN_NO_LIMIT)) }
+}
+
+/// Sets the most workspace, in bytes, of a convolution for which the program gives no limit.
+/// UCUDNN_NO_LIMIT takes it away: then it is what cuDNN's own choice would take.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnSetDefaultWorkspaceLimit(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
+    set(handle, Some(move |policies: &mut Policies| policies.default_workspace_limit = limit(bytes)))
+}
+
+/// The default limit in force for a handle, in bytes: its own, or that of
+/// UCUDNN_DEFAULT_WORKSPACE_LIMIT; UCUDNN_NO_LIMIT if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetDefaultWorkspaceLimit(handle: cudnnHandle_t, bytes: *mut usize) -> cudnnStatus_t {
+    // SAFETY: as ours.
+    unsafe { get(handle, bytes, |policies| policies.default_workspace_limit.unwrap_or(UCUDNN_NO_LIMIT)) }
+}

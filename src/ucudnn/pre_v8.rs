@@ -1,0 +1,154 @@
+//! The queries that cuDNN 8 took away.
+
+use std::ffi::c_int;
+
+use cudnn_abi::*;
+
+use crate::boundary::guarded;
+use convolution::legacy::answer;
+use cudnn::convolution::{Descriptors, Direction};
+use cudnn::library;
+
+/// What the pre-v8 query of a Forward algorithm prefers.
+pub type cudnnConvolutionFwdPreference_t = c_int;
+/// An algorithm that needs no workspace.
+pub const CUDNN_CONVOLUTION_FWD_NO_WORKSPACE: cudnnConvolutionFwdPreference_t = 0;
+/// The fastest algorithm, whatever workspace it needs.
+pub const CUDNN_CONVOLUTION_FWD_PREFER_FASTEST: cudnnConvolutionFwdPreference_t = 1;
+/// The fastest algorithm within the limit given.
+pub const CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionFwdPreference_t = 2;
+
+/// What the pre-v8 query of a BackwardData algorithm prefers.
+pub type cudnnConvolutionBwdDataPreference_t = c_int;
+/// An algorithm that needs no workspace.
+pub const CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE: cudnnConvolutionBwdDataPreference_t = 0;
+/// The fastest algorithm, whatever workspace it needs.
+pub const CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST: cudnnConvolutionBwdDataPreference_t = 1;
+/// The fastest algorithm within the limit given.
+pub const CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionBwdDataPreference_t = 2;
+
+/// What the pre-v8 query of a BackwardFilter algorithm prefers.
+pub type cudnnConvolutionBwdFilterPreference_t = c_int;
+/// An algorithm that needs no workspace.
+pub const CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE: cudnnConvolutionBwdFilterPreference_t = 0;
+/// The fastest algorithm, whatever workspace it needs.
+pub const CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST: cudnnConvolutionBwdFilterPreference_t = 1;
+/// The fastest algorithm within the limit given.
+pub const CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionBwdFilterPreference_t = 2;
+
+/// A pre-v8 query: by today's functions, or by the real one where an older cuDNN still has it.
+unsafe fn algorithm_within(
+    name: &std::ffi::CStr,
+    handle: cudnnHandle_t,
+    descriptors: Descriptors,
+    [a, b, c]: [*mut std::ffi::c_void; 3],
+    (preference, limit): (c_int, usize),
+    algorithm: *mut c_int,
+) -> cudnnStatus_t {
+    type Real = unsafe extern "C" fn(
+        cudnnHandle_t,
+        *mut std::ffi::c_void,
+        *mut std::ffi::c_void,
+        cudnnConvolutionDescriptor_t,
+        *mut std::ffi::c_void,
+        c_int,
+        usize,
+        *mut c_int,
+    ) -> cudnnStatus_t;
+    guarded(
+        || {
+            if library::older_major().is_some()
+                && let Some(real) = library::address_of(name)
+            {
+                // SAFETY: cuDNN's function of this name, whose prototype this is in all versions.
+                let real: Real = unsafe { std::mem::transmute(real.as_ptr()) };
+                // SAFETY: the caller's arguments.
+                return unsafe { real(handle, a, b, descriptors.convolution, c, preference, limit, algorithm) };
+            }
+            let limit = match preference {
+                CUDNN_CONVOLUTION_FWD_NO_WORKSPACE => Some(0),
+                CUDNN_CONVOLUTION_FWD_PREFER_FASTEST => None,
+                CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT => Some(limit),
+                _ => return CUDNN_STATUS_BAD_PARAM,
+            };
+            if handle.is_null() || algorithm.is_null() {
+                return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+            }
+            // SAFETY: the caller's arguments.
+            match unsafe { answer::algorithm_within(handle, &descriptors, limit) } {
+                Ok(found) => {
+                    // SAFETY: not null, and the caller's.
+                    unsafe { algorithm.write(found) };
+                    CUDNN_STATUS_SUCCESS
+                }
+                Err(status) => status,
+            }
+        },
+        || CUDNN_STATUS_INTERNAL_ERROR,
+    )
+}
+
+/// As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
+/// memoryLimitInBytes if the preference says so. Then cudnnGetConvolutionForwardWorkspaceSize gives
+/// the workspace.
+///
+/// CUDNN_STATUS_BAD_PARAM: an unknown preference, or null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+/// runs within the limit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    preference: cudnnConvolutionFwdPreference_t,
+    memoryLimitInBytes: usize,
+    algo: *mut cudnnConvolutionFwdAlgo_t,
+) -> cudnnStatus_t {
+    let direction = Direction::Forward;
+    let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
+    let order = [xDesc.cast(), wDesc.cast(), yDesc.cast()];
+    let wanted = (preference, memoryLimitInBytes);
+    // SAFETY: as ours.
+    unsafe { algorithm_within(c"cudnnGetConvolutionForwardAlgorithm", handle, descriptors, order, wanted, algo) }
+}
+
+/// As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
+    handle: cudnnHandle_t,
+    wDesc: cudnnFilterDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    preference: cudnnConvolutionBwdDataPreference_t,
+    memoryLimitInBytes: usize,
+    algo: *mut cudnnConvolutionBwdDataAlgo_t,
+) -> cudnnStatus_t {
+    let direction = Direction::BackwardData;
+    let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
+    let order = [wDesc.cast(), dyDesc.cast(), dxDesc.cast()];
+    let wanted = (preference, memoryLimitInBytes);
+    // SAFETY: as ours.
+    unsafe { algorithm_within(c"cudnnGetConvolutionBackwardDataAlgorithm", handle, descriptors, order, wanted, algo) }
+}
+
+/// As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dwDesc: cudnnFilterDescriptor_t,
+    preference: cudnnConvolutionBwdFilterPreference_t,
+    memoryLimitInBytes: usize,
+    algo: *mut cudnnConvolutionBwdFilterAlgo_t,
+) -> cudnnStatus_t {
+    let direction = Direction::BackwardFilter;
+    let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
+    let order = [xDesc.cast(), dyDesc.cast(), dwDesc.cast()];
+    let wanted = (preference, memoryLimitInBytes);
+    // SAFETY: as ours.
+    unsafe { algorithm_within(c"cudnnGetConvolutionBackwardFilterAlgorithm", handle, descriptors, order, wanted, algo) }
+}
