@@ -1,14 +1,14 @@
-//! Links `libucudnn.so`: its soname, and that its functions call each other without asking the
-//! dynamic linker, which may put another library's function of the same name in their place. And tells which version
-//! of the kernels is built in, of all (`UCUDNN_KERNELS`) and of those that convolutions use (`UCUDNN_ENGINES`): what was
-//! timed of another says nothing of this one.
+//! Links `libucudnn.so`. Sets its soname, and lets its functions call each other directly: the dynamic linker might put
+//! another library's function of the same name in their place. Also builds in two version hashes: `UCUDNN_KERNELS` of
+//! all GPU kernels, and `UCUDNN_ENGINES` of those that convolutions use. Times of one version say nothing about
+//! another.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Headers that none but networks' kernels include.
+/// Headers that only the GPU kernels of recurrent networks include.
 const OF_NETWORKS: [&str; 2] = ["exchange.cuh", "cluster_exchange.cuh"];
-/// What is in `src/exec/` of convolutions' kernels.
+/// The parts of `src/exec/` that belong to the GPU kernels of convolutions.
 const CUT_AND_LAUNCHED: [&str; 5] = ["backward_filter", "implicit_gemm", "samples.rs", "tiles.rs", "transposes.rs"];
 
 fn main() {
@@ -23,7 +23,7 @@ fn main() {
     let is_of_networks =
         |file: &PathBuf| file.starts_with("kernels/rnn") || OF_NETWORKS.iter().any(|name| file.ends_with(name));
     files.retain(|file| !is_of_networks(file));
-    // How they are cut and launched is not in the kernels.
+    // The host code also cuts and launches the kernels, so it counts too.
     for part in CUT_AND_LAUNCHED {
         println!("cargo::rerun-if-changed=src/exec/{part}");
         list(&Path::new("src/exec").join(part), &mut files);
@@ -33,7 +33,7 @@ fn main() {
     println!("cargo::rustc-env=UCUDNN_ENGINES={:016x}", version(&files));
 }
 
-/// A hash (FNV-1a, of Fowler, Noll and Vo) of what files hold.
+/// A hash (FNV-1a, of Fowler, Noll and Vo) of the files' paths and contents.
 fn version(files: &[PathBuf]) -> u64 {
     let text = files.iter().flat_map(|file| {
         let text = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -43,7 +43,7 @@ fn version(files: &[PathBuf]) -> u64 {
     text.flatten().fold(0xCBF2_9CE4_8422_2325, add)
 }
 
-/// A file, or all of a folder and those in it. The emulator is none of the kernels.
+/// Lists a file, or all files of a folder and its subfolders except the emulator, which is no part of the kernels.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     if folder.is_file() {
         return files.push(folder.to_owned());

@@ -1,6 +1,6 @@
-"""Checks the finished libraries with binutils: names, what they need, and what they export.
+"""Checks the finished libraries with binutils: their names, the libraries that they need, and their exports.
 
-The source says what should be exported; the linker has the last word, so the files are what is read.
+It reads the files, not the source: the source says what should be exported, but the linker decides.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# A preloaded library with a missing dependency keeps every process from starting, so these alone.
+# A preloaded library with a missing dependency keeps every process from starting, so the shim may need these only.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1"}
 LOADER = re.compile(r"ld-linux.*\.so\.\d+")
 
@@ -24,7 +24,7 @@ def dynamic(library, tag):
 
 
 def exports(library):
-    """Defined dynamic symbols and their types, as nm has them; version nodes (type A) left out."""
+    """Defined dynamic symbols and their types, by nm; without version nodes (type A)."""
     names = {}
     for line in output("nm", "--dynamic", "--defined-only", library).splitlines():
         kind, name = line.split()[-2:]
@@ -34,13 +34,13 @@ def exports(library):
 
 
 def listed():
-    """The functions of src/abi/symbols.rs, and those that ucudnn.h declares."""
+    """The functions in src/abi/symbols.rs, and the functions that ucudnn.h declares."""
     rows = re.findall(r"^\s+(cudnn\w+): \w+, [\d.]+, \w+;", (ROOT / "src/abi/symbols.rs").read_text(), re.M)
     return set(rows), declared(ROOT / "include/ucudnn.h")
 
 
 def declared(header):
-    """The functions that a header made by cbindgen declares."""
+    """The functions that a header from cbindgen declares."""
     code = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.S)
     return set(re.findall(r"\b(u?cudnn\w+|hostdnn\w+)\s*\([^;{}]*\)\s*;", code))
 
@@ -96,7 +96,7 @@ def check_solver(solver, findings):
     findings.expect(dynamic(solver, "SONAME") == {"libucudnn_solver.so"}, "its soname is libucudnn_solver.so")
     ours = {"ucudnn_solver_version", "ucudnn_solver_solve"}
     findings.expect(found == ours, "it exports its two functions and nothing else", found ^ ours)
-    # Not RUNPATH: that does not hold for what GLPK needs in turn.
+    # Not RUNPATH: that would not apply to GLPK's own dependencies.
     paths = dynamic(solver, "RPATH")
     findings.expect(paths == {"$ORIGIN:$ORIGIN/ucudnn"}, "it looks for GLPK beside itself", paths)
 

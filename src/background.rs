@@ -1,5 +1,5 @@
-//! Threads of ours that plan while the program runs. They end with the process: nothing may use cuDNN while the
-//! libraries below it are being taken down. A forked process has none, and so plans nothing.
+//! Background threads that plan while the program runs. We join them before the process ends: nothing may use cuDNN
+//! while the libraries below it are being taken down. A forked process has no such threads, so it plans nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -13,17 +13,17 @@ use crate::device::Device;
 use crate::process_end;
 use crate::signals;
 
-/// The process is about to end.
+/// Set when the process is about to end.
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
-/// The process that has them: what a fork copies of them cannot be joined.
+/// The process that started the threads. A forked process copies their handles, but cannot join them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 static RESTING: Mutex<()> = Mutex::new(());
 static WAKE: Condvar = Condvar::new();
 
-/// Has a thread of ours wait so long. False, at once, if the process is about to end.
+/// Lets a background thread sleep for `time`. Returns false at once if the process is about to end.
 pub fn rest(time: Duration) -> bool {
     let until = Instant::now().checked_add(time);
     let mut resting = RESTING.lock();
@@ -36,13 +36,13 @@ pub fn rest(time: Duration) -> bool {
     !stopped()
 }
 
-/// Whether planning is to end at once.
+/// True if planning has to end at once.
 pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Plans on a thread of its own, on the calling thread's device. Where there can be none, or the process is about to
-/// end, `plan` is dropped, and the answer is false; `otherwise` says what that means, and what a panic does.
+/// Runs `plan` on a new thread, on the calling thread's device. Returns false and drops `plan` if no thread can start
+/// or the process is about to end. `otherwise` is the log text for the consequence of a failed start or of a panic.
 pub fn spawn(device: Device, plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> bool {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
@@ -87,10 +87,10 @@ fn stop() {
         return;
     }
     STOP.store(true, Ordering::Relaxed);
-    // Whoever has not seen that waits by now.
+    // Now that we have had the lock, each resting thread has seen `STOP` or waits for `WAKE`.
     drop(RESTING.lock());
     WAKE.notify_all();
     for thread in THREADS.lock().drain(..) {
-        let _ = thread.join(); // it has caught its own panics
+        let _ = thread.join(); // the thread caught its own panics
     }
 }

@@ -1,4 +1,4 @@
-//! What the dynamic linker sees: exported functions only, each a few lines. May use everything.
+//! The symbols that the dynamic linker sees: exported functions only, each a few lines. May use every module.
 
 mod boundary;
 mod convolution;

@@ -1,5 +1,5 @@
-//! The real cuDNN seen from inside: finding and loading it, typed calls, its descriptors read back as
-//! plain values and made anew for micro-batches. Uses the list of symbols and nothing else of ours.
+//! The real cuDNN from inside: finding and loading it, typed calls, descriptors read back as plain values and new
+//! descriptors for micro-batches. Of our own modules it uses only the list of symbols and the settings.
 
 pub(crate) mod algorithm;
 pub(crate) mod calls;

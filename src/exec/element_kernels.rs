@@ -1,4 +1,4 @@
-//! Compiling kernels that work on elements of any type of 2 or 4 bytes: what all of them are given.
+//! Compiles kernels that work on elements of any type of 2 or 4 bytes.
 
 use std::ffi::CStr;
 
@@ -9,8 +9,8 @@ use crate::device::jit::{Function, Module, Source};
 pub struct ElementKernels(Module);
 
 impl ElementKernels {
-    /// Compiles and loads `text` on the calling thread's device. Beside the element's type the source may want options of
-    /// its own. `Err` says why it cannot be had.
+    /// Compiles and loads `text` on the calling thread's device, for elements of `element` bytes. `own` holds further
+    /// options of this source. `Err` says why the kernels are unavailable.
     pub fn load(
         device: Device,
         name: &'static str,
@@ -28,7 +28,7 @@ impl ElementKernels {
         device.load(&source).map(Self).map_err(|error| error.to_string())
     }
 
-    /// One of its kernels.
+    /// One of the kernels, by name.
     pub fn function(&self, name: &CStr) -> Result<Function, String> {
         self.0.function(name).map_err(|error| error.to_string())
     }

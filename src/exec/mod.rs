@@ -1,6 +1,6 @@
-//! Running a plan: the micro-batch loop, the float sums of half filter gradients, transposing tensors, convolutions by kernels
-//! of ours, the check against the undivided convolution, and the arena that Workspace Division cuts into segments. Uses
-//! `cudnn`, `device` and what `plan` says.
+//! Runs plans: the micro-batch loop, float sums of half filter gradients, tensor transposes, our own convolution
+//! kernels, the check against the undivided convolution, and the arena that Workspace Division cuts into segments.
+//! Depends on `cudnn`, `device` and the configurations of `plan`.
 
 mod arena;
 mod backward_filter;

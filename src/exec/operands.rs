@@ -1,4 +1,4 @@
-//! Where a micro-batch's data starts, and the scaling factors that go with it.
+//! Where a micro-batch's data starts, and the scaling factors of a call.
 
 use std::ffi::c_void;
 
@@ -7,21 +7,20 @@ use cudnn_abi::*;
 use crate::cudnn::convolution::{Direction, Operands};
 use crate::cudnn::kernel::Kernel;
 
-/// The type of `alpha` and `beta` for data of a type: cuDNN takes double for double and float for all
-/// other.
+/// The type of `alpha` and `beta`. cuDNN takes doubles for double data and floats for all other data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
     Float,
     Double,
 }
 
-/// The type of a kernel's scaling factors.
+/// The type of a problem's scaling factors.
 pub fn scaling_type(kernel: &Kernel) -> Scaling {
     if kernel.y.data_type == CUDNN_DATA_DOUBLE { Scaling::Double } else { Scaling::Float }
 }
 
 impl Scaling {
-    /// A constant factor, as a pointer for cuDNN.
+    /// A constant factor as a pointer for cuDNN.
     pub fn constant(self, value: Constant) -> *const c_void {
         static FLOATS: [f32; 3] = [0.0, 0.5, 1.0];
         static DOUBLES: [f64; 3] = [0.0, 0.5, 1.0];
@@ -31,7 +30,7 @@ impl Scaling {
         }
     }
 
-    /// The value behind a pointer of the program's; a null one reads as 0.
+    /// Reads the program's factor. Null reads as 0.
     ///
     /// # Safety
     /// `factor` is null or points to a value of this type.
@@ -40,15 +39,15 @@ impl Scaling {
             return 0.0;
         }
         match self {
-            // SAFETY: as ours; the program need not align it.
+            // SAFETY: not null here, so the caller promises a float; `read_unaligned` needs no alignment.
             Self::Float => f64::from(unsafe { factor.cast::<f32>().read_unaligned() }),
-            // SAFETY: as above.
+            // SAFETY: not null here, so the caller promises a double; `read_unaligned` needs no alignment.
             Self::Double => unsafe { factor.cast::<f64>().read_unaligned() },
         }
     }
 }
 
-/// Factors that we use ourselves.
+/// Factors that our own calls use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     Zero = 0,
@@ -57,7 +56,7 @@ pub enum Constant {
 }
 
 impl Operands {
-    /// What the call writes.
+    /// The tensor that the call writes.
     pub fn result(&self, direction: Direction) -> *mut c_void {
         match direction {
             Direction::Forward => self.y,
@@ -66,7 +65,7 @@ impl Operands {
         }
     }
 
-    /// The same with another result.
+    /// The same operands with another result.
     pub fn with_result(mut self, direction: Direction, result: *mut c_void) -> Self {
         match direction {
             Direction::Forward => self.y = result,
@@ -76,7 +75,7 @@ impl Operands {
         self
     }
 
-    /// The operands of the micro-batch that starts at image `first`; the epilogue's z is left as it is.
+    /// The operands of the micro-batch that starts at image `first`. The epilogue's z stays unchanged.
     pub fn starting_at(&self, kernel: &Kernel, first: usize) -> Self {
         let at = |data: *mut c_void, stride: usize| data.wrapping_byte_add(first * stride);
         Self { x: at(self.x, kernel.x.image_stride()), y: at(self.y, kernel.y.image_stride()), ..*self }

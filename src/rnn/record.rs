@@ -1,10 +1,10 @@
-//! What is known of networks from before, in whichever process, and where what is found out now goes: the tuning database.
+//! The tuning database: results for networks from earlier processes, and storage for new ones.
 
 use crate::cudnn::Inference;
 use crate::device::Device;
 use crate::tune::database::{Database, Environment, StepTime};
 
-/// The version of our kernels: what was timed of another says nothing of these.
+/// The version of our kernels. Times of other versions do not count.
 const KERNELS: &str = env!("UCUDNN_KERNELS");
 
 /// The database's entries of one device.
@@ -14,7 +14,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of the calling thread's device. `None` without a database that works.
+    /// The entries of the calling thread's device. `None` without a working database.
     pub fn of_device() -> Option<Self> {
         let (database, device) = (Database::of_process()?, Device::current());
         let identity = device.identity(device.ordinal())?;
@@ -22,17 +22,17 @@ impl Record {
         Some(Self { database, environment })
     }
 
-    /// What was timed of a network.
+    /// The times of a network.
     pub fn step_times(&self, network: &Inference) -> Vec<StepTime> {
         self.database.step_times(&self.environment, KERNELS, network)
     }
 
-    /// What was timed of all networks.
+    /// The times of all networks.
     pub fn all_step_times(&self) -> Vec<(Inference, Vec<StepTime>)> {
         self.database.all_step_times(&self.environment, KERNELS)
     }
 
-    /// Keeps what was timed of a network.
+    /// Stores the times of a network.
     pub fn keep(&self, network: &Inference, step_times: &[StepTime]) {
         self.database.store_step_times(&self.environment, KERNELS, network, step_times);
     }
@@ -42,7 +42,7 @@ impl Record {
         self.database.model(&self.environment, KERNELS)
     }
 
-    /// Keeps the performance model's constants.
+    /// Stores the performance model's constants.
     pub fn keep_model(&self, constants: &str) {
         self.database.store_model(&self.environment, KERNELS, constants);
     }

@@ -1,4 +1,4 @@
-//! What was decided about a network: a line of the log, and one of the report (`UCUDNN_REPORT`).
+//! The decision about a network: a line of the log, and one of the report (`UCUDNN_REPORT`).
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::tune::database::StepTime;
 /// A decision.
 pub struct Decision<'a> {
     pub key: &'a Key,
-    /// cuDNN where there is none.
+    /// `None` stands for cuDNN.
     pub chosen: Option<&'a Engine>,
     /// The model's first choice.
     pub first: Option<&'a Configuration>,

@@ -1,17 +1,17 @@
 //! Measuring micro-configurations. Uses `plan` to decide and `exec` to run.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
-//! | [`subject`] | what is tuned: a convolution of the legacy API, or an operation graph |
-//! | [`any_kernel`] | the same where a text alone tells which |
-//! | [`executable`] | what timing needs of it: its memory, its candidates, its plans |
-//! | [`candidates`] | which micro-configurations there are to time |
-//! | [`search`] | what to time next, and what was found |
+//! | [`subject`] | the problem to tune: a convolution of the legacy API, or an operation graph |
+//! | [`any_kernel`] | a problem of either API; its text alone tells which |
+//! | [`executable`] | how to time a problem: its memory, its candidates, its plans |
+//! | [`candidates`] | the micro-configurations that can be timed |
+//! | [`search`] | what to time next, and the results so far |
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
 //! | [`session`] | carries a search out, on one device or several |
-//! | [`devices`] | which devices those are |
+//! | [`devices`] | the devices that tune |
 //! | [`running`] | carries a search out in the program's own executions |
-//! | [`record`] | what is known from before, and where results go |
+//! | [`record`] | earlier results, and storing new ones |
 //! | [`database`] | the database of results |
 //! | [`ahead`] | tuning on handles and buffers of our own |
 

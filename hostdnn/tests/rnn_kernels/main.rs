@@ -1,12 +1,12 @@
-//! The recurrence's kernels (`kernels/rnn`) on the CPU: what they compute, against loops in double precision, under orders
-//! of threads in which what lacks a barrier or a check shows; and that it does show.
+//! The recurrence's GPU kernels (`kernels/rnn`) on the CPU: results against loops in double precision, under thread
+//! orders that expose missing barriers and checks; and proof that these are exposed.
 
 mod activations;
 #[path = "../built/mod.rs"]
 mod built;
 mod case;
 mod computes;
-#[allow(dead_code, missing_docs)] // the library's, of which a part is used here
+#[allow(dead_code, missing_docs)] // a part of the library's module is used here
 #[path = "../../../src/rnn/configuration/mod.rs"]
 mod configuration;
 mod element;

@@ -1,18 +1,18 @@
-//! cuDNN's graph (backend) API from inside: operation graphs as plain values, and descriptors of our own made from
-//! them. Uses `calls` and legacy kernels, and nothing of ours above them.
+//! cuDNN's graph (backend) API from inside: operation graphs as plain values, and our own descriptors made from them.
+//! Depends on `calls` and on legacy convolution problems, and on nothing above these.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `kernel` | an operation graph around one convolution, as plain values |
-//! | `text` | the same as text, both ways |
-//! | `batch` | the same cut along the mini-batch |
-//! | `legacy` | the graph of a convolution of the legacy API |
-//! | `descriptor` | a backend descriptor that we own; reading any |
-//! | `target` | the device that a graph is to run on, which need not be there |
-//! | `class` | which engines may take the place of another |
-//! | `refusal` | why cuDNN refuses something, in words |
-//! | `names` | what the three directions' operations call the same things |
-//! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the way from a kernel to running it |
+//! | `text` | such a graph as text, both ways |
+//! | `batch` | such a graph cut along the mini-batch |
+//! | `legacy` | the graph of a legacy API convolution |
+//! | `descriptor` | a backend descriptor that we own; reading any descriptor |
+//! | `target` | the device that a graph is for, which need not be present |
+//! | `class` | the engines that may replace another |
+//! | `refusal` | cuDNN's reason for refusing a call, in words |
+//! | `names` | the attribute names of the three directions' operations |
+//! | `operation_graph`, `engine`, `execution_plan`, `variant_pack` | the steps from a problem to its execution |
 
 mod batch;
 mod channels_last;

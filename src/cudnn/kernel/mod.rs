@@ -1,5 +1,5 @@
-//! A kernel: one convolution as plain values, read back from the descriptors of a call, and its text form
-//! (`spec`). Uses cuDNN's descriptors and nothing of ours above them.
+//! A convolution problem: one convolution as plain values, read back from a call's descriptors, with its text form
+//! (`spec`). Depends on cuDNN's descriptors, and on nothing above them.
 
 pub(in crate::cudnn) mod spec;
 
@@ -11,60 +11,60 @@ use cudnn_abi::*;
 use crate::cudnn::calls;
 use crate::cudnn::convolution::{Descriptors, Direction};
 
-/// Most dimensions of a tensor that we read: 3-D convolutions have N, C, D, H, W.
+/// The most dimensions that we read of a tensor: 3-D convolutions have N, C, D, H, W.
 pub const MAX_RANK: usize = 5;
-/// What descriptors are asked for; cuDNN may write as many values as that.
+/// The rank that we request from descriptors; cuDNN may write as many values.
 const ASKED_RANK: usize = CUDNN_DIM_MAX as usize;
-/// The most that `cudnnGetConvolutionNdDescriptor` may be asked for.
+/// The largest rank that `cudnnGetConvolutionNdDescriptor` accepts as a request.
 const ASKED_SPATIAL_RANK: usize = ASKED_RANK - 2;
 
-/// A tensor's element type, and its dimensions and strides in elements; those not in use are 0.
+/// A tensor's element type, and its dimensions and strides in elements. Unused dimensions and strides are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
-    /// Of an element.
+    /// The type of an element.
     pub data_type: cudnnDataType_t,
-    /// Images, channels, then depth where there is one, height and width.
+    /// Images, channels, depth if there is one, height and width.
     pub dims: [c_int; MAX_RANK],
-    /// From one element to the next along each dimension.
+    /// The distance between neighbouring elements along each dimension, in elements.
     pub strides: [c_int; MAX_RANK],
 }
 
-/// One convolution operation: direction, tensors, filter and parameters. Equal kernels cost the same,
-/// so it is what plans are kept by. x and y are the input and the output of Forward in every
-/// direction: BackwardData writes x (dx), BackwardFilter writes w (dw).
+/// A convolution problem: direction, tensors, filter and parameters. Equal problems cost the same, so plans are stored
+/// by problem. `x` and `y` are Forward's input and output in every direction: BackwardData writes `x` (dx), and
+/// BackwardFilter writes `w` (dw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Which of the convolution's derivatives it computes.
+    /// The derivative of the convolution to compute.
     pub direction: Direction,
     /// Dimensions in use: 4, or 5 for 3-D convolutions.
     pub rank: u8,
-    /// The input of Forward.
+    /// Forward's input.
     pub x: Tensor,
-    /// Of an element of the filter.
+    /// The type of a filter's element.
     pub w_type: cudnnDataType_t,
-    /// How the filter is laid out.
+    /// The filter's layout.
     pub w_format: cudnnTensorFormat_t,
-    /// Output channels, input channels of a group, then the filter's own extent.
+    /// Output channels, input channels of one group, and the filter's spatial extent.
     pub w_dims: [c_int; MAX_RANK],
-    /// The output of Forward.
+    /// Forward's output.
     pub y: Tensor,
     /// Zeros on either side of each spatial dimension.
     pub pad: [c_int; MAX_RANK - 2],
-    /// Of the filter over each spatial dimension.
+    /// The filter's step along each spatial dimension.
     pub stride: [c_int; MAX_RANK - 2],
-    /// How far apart the filter's elements are in each spatial dimension.
+    /// The distance between neighbouring filter elements along each spatial dimension.
     pub dilation: [c_int; MAX_RANK - 2],
-    /// Whether the filter is flipped.
+    /// Convolution (the filter is flipped) or cross-correlation.
     pub mode: cudnnConvolutionMode_t,
-    /// What products are summed in.
+    /// The type in which products are summed.
     pub compute_type: cudnnDataType_t,
-    /// Which arithmetic the descriptor allows.
+    /// The arithmetic that the descriptor allows.
     pub math_type: cudnnMathType_t,
-    /// Groups that channels are divided into.
+    /// The number of groups of channels.
     pub groups: c_int,
 }
 
-/// Bytes of an element of the types whose convolutions we plan; `None` for all others.
+/// Bytes of an element, for the types whose convolutions we plan; `None` for all others.
 pub fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
     match data_type {
         CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => Some(2),
@@ -75,18 +75,18 @@ pub fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
 }
 
 impl Tensor {
-    /// Reads a descriptor: the rank and the tensor. `None` where it is null, unset, of a rank that
-    /// convolutions do not have, or runs backwards.
+    /// Reads a descriptor's rank and tensor. Returns `None` for a null or unset descriptor, a rank that convolutions do
+    /// not have, or a negative stride.
     ///
     /// # Safety
-    /// `descriptor` is null or one of cuDNN's.
+    /// `descriptor` is null or a live cuDNN tensor descriptor.
     pub unsafe fn read(descriptor: cudnnTensorDescriptor_t) -> Option<(usize, Self)> {
         if descriptor.is_null() {
             return None;
         }
         let (mut data_type, mut rank) = (0, 0);
         let (mut dims, mut strides) = ([0; ASKED_RANK], [0; ASKED_RANK]);
-        // SAFETY: the arrays hold as many values as are asked for.
+        // SAFETY: the caller promises the descriptor; both arrays hold the CUDNN_DIM_MAX values requested.
         let status = unsafe {
             calls::cudnnGetTensorNdDescriptor(
                 descriptor,
@@ -113,7 +113,7 @@ impl Tensor {
         self.strides[0] as usize * self.element()
     }
 
-    /// Bytes from the first element to behind the last: what a buffer for it must hold.
+    /// The size of the tensor's buffer in bytes, from its first element to the end of its last.
     pub fn bytes(&self) -> usize {
         let last: usize = (self.dims.iter().zip(&self.strides))
             .filter(|(dim, _)| **dim > 0)
@@ -122,7 +122,7 @@ impl Tensor {
         (last + 1) * self.element()
     }
 
-    /// Whether no two elements share an address.
+    /// Returns true if no two elements share an address.
     fn disjoint(&self) -> bool {
         disjoint(self.strides.iter().zip(&self.dims).map(|(stride, dim)| (i64::from(*stride), i64::from(*dim))))
     }
@@ -138,8 +138,8 @@ impl Tensor {
     }
 }
 
-/// Whether no two elements of a tensor of these strides and dimensions share an address, so that images can be written one
-/// after another.
+/// Returns true if no two elements of a tensor share an address, so that images can be written one after another. Each
+/// axis is (stride, dimension).
 pub fn disjoint(axes: impl Iterator<Item = (i64, i64)>) -> bool {
     let mut axes: Vec<_> = axes.filter(|(_, dim)| *dim > 1).collect();
     axes.sort_unstable();
@@ -151,27 +151,27 @@ pub fn disjoint(axes: impl Iterator<Item = (i64, i64)>) -> bool {
     })
 }
 
-/// The first `rank` values, the others 0 so that equal kernels compare and hash equal.
+/// The first `rank` values, then zeros, so that equal problems compare and hash equal.
 fn in_use<const N: usize>(values: &[c_int], rank: usize) -> [c_int; N] {
     std::array::from_fn(|i| if i < rank { values[i] } else { 0 })
 }
 
 impl Kernel {
-    /// Reads a call's descriptors. `None`: not a convolution that we plan (a rank or a type that we
-    /// do not know, an unset or null descriptor); such a call goes through unchanged.
+    /// Reads a call's descriptors. Returns `None` for a convolution that we do not plan (unknown rank or type, null or
+    /// unset descriptor); such a call passes through unchanged.
     ///
     /// # Safety
-    /// Each descriptor is null or one of cuDNN's of its kind.
+    /// Each descriptor is null or a live cuDNN descriptor of its kind.
     pub unsafe fn read(descriptors: &Descriptors) -> Option<Self> {
         let Descriptors { direction, x, w, convolution, y } = *descriptors;
         if w.is_null() || convolution.is_null() {
             return None;
         }
-        // SAFETY: as ours.
+        // SAFETY: the caller promises that both are null or live tensor descriptors.
         let ((rank, x), (y_rank, y)) = unsafe { (Tensor::read(x)?, Tensor::read(y)?) };
 
         let (mut w_type, mut w_format, mut w_rank, mut w_dims) = (0, 0, 0, [0; ASKED_RANK]);
-        // SAFETY: the array holds as many values as are asked for.
+        // SAFETY: the descriptor is live, because it is not null; the array holds the CUDNN_DIM_MAX values requested.
         let status = unsafe {
             calls::cudnnGetFilterNdDescriptor(
                 w,
@@ -189,7 +189,7 @@ impl Kernel {
         let (mut spatial, mut mode, mut compute_type) = (0, 0, 0);
         let [mut pad, mut stride, mut dilation] = [[0; ASKED_SPATIAL_RANK]; 3];
         let (mut math_type, mut groups) = (0, 1);
-        // SAFETY: the arrays hold as many values as are asked for.
+        // SAFETY: the descriptor is live, because it is not null; the arrays hold ASKED_SPATIAL_RANK values.
         let known = unsafe {
             calls::cudnnGetConvolutionNdDescriptor(
                 convolution,
@@ -232,14 +232,14 @@ impl Kernel {
         self.x.dims[0] as usize
     }
 
-    /// The same kernel over `batch` images.
+    /// The same problem with `batch` images.
     pub fn with_batch(mut self, batch: usize) -> Self {
         self.x = self.x.with_batch(batch);
         self.y = self.y.with_batch(batch);
         self
     }
 
-    /// Whether it can be run as a sum of micro-batches.
+    /// Returns true if micro-batches can compute the problem.
     pub fn splittable(&self) -> bool {
         let output_disjoint = match self.direction {
             Direction::Forward => self.y.disjoint(),
@@ -249,8 +249,8 @@ impl Kernel {
         self.batch() > 1 && self.y.dims[0] == self.x.dims[0] && output_disjoint
     }
 
-    /// Whether micro-batches of `size` images all start at a multiple of `alignment` bytes from the
-    /// start of their tensors.
+    /// Returns true if micro-batches of `size` images start at multiples of `alignment` bytes from their tensors'
+    /// starts.
     pub fn aligned(&self, size: usize, alignment: usize) -> bool {
         let starts = |tensor: &Tensor| (size * tensor.image_stride()).is_multiple_of(alignment);
         size >= self.batch() || (starts(&self.x) && starts(&self.y))
@@ -266,8 +266,8 @@ impl Kernel {
         self.filter_values() * element_size(self.w_type).unwrap_or(1)
     }
 
-    /// Whether partial sums over micro-batches would be rounded to fewer bits than they are computed
-    /// in: BackwardFilter with a half or bfloat16 filter.
+    /// Returns true if partial sums over micro-batches would be rounded to fewer bits than their computation has:
+    /// BackwardFilter with a half or bfloat16 filter.
     pub fn sums_in_reduced_precision(&self) -> bool {
         self.direction == Direction::BackwardFilter && matches!(self.w_type, CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16)
     }
@@ -278,13 +278,13 @@ impl Kernel {
         [&self.x.dims[..rank], &self.w_dims[..rank], &self.y.dims[..rank]]
     }
 
-    /// Whether x is stored with the channels innermost.
+    /// Returns true if x is stored with its channels innermost.
     pub fn channels_last(&self) -> bool {
         self.x.strides[1] == 1 && self.x.dims[1] > 1
     }
 }
 
-/// As in log lines: `F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1`.
+/// Writes the form used in log lines: `F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1`.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, w, _] = self.dims();

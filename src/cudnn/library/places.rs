@@ -1,4 +1,4 @@
-//! Where a real cuDNN may be, in the order in which the places are tried.
+//! The places where a real cuDNN may be, in the order in which we try them.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
@@ -10,19 +10,19 @@ use crate::settings::CUDNN_LIBRARY;
 
 const NAME: &str = "libcudnn.so.9";
 
-/// Older majors that a process may have loaded, newest first.
+/// Older major versions that a process may have loaded, newest first.
 const OLDER: [&str; 3] = ["libcudnn.so.8", "libcudnn.so.7", "libcudnn.so.6"];
 
-/// Folders that hold libraries by custom, for when the loader's own search finds ourselves.
+/// Customary library folders, for when the loader's own search finds libucudnn itself.
 const SYSTEM: [&str; 5] = ["/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
 
 /// A candidate for the real cuDNN.
 pub struct Place {
-    /// How we came to it.
+    /// How we came to this place.
     pub origin: &'static str,
     /// A path, or a bare name for the dynamic linker to find.
     pub file: OsString,
-    /// To be used only if the process has it loaded.
+    /// True if the file counts only when the process has already loaded it.
     pub loaded: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// All places. Each group is listed only when those before it have failed.
+/// All places, in order. A group is computed only after every earlier place has failed.
 pub fn all() -> impl Iterator<Item = Place> {
     let groups = [named, loaded, older, searched, system, packages];
     groups.into_iter().flat_map(|group| group())
@@ -43,8 +43,8 @@ fn named() -> Vec<Place> {
     file.into_iter().map(|file| Place { origin: CUDNN_LIBRARY, file, loaded: false }).collect()
 }
 
-/// By name, and by the paths of all loaded files that look like one: we may go by that name
-/// ourselves and hide another.
+/// The plain name, and the path of each loaded file with that name: libucudnn may itself be loaded under that name and
+/// hide another library.
 fn loaded() -> Vec<Place> {
     let mut files = vec![OsString::from(NAME)];
     files.extend(
@@ -65,7 +65,7 @@ fn searched() -> Vec<Place> {
     vec![Place { origin: "the loader's search path", file: NAME.into(), loaded: false }]
 }
 
-/// The loader's folders one by one: by name it stops at the first, which may be ourselves.
+/// The loader's folders one by one. A search by name stops at the first match, which may be libucudnn itself.
 fn system() -> Vec<Place> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
@@ -88,10 +88,10 @@ fn place_in(folder: &Path, origin: &'static str) -> Place {
     Place { origin, file: folder.join(NAME).into(), loaded: false }
 }
 
-/// Folders from which the process's Python, if it runs one, imports packages; surest first.
+/// Folders from which this process's Python, if it runs one, imports packages; the surest come first.
 pub fn package_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    // A package that has mapped a library of its own.
+    // Packages that have mapped a library.
     for file in loaded_files() {
         let parents = Path::new(&file).ancestors().skip(1);
         folders.extend(parents.filter(|parent| holds_packages(parent)).map(Path::to_owned));
@@ -101,8 +101,7 @@ pub fn package_folders() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let prefixes = [
         variable("PYTHONHOME"),
-        // The program as it was started comes before the file it is: in a virtual environment
-        // `bin/python` links to the system's.
+        // argv[0] precedes the resolved executable: in a virtual environment `bin/python` links to the system's Python.
         started_as().and_then(prefix),
         variable("VIRTUAL_ENV"),
         variable("CONDA_PREFIX"),
@@ -126,12 +125,12 @@ fn holds_packages(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")
 }
 
-/// `/usr` for `/usr/bin/python3`.
+/// The installation prefix: `/usr` for `/usr/bin/python3`.
 fn prefix(program: PathBuf) -> Option<PathBuf> {
     Some(program.parent()?.parent()?.to_owned())
 }
 
-/// The path by which the process was started, its links not resolved.
+/// The path that started the process, with its links unresolved.
 fn started_as() -> Option<PathBuf> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let name = OsStr::from_bytes(line.split(|&byte| byte == 0).next()?);
@@ -145,8 +144,8 @@ fn started_as() -> Option<PathBuf> {
 /// The files of all libraries in the process.
 pub fn loaded_files() -> Vec<OsString> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and
-        // our vector.
+        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and passes on the vector
+        // that the call below hands it.
         unsafe {
             let name = (*info).dlpi_name;
             if !name.is_null() {
@@ -157,7 +156,7 @@ pub fn loaded_files() -> Vec<OsString> {
         0
     }
     let mut files = Vec::<OsString>::new();
-    // SAFETY: `note` expects the vector that is passed.
+    // SAFETY: `note` expects a `Vec<OsString>`, and this call passes one that outlives it.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
     files
 }
