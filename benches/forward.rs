@@ -1,8 +1,7 @@
-//! What a forwarded call costs over a direct one, and looking up an address in the table.
-//! Limits: forwarded at most 2 ns over direct, in the same run; an address under 1 ns.
+//! The cost of a forwarded call over a direct one, and of looking up an address in the table. Limits: forwarded at most
+//! 2 ns over direct, in the same run; an address under 1 ns.
 //!
-//! The real library is `tests/c/fake_cudnn.c`; its functions do next to nothing, so the calls
-//! themselves are what is timed.
+//! The real library is `tests/c/fake_cudnn.c`. Its functions do next to nothing, so the benchmark times the calls.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -30,13 +29,13 @@ fn fake_cudnn() -> PathBuf {
 fn forward(criterion: &mut Criterion) {
     let fake = fake_cudnn();
     let shim = std::env::current_exe().unwrap().with_file_name("libucudnn.so");
-    // SAFETY: no other thread runs yet.
+    // SAFETY: no other thread runs yet, so none reads the environment.
     unsafe { std::env::set_var("UCUDNN_CUDNN_LIBRARY", &fake) };
-    // SAFETY: both are ours, and neither has constructors that matter.
+    // SAFETY: both files are libraries of this project, whose constructors need nothing of their loader.
     let (direct, forwarded) = unsafe { (open(&fake), open(&shim)) };
     let mut group = criterion.benchmark_group("forward (limit: direct + 2 ns)");
     for (name, library) in [("direct", &direct), ("forwarded", &forwarded)] {
-        // SAFETY: the types are those of fake_cudnn.h, and any call to them is sound.
+        // SAFETY: the types are those of fake_cudnn.h, whose functions take any arguments.
         let (version, integers) = unsafe {
             let version = library.get::<Version>(b"cudnnGetVersion\0").unwrap();
             (version, library.get::<Integers>(b"cudnnActivationForward\0").unwrap())
@@ -55,9 +54,9 @@ fn forward(criterion: &mut Criterion) {
 }
 
 /// # Safety
-/// The file's constructors are run.
+/// The caller promises that it is sound to run the file's constructors.
 unsafe fn open(file: &Path) -> Library {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller promises that the constructors are sound to run (see `# Safety`).
     unsafe { Library::open(Some(file), libloading::os::unix::RTLD_NOW) }.unwrap()
 }
 

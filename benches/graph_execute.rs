@@ -1,9 +1,9 @@
-//! What executing a plan of the graph API with a settled configuration costs on the host over the executions that it
-//! makes. Limit: 1 µs and 0.4 µs a micro-batch.
+//! The host's cost of executing a graph API plan with a settled configuration, over the executions that the plan makes.
+//! Limit: 1 µs and 0.4 µs a micro-batch.
 //!
 //! The real library is `benches/c/instant_*.c`, where nothing takes time. Executions through `libucudnn.so` and the
-//! micro-plans' own straight into the real library take turns, and their difference is what criterion sees. Three ways: the
-//! same variant pack each time; a new one of the same memory, which both sides make; and packs of changing memory.
+//! micro-plans' own executions, straight into the real library, take turns; criterion sees the difference. Three ways:
+//! the same variant pack each time; a new pack of the same memory, which both sides make; and packs of changing memory.
 
 #[path = "graph/api.rs"]
 mod api;
@@ -23,9 +23,9 @@ use turns::over;
 const BATCH: i64 = 32;
 /// As in `instant_graph.c`.
 const WORKSPACE_PER_IMAGE: usize = 1 << 20;
-/// Of tensors, in bytes: too little for copies with channels last, which would be made in memory that is not there.
+/// The tensors' alignment, in bytes: too small for channels-last copies, whose memory would not exist.
 const ALIGNMENT: i64 = 4;
-/// How many addresses the changing workspace takes in turn: more than plans keep variant packs for.
+/// How many addresses the changing workspace has in turn: more than the variant packs that a plan keeps.
 const PLACES: usize = 8;
 
 fn instant_cudnn() -> PathBuf {
@@ -38,7 +38,7 @@ fn instant_cudnn() -> PathBuf {
     library
 }
 
-/// A plan of `channels` by the heuristics' first engine.
+/// A plan of a convolution with `channels` channels, by the heuristics' first engine.
 fn first_plan(api: &Api, handle: cudnnHandle_t, batch: i64, channels: i64) -> Backend {
     let graph = api.convolution(&[batch, channels, 8, 8], CUDNN_DATA_FLOAT, ALIGNMENT, Some(handle));
     let offered = api.offers(graph, None);
@@ -47,7 +47,7 @@ fn first_plan(api: &Api, handle: cudnnHandle_t, batch: i64, channels: i64) -> Ba
 
 fn executing(criterion: &mut Criterion) {
     let file = instant_cudnn();
-    // SAFETY: no other thread runs yet.
+    // SAFETY: no other thread runs yet, so none reads the environment.
     unsafe { std::env::set_var("UCUDNN_CUDNN_LIBRARY", &file) };
     let (real, shim) = (Api::open(&file), Api::open(&api::shim()));
     // SAFETY: the types are those of instant_cudnn.c, instant_graph.c and ucudnn.h.
@@ -61,22 +61,22 @@ fn executing(criterion: &mut Criterion) {
                 .unwrap(),
         )
     };
-    // SAFETY: the library's own variable.
+    // SAFETY: the variable is in the loaded library, which is never closed.
     let count = || unsafe { executions.read_volatile() };
     let handle = real.handle();
 
     let mut group = criterion.benchmark_group("over its micro-plans (1 µs + 0.4 µs each)");
     for parts in [1, 2, 8, 32] {
-        // SAFETY: the handle is the library's own, and one thread runs but the one that gathers.
+        // SAFETY: `handle` is live, `waits` is in the loaded library, and only this and the enumerating thread run.
         unsafe {
             assert_eq!(set_limit(handle, BATCH as usize / parts * WORKSPACE_PER_IMAGE), CUDNN_STATUS_SUCCESS);
             *waits = 1;
         }
-        // A kernel of its own, told from the others by its channels.
+        // The channels make each convolution problem a different one.
         let plan = first_plan(&shim, handle, BATCH, parts as i64);
         let pack = shim.pack(256 as *mut c_void);
         let deadline = Instant::now() + Duration::from_secs(60);
-        // Until tuning has ended: then each execution makes so many.
+        // Tuning has ended when each of 300 executions in a row makes `parts` executions.
         let mut alike = 0;
         while alike < 300 {
             let before = count();
@@ -84,7 +84,7 @@ fn executing(criterion: &mut Criterion) {
             alike = if count() - before == parts as c_ulong { alike + 1 } else { 0 };
             assert!(Instant::now() < deadline, "{parts} parts are not what it settles on");
         }
-        // SAFETY: as above.
+        // SAFETY: `waits` is in the loaded library, and only this and the enumerating thread run.
         unsafe { *waits = 0 };
 
         let micro = first_plan(&real, handle, BATCH / parts as i64, parts as i64);

@@ -1,10 +1,10 @@
-//! What finalizing plans of the graph API costs, where a limit keeps most of them from running as they are: 40 plans of
-//! one convolution, as PyTorch makes them in benchmark mode. Limit: 1.2 times cuDNN's own finalizing and one planning,
-//! which is in the first plan that needs it.
+//! The cost of finalizing graph API plans under a limit that keeps most of them from running unchanged: 40 plans of one
+//! convolution, as PyTorch makes them in benchmark mode. Limit: 1.2 times cuDNN's own finalizing and one planning,
+//! which the first plan that needs it includes.
 //!
 //! By default on hostdnn, where finalizing takes next to nothing. On the real cuDNN, without a GPU:
-//! `UCUDNN_CUDNN_LIBRARY=…/libcudnn.so.9 UCUDNN_BENCH_DEVICE=device.json`, the second a device's properties as cuDNN tells
-//! them (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`).
+//! `UCUDNN_CUDNN_LIBRARY=…/libcudnn.so.9 UCUDNN_BENCH_DEVICE=device.json`, device.json having a device's properties as
+//! cuDNN reports them (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`).
 
 #[path = "graph/api.rs"]
 mod api;
@@ -17,10 +17,10 @@ use cudnn_abi::*;
 use api::{Api, Backend};
 
 const PLANS: usize = 40;
-/// Each with a convolution of its own, which nobody has planned yet.
+/// Each round has its own convolution, which has no plan yet.
 const ROUNDS: i64 = 11;
 
-/// What it took to finalize the plans of one convolution.
+/// The times of finalizing one convolution's plans.
 struct Round {
     plans: Vec<Duration>,
 }
@@ -30,13 +30,13 @@ impl Round {
         self.plans.iter().sum::<Duration>().as_secs_f64()
     }
 
-    /// All but the one that took longest, which planned.
+    /// The sum of all plans' times but the longest, which includes planning.
     fn but_slowest(&self) -> f64 {
         self.total() - self.plans.iter().max().map_or(0.0, Duration::as_secs_f64)
     }
 }
 
-/// What plans are finalized for: a handle's device, or the properties of another.
+/// The device that plans are for: a handle's, or one given by its properties.
 struct Device<'a> {
     api: &'a Api,
     handle: Option<cudnnHandle_t>,
@@ -75,7 +75,7 @@ fn main() {
     let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
     let library = std::env::var_os("UCUDNN_CUDNN_LIBRARY").map_or(hostdnn, PathBuf::from);
     let json = std::env::var_os("UCUDNN_BENCH_DEVICE").map(|file| std::fs::read_to_string(file).unwrap());
-    // SAFETY: no other thread runs yet.
+    // SAFETY: no other thread runs yet, so none reads the environment.
     unsafe {
         std::env::set_var("UCUDNN_CUDNN_LIBRARY", &library);
         std::env::set_var("UCUDNN_DATABASE", "off");
@@ -88,7 +88,7 @@ fn main() {
         Some(json) => Device { api, handle: None, properties: Some(real.properties(json)), data_type: CUDNN_DATA_HALF },
         None => Device { api, handle: Some(real.handle()), properties: None, data_type: CUDNN_DATA_FLOAT },
     };
-    // What a program's own descriptor says is known only if it was set through the library in front.
+    // The library in front knows only the descriptors that were set through itself.
     let of_shim = match &json {
         Some(json) => Device { properties: Some(shim.properties(json)), ..device(&shim) },
         None => device(&shim),

@@ -1,10 +1,9 @@
-//! What an overridden convolution call with a ready plan costs over the convolutions that it runs.
-//! Limit: 1 µs, however many micro-batches the plan has.
+//! The cost of an overridden convolution call with a plan at hand, over the convolutions that it runs. Limit: 1 µs,
+//! however many micro-batches the plan has.
 //!
-//! The real library is `benches/c/instant_cudnn.c`, where nothing takes time. Calls through
-//! `libucudnn.so` and the plan's own calls straight into the real library take turns, and their
-//! difference is what criterion sees. It includes reading the descriptors back, which the real library
-//! does: what that takes is shown too.
+//! The real library is `benches/c/instant_cudnn.c`, where nothing takes time. Calls through `libucudnn.so` and the
+//! plan's own calls, straight into the real library, take turns; criterion sees their difference. The difference
+//! includes reading the descriptors back through the real library, whose time is also shown alone.
 
 mod turns;
 
@@ -63,13 +62,13 @@ fn instant_cudnn() -> PathBuf {
 }
 
 /// # Safety
-/// The file's constructors are run.
+/// The caller promises that it is sound to run the file's constructors.
 unsafe fn open(file: &Path) -> Library {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller promises that the constructors are sound to run (see `# Safety`).
     unsafe { Library::open(Some(file), RTLD_NOW) }.unwrap()
 }
 
-/// As in `instant_cudnn.c`, which makes them.
+/// The layout of `struct instant_descriptors` in `instant_cudnn.c`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Descriptors {
@@ -79,7 +78,7 @@ struct Descriptors {
     convolution: cudnnConvolutionDescriptor_t,
 }
 
-/// A call of `cudnnConvolutionForward`. Nothing computes: the data is never looked at.
+/// A call of `cudnnConvolutionForward`. Nothing reads or writes the data.
 struct Call {
     descriptors: Descriptors,
     algorithm: c_int,
@@ -94,7 +93,7 @@ impl Call {
         let (alpha, beta) = ((&raw const one).cast(), (&raw const zero).cast());
         let data = 256 as *mut c_void;
         let Self { algorithm, workspace, .. } = *self;
-        // SAFETY: descriptors of the library, and data that it does not touch.
+        // SAFETY: the real library made the descriptors and the handle, and it does not touch the data.
         let status =
             unsafe { forward(handle, alpha, x, data, w, data, convolution, algorithm, data, workspace, beta, y, data) };
         assert_eq!(status, CUDNN_STATUS_SUCCESS);
@@ -103,10 +102,10 @@ impl Call {
 
 fn overridden(criterion: &mut Criterion) {
     let file = instant_cudnn();
-    // SAFETY: no other thread runs yet.
+    // SAFETY: no other thread runs yet, so none reads the environment.
     unsafe { std::env::set_var("UCUDNN_CUDNN_LIBRARY", &file) };
     let shim_file = std::env::current_exe().unwrap().with_file_name("libucudnn.so");
-    // SAFETY: both are ours, and neither has constructors that matter.
+    // SAFETY: both files are libraries of this project, whose constructors need nothing of their loader.
     let (real, shim) = unsafe { (open(&file), open(&shim_file)) };
     // SAFETY: the types are cuDNN's and those of instant_cudnn.c.
     let (create, describe, read, query, overridden, direct, waits, convolutions) = unsafe {
@@ -122,35 +121,36 @@ fn overridden(criterion: &mut Criterion) {
         )
     };
     let mut handle = null_mut();
-    // SAFETY: a place for the handle.
+    // SAFETY: `handle` is a valid place for the result.
     assert_eq!(unsafe { create(&mut handle) }, CUDNN_STATUS_SUCCESS);
 
-    // All kernels are planned before one runs, as a program does that is being set up.
-    // SAFETY: the library's own variable; one thread.
+    // All problems are planned before one runs, as in a program that is being set up. SAFETY: `waits` lives in the
+    // loaded library; this thread runs alone.
     unsafe { *waits = 1 };
     let plans: Vec<_> = [1, 2, 8, 32]
         .into_iter()
         .map(|parts| {
-            // A kernel of its own, told from the others by its channels.
+            // The channels make each convolution problem a different one.
             let channels = parts as c_int;
-            // SAFETY: makes descriptors, which are never destroyed.
+            // SAFETY: the function makes descriptors, or returns null; nobody destroys them.
             let describe = |batch: usize| unsafe { describe(batch as c_int, channels).as_ref() }.copied().unwrap();
             let (descriptors, workspace) = (describe(BATCH), BATCH / parts * WORKSPACE_PER_IMAGE);
             let Descriptors { x, y, w, convolution } = descriptors;
             let mut algorithm = -1;
-            // SAFETY: descriptors of the library, and a place for the answer.
+            // SAFETY: the real library made the descriptors and the handle, and `algorithm` is a valid place for the
+            // answer.
             let status = unsafe { query(handle, x, w, convolution, y, WITHIN_LIMIT, workspace, &mut algorithm) };
             assert_eq!(status, CUDNN_STATUS_SUCCESS);
             let whole = Call { descriptors, algorithm, workspace };
             (parts, whole, Call { descriptors: describe(BATCH / parts), algorithm: 1, workspace })
         })
         .collect();
-    // SAFETY: as above.
+    // SAFETY: `waits` lives in the loaded library; this thread runs alone.
     unsafe { *waits = 0 };
 
     let mut group = criterion.benchmark_group(format!("overridden convolution call over its own calls ({LIMIT})"));
     for (parts, whole, micro) in &plans {
-        // SAFETY: the library's own variable; one thread.
+        // SAFETY: the counter lives in the loaded library; this thread runs alone.
         let count = || unsafe { convolutions.read_volatile() };
         let before = count();
         whole.run(overridden, handle);
@@ -165,7 +165,7 @@ fn overridden(criterion: &mut Criterion) {
     }
     let descriptors = &plans[0].1.descriptors;
     group.bench_function("of which reading the descriptors back", |bencher| {
-        // SAFETY: descriptors of the library.
+        // SAFETY: the real library made the descriptors.
         bencher.iter(|| unsafe { read(descriptors) })
     });
     group.finish();

@@ -1,5 +1,5 @@
-//! Planning's speed: Workspace Reuse and desirable sets over 8 algorithms a size, and Workspace Division over networks. The
-//! names hold the figures to reach.
+//! The speed of planning: Workspace Reuse and desirable sets over 8 algorithms a size, and Workspace Division over
+//! networks. Benchmarks' names have the figures to reach.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const ALGORITHMS: u8 = 8;
 
-/// Measurements as a device gives them: each algorithm has a cost a call and a cost an image, both in the time, which
-/// is off by up to 5%, and in the workspace; those that need more are faster, so that every one is of use somewhere.
+/// Measurements like a device's: each algorithm has a cost a call and a cost an image, in time, off by up to 5%, and in
+/// workspace. Algorithms with more workspace are faster, so that each is useful somewhere.
 fn measured(policy: BatchSizePolicy, batch: usize) -> Vec<MicroConfiguration<u8>> {
     let mut random = StdRng::seed_from_u64(1804);
     let mut micro = Vec::new();
@@ -30,13 +30,13 @@ fn measured(policy: BatchSizePolicy, batch: usize) -> Vec<MicroConfiguration<u8>
     micro
 }
 
-/// Nothing of use to pruning: every measurement is a new point of its size's front and of the mini-batch's.
+/// Measurements that cannot be pruned: each is a new point on the fronts of its size and of the mini-batch.
 fn adversarial(policy: BatchSizePolicy, batch: usize) -> Vec<MicroConfiguration<u8>> {
     let mut micro = Vec::new();
     for (i, size) in policy.sizes(batch).into_iter().enumerate() {
         for algorithm in 0..ALGORITHMS {
             let workspace = usize::from(algorithm) * batch + i;
-            // ever better an image as workspace grows
+            // the more workspace, the less time an image
             let time = size as f64 * (1.0 + 1.0 / (1.0 + workspace as f64));
             micro.push(MicroConfiguration { batch: size, algorithm, time, workspace });
         }
@@ -83,16 +83,16 @@ fn planning(c: &mut Criterion) {
     tuning.finish();
 }
 
-/// A kernel's desirable set, as Workspace Division takes it.
+/// A convolution problem's desirable set, as Workspace Division takes it.
 fn alternatives(batch: usize, micro: &[MicroConfiguration<u8>]) -> Vec<Alternative> {
     let of = |found: &planner::Configuration<u8>| Alternative { time: found.time(), workspace: found.workspace() };
     desirable_set(batch, micro).iter().map(of).collect()
 }
 
-/// ResNet-50's 53 convolutions, forwards and backwards, at a mini-batch of 32: each by a slow algorithm without
-/// workspace; by a matrix product over the unrolled images; where the filter is larger than 1×1, by one in the frequency
-/// domain, which takes fewer operations and a workspace for all tensors; and by one between these (Winograd's). Times
-/// scatter by 5%, as measured ones do, so no two kernels are alike, unless `equal` are grouped.
+/// ResNet-50's 53 convolutions, forwards and backwards, at a mini-batch of 32. Each has a slow algorithm without
+/// workspace, and a matrix product over the unrolled images. Filters larger than 1×1 also have an algorithm in the
+/// frequency domain, with fewer operations and a workspace for all tensors, and one between these (Winograd's). Times
+/// scatter by 5%, as measured times do, so no two problems are alike, unless `equal` groups them.
 fn resnet50(equal: bool) -> Vec<Group> {
     let mut random = StdRng::seed_from_u64(50);
     let mut groups = Vec::new();
@@ -130,7 +130,7 @@ fn resnet50(equal: bool) -> Vec<Group> {
     groups
 }
 
-/// As many different kernels, each with a desirable set of as many configurations: random times and workspaces in order.
+/// `kernels` different problems, each with a desirable set of `configurations`: random times and workspaces, in order.
 fn different(kernels: usize, configurations: usize) -> Vec<Group> {
     let mut random = StdRng::seed_from_u64(1000);
     let mut ascending = |largest: f64| {
@@ -146,7 +146,7 @@ fn different(kernels: usize, configurations: usize) -> Vec<Group> {
     (0..kernels).map(|_| Group { layers: 1, alternatives: kernel() }).collect()
 }
 
-/// Says what the divisions of `groups` are under 20 totals, from next to nothing to nearly all that they want.
+/// Prints the divisions of `groups` under 20 totals, from next to nothing to nearly all the workspace that they want.
 fn say_divisions(name: &str, groups: &[Group]) {
     let sum = |workspace: fn(&Group) -> Option<usize>| -> usize {
         groups.iter().map(|group| group.layers * workspace(group).expect("not empty")).sum()

@@ -1,14 +1,13 @@
 /* Trains the convolutions of a network through cuDNN's legacy API, and knows nothing but cudnn.h.
  *
- * It behaves as Caffe does: it asks for the algorithms of all layers first, under a limit on the
- * workspace, then for the workspace sizes, allocates, and only then runs: forward through the layers, and
- * backward through them in reverse, filter gradient before data gradient. It prints the time of every
- * kernel and a checksum of every output. Layers are not chained: each has random operands of its own, so
- * that an error in one stays in one.
+ * It behaves as Caffe does: it first asks for the algorithms of all layers, under a limit on the workspace, then for
+ * the workspace sizes, allocates, and only then runs: forward through the layers, and backward through them in reverse,
+ * filter gradient before data gradient. It prints the time of every kernel and a checksum of every output. Layers are
+ * not chained: each has its own random operands, so that an error stays in its layer.
  *
  *     gcc -std=c99 -O2 -I INCLUDE examples/convnet.c examples/convnet/?*.c -lcudnn -ldl -lm
  *
- * Where the cuDNN in the process is hostdnn it works on host memory, else on the GPU. */
+ * If the process's cuDNN is hostdnn, it works on host memory, else on the GPU. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include <cudnn.h>
@@ -24,7 +23,7 @@
 #include "convnet/network.h"
 #include "convnet/options.h"
 
-/* One direction of one layer, with what it was given and what was measured. */
+/* One direction of one layer: its workspace and its measurements. */
 struct step {
     struct layer *layer;
     enum direction direction;
@@ -34,7 +33,7 @@ struct step {
     struct checksum checksum;
 };
 
-/* The network at work. */
+/* The run: options, network, and totals. */
 struct training {
     struct options options;
     cudnnHandle_t handle;
@@ -88,7 +87,7 @@ static void order_steps(struct training *t) {
     }
 }
 
-/* All layers' algorithms, then all sizes: a network's planner could see every layer before the first runs. */
+/* Asks for all layers' algorithms, then for all sizes: a network's planner sees all layers before one runs. */
 static void choose_algorithms(struct training *t) {
     double start = now();
     if (t->options.query == QUERY_NONE) {
@@ -121,7 +120,7 @@ static void allocate_workspaces(struct training *t) {
     t->workspace_total = most;
     for (size_t i = 0; i < t->step_count; ++i) {
         t->steps[i].workspace = t->shared;
-        /* A program that asked hands over what it was told, however large the buffer. */
+        /* A program that has asked passes the reported size, however large the buffer is. */
         t->steps[i].workspace.bytes = t->steps[i].layer->kernels[t->steps[i].direction].workspace_bytes;
         if (t->steps[i].workspace.bytes == 0) t->steps[i].workspace.data = NULL;
     }
@@ -160,7 +159,7 @@ static void train(struct training *t) {
     for (int iteration = -t->options.warmup; iteration < t->options.iterations; ++iteration) {
         for (size_t i = 0; i < t->step_count; ++i) {
             struct step *step = &t->steps[i];
-            /* What is left unwritten in the last iteration must not look like the result of the one before. */
+            /* An element that the last iteration fails to write must not keep an earlier result. */
             if (iteration == t->options.iterations - 1) buffer_poison(layer_result(step->layer, step->direction));
             memory_wait();
             double start = now();
@@ -174,7 +173,7 @@ static void train(struct training *t) {
     }
 }
 
-/* Reads all results; -1 if one is not finite, or if memory outside of a buffer was written to. */
+/* Reads all results; returns -1 if one is not finite, or if something wrote outside of a buffer. */
 static int inspect(struct training *t) {
     int damage = buffer_check(t->shared, "the shared workspace");
     for (size_t i = 0; i < t->step_count; ++i) {

@@ -1,11 +1,11 @@
-/* Times the inference of recurrent networks through cuDNN's API: all four of cuDNN's algorithms and, where
- * libucudnn.so is preloaded, what that makes of the best of them, in turns in one process and on one device.
+/* Times the inference of recurrent networks through cuDNN's API, in turns in one process and on one device: all four of
+ * cuDNN's algorithms, and, if libucudnn.so is preloaded, its choice in place of the best of them.
  *
  *     gcc -std=c99 -O2 -I INCLUDE -I UCUDNN_INCLUDE examples/rnn_bench.c examples/rnn_bench/?*.c \
  *         examples/convnet/memory.c -lcudnn -ldl -lm
  *
- * cuDNN alone is had by a handle whose policy is off, ours by another. Where the cuDNN in the process is hostdnn
- * all of it runs on the CPU, without CUDA graphs; hostdnn's algorithms are all one. */
+ * A handle with the policy off runs cuDNN alone; another handle runs libucudnn.so. If the process's cuDNN is hostdnn,
+ * all of it runs on the CPU, without CUDA graphs; hostdnn's algorithms are all the same. */
 #include <cudnn.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,20 +21,20 @@
 enum { CONTENDERS = ALGORITHMS + 1, OURS = ALGORITHMS, STREAM = 0, GRAPH, MODES };
 static const char *const MODE_NAMES[MODES] = {"stream", "graph"};
 
-/* Runs of a contender in a turn that are not timed, and the least that are; a turn ends when it has taken so long. */
+/* A contender's turn: untimed runs first, then at least this many timed runs; a turn ends after TURN_MILLISECONDS. */
 enum { WARM_UP = 3, LEAST_SAMPLES = 3 };
 static const double TURN_MILLISECONDS = 30;
 
 struct bench {
     struct options options;
-    cudnnHandle_t plain, with; /* the second is NULL where libucudnn.so is not preloaded */
+    cudnnHandle_t plain, with; /* `with` is NULL if libucudnn.so is not preloaded */
 };
 
-/* What was found of a contender. */
+/* The measurements of a contender. */
 struct found {
     void *graph;
-    double *milliseconds[MODES]; /* each round's median; NULL where it does not run so */
-    double error[MODES];         /* against double precision; NaN if results are not numbers, or no row was compared */
+    double *milliseconds[MODES]; /* each round's median; NULL if the contender does not run in this mode */
+    double error[MODES];         /* against double precision; NaN for NaN results, or if no row was compared */
 };
 
 static int run(const void *contender) { return contender_run(contender) != CUDNN_STATUS_SUCCESS; }
@@ -71,7 +71,7 @@ static double turn(const struct bench *b, const struct contender *c, struct work
     return middle;
 }
 
-/* cuDNN's fastest algorithm, in one short turn each; -1 if it has none. */
+/* Returns cuDNN's fastest algorithm by one turn each; -1 if cuDNN runs none. */
 static int fastest(const struct bench *b, const struct contender *contenders) {
     int best = -1;
     double least = 0;
@@ -83,10 +83,10 @@ static int fastest(const struct bench *b, const struct contender *contenders) {
     return best;
 }
 
-/* Runs ours until it has been reported what it settles on; returns the report's line, or NULL if that took too long. */
+/* Runs `c` until its decision is reported; returns the report's line, or NULL if that took too long. */
 static const char *settle(const struct bench *b, const struct contender *c, int *calls) {
     double begin = now();
-    const char *decision = ours_decision(); /* its first call may have told */
+    const char *decision = ours_decision(); /* the first call may have decided */
     for (*calls = 1; !decision && now() - begin < b->options.settle; ++*calls) {
         check_ran(c, device_time(work_of(c)));
         decision = ours_decision();
@@ -112,7 +112,7 @@ static void measure(const struct bench *b, const struct contender *contenders, i
         }
 }
 
-/* Of each contender's results on poisoned memory. */
+/* Compares each contender's results, on poisoned memory, with the reference. */
 static void compare(const struct data *data, const struct contender *contenders, int count, struct found *found) {
     struct reference reference = reference_new(data);
     void *results = host_memory(data_results_bytes(data));
@@ -132,7 +132,7 @@ static void compare(const struct data *data, const struct contender *contenders,
     reference_free(&reference);
 }
 
-/* JSON has no word for what is not a number. */
+/* JSON has no NaN and no infinity. */
 static void print_error(const char *name, double error) {
     if (isfinite(error))
         printf(", \"%s\": %.4g", name, error);
@@ -189,7 +189,7 @@ static int time_all(const struct bench *b, const struct data *data) {
     return damage;
 }
 
-/* Runs ours again and again on poisoned results, and counts those that differ from the first. */
+/* Runs libucudnn.so's choice repeatedly on poisoned results, and counts the results that differ from the first. */
 static int repeat(const struct bench *b, const struct data *data) {
     struct contender c;
     ours_mark();

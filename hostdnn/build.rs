@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
-    // Its own calls stay its own, also behind a preloaded library that exports the same names.
+    // Calls of its own functions stay inside, even behind a preloaded library that exports the same names.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
 }

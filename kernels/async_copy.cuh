@@ -1,11 +1,11 @@
-// Copies from global to shared memory that nobody waits for until they are needed: of GPUs of compute capability 8.0 and
-// above, on the CPU under the emulator; on older GPUs each is waited for. A thread's copies make groups.
+// Asynchronous copies from global to shared memory, for GPUs of compute capability 8.0 and above and for the emulator.
+// Older GPUs wait for each copy. A thread's copies form groups.
 //
-// | word | what it is |
+// | word | meaning |
 // | --- | --- |
-// | `copy_async<bytes>(to, from, is_there)` | copies 4, 8 or 16 bytes, aligned to as many, from global to dynamic shared memory; zeros, and nothing is read, where it is not there. Of 2 bytes too, which it waits for |
-// | `end_group()` | ends the thread's group of copies, in which there may be none, and begins the next |
-// | `wait_for_groups<n>()` | waits until of the groups that have ended all but the last n have arrived: seen by this thread, and by others behind a `barrier()` |
+// | `copy_async<bytes>(to, from, is_there)` | copies 4, 8 or 16 bytes, aligned to their size, from global to dynamic shared memory; if `is_there` is false, writes zeros and reads nothing. A copy of 2 bytes works too, but is synchronous |
+// | `end_group()` | ends the thread's group of copies, which may be empty, and begins the next |
+// | `wait_for_groups<n>()` | waits until all ended groups but the last n have arrived. This thread sees their bytes, and other threads do behind a `barrier()` |
 #pragma once
 
 #include "device.cuh"
@@ -21,7 +21,7 @@ template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const 
     const unsigned place = __cvta_generic_to_shared(to), bytes = is_there ? BYTES : 0;
     if constexpr (BYTES == 2)
         *static_cast<unsigned short *>(to) = is_there ? *static_cast<const unsigned short *>(from) : 0;
-    // What fills whole sectors has no use in the first cache.
+    // Whole sectors gain nothing from the L1 cache.
     else if constexpr (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
     else

@@ -1,26 +1,26 @@
-// The gradient of a convolution's filter on tensor cores, of tensors as they are stored in NCHW: nothing is transposed.
-// Products are of half, bfloat16, floats in TF32, or of floats as such; all sums are in float.
+// The gradient of a convolution's filter on tensor cores, from tensors as NCHW stores them, with no transposes.
+// Products are of half, bfloat16, floats as TF32, or exact floats; all sums are in float.
 //
 //   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
 //
-// Tensor cores want the depth of a product, here the pixels, side by side in both factors, which is how NCHW has them. A
-// block makes BLOCK_ROWS rows of the filter for K_TILE k and C_TILE c at once, from tiles of dy's pixels and what of x
-// lies below in shared memory: each x is read from there once for all places of a row of the filter. A warp has eight c with
-// all rows of the block; or of images of few channels eight rows, whichever channels they are of, and some of the pixels; or
-// some of the k and more c.
+// The depth of this product is the pixels. Tensor cores want the depth contiguous in both factors, and NCHW has it so.
+// A block computes BLOCK_ROWS rows of the filter for K_TILE k and C_TILE c at once, from shared memory: tiles of dy's
+// pixels, and the part of x below them. Each x is read from there once for all places in a row of the filter. A warp
+// has eight c and all rows of the block; for images of few channels, eight rows of any channels and some of the pixels;
+// with K_WARPS > 1, some of the k and more c.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, with FILTER_ROWS, of which BLOCK_ROWS is a divisor,
-// FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH pixels
-// are at most two rows, a lane's two words are in one, and all are a multiple of DEPTH. ACCESS is how many elements are copied
-// at once, of 2 to 16 bytes, which divides the widths of x, dy and a tile. STAGES is how many tiles are in shared memory, of
-// which all but one are still being copied. CHANNELS is how many channels x has, where these are few; elsewhere K_WARPS is how
-// many warps share the k of a block, more than one only for a filter of one place. EXACT is defined where floats are multiplied
-// as such, and CLUSTER, a power of two up to 16, where so many blocks share the pixels whose sums meet in shared memory: they
-// are a cluster. Where a block has more pixels than are exact enough in one sum, SUMMED_TILES is how many tiles are. Every
-// kernel has blocks of THREADS threads.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; with FILTER_ROWS, a multiple of BLOCK_ROWS,
+// FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH
+// pixels span at most two rows, a lane's two words lie in one row, and a tile is a multiple of DEPTH. ACCESS is the
+// elements of one copy, 2 to 16 bytes; it divides the widths of x, dy and a tile. STAGES is the number of tiles in
+// shared memory; all but one are still being copied. CHANNELS is the channels of x if these are few; otherwise K_WARPS
+// is the number of warps that share a block's k, more than one only for a 1 × 1 filter. EXACT is defined for exact
+// products of floats. CLUSTER, a power of two up to 16, is defined if that many blocks form a cluster: they share the
+// pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
+// exact enough: a sum then takes that many tiles.
 
-// Warps that have other columns of the product, other rows of it, and other pixels; and how many of their rows of x lanes read
-// at once: of the filter, or of as many channels that lie N_MMA apart.
+// COLUMN_WARPS, K_WARPS and PIXEL_WARPS divide the product's columns, its rows and the pixels among warps. WARP_ROWS is
+// how many rows of x a lane reads at once: rows of the filter, or rows of channels that lie N_MMA apart.
 #ifdef CHANNELS
 #define C_TILE CHANNELS
 #define WARP_ROWS 1
@@ -37,8 +37,8 @@
 #define THREADS (32 * WARPS)
 #ifdef CLUSTER
 #ifndef EXACT
-// To make room for two blocks, for which shared memory mostly has none, the compiler would spill some registers. Without that
-// aim it would begin too many exact products at once.
+// Otherwise the compiler spills registers to fit two blocks, for which shared memory mostly has no room. EXACT keeps
+// that aim: without it the compiler begins too many exact products at once.
 #define MULTIPROCESSOR_BLOCKS 1
 #endif
 #include "cluster.cuh"
@@ -49,36 +49,36 @@
 #include "tf32_products.cuh"
 #include "tiles.cuh"
 
-// Rows of a tensor core's matrices A and columns of B.
+// Rows of A and columns of B in one product of tensor cores.
 #define M_MMA 16
 #define N_MMA 8
 
 typedef unsigned Word;
-// Elements of a word, and of what is read at most at once.
+// Elements in a word, and in the longest read.
 constexpr int PER_WORD = sizeof(Word) / sizeof(Element);
 constexpr int VECTOR = 4 * PER_WORD;
-// Pixels that tensor cores take at once, of which each lane has two words.
+// Pixels in one product of tensor cores; each lane has two words of them.
 constexpr int DEPTH = 8 * PER_WORD;
 constexpr int OF_LANE = 2 * PER_WORD;
 
-// Of a warp.
+// Matrices A of a warp.
 #define K_MATRICES (K_TILE / M_MMA / K_WARPS)
 static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
-// Of a warp.
+// A warp's pixels.
 constexpr int PART = PIXELS / PIXEL_WARPS;
 static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0, "whole pieces of the depth");
 static_assert(TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "in two rows, between lanes");
 static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
-// Columns of x in front of a tile that are copied too: tiles begin aligned to what is copied at once.
+// Columns of x that are copied in front of a tile: PADDING, rounded up so that copies are aligned.
 constexpr int LEFT = (PADDING + VECTOR - 1) / VECTOR * VECTOR;
-// Of x below a tile.
+// Rows of x below a tile.
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + BLOCK_ROWS;
 static_assert(FILTER_ROWS % BLOCK_ROWS == 0, "whole blocks");
-// A lane's pixels have so many neighbours, with themselves, in a row of x, from this one on: these words, of which so many
-// lie side by side that are read at once.
+// A lane's pixels meet NEIGHBOURS elements of a row of x, from FIRST_NEIGHBOUR on; these lie in the words from
+// FIRST_WORD up to END_WORD. A lane reads TOGETHER words at once.
 constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE + FILTER_COLUMNS;
 constexpr int FIRST_NEIGHBOUR = LEFT - PADDING;
 constexpr int FIRST_WORD = FIRST_NEIGHBOUR / PER_WORD;
@@ -87,9 +87,9 @@ constexpr int TOGETHER = 2 * STRIDE;
 constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
 static_assert(STRIDE == 1 || STRIDE == 2, "two or four words");
 constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
-// Where the four lanes of a row read so many words, or half as many in two turns, the next row's read from the banks behind.
+// A row's four lanes read 4 · TOGETHER words, or half as many twice; the next row's lanes use the banks behind these.
 #ifdef CHANNELS
-// Rows of lanes read rows of x, and behind a channel's those of the next.
+// Each row of lanes reads a row of x; behind a channel's last row comes the next channel's first.
 constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, 4 * TOGETHER) * PER_WORD;
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, BLOCK_ROWS * X_COLUMNS / PER_WORD);
 #else
@@ -97,29 +97,28 @@ constexpr int X_COLUMNS = X_NEEDED;
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
 #endif
 constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 8);
-// Between a lane's rows of x, in words, and channels.
+// The distance between a lane's rows of x, in channels and in words.
 constexpr int ROW_CHANNELS = K_WARPS > 1 ? N_MMA : 0;
 constexpr int ROW_WORDS = K_WARPS > 1 ? N_MMA * X_PITCH : X_COLUMNS / PER_WORD;
-// Of shared memory, in words.
+// In shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
 struct BackwardFilter {
     const Element *x, *dy;
-    // dw, or the sums in float, one after the other, where there are several that do not meet in shared memory.
+    // dw; or, if several sums do not meet in shared memory, these sums in float, one after the other.
     void *dw;
     int images, k, c;
-    // Of x, and of dy.
+    // The sizes of x, and of dy.
     int height, width, p, q;
-    // How many blocks share the pixels.
+    // Blocks that share the pixels.
     int splits;
-    // dw = alpha · gradient + beta · dw; of one sum alone.
+    // dw = alpha · gradient + beta · dw. Not applied to sums that sum_up adds up.
     float alpha, beta;
 };
 
-// What a block works on.
 struct Share {
     int first_k, first_c, first_r;
-    // Tiles of the pixels.
+    // Tiles of the pixels: from `first` up to `end`.
     int first, end;
     int split;
 };
@@ -140,14 +139,14 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
             split};
 }
 
-// Begins to copy so many rows and columns of OF channels, as they follow each other in memory, to shared memory, a row every
-// ROW elements and a channel every PITCH words. What is outside of the image or behind the `channels` is zero. Each lane has
-// the same few places of several channels.
+// Begins to copy ROWS rows and COLUMNS columns of OF channels, which follow each other in memory, to shared memory: a
+// row every ROW elements, a channel every PITCH words. Elements outside of the image, and those of channels from
+// `channels` on, become zero. Each lane copies the same few places of several channels.
 template <int OF, int ROWS, int COLUMNS, int ROW, int PITCH>
 __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int height, int width, int first_row,
                                           int first_column) {
     constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
-    // Channels whose turn it is at once, and warps that each has.
+    // Channels that are copied at once, and warps for each of them.
     constexpr int at_once = OF < WARPS ? OF : WARPS, of_each = WARPS / at_once;
     const int area = height * width, which = WARP % at_once, part = WARP / at_once;
     if (part >= of_each) return;
@@ -169,7 +168,7 @@ __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int cha
     }
 }
 
-// Begins to copy a tile of dy and what of x lies below.
+// Begins to copy a tile of dy, and the part of x below it.
 __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share &share, int tile, Word *stage) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
     const int image = tile / (across * down);
@@ -182,8 +181,8 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
                                                                        of.k - share.first_k, of.p, of.q, p, q);
 }
 
-// Four bytes of two words, as CUDA's function of this name has it, in a register of its own: where the operand of a product
-// is to stand. The compiler would copy it there, again and again.
+// CUDA's __byte_perm, with the result in the register that a product reads; the compiler would otherwise copy it there
+// again and again.
 __device__ __forceinline__ Word byte_perm(Word x, Word y, unsigned selector) {
 #ifdef EMULATED
     return __byte_perm(x, y, selector);
@@ -194,7 +193,7 @@ __device__ __forceinline__ Word byte_perm(Word x, Word y, unsigned selector) {
 #endif
 }
 
-// A word as tensor cores are to have it, likewise.
+// A word as an operand of tensor cores, likewise in a register of its own.
 __device__ __forceinline__ Word operand(Word word) {
 #ifdef ELEMENT_FLOAT
     return rounded_float(word);
@@ -203,7 +202,7 @@ __device__ __forceinline__ Word operand(Word word) {
 #endif
 }
 
-// Of neighbours in a row of x, those of a lane's first word of pixels, or its second, at a filter's column s.
+// From a row of x, the neighbours of a lane's first or second word of pixels, at column s of the filter.
 __device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int s) {
     const int at = FIRST_NEIGHBOUR + word * PER_WORD * STRIDE + s;
     if (PER_WORD == 1) return operand(x[at]);
@@ -213,20 +212,20 @@ __device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int 
     return byte_perm(x[at / 2], x[next / 2], (at % 2 ? 0x32 : 0x10) | (next % 2 ? 0x7600 : 0x5400));
 }
 
-// What a lane has of DEPTH pixels: two words of dy of each two k of a matrix, and their neighbours in rows of x.
+// A lane's part of DEPTH pixels: two words of dy for each of two k of a matrix, and their neighbours in rows of x.
 struct Piece {
     uint2 dy[K_MATRICES][2];
     Word x[WARP_ROWS][READ];
 };
 
-// Those from `first` on, best known to the compiler. `x` and `dy` are the lane's of the first piece.
+// Reads the piece at pixel `first`, best a constant. `x` and `dy` point to the lane's part of the first piece.
 __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int first, Piece &piece) {
 #pragma unroll
     for (int i = 0; i < 2 * K_MATRICES; i++)
         piece.dy[i / 2][i % 2] = *reinterpret_cast<const uint2 *>(dy + i * (M_MMA / 2) * DY_PITCH + first / PER_WORD);
     const int row = first / TILE_COLUMNS, column = first % TILE_COLUMNS;
     const Word *below = x + (row * X_COLUMNS + column) * STRIDE / PER_WORD;
-    // Some lanes' pixels may be in the tile's next row.
+    // Some lanes' pixels may lie in the tile's next row.
     if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * OF_LANE) >= TILE_COLUMNS - column)
         below += (X_COLUMNS - TILE_COLUMNS) * STRIDE / PER_WORD;
 #pragma unroll
@@ -249,15 +248,15 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
     }
 }
 
-// A warp's sums, as tensor cores have them: quads of a thread.
+// A warp's sums, in the layout of tensor cores: a thread has quads.
 typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
 constexpr int QUADS = WARP_ROWS * FILTER_COLUMNS * K_MATRICES;
-// The block's first, which have all of its sums in the end.
+// The block's first threads, which end up with all of its sums.
 constexpr int SUMMING_THREADS = 32 * COLUMN_WARPS * K_WARPS;
 
 #ifdef EXACT
 
-// Sums of few products, which are then added to the others: tensor cores round towards zero.
+// Sums few products on tensor cores, which round towards zero, and then adds these sums to the others.
 __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     Word a[2][K_MATRICES][4];
 #pragma unroll
@@ -266,7 +265,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
         const uint2 both = piece.dy[m][of_matrix % 2];
         split_float(of_matrix < 2 ? both.x : both.y, a[HIGH][m][of_matrix], a[LOW][m][of_matrix]);
     }
-    // Rows that are worked on at once: as many sums as keep tensor cores busy.
+    // Rows that are worked on at once: enough sums to keep tensor cores busy.
     constexpr int at_once = FILTER_COLUMNS == 1 ? WARP_ROWS : 1;
 #pragma unroll
     for (int first = 0; first < WARP_ROWS; first += at_once) {
@@ -297,7 +296,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
 
 #else
 
-// The depth's order is the lanes' first words and then their second ones, in both factors.
+// In both factors, the order of the depth is the lanes' first words, then their second words.
 __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
     Word a[K_MATRICES][4];
 #pragma unroll
@@ -318,8 +317,8 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
 
 #endif
 
-// What a column of the warp's product is of: of a channel, which is C_TILE where it is of none, and from a row of the block's
-// on, WARP_ROWS of them; or of channels from one on.
+// A column of the warp's product: its channel c, or C_TILE if it has none, and the first of its WARP_ROWS rows r; with
+// K_WARPS > 1, the first of its WARP_ROWS channels. Both count from the block's first.
 struct Column {
     int c, r;
 };
@@ -330,20 +329,19 @@ __device__ __forceinline__ Column column_of(int of_warp) {
     return {min(column / rows, C_TILE), column % rows};
 }
 
-// The first k of the warp.
 __device__ __forceinline__ int first_k_of_warp() { return WARP / COLUMN_WARPS % K_WARPS * K_MATRICES * M_MMA; }
 
-// Adds the products of a tile's pixels that are the warp's, while what the next ones need is read.
+// Adds the products of the warp's pixels in a tile, and meanwhile reads the operands of the next products.
 __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
     const int row = LANE / 4, word = LANE % 4 * 2, part = WARP / (COLUMN_WARPS * K_WARPS);
     const Column column = column_of(row);
-    // A column of no channel is that of the last row of the last one.
+    // A column without a channel repeats the last row of the last channel.
     const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : BLOCK_ROWS - 1;
     const Word *const x = stage + c * X_PITCH + word * STRIDE +
                           (r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
     const Word *const dy =
         stage + C_TILE * X_PITCH + (first_k_of_warp() + row) * DY_PITCH + word + part * (PART / PER_WORD);
-    // Where floats are multiplied as such, the compiler would begin so many at once that registers run short.
+    // The compiler would begin too many exact products at once for the registers.
 #if defined EXACT && !defined CHANNELS
     constexpr int together = FILTER_COLUMNS > 1 ? 2 : PART / DEPTH;
 #else
@@ -360,7 +358,7 @@ __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
 
 #ifdef SUMMED_TILES
 
-// A thread's sums of so many tiles, and those of all before.
+// Adds a thread's sums to its totals, and clears the sums.
 __device__ __forceinline__ void add_to(Sums &totals, Sums &sums) {
 #pragma unroll
     for (int i = 0; i < QUADS * 4; i++) {
@@ -371,8 +369,8 @@ __device__ __forceinline__ void add_to(Sums &totals, Sums &sums) {
 
 #endif
 
-// Adds to the first warps' sums those of others that have the same columns, one after the other, in shared memory, which
-// nothing else needs any more.
+// Adds the sums of all warps with the same columns to those of the first warps, part by part, in shared memory, which
+// has no other use by now.
 __device__ __forceinline__ void add_parts(float *all, Sums &sums) {
     constexpr int count = sizeof(Sums) / sizeof(float);
     static_assert(PIXEL_WARPS == 1 || count * COLUMN_WARPS * 32 <= STAGES * STAGE, "room for a part");
@@ -398,7 +396,7 @@ __device__ __forceinline__ void scale_into(Element &dw, float sum, float alpha, 
     dw = to_element(beta == 0 ? sum : sum + beta * to_float(dw));
 }
 
-// Hands over sum i of a thread's quad of this number with its place in dw.
+// Calls write(place in dw, sum) for sum i of a thread's quad.
 template <typename Write>
 __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share &share, int quad, int i, float sum,
                                           Write write) {
@@ -413,22 +411,23 @@ __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share 
 
 #ifdef CLUSTER
 
-// Quads of a thread that are on their way at once.
+// Quads that a thread sends at once.
 constexpr int AT_ONCE = 16;
 static_assert(AT_ONCE % CLUSTER == 0, "each block gets as many");
-// Where in shared memory the Mbarrier is, in words: behind the stages, and what is received in their place.
+// The Mbarrier's place in shared memory, in words: behind the stages, and behind the received quads, which overwrite
+// the stages.
 constexpr int RECEIVED = AT_ONCE * SUMMING_THREADS * 4;
 constexpr int MBARRIER = STAGES * STAGE > RECEIVED ? STAGES * STAGE : RECEIVED;
 
-// Each quad of the sums of a cluster's blocks goes to one of them, which adds them up in the blocks' order and hands over what
-// comes of it.
+// Sends each quad of the sums of a cluster's blocks to one of the blocks, which adds up the blocks' quads in the
+// blocks' order and writes the result.
 template <typename Write>
 __device__ __forceinline__ void meet_in_cluster(const BackwardFilter &of, const Share &share, const Sums &sums,
                                                 float4 *received, Mbarrier &arrived, Write write) {
     const int rank = share.split;
 #pragma unroll
     for (int first = 0; first < QUADS; first += AT_ONCE) {
-        // Nobody needs his stages any more, or what he received before.
+        // No block still needs its stages, or the quads that it received before.
         cluster_sync();
         const int sent = min(AT_ONCE, QUADS - first), own = (sent + CLUSTER - 1 - rank) / CLUSTER;
         if (threadIdx.x == 0) arrived.expect(own * CLUSTER * SUMMING_THREADS * sizeof(float4));
@@ -456,10 +455,10 @@ __device__ __forceinline__ void meet_in_cluster(const BackwardFilter &of, const 
 
 #else
 
-// Hands over each of a thread's sums with its place in dw.
+// Calls write(place in dw, sum) for each of a thread's sums.
 template <typename Write>
 __device__ __forceinline__ void write_sums(const BackwardFilter &of, const Share &share, const Sums &sums, Write write) {
-    // One k after the other: what all of them take does not fit into registers.
+    // One k after the other: all of them at once do not fit into registers.
 #pragma unroll
     for (int of_k = 0; of_k < 4 * K_MATRICES; of_k++) {
         const int i = of_k / K_MATRICES, m = of_k % K_MATRICES;
@@ -492,7 +491,7 @@ KERNEL(backward_filter, BackwardFilter) {
     int at_hand = 0, ahead = STAGES - 1;
     for (int tile = share.first; tile < share.end; tile++) {
         wait_for_groups<STAGES - 2>();
-        // The tile at hand has arrived of all threads, none of which looks at the one before any more.
+        // All threads' copies of the current tile have arrived, and nobody reads the tile before any more.
         barrier();
         if (tile + STAGES - 1 < share.end) copy_tiles(of, share, tile + STAGES - 1, stages + ahead * STAGE);
         end_group();
@@ -531,7 +530,7 @@ struct Sum {
     float alpha, beta;
 };
 
-// Of all sums.
+// Adds up all `count` sums into dw.
 KERNEL(sum_up, Sum) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= parameters.elements) return;

@@ -1,17 +1,16 @@
-// What the blocks of a cluster have of each other: beside `device.cuh`'s words those of GPUs of compute capability 9.0 and
-// above, on the CPU under the same emulator. A launch says how large its clusters are; the blocks of one run at the same
-// time. Each has its memory under the same names: what lies at some place of a block's dynamic shared memory lies at that
-// place of its neighbours' too.
+// Communication between the blocks of a cluster: words beside those of `device.cuh`, for GPUs of compute capability 9.0
+// and above and for the emulator. A launch sets the size of its clusters; the blocks of a cluster run at the same time.
+// A place in a block's dynamic shared memory also names that place in its neighbours' memory.
 //
-// | word | what it is |
+// | word | meaning |
 // | --- | --- |
-// | `cluster_barrier()` | of the cluster: all threads of its blocks that have not ended. Of what others wrote before, initialised Mbarriers are seen behind it, and nothing else |
-// | `cluster_sync()` | likewise; and what is behind it comes after all that these threads have read and written in shared memory before |
-// | `Mbarrier mbarrier;` | in dynamic shared memory: whether all of something has arrived, once a phase. A phase ends when `arrivals` threads have come and the bytes that they expect have arrived, in whichever order; then the next begins. The first is phase 0 |
-// | `mbarrier.initialize(arrivals)` | once, by one thread, before one of these |
-// | `mbarrier.expect(bytes)` | a thread comes, and says that so many more bytes arrive in this phase |
-// | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended, and what arrived in it is seen, in shared memory: asked of the phase at hand or of the one before, in a `Spin` |
-// | `send(value, place, mbarrier, block)` | stores a value of 4, 8 or 16 bytes, aligned to as many, at `place` of the cluster's block of this rank, or of one's own; its bytes then arrive at that block's `mbarrier`. Nobody waits, and of two values either may arrive first |
+// | `cluster_barrier()` | waits for all threads of the cluster's blocks that have not ended. Of earlier writes it shows initialised Mbarriers and nothing else |
+// | `cluster_sync()` | likewise; and everything after it comes after these threads' earlier reads and writes of shared memory |
+// | `Mbarrier mbarrier;` | in dynamic shared memory: reports, once a phase, that everything has arrived. A phase ends when `arrivals` threads have come and the expected bytes have arrived, in any order; then the next begins. The first is phase 0 |
+// | `mbarrier.initialize(arrivals)` | called once by one thread, before `cluster_barrier()` or `cluster_sync()` |
+// | `mbarrier.expect(bytes)` | one thread comes, and adds `bytes` to the bytes expected in this phase |
+// | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended; its bytes in shared memory are then visible. Call it in a `Spin`, for the current phase or the one before only |
+// | `send(value, place, mbarrier, block)` | stores a value of 4, 8 or 16 bytes, aligned to its size, at `place` in the cluster's block of rank `block`, which may be the sender; the bytes then count at that block's `mbarrier`. Nobody waits, and two values may arrive in either order |
 #pragma once
 
 #include "device.cuh"
@@ -46,10 +45,10 @@ class alignas(8) Mbarrier {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
     }
 
-    // In the block's scope, as it goes without saying, though others send: what arrives lies in the block's own shared
-    // memory, which no cache stands before, when the Mbarrier counts its bytes. PTX's memory model asks for the cluster's
-    // scope, with which each wait throws away what the multiprocessor has cached of global memory; libraries whose blocks
-    // multicast wait as here.
+    // The default scope, the block's, is enough although other blocks send: the bytes are in the block's own shared
+    // memory, which has no cache in front, by the time the Mbarrier counts them. PTX's memory model asks for the
+    // cluster's scope, but with that each wait discards the multiprocessor's cache of global memory. Libraries whose
+    // blocks multicast wait the same way.
     __device__ __forceinline__ bool has_ended(unsigned parity) {
         unsigned ended;
         asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2; "
@@ -61,7 +60,7 @@ class alignas(8) Mbarrier {
     }
 };
 
-// The address at another block of the cluster.
+// The same address in another block of the cluster.
 __device__ __forceinline__ unsigned at_block(unsigned address, unsigned block) {
     unsigned there;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));

@@ -1,31 +1,31 @@
-// Values handed from each block of a cluster to all of its blocks, its own included, again and again, with no barrier over
-// the cluster: each is stored straight to where it is read.
+// Each block of a cluster hands values to all of its blocks, itself included, again and again, with no barrier over the
+// cluster: each value is stored straight to the place where it is read.
 //
-// Exchange e goes into buffer e % 2 of each block, of which there is one at the same place of each; what the first exchange
-// is made of is in buffer 1. All values of an exchange are as many bytes, which one thread of each block expects.
+// Each block has two buffers, at the same places in all blocks. Exchange e goes into buffer e % 2; the data from which
+// the first exchange is computed are in buffer 1. In each block one thread expects an exchange's bytes.
 //
-// Each thread that reads what an exchange brought waits for it, and then for the next. Between, something is sent in the
-// next exchange that comes after its reading: by its warp, a warp_barrier() later, or by its block, a barrier() later.
+// A thread that reads an exchange waits for it, and later for the next one. In between, after its reads, its warp sends
+// a value in the next exchange, behind a warp_barrier(), or its block does, behind a barrier().
 //
-// Why two buffers are enough. Who sends in exchange e + 1 has waited for all of exchange e, and so for something that was
-// sent after each thread's reading of what exchange e - 1 brought, which the same buffer held before. Nor does any thread
-// still wait for exchange e - 1, so that has_ended() is asked of no phase but the last two.
+// Two buffers are enough. A sender in exchange e + 1 has waited for all of exchange e, and so for a value that was sent
+// after each thread's reads of exchange e - 1, which the same buffer held before. Nor does any thread still wait for
+// exchange e - 1, so has_ended() is asked of the last two phases only.
 //
-// Why a block may expect an exchange's bytes after some have arrived. Those count, below zero, and the phase does not end
-// before the thread has come that expects them. It comes in the phase that it means, since it has waited for the exchange
-// before the last, which that Mbarrier had in the phase before.
+// A block may expect an exchange's bytes after some have arrived. Early bytes count below zero, and the phase does not
+// end before the expecting thread has come. That thread comes in the right phase, since it has waited for the exchange
+// before the last, which used the same Mbarrier in the phase before.
 //
-// A block ends after it has waited for all exchanges: nothing is sent to one that is not there any more.
+// A block waits for all exchanges before it ends, so nobody sends to a block that has ended.
 #pragma once
 
 #include "cluster.cuh"
 
 class ClusterExchange {
     Mbarrier *const arrived; // [2]
-    unsigned next = 0;       // exchange
+    unsigned next = 0;       // number of the next exchange
 
   public:
-    // By all threads of the cluster. Two Mbarriers, at the same place of each block.
+    // Called by all threads of the cluster. The two Mbarriers are at the same place in each block.
     __device__ __forceinline__ explicit ClusterExchange(Mbarrier *mbarriers) : arrived(mbarriers) {
         if (threadIdx.x == 0) {
             arrived[0].initialize(1);
@@ -34,19 +34,19 @@ class ClusterExchange {
         cluster_barrier();
     }
 
-    // The buffer that the next exchange fills, and the one that the last has filled.
+    // The buffer that the next exchange fills, and the buffer that the last exchange filled.
     __device__ __forceinline__ unsigned next_buffer() const { return next % 2; }
     __device__ __forceinline__ unsigned last_buffer() const { return 1 - next_buffer(); }
 
-    // By one thread: of the next exchange so many bytes arrive here.
+    // One thread calls this: the next exchange brings this many bytes to this block.
     __device__ __forceinline__ void expect(unsigned bytes) { arrived[next_buffer()].expect(bytes); }
 
-    // A value of the next exchange, and its place in this block's buffer, to the block of this rank.
+    // Sends a value of the next exchange to the block of this rank; `place` is in this block's buffer.
     template <typename T> __device__ __forceinline__ void send(const T &value, T *place, unsigned block) {
         ::send(value, place, arrived[next_buffer()], block);
     }
 
-    // Until the next exchange has been.
+    // Waits until the next exchange has arrived.
     __device__ __forceinline__ void wait() {
         Spin spin;
         while (!arrived[next_buffer()].has_ended(next / 2 % 2)) spin.again();

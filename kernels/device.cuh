@@ -1,39 +1,38 @@
-// What kernels are written in: CUDA C++ of which some words are macros and functions of ours, so that one source runs on
-// a GPU (compiled by NVRTC, with none of its headers) and on the CPU (compiled by any C++17 compiler, under the emulator
-// in `emulator/`, where EMULATED is defined). A source includes this file first.
+// The vocabulary of kernels: CUDA C++ with some macros and functions of our own, so that one source runs on a GPU
+// (compiled by NVRTC, with none of its headers) and on the CPU (compiled by any C++17 compiler with EMULATED defined,
+// under the emulator in `emulator/`). A source includes this file first.
 //
-// | word | what it is |
+// | word | meaning |
 // | --- | --- |
-// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, by that name for the host. Its one parameter is the struct `Parameters`, passed by value. Its source defines THREADS before, the most threads that its blocks have, or, where their warps are of several kinds, KINDS_OF_WARPS and BLOCK_THREADS, how many threads its blocks have; and it may define MULTIPROCESSOR_BLOCKS, how many of them a multiprocessor is to have registers for: otherwise the compiler spills some to make room for more |
-// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel is the same memory: parts of it are offsets |
-// | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Never set when the kernel begins |
+// | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, which the host finds by that name. Its one parameter is the struct `Parameters`, passed by value. Before it, the source defines THREADS, the most threads of a block; or, if the warps of a block do different work, KINDS_OF_WARPS and BLOCK_THREADS, the exact number of threads. It may define MULTIPROCESSOR_BLOCKS, the blocks for which a multiprocessor must have registers: otherwise the compiler spills registers to make room for more blocks |
+// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel names the same memory: parts of it are offsets |
+// | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Not initialised |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
-// | `LANE`, `WARP` | the thread's place in its warp, and its warp's in the block; of blocks with one dimension |
-// | `barrier()` | of the block: all of its threads that have not ended; with KINDS_OF_WARPS all BLOCK_THREADS, none of which may have |
-// | `warp_barrier()` | of the warp, and its memory is seen by all of it |
-// | `warp_shuffle(x, lane)` | x of the lane that each names |
-// | `warp_broadcast(x, lane)` | x of one lane, that all name alike |
-// | `warp_sum(x)`, `warp_sum(x, lanes)`, `warp_max(…)` | over the warp, or over each group of `lanes` (a power of two) neighbours; every lane gets it. In pairs `lanes/2` apart, then half of that, and so on: the same bits in both twins |
+// | `LANE`, `WARP` | the thread's place in its warp, and the warp's in the block; for blocks with one dimension |
+// | `barrier()` | waits for all threads of the block that have not ended; with KINDS_OF_WARPS for all BLOCK_THREADS, none of which may have ended |
+// | `warp_barrier()` | waits for the warp, and shows its writes to memory to all of the warp |
+// | `warp_shuffle(x, lane)` | x of the lane that each lane names |
+// | `warp_broadcast(x, lane)` | x of one lane: all lanes name the same one |
+// | `warp_sum(x)`, `warp_sum(x, lanes)`, `warp_max(…)` | over the warp, or over each group of `lanes` (a power of two) neighbours; every lane gets the result. Pairs `lanes/2` apart are combined first, then pairs half as far apart, and so on: GPU and CPU give the same bits |
 // | `warp_any(p)`, `warp_all(p)` | whether p holds in any lane, in all |
-// | `warp_mma_half(d, a, b)`, `warp_mma_bfloat16(…)`, `warp_mma_tf32(…)` | on tensor cores, D += A B of 16 × 8 sums in float, in words of 4 bytes along the depth: A has 16 rows and B 8 columns of 8 words each, which are 16 numbers of 2 bytes, the first in the lower half, or 8 floats. Lane l has D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2] as d[i], of row l / 4 + i % 2 * 8 of A word l % 4 + i / 2 * 4 as a[i], and of column l / 4 of B word l % 4 + i * 4 as b[i]. The order of additions is the GPU's own; the CPU's twin rounds each sum once |
-// | `lower_half(bits)` | the lower 2 of 4 bytes, all of which are read where they are a parameter: compute-sanitizer's racecheck may not know a parameter's read of 2 bytes |
-// | `float_to_tf32(x)` | the nearest float of 10 bits behind the point, away from zero where two are: tensor cores do not look at the rest |
-// | `Spin spin; while (!arrived()) spin.again();` | a wait for what another warp or block writes. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets others run, and fails when none of them goes on either |
-// | `in_register(x)` | x, a number of 4 bytes or a pointer to global memory, that stays in a register from there on: what comes from a kernel's parameters is otherwise read again wherever it is used, which takes tens of clocks |
-// | `shared_in_register(pointer)` | likewise of a pointer to shared memory; what SHARED names is one already |
-// | `begin_next_launch();` | the next launch on the stream may begin, if it is one that may begin early, once all blocks have come here or ended |
-// | `wait_for_last_launch();` | of a launch that may have begun early: until all of the launch before has ended. What that has written is seen behind it |
-// | `in_this_order();` | reads before it are asked for before those behind it, which the compiler would otherwise choose. Of the warp |
-// | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; at once on the CPU |
+// | `warp_mma_half(d, a, b)`, `warp_mma_bfloat16(…)`, `warp_mma_tf32(…)` | on tensor cores, D += A B of 16 × 8 sums in float, in words of 4 bytes along the depth: A has 16 rows and B 8 columns of 8 words each, which are 16 numbers of 2 bytes, the first in the lower half, or 8 floats. Lane l has D[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2] as d[i], word l % 4 + i / 2 * 4 of A's row l / 4 + i % 2 * 8 as a[i], and word l % 4 + i * 4 of B's column l / 4 as b[i]. The order of additions is the GPU's own; the emulator rounds each sum once |
+// | `lower_half(bits)` | the lower 2 of 4 bytes. A kernel reads a parameter of 2 bytes as 4 and calls this: compute-sanitizer's racecheck may not know 2-byte reads of parameters |
+// | `float_to_tf32(x)` | the nearest float with 10 bits behind the point, ties away from zero: tensor cores ignore the other bits |
+// | `Spin spin; while (!arrived()) spin.again();` | a wait for a write of another warp or block. One `Spin` a wait. With -DDEBUG_WAIT=n a wait of n tries fails on a GPU; the emulator lets other threads run, and fails when none of them goes on either |
+// | `in_register(x)` | keeps x, a number of 4 bytes or a pointer to global memory, in a register from there on: a kernel would otherwise read a parameter again at each use, which takes tens of clocks |
+// | `shared_in_register(pointer)` | likewise for a pointer to shared memory; SHARED does this already |
+// | `begin_next_launch();` | lets the next launch on the stream begin, if that launch may begin early, once all blocks have come here or ended |
+// | `wait_for_last_launch();` | in a launch that may have begun early: waits until all of the launch before has ended, and shows its writes |
+// | `in_this_order();` | keeps the compiler from moving reads across it: earlier reads are issued first. For a whole warp |
+// | `Moment moment; … moment.wait(n);` | waits until a multiprocessor's clock has counted n since the moment; not at all on the CPU |
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
 //
-// Whole-warp operations are called by all 32 threads of a warp together, on values of 4 bytes. Beside these, what both
-// twins have of CUDA: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*` of 2 and 4 ints,
-// unsigneds and floats, C's mathematics in float (`fmaf` where an FMA is meant: nothing is contracted on the CPU), and the
-// functions that `emulator/intrinsics.h` lists; what blocks of a cluster have of each other, in
-// `cluster.cuh`; and copies that nobody waits for, in `async_copy.cuh`. Inline PTX
-// stands behind `#ifndef EMULATED`, its twin beside it.
+// All 32 threads of a warp call whole-warp operations together, on values of 4 bytes. Kernels may also use the parts of
+// CUDA that both machines have: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*` of 2 and
+// 4 ints, unsigneds and floats, C's mathematics in float (write `fmaf` for an FMA: the CPU contracts nothing), and the
+// functions in `emulator/intrinsics.h`. Clusters are in `cluster.cuh`, asynchronous copies in `async_copy.cuh`. Inline
+// PTX stands behind `#ifndef EMULATED`, beside its emulated twin.
 #pragma once
 
 #ifndef KINDS_OF_WARPS
@@ -71,7 +70,7 @@ __device__ __forceinline__ unsigned in_register(unsigned x) {
     asm volatile("" : "+r"(x));
     return x;
 }
-// As addresses in their spaces, so that the compiler still knows these.
+// Converted to an address of its space, so that the compiler still knows the space.
 template <typename T> __device__ __forceinline__ T *in_register(T *pointer) {
     size_t address = __cvta_generic_to_global(pointer);
     asm volatile("" : "+l"(address));
@@ -84,7 +83,8 @@ template <typename T> __device__ __forceinline__ T *shared_in_register(T *pointe
 }
 
 #ifdef KINDS_OF_WARPS
-// Each kind comes here by its own way through the code, which neither __syncthreads() nor `bar.sync` is for: these are aligned.
+// __syncthreads() and `bar.sync` are aligned: all warps must take the same path to them. These warps take different
+// ones.
 __device__ __forceinline__ void barrier() { asm volatile("barrier.sync 1, %0;" ::"n"(BLOCK_THREADS) : "memory"); }
 #else
 __device__ __forceinline__ void barrier() { __syncthreads(); }
@@ -117,7 +117,7 @@ template <typename T> __device__ __forceinline__ T warp_max(T x, int lanes = 32)
 __device__ __forceinline__ bool warp_any(bool p) { return __any_sync(WHOLE_WARP, p); }
 __device__ __forceinline__ bool warp_all(bool p) { return __all_sync(WHOLE_WARP, p); }
 
-// From compute capability 9.0 on launches may begin early.
+// Launches may begin early from compute capability 9.0 on.
 __device__ __forceinline__ void begin_next_launch() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,13 +1,13 @@
-// Values handed from each block of a grid to all others, again and again, with no fence and no barrier over the grid.
+// Each block of a grid hands values to all other blocks, again and again, with no fence and no barrier over the grid.
 //
-// A packet validates itself: it is 16 bytes that are written and read in one access, and 4 of them are the number of the
-// exchange that it belongs to, its epoch. Whoever reads the epoch that it waits for has read the values with it.
+// A packet validates itself: its 16 bytes are written and read in one access, and 4 of them are its epoch, the number
+// of its exchange. A reader that finds the epoch it waits for has also read the values of that exchange.
 //
-// Exchange e goes through buffer e % 2. Why two buffers are enough: let each block publish its packets of exchange e + 1
-// after all of its threads have collected all packets of exchange e, with a barrier of the block between. When a packet
-// of e + 1 is written, its writer has seen the packets of e of every block; each of those blocks wrote them after it had
-// collected exchange e - 1, which is what the same buffer held before. So nobody waits for what is overwritten. And a
-// reader that waits for e finds e there in the end, since nobody writes e + 2 before that reader's own packets of e + 1.
+// Exchange e goes through buffer e % 2. Two buffers are enough if each block publishes its packets of exchange e + 1
+// after all of its threads have collected all packets of exchange e, with a barrier of the block between. The writer of
+// a packet of e + 1 has then seen every block's packets of e, and each block wrote those after collecting exchange e -
+// 1, which the same buffer held before. So no reader still waits for an overwritten packet. And a reader that waits for
+// e finds it, because nobody writes e + 2 before that reader's own packets of e + 1.
 #pragma once
 
 #include "device.cuh"
@@ -18,10 +18,10 @@ template <typename Value> struct alignas(16) Packet {
     unsigned epoch;
 };
 
-// The memory that the blocks of one exchange share: this, and behind it two buffers of packets. All zero at first.
+// The memory that the blocks of an exchange share: this header, then two buffers of packets. All zero at first.
 struct alignas(128) Exchange {
-    // That of the last exchange there was, in any launch. It lives in device memory, so that a launch which a CUDA graph
-    // repeats goes on where the last one ended. 0 is never waited for until the epochs have gone round all numbers.
+    // The epoch of the last exchange of all launches so far. It lives in device memory, so that a launch which a CUDA
+    // graph repeats goes on where the last one ended. Nobody waits for epoch 0 until the epochs have wrapped around.
     unsigned epoch;
 
     template <typename Value>
@@ -30,32 +30,32 @@ struct alignas(128) Exchange {
     }
 };
 
-// A block's way through one exchange after the other, each of so many packets. The groups of blocks that exchange among
-// themselves have their memory one after the other, `bytes` each.
+// A block's exchanges one after the other, each of `Packets` packets. Each group of blocks exchanges among itself; the
+// groups' memory lies one after the other, `bytes` each.
 template <typename Value, int Packets> class Exchanges {
     Exchange &exchange;
 
   public:
     static constexpr int bytes = sizeof(Exchange) + (2 * Packets * sizeof(Packet<Value>) + 127) / 128 * 128;
 
-    unsigned epoch; // of the last exchange there was
+    unsigned epoch; // of the last exchange
 
     __device__ __forceinline__ Exchanges(void *memory, int group)
         : exchange(*reinterpret_cast<Exchange *>(static_cast<char *>(memory) + (size_t)group * bytes)),
           epoch(exchange.epoch) {}
 
-    // The packets of the next one, whose epoch it is from here on.
+    // Begins the next exchange, and returns its packets.
     __device__ __forceinline__ Packet<Value> *next() {
         epoch++;
         return exchange.buffer<Value>(epoch, Packets);
     }
 
-    // For the next launch, by one thread of the group; after an exchange in which all of its blocks have published: they
-    // have read the epoch.
+    // Stores the epoch for the next launch. One thread of the group calls this after an exchange in which all of the
+    // group's blocks have published, which shows that they have read the epoch.
     __device__ __forceinline__ void keep_epoch() { exchange.epoch = epoch; }
 };
 
-// A packet as it is read: in whole words, so that nobody waits for it to take it apart before it is needed.
+// A packet as read, kept in whole words: taking it apart early would make the thread wait for the read.
 template <typename Value> union PacketBits {
     Packet<Value> packet;
     unsigned long long half[2];
@@ -78,7 +78,7 @@ template <typename Value> __device__ __forceinline__ void publish(Packet<Value> 
 #endif
 }
 
-// What is there now, of whichever exchange.
+// The packet there now, of any exchange.
 template <typename Value> __device__ __forceinline__ PacketBits<Value> peek(const Packet<Value> *place) {
     PacketBits<Value> bits;
 #ifdef EMULATED
@@ -92,7 +92,7 @@ template <typename Value> __device__ __forceinline__ PacketBits<Value> peek(cons
     return bits;
 }
 
-// Asks for packets[i], at places[first + i * stride], as far as that is below `end`: all at once, and waits for none.
+// Issues reads of packets[i] at places[first + i * stride], for all places below `end`, and waits for none.
 template <int Count, typename Value>
 __device__ __forceinline__ void ask_for(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
                                         int stride, int end, unsigned epoch) {
@@ -103,7 +103,7 @@ __device__ __forceinline__ void ask_for(PacketBits<Value> (&packets)[Count], con
     }
 }
 
-// Waits for what was asked for so.
+// Waits until the packets of ask_for() have arrived.
 template <int Count, typename Value>
 __device__ __forceinline__ void collect(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
                                         int stride, unsigned epoch) {

@@ -1,29 +1,29 @@
-// A convolution, or its input's gradient, of tensors as they are stored in NCHW: nothing is transposed, and no workspace is
-// needed. Products are of half, bfloat16, floats in TF32, or of floats as such, on tensor cores; all sums are in float.
+// A convolution, or its input's gradient, of tensors as NCHW stores them, with no transposes and no workspace. Tensor
+// cores multiply half, bfloat16, floats as TF32, or floats exactly; all sums are in float.
 //
 //   out[n][m][p][q] = Σ over d, r, s of v[m][d][r][s] · in[n][d][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
 //
-// where v is the filter w[m][d][r][s]; or, of the gradient of an input, whose PADDING is what the filter reaches beyond the
-// convolution's, w[d][m][FILTER_ROWS - 1 - r][FILTER_COLUMNS - 1 - s].
+// where v is the filter w[m][d][r][s]. For an input's gradient v is w[d][m][FILTER_ROWS - 1 - r][FILTER_COLUMNS - 1 -
+// s], and PADDING is how far the filter reaches beyond the convolution's padding.
 //
-// A block has ROW_TILE channels m, and as many pixels (n, p, q) as its warps have columns: of TILE_IMAGES images TILE_ROWS by
-// TILE_COLUMNS, one after the other. It goes through the channels d, DEPTH of them at once, whose filters and images are in
-// shared memory: lanes read there what tensor cores want of them, element by element, as it is.
+// A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
+// TILE_COLUMNS pixels of each of TILE_IMAGES images, one image after the other. It goes through the channels d, DEPTH
+// at a time, with their filters and images in shared memory. From there lanes read single elements for tensor cores.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined, and EXACT where floats are multiplied as such; with
-// FILTER_ROWS and FILTER_COLUMNS, both odd, STRIDE, PADDING (above and on the left), GRADIENT where it is one, DEPTH, a multiple
-// of K_MMA, and with the tile. X_ACCESS and W_ACCESS are how many elements of images and of filters are copied at once, of 2 to
-// 16 bytes: they divide the widths of images and where tiles begin, and the elements of a channel's filters. STAGES is how many
-// DEPTHs are in shared memory, of which all but one are still being copied. Blocks have THREADS threads.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and EXACT for exact products of floats; with
+// FILTER_ROWS and FILTER_COLUMNS (both odd), STRIDE, PADDING (above and on the left), GRADIENT for a gradient, DEPTH (a
+// multiple of K_MMA) and the tile. X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16
+// bytes: they divide the images' width and the columns at which tiles begin, and the elements of a channel's filters.
+// STAGES is the number of DEPTHs in shared memory; all but one are still being copied.
 
 #define THREADS 256
 #if FILTER_ROWS * FILTER_COLUMNS == 1
-// A block waits often for what is copied: another one works meanwhile.
+// A block often waits for its copies; another block then works.
 #define MULTIPROCESSOR_BLOCKS 2
 #define ROW_WARPS 2
 #else
 #if FILTER_ROWS * FILTER_COLUMNS > 9
-// Shared memory has no room for two.
+// Shared memory has no room for two blocks.
 #define MULTIPROCESSOR_BLOCKS 1
 #endif
 #define ROW_WARPS 1
@@ -35,37 +35,37 @@
 #include "tiles.cuh"
 
 typedef unsigned Word;
-// Elements of a word.
+// Elements in a word.
 #define PER_WORD int(sizeof(Word) / sizeof(Element))
-// Rows of a tensor core's matrices A, columns of B, and what lies between.
+// One product of tensor cores: rows of A, columns of B, and the depth between.
 #define M_MMA 16
 #define N_MMA 8
 #define K_MMA (8 * PER_WORD)
-// Warps that have other columns, as ROW_WARPS have other rows; and matrices of each.
+// ROW_WARPS × COLUMN_WARPS warps divide the block's product; and the matrices that each has.
 #define COLUMN_WARPS (THREADS / 32 / ROW_WARPS)
 #define ROW_MATRICES (4 / ROW_WARPS)
 #define COLUMN_MATRICES 4
 #define ROW_TILE (ROW_WARPS * ROW_MATRICES * M_MMA)
 
 constexpr int FILTER = FILTER_ROWS * FILTER_COLUMNS;
-// Copies of a thread that are begun together: more take registers that larger filters have none left of.
+// Copies that a thread begins together: larger filters leave no registers for more.
 constexpr int COPIES = FILTER == 1 ? 2 : 1;
 constexpr int AREA = TILE_ROWS * TILE_COLUMNS;
-// Pixels of a tile; columns behind have those of the last one.
+// Pixels of a tile; columns behind the last pixel repeat it.
 constexpr int PIXELS = TILE_IMAGES * AREA;
 static_assert(PIXELS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each pixel");
 static_assert(FILTER % 2 == 1 && DEPTH % K_MMA == 0, "lanes read from other banks");
 
-// Columns of images in front of a tile that are copied too: tiles begin aligned to what is copied at once.
+// Columns of images that are copied in front of a tile: PADDING, rounded up so that copies are aligned.
 constexpr int LEFT = (PADDING + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
 constexpr int X_COLUMNS =
     ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
 constexpr int X_IMAGE = X_ROWS * X_COLUMNS;
-// Of a channel's images: of four channels lanes read eight neighbours each, so all of them from other banks; or two from each
-// where images are strided over.
+// The pitch of a channel's images. Lanes read eight neighbours from each of four channels, and with this pitch all of
+// them from different banks; with STRIDE 2, two from each bank.
 constexpr int X_PITCH = pitch_of(TILE_IMAGES * X_IMAGE, 8);
-// Filters lie as they are stored: lines of all d of an m, or of all m of a d, of which lanes read eight m and four d.
+// Filters keep their stored order. A line has all d of an m (GRADIENT: all m of a d); lanes read eight m and four d.
 #ifdef GRADIENT
 constexpr int W_LINES = DEPTH, W_LINE = ROW_TILE * FILTER, W_PITCH = pitch_of(W_LINE, 8);
 constexpr int W_OF_ROW = FILTER, W_OF_DEPTH = W_PITCH, W_OF_PLACE = -1, W_FIRST = FILTER - 1;
@@ -73,35 +73,35 @@ constexpr int W_OF_ROW = FILTER, W_OF_DEPTH = W_PITCH, W_OF_PLACE = -1, W_FIRST 
 constexpr int W_LINES = ROW_TILE, W_LINE = DEPTH * FILTER, W_PITCH = W_LINE + 4 * PER_WORD;
 constexpr int W_OF_ROW = W_PITCH, W_OF_DEPTH = FILTER, W_OF_PLACE = 1, W_FIRST = 0;
 #endif
-// Of shared memory, in elements. All begins at a multiple of 16 bytes.
+// In shared memory, in elements. Each part begins at a multiple of 16 bytes.
 constexpr int W_ELEMENTS = W_LINES * W_PITCH, STAGE = W_ELEMENTS + DEPTH * X_PITCH;
 static_assert(W_ELEMENTS % (4 * PER_WORD) == 0 && STAGE % (4 * PER_WORD) == 0, "aligned copies");
 
 struct ImplicitGemm {
     const Element *w, *in;
     Element *out;
-    // Images, and the channels d and m.
+    // Images, channels d, and channels m.
     int images, depth, rows;
-    // Of in, and of out.
+    // The sizes of `in`, and of `out`.
     int height, width, p, q;
     // out = alpha · sum + beta · out
     float alpha, beta;
 };
 
-// Where a block's rows and pixels begin.
+// A block's first row and first pixel.
 struct Tile {
     int row, image, p, q;
 };
 
 __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
-    // Those that have the same pixels run together.
+    // Blocks with the same pixels are neighbours, so they run together.
     const int rows = tiles_of(of.rows, ROW_TILE), pixels = blockIdx.x / rows;
     return {int(blockIdx.x) % rows * ROW_TILE, pixels / (across * down) * TILE_IMAGES,
             pixels / across % down * TILE_ROWS, pixels % across * TILE_COLUMNS};
 }
 
-// Begins to copy filters from channel `first` of the depth on. What is behind the last channel is zero.
+// Begins to copy filters, from channel `first` of the depth on. Elements behind the last channel become zero.
 __device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
     constexpr int across = W_LINE / W_ACCESS;
 #ifdef GRADIENT
@@ -120,7 +120,7 @@ __device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile 
     }
 }
 
-// Likewise images, and zeros beside them.
+// Likewise for images, with zeros around them.
 __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
     constexpr int across = X_COLUMNS / X_ACCESS, of_image = X_ROWS * across, of_channel = TILE_IMAGES * of_image;
 #pragma unroll COPIES
@@ -141,7 +141,6 @@ __device__ __forceinline__ void copy_stage(const ImplicitGemm &of, const Tile &t
     copy_images(of, tile, first, stage + W_ELEMENTS);
 }
 
-// Where a pixel of the tile is in it.
 struct Pixel {
     int image, p, q;
 };
@@ -156,10 +155,10 @@ __device__ __forceinline__ int first_column(int matrix) {
     return (WARP % COLUMN_WARPS * COLUMN_MATRICES + matrix) * N_MMA;
 }
 
-// A warp's sums, as tensor cores have them.
+// A warp's sums, in the layout of tensor cores.
 typedef float Sums[ROW_MATRICES][COLUMN_MATRICES][4];
 
-// A lane's word of neighbouring channels, which lie `pitch` elements apart.
+// A lane's word: the elements of neighbouring channels, `pitch` elements apart.
 __device__ __forceinline__ Word word_of(const Element *from, int pitch) {
 #ifdef ELEMENT_FLOAT
     return __float_as_uint(*from);
@@ -168,7 +167,7 @@ __device__ __forceinline__ Word word_of(const Element *from, int pitch) {
 #endif
 }
 
-// What tensor cores are given of a word, and which of it they multiply, the smallest products first.
+// The parts into which a word is split for tensor cores, and how many products of parts are added up.
 #if defined EXACT
 #define PARTS 2
 #define PRODUCTS 3
@@ -191,7 +190,7 @@ __device__ constexpr int part_of(int product, int factor) {
     return PRODUCTS == 1 ? 0 : exact_parts[product][factor];
 }
 
-// Adds a row of the filter's products of K_MMA channels. `w` and `x` are the lane's of its first place.
+// Adds the products of K_MMA channels and one row of the filter. `w` and `x` point to the lane's first elements.
 __device__ __forceinline__ void add_products(const Element *w, const Element *const (&x)[COLUMN_MATRICES], Sums &sums) {
 #pragma unroll
     for (int s = 0; s < FILTER_COLUMNS; s++) {
@@ -216,7 +215,7 @@ __device__ __forceinline__ void add_products(const Element *w, const Element *co
     }
 }
 
-// Adds the products of a stage's channels.
+// Adds the products of all channels of a stage.
 __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
     const int d = LANE % 4 * PER_WORD;
     const Element *const w = stage + W_FIRST + (first_row() + LANE / 4) * W_OF_ROW + d * W_OF_DEPTH;
@@ -236,7 +235,7 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
             for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + r * X_COLUMNS;
             const Element *const of_w = w + first * W_OF_DEPTH + r * FILTER_COLUMNS * W_OF_PLACE;
 #ifdef EXACT
-            // Tensor cores round towards zero, so they add up no more than a row.
+            // Tensor cores round towards zero, so they add up one row at most.
             Sums row = {};
             add_products(of_w, of_x, row);
 #pragma unroll
@@ -283,7 +282,7 @@ KERNEL(implicit_gemm, ImplicitGemm) {
     int at_hand = 0, ahead = STAGES - 1;
     for (int first = 0; first < of.depth; first += DEPTH) {
         wait_for_groups<STAGES - 2>();
-        // What is at hand has arrived of all threads, none of which looks at what was there before any more.
+        // All threads' copies to the current stage have arrived, and nobody reads the stage before any more.
         barrier();
         const int next = first + (STAGES - 1) * DEPTH;
         if (next < of.depth) copy_stage(of, tile, next, stages + ahead * STAGE);

@@ -1,5 +1,5 @@
-// What is stored, and what is computed with it: of ELEMENT_FLOAT, ELEMENT_HALF and ELEMENT_BFLOAT16 the one that is defined
-// says which.
+// The element type, and arithmetic with it: the one of ELEMENT_FLOAT, ELEMENT_HALF and ELEMENT_BFLOAT16 that is
+// defined.
 #pragma once
 
 #if defined ELEMENT_FLOAT

@@ -1,4 +1,4 @@
-// What is stored is bfloat16, the upper half of a float; arithmetic is in float.
+// Elements are bfloat16, the upper half of a float; arithmetic is in float.
 #pragma once
 
 #include "device.cuh"
@@ -11,7 +11,7 @@ __device__ __forceinline__ float to_float(Element element) { return bfloat16_to_
 __device__ __forceinline__ Element to_element(float value) { return {float_to_bfloat16(value)}; }
 __device__ __forceinline__ Element element_of(unsigned bits) { return {lower_half(bits)}; }
 
-// What tensor cores multiply, and their products.
+// The operands of tensor cores, and their products.
 __device__ __forceinline__ Element to_tensor(Element element) { return element; }
 __device__ __forceinline__ void warp_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     warp_mma_bfloat16(d, a, b);

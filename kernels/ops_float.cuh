@@ -1,4 +1,4 @@
-// What is stored is float: nothing is rounded but on tensor cores, which take TF32.
+// Elements are floats. Only tensor cores round them, to TF32.
 #pragma once
 
 #include "device.cuh"
@@ -9,7 +9,7 @@ __device__ __forceinline__ float to_float(Element element) { return element; }
 __device__ __forceinline__ Element to_element(float value) { return value; }
 __device__ __forceinline__ Element element_of(unsigned bits) { return __uint_as_float(bits); }
 
-// What tensor cores multiply, and their products.
+// The operands of tensor cores, and their products.
 __device__ __forceinline__ Element to_tensor(Element element) { return float_to_tf32(element); }
 __device__ __forceinline__ void warp_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     warp_mma_tf32(d, a, b);

@@ -1,4 +1,4 @@
-// What is stored is half, IEEE's of 16 bits; arithmetic is in float.
+// Elements are half, IEEE's 16-bit type; arithmetic is in float.
 #pragma once
 
 #include "device.cuh"
@@ -11,7 +11,7 @@ __device__ __forceinline__ float to_float(Element element) { return half_to_floa
 __device__ __forceinline__ Element to_element(float value) { return {float_to_half(value)}; }
 __device__ __forceinline__ Element element_of(unsigned bits) { return {lower_half(bits)}; }
 
-// What tensor cores multiply, and their products.
+// The operands of tensor cores, and their products.
 __device__ __forceinline__ Element to_tensor(Element element) { return element; }
 __device__ __forceinline__ void warp_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     warp_mma_half(d, a, b);

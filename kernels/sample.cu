@@ -1,11 +1,11 @@
-// A convolution of single places that strides reads only every few-th pixel. Here these are gathered from tensors that
-// have their channels first into smaller ones that have them last, and back, with zeros for all others.
+// Gathers the pixels that a strided 1 × 1 convolution reads, from tensors with channels first into smaller ones with
+// channels last; and scatters them back, with zeros for all other pixels.
 //
-// Where every second pixel of a row is sampled, a thread takes some of them of a whole 16 bytes of channels in its
-// registers; else a block takes a tile through shared memory.
+// If every second pixel of a row is sampled, a thread handles some samples with 16 bytes of channels each, in
+// registers. Otherwise a block takes a tile through shared memory.
 //
-// Compiled with ELEMENT defined: unsigned short for elements of 2 bytes, unsigned for those of 4. A grid
-// of any height works on all images.
+// Compiled with ELEMENT defined: unsigned short for elements of 2 bytes, unsigned for those of 4. A grid of any height
+// works on all images.
 
 #define THREADS 256
 #include "device.cuh"
@@ -16,14 +16,14 @@
 
 typedef ELEMENT Element;
 
-// `height` × `width` pixels of an image, of which every `down`-th row and in it every `right`-th pixel is sampled.
+// Images of `height` × `width` pixels. Every `down`-th row is sampled, and in it every `right`-th pixel.
 struct Sampling {
     const Element *from;
     Element *to;
     int images, channels, height, width, down, right;
 };
 
-// The block's first sample and its first channel, and how many samples there are.
+// The block's first sample and first channel, the samples of a row, and all samples of an image.
 struct Tile {
     int pixel, channel, across, pixels;
 };
@@ -85,14 +85,14 @@ KERNEL(scatter, Sampling) {
     }
 }
 
-// So many elements, moved in one access.
+// N elements, moved in one access.
 template <int N> struct alignas(N * sizeof(Element)) Run {
     Element element[N];
 };
 
 #define DEPTH int(16 / sizeof(Element))
 
-// A thread's first channel and its first sample, of `Samples` that lie in one row; and where these stand in an image.
+// A thread's first channel; the first of its `Samples` samples, which lie in one row; and their pixel in an image.
 struct Place {
     int channel, sample, pixels, row, column;
 };

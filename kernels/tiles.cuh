@@ -1,12 +1,12 @@
-// How tiles of tensors are counted, and laid out in shared memory.
+// Counting tiles of tensors, and laying them out in shared memory.
 #pragma once
 
 #include "device.cuh"
 
-// Tiles that a length takes; the last one may reach beyond it.
+// The tiles of a length; the last one may reach beyond it.
 __device__ __forceinline__ int tiles_of(int length, int tile) { return (length + tile - 1) / tile; }
 
-// At least so much, and as far behind a multiple of 32 as `beyond`: rows that lie so far apart begin in other banks.
+// The least pitch from `least` on that is `beyond` modulo 32: rows this far apart begin in different banks.
 constexpr int pitch_of(int least, int beyond) {
     int pitch = least;
     while (pitch % 32 != beyond % 32) pitch++;

@@ -1,9 +1,9 @@
-// Transposes matrices: `images` of them, each of `rows` × `columns` elements, side by side in both memories. What a
-// convolution's tensor is in NCHW, rows of channels and columns of pixels, it is in NHWC the other way round. One launch
+// Transposes matrices: `images` of them, each of `rows` × `columns` elements, one after another in both memories. A
+// convolution's tensor has rows of channels and columns of pixels in NCHW, and the other way round in NHWC. One launch
 // may transpose several tensors, and add another to a sum.
 //
-// Compiled with ELEMENT defined: unsigned short for elements of 2 bytes, unsigned for those of 4. Every kernel has blocks
-// of THREADS threads.
+// Compiled with ELEMENT defined: unsigned short for elements of 2 bytes, unsigned for those of 4. All blocks have
+// THREADS threads.
 
 #define THREADS 256
 #include "device.cuh"
@@ -13,31 +13,31 @@
 typedef ELEMENT Element;
 typedef unsigned Word;
 
-// A matrix to be transposed. `from` and `to` are apart, and aligned to 16 bytes.
+// A matrix to transpose. `from` and `to` do not overlap, and are aligned to 16 bytes.
 struct Matrix {
     const Element *from;
     Element *to;
     int rows, columns;
 };
 
-// Nothing else points to what these do.
+// No other pointer reaches the same memory, hence __restrict__.
 #define MEMBERS_OF(matrix)                                                                                             \
     const Element *__restrict__ const from = matrix.from;                                                              \
     Element *__restrict__ const to = matrix.to;                                                                        \
     const int rows = matrix.rows, columns = matrix.columns
 
-// So many elements, moved in one access.
+// N elements, moved in one access.
 template <int N> struct alignas(N * sizeof(Element)) Run {
     static constexpr int words = N * sizeof(Element) / sizeof(Word);
     Word word[words];
 };
 
-// The run of elements that stand at `column` of each of the rows.
+// The elements at `column` of each row, as one run.
 template <int Rows, int Columns>
 __device__ __forceinline__ Run<Rows> column_of(const Run<Columns> (&rows)[Rows], int column) {
     Run<Rows> run;
     if constexpr (sizeof(Element) == 2) {
-        // Two elements a word: the low or the high half of a word of each of two rows.
+        // A word has two elements: take the low or the high half of a word of each of two rows.
         const unsigned halves = column % 2 ? 0x7632 : 0x5410;
 #pragma unroll
         for (int i = 0; i < Rows / 2; i++)
@@ -49,8 +49,8 @@ __device__ __forceinline__ Run<Rows> column_of(const Run<Columns> (&rows)[Rows],
     return run;
 }
 
-// Each thread transposes Rows × Columns elements in its registers; a warp 8 × 4 of these, so that it reads and writes
-// whole sectors. Rows divides `rows`, and Columns `columns`.
+// Each thread transposes Rows × Columns elements in its registers. A warp has 8 × 4 such pieces, so that it reads and
+// writes whole sectors. Rows divides `rows`, and Columns `columns`.
 template <int Rows, int Columns> __device__ __forceinline__ void in_registers(const Matrix &matrix, int block) {
     MEMBERS_OF(matrix);
     const int lane = threadIdx.x % 32, tile = block * WARPS + threadIdx.x / 32;
@@ -66,8 +66,8 @@ template <int Rows, int Columns> __device__ __forceinline__ void in_registers(co
     for (int i = 0; i < Columns; i++) *reinterpret_cast<Run<Rows> *>(target + (long long)i * rows) = column_of(in, i);
 }
 
-// Through shared memory, where a strip of 64 rows, or of 64 columns, holds all of them the other way: the long side is
-// one piece in both memories.
+// Through shared memory, which holds a strip of 64 whole rows or 64 whole columns: the strip is contiguous in both
+// memories along its long side.
 #define STRIP 64
 #define VECTOR int(16 / sizeof(Element))
 
@@ -110,8 +110,8 @@ __device__ __forceinline__ void strip_of_columns(const Matrix &matrix, int block
     for (int i = threadIdx.x; i < STRIP / VECTOR * rows; i += THREADS) target[i] = memory[i];
 }
 
-// A column of few rows is one access of the transposed matrix's, filled up with zeros; or an access is a row of few
-// columns, of which what is behind them is left out. A thread makes EACH of them.
+// few_rows: a column is one access to the transposed matrix, filled up with zeros. few_columns: a row is one access,
+// whose rest is dropped. A thread makes EACH accesses.
 #define EACH 4
 
 __device__ __forceinline__ void few_rows(const Matrix &matrix, int block) {
@@ -142,7 +142,7 @@ __device__ __forceinline__ void few_columns(const Matrix &matrix, int block) {
     }
 }
 
-// Any sizes, by squares in shared memory.
+// For any sizes: 32 × 32 squares in shared memory.
 #define SQUARE 32
 
 __device__ __forceinline__ void by_squares(const Matrix &matrix, int block) {
@@ -167,21 +167,21 @@ __device__ __forceinline__ float value(unsigned short bits) {
 #endif
 }
 
-// Matrices side by side in both memories, and what becomes of them.
+// A tensor's matrices, one after another in both memories, and the operation on them.
 struct Job {
     const Element *from;
-    // Elements, or floats of a sum.
+    // Elements, or a sum's floats.
     void *to;
     int images, rows, columns;
-    // Elements from one row to the next, and of the transposed matrices.
+    // Elements from one row to the next, here and in the transposed matrices.
     int pitch, transposed_pitch;
-    // How many blocks of the launch's work on it.
+    // Blocks of the launch that work on this job.
     int blocks;
-    // What is transposed is written, or is added to a sum, or begins one.
+    // WRITES the transposed elements, ADDS them to a sum, or BEGINS a sum with them.
     enum : int { WRITES, ADDS, BEGINS } what;
 };
 
-// sum = transposed + sum, or what is transposed alone. Each thread has elements of the sum of its own.
+// sum = transposed + sum, or the transposed elements alone. Each thread owns its elements of the sum.
 __device__ __forceinline__ void add(const Job &job, int block) {
     const int rows = job.rows, columns = job.columns;
     const Element *__restrict__ const from = job.from;
@@ -196,8 +196,8 @@ __device__ __forceinline__ void add(const Job &job, int block) {
     }
 }
 
-// Of one launch. None of them reads or writes what another writes. Blocks are theirs in turn; of one that transposes
-// equally many are each image's.
+// The jobs of one launch. No job reads or writes another's output. Each job has the next `blocks` blocks; if it
+// transposes, its images share them equally.
 #define MOST_JOBS 4
 struct Jobs {
     Job job[MOST_JOBS];

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# A preloaded library with a missing dependency keeps every process from starting, so these alone.
+# A preloaded library with a missing dependency keeps every process from starting, so the shim may need these only.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1"}
 LOADER = re.compile(r"ld-linux.*\.so\.\d+")
 
@@ -96,7 +96,7 @@ def check_solver(solver, findings):
     findings.expect(dynamic(solver, "SONAME") == {"libucudnn_solver.so"}, "its soname is libucudnn_solver.so")
     ours = {"ucudnn_solver_version", "ucudnn_solver_solve"}
     findings.expect(found == ours, "it exports its two functions and nothing else", found ^ ours)
-    # Not RUNPATH: that does not hold for what GLPK needs in turn.
+    # Not RUNPATH: that would not apply to GLPK's own dependencies.
     paths = dynamic(solver, "RPATH")
     findings.expect(paths == {"$ORIGIN:$ORIGIN/ucudnn"}, "it looks for GLPK beside itself", paths)
 

@@ -1,9 +1,8 @@
-"""Runs convnet plain and with libucudnn.so preloaded, in turns, and says which kernels became slower.
+"""Runs convnet plain and with libucudnn.so preloaded, in turns, and lists the kernels that became slower.
 
-The machine may be busy with other things, so each kind runs several times, and a kernel counts as slower
-only where the medians lie further apart than the runs' own scatter and 2% explain, and the least times
-too lie 2% apart (what disturbs a run only ever makes it longer). Prints one table and writes it as JSON;
-what it finds is for the reader to judge, so it ends with 0.
+The machine may be busy with other things, so each kind runs several times. A kernel counts as slower only if the
+medians lie further apart than the runs' own scatter and 2% explain, and the least times, too, lie 2% apart: disturbance
+only ever lengthens a run. Prints one table and writes it as JSON. The reader judges the findings, so it ends with 0.
 """
 
 import argparse
@@ -16,7 +15,7 @@ import sys
 
 import demo
 
-# Of two medians: below this ratio nobody would care.
+# The ratio of two medians below which the difference does not matter.
 NEGLIGIBLE = 1.02
 
 
@@ -39,7 +38,7 @@ def parse_arguments():
 
 
 def runs_of(options):
-    """The reports of all runs, plain and preloaded, and the decisions of the last preloaded one."""
+    """The reports of all runs, plain and preloaded, and the decisions of the last preloaded run."""
     cudnn = options.cudnn or demo.find_cudnn()
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
     plain["UCUDNN_DATABASE"] = "off"  # each run measures anew
@@ -61,14 +60,14 @@ def runs_of(options):
 
 
 def summary(values):
-    """Median, and the standard error that it has if the scatter is normal."""
+    """The median, and its standard error if the scatter is normal."""
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
     return middle, 1.2533 * deviation / math.sqrt(len(values))
 
 
 def judged(plain, preloaded):
-    """What the runs' times, one each, say."""
+    """Compares the runs' times: medians, extremes, noise, and whether the preloaded runs are slower."""
     (before, before_error), (after, after_error) = summary(plain), summary(preloaded)
     noise = 2 * math.hypot(before_error, after_error)
     return {
@@ -80,7 +79,7 @@ def judged(plain, preloaded):
 
 
 def rows_of(before, after, rows):
-    """demo.py's rows with each run's median for a time, and what the scatter allows to say."""
+    """demo.py's rows, with the medians of the runs' medians as times, and judged()'s findings."""
     times = {}
     for kind, runs in (("plain", before), ("with", after)):
         for run in runs:

@@ -1,8 +1,7 @@
 """Trains a network's convolutions with and without libucudnn.so, and shows both in one table.
 
-The same program runs twice, unchanged, at the same workspace limit: plain, and with the library
-preloaded. On a machine with an NVIDIA GPU and cuDNN 9 it runs there, on any other on hostdnn.
-Needs nothing but Python's standard library.
+The same program runs twice, unchanged, at the same workspace limit: plain, and with the library preloaded. It runs on
+the GPU if the machine has an NVIDIA GPU and cuDNN 9, else on hostdnn. It needs Python's standard library only.
 """
 
 import argparse
@@ -64,7 +63,7 @@ def find_cudnn():
 def library_path(cudnn):
     """LD_LIBRARY_PATH for the runs: the cuDNN to use first, then what the caller had."""
     folders = [str(ROOT / "build" / "hostdnn")] if cudnn is None else [cudnn] if cudnn else []
-    # cuDNN's wheel leaves cuBLAS to another, two folders away.
+    # cuDNN's wheel does not contain cuBLAS; cuBLAS is in another wheel, two folders away.
     folders += glob.glob(os.path.join(cudnn, "../../cu13/lib")) if cudnn else []
     return ":".join(folders + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
 
@@ -87,7 +86,7 @@ def run(options, environment, folder, dump=True):
 
 
 def read_plans(path):
-    """The report's decisions, in their order: of its events those that divide a kernel."""
+    """The report's decisions, in order: the events with a kernel's division."""
     plans = []
     if path.exists():
         for line in path.read_text().splitlines():
@@ -98,7 +97,7 @@ def read_plans(path):
 
 
 def plan_of(kernel, plans):
-    """The last plan made for this kernel: same direction, and same shapes and parameters where both name them."""
+    """The last plan for this kernel: same direction, and same shapes and parameters where both name them."""
     names = ["direction", "x", "w", "y", "pad", "stride", "dilation", "groups"]
     fits = [p for p in plans if all(p[n] == kernel[n] for n in names if p.get(n) is not None)]
     return fits[-1] if fits else None
@@ -124,7 +123,7 @@ def difference(path, reference, kind):
 
 
 def compare(options, plain, preloaded, plans):
-    """One row a kernel, from all runs of each kind."""
+    """One row for each kernel, from all runs of each kind."""
     rows = []
     for kernels in zip(*(r["kernels"] for r in plain + preloaded), strict=True):
         before, after = kernels[: len(plain)], kernels[len(plain) :]
@@ -141,7 +140,7 @@ def compare(options, plain, preloaded, plans):
             "ms": statistics.median(t for k in after for t in k["times_ms"]),
             "difference": difference(options.output / "with" / name, options.output / "plain" / name, options.type),
         })  # fmt: skip
-    # The program runs forward, then backward; a layer's kernels are easier to compare side by side.
+    # The program runs forward, then backward. A layer's kernels are easier to compare side by side.
     layers = list(dict.fromkeys(row["kernel"].split()[0] for row in rows))
     directions = ["F", "BD", "BF"]
     return sorted(rows, key=lambda r: (layers.index(r["kernel"].split()[0]), directions.index(r["kernel"].split()[1])))
@@ -184,7 +183,7 @@ def main():
     preloaded_environment = plain_environment | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
         "UCUDNN_REPORT": str(report),
-        # The first run of each demonstration tunes; the others find what it measured.
+        # The first run of each demonstration tunes; the other runs find its measurements.
         "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
     }
     for old in options.output.glob("tuning.sqlite*"):

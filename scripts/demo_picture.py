@@ -1,4 +1,4 @@
-"""The demo's table as an SVG: a pair of bars a kernel, milliseconds plain and with us."""
+"""The demo's table as an SVG: two bars for each kernel, milliseconds plain and with us."""
 
 from xml.sax.saxutils import escape
 
@@ -16,7 +16,7 @@ def bar(x, y, width, colour):
 
 
 def step_of(longest):
-    """A round distance between the axis's lines, for about five of them."""
+    """A round distance between the axis's lines, for about five lines."""
     step = 10.0 ** -3
     while True:
         for factor in (1, 2, 5):

@@ -1,5 +1,5 @@
-/* What cuDNN does where there is no GPU: version, descriptors set and read back, the error of cudnnCreate.
- * Prints everything, so that a run on the real library and one through the shim can be compared. */
+/* Uses cuDNN without a GPU: version, descriptors set and read back, the error of cudnnCreate.
+ * Prints everything, so that a run on the real library can be compared with a run through the shim. */
 #include <cudnn.h>
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ int main(void) {
     SHOW(cudnnGetConvolutionGroupCount(convolution, &groups));
     SHOW(cudnnGetConvolution2dForwardOutputDim(convolution, tensor, filter, &n, &c, &h, &w));
     printf("groups %d, output %d %d %d %d\n", groups, n, c, h, w);
-    /* Refused values must come back as the real library refuses them. */
+    /* The shim must refuse values as the real library refuses them. */
     SHOW(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 0, 1, 1, 1));
     SHOW(cudnnSetTensor4dDescriptor(NULL, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, 1));
     SHOW(cudnnSetConvolutionGroupCount(convolution, 0));

@@ -1,14 +1,14 @@
-"""Lays out what is installed or packed, under one folder:
+"""Lays out the files to install or pack, under one folder:
 
     bin/ucudnn                     the command
     include/ucudnn.h
     lib/libucudnn.so               the library to preload or to link with
-    lib/libucudnn_solver.so        divides one workspace over a network; libucudnn.so loads it from beside itself
-    lib/ucudnn/                    GLPK and what it needs, for the solver alone: no system-wide search finds them there
+    lib/libucudnn_solver.so        divides one workspace over a network; libucudnn.so loads it from its own folder
+    lib/ucudnn/                    GLPK and its dependencies, for the solver alone: no system-wide search finds them
     lib/pkgconfig/ucudnn.pc
-    share/doc/ucudnn/              README.md and the licences of all that is shipped
+    share/doc/ucudnn/              README.md and the licences of all shipped parts
 
-Nothing in it knows where the folder is, so it may be moved.
+No file knows where the folder is, so the folder may be moved.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Cflags: -I${{includedir}}
 
 
 def put(source, place, mode=0o644, strip=None):
-    """A copy, put in place at once: a program that runs on what was there keeps it."""
+    """Copies a file and puts the copy in place at once: a program that uses the old file keeps it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     new = place.with_name(f".{place.name}.new")
     shutil.copyfile(source, new)
@@ -56,7 +56,7 @@ def write(text, place):
 
 
 def needed(library):
-    """The libraries that one needs, directly or not, by the names it needs them by; the system's own left out."""
+    """The libraries that `library` needs, directly or not, by the names that it needs; without the system's."""
     found = {}
     for line in output("ldd", library).splitlines():
         name, _, place = line.strip().partition(" => ")
@@ -69,9 +69,9 @@ def needed(library):
 
 
 def package(library):
-    """Debian's package of a file, with its version; none where that is not known."""
+    """The Debian package of a file, with its version; None if unknown."""
     try:
-        # Where /lib is a link to /usr/lib, a package may know its files by either name.
+        # If /lib is a link to /usr/lib, a package may list its files under either name.
         names = [str(library), str(library).removeprefix("/usr")]
         owner = subprocess.run(["dpkg", "-S", *names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         name = owner.stdout.split(": ")[0]
@@ -81,7 +81,7 @@ def package(library):
 
 
 def put_libraries(solver, lib, doc):
-    """What the solver needs, and under which licences."""
+    """Puts in place the libraries that the solver needs, and lists their licences."""
     lines = []
     for name, place in sorted(needed(solver).items()):
         put(place, lib / "ucudnn" / name)
@@ -98,7 +98,7 @@ def put_libraries(solver, lib, doc):
 
 
 def put_crates(cargo, doc):
-    """The licences of the Rust crates that are linked into what is shipped."""
+    """Puts in place the licences of the Rust crates that are linked into the shipped files."""
     command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -110,7 +110,7 @@ def put_crates(cargo, doc):
     lines = []
     for package in sorted((packages[id] for id in reached), key=lambda package: package["name"]):
         if package["source"] is None:
-            continue  # of this repository
+            continue  # part of this repository
         folder = pathlib.Path(package["manifest_path"]).parent
         crate = f"{package['name']}-{package['version']}"
         for file in sorted(folder.iterdir()):

@@ -1,9 +1,9 @@
 """Workspace Division against Workspace Reuse at equal peaks, and against no division.
 
-A program that keeps a workspace for each convolution, as Caffe does, trains a network's convolutions:
-under Workspace Division at a total, and under Workspace Reuse at the limits a kernel whose workspaces
-together come nearest to what the division took, from below and from above. All runs find their times in
-one database, which is filled first, and are taken in turns. Prints a table, the division, and writes both.
+A program that keeps a workspace for each convolution, as Caffe does, trains a network's convolutions: under Workspace
+Division at a total, and under Workspace Reuse at two limits for each kernel. At these limits, the workspaces together
+come nearest to Division's peak, from below and from above. All runs take turns, and find their times in one database,
+which is filled first. Prints a table and the division, and writes both.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 
 import demo
 
-# Reuse's limits are told apart this finely, in bytes.
+# The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
 
 
@@ -39,7 +39,7 @@ def parse_arguments():
 
 
 def divided(path):
-    """The last division that a report tells of."""
+    """The last division in a report."""
     events = [json.loads(line) for line in path.read_text().splitlines()]
     return [event for event in events if event["event"] == "divided"][-1]
 
@@ -59,7 +59,7 @@ class Runs:
             old.unlink()
 
     def run(self, name, variables, iterations):
-        """The program's report, with the most bytes of workspace that it and we held."""
+        """The program's report, with the peak of the workspace that the program and the library held, in bytes."""
         options = argparse.Namespace(**vars(self.options) | {"iterations": iterations})
         report = self.options.output / f"{name}.jsonl"
         report.unlink(missing_ok=True)
@@ -72,8 +72,8 @@ class Runs:
         return found
 
     def reuse_near(self, peak, most):
-        """Reuse's limits whose peaks come nearest to `peak`, from below (or equal) and from above."""
-        low, high = 0, most  # a limit's peak rises with it
+        """The limits under which Reuse's peak comes nearest to `peak`: from below (or equal), and from above."""
+        low, high = 0, most  # a larger limit means a larger peak
         while high - low > RESOLUTION:
             middle = (low + high) // 2 // RESOLUTION * RESOLUTION or RESOLUTION
             found = self.run("reuse", {"UCUDNN_WORKSPACE_LIMIT": str(middle)}, 1)["peak"]

@@ -1,7 +1,7 @@
-"""What libucudnn.so costs a program of which no two convolutions are alike: it can win nothing there.
+"""The cost of libucudnn.so for a program of which no two convolutions are alike: the library can win nothing there.
 
-Runs build/passing_shapes plain and preloaded in turns, for each way of asking for algorithms, and prints
-the extra in time, by the clock and by all processors (which a busy machine disturbs less).
+Runs build/passing_shapes plain and preloaded in turns, for each way of asking for algorithms. Prints the ratio of
+times, by the clock and by all processors (which a busy machine disturbs less).
 Limit: 5%.
 """
 

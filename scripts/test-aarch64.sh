@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the library for AArch64 Linux and runs the tests of its trampolines, of how it finds the
-# real cuDNN, of its symbols, and of the kernels' emulator, on the C and C++ programs of the tests
-# under qemu. The tests themselves run here. Needs rustup's target, a cross compiler and qemu-user; says what is missing.
+# Builds the library for AArch64 Linux, and tests its trampolines, its search for the real cuDNN, its symbols, and the
+# kernels' emulator. The tests run here, their C and C++ programs under qemu. Needs rustup's target, a cross compiler
+# and qemu-user, and names missing tools.
 set -eu
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu

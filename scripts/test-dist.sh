@@ -1,7 +1,7 @@
 #!/bin/bash
-# test-dist.sh TARBALL CONVNET HOSTDNN: unpacks what `make dist` packed into a folder of its own and uses it there, as on
-# a machine that has no GLPK: the system's is hidden in a mount namespace, where one may be made. CONVNET is the
-# program to run, and HOSTDNN the folder of the cuDNN to run it on.
+# test-dist.sh TARBALL CONVNET HOSTDNN: unpacks the tarball of `make dist` into its own folder and uses it there, as on
+# a machine without GLPK: a mount namespace, if one may be made, hides the system's GLPK. CONVNET is the program to run,
+# and HOSTDNN the folder of the cuDNN to run it on.
 set -euo pipefail
 if [[ -z ${UCUDNN_GLPK_HIDDEN:-} ]]; then
     for namespace in --mount "--mount --map-root-user"; do
@@ -75,7 +75,7 @@ if (status, list(counts), answer.bound) != (0, [1, 2], 4):
 PYTHON
 echo "  ok: the solver solves"
 
-# What pkg-config would say, without it.
+# Computes pkg-config's output, because pkg-config may be missing.
 flags=$(python3 - "$top/lib/pkgconfig/ucudnn.pc" <<'PYTHON'
 import pathlib, re, sys
 file = pathlib.Path(sys.argv[1])
@@ -101,7 +101,7 @@ C
 LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
 echo "  ok: a C program is built with pkg-config's flags, and runs"
 
-# run LIBRARY: trains two layers within a total; its report is run.jsonl, its messages are run.err
+# run LIBRARY: trains two layers within a total; the report goes to run.jsonl, messages go to run.err
 run() {
     rm -f run.jsonl
     LD_LIBRARY_PATH=$hostdnn LD_PRELOAD=$1 UCUDNN_TOTAL_WORKSPACE_SIZE=8MiB UCUDNN_DATABASE=off UCUDNN_REPORT=run.jsonl \

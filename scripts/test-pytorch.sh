@@ -1,6 +1,6 @@
 #!/bin/bash
-# test-pytorch.sh BUILD: an unmodified PyTorch, with the library preloaded, finds its own cuDNN through us
-# and computes on the CPU as ever. Needs no GPU.
+# test-pytorch.sh BUILD: under the preloaded library, an unmodified PyTorch finds its own cuDNN through us and computes
+# on the CPU as before. Needs no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shim=$(realpath -e "$1/libucudnn.so")
@@ -22,7 +22,7 @@ if [[ $plain != *91900*7776*False || $with != "${plain/False/True}" ]]; then
     echo "test-pytorch: expected the same with and without, and cuDNN 91900" >&2
     exit 1
 fi
-# The version above would be the same without us: see that the call comes through us.
+# The version above would be the same without us, so check that the call comes through us.
 LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$program" 2>&1 >/dev/null |
     grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
     { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
@@ -30,7 +30,7 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
 # hostdnn's RNNs against PyTorch's on the CPU.
 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${CARGO:-cargo}" test --locked -p hostdnn --test rnn pytorch -- --nocapture
 
-# What gpu_rnn.sh gives a GPU, on hostdnn, and torch.nn's RNNs on the CPU.
+# gpu_rnn.sh's checks for a GPU, on hostdnn; and torch.nn's RNNs on the CPU.
 python=$(realpath build/pytorch)/bin/python
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -43,7 +43,7 @@ if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
 fi
 grep '^ok ' "$out/rnn/checks.txt"
 
-# The table of training steps: what it computes by, and one cell of it on the CPU, cut short and gone on with.
+# The table of training steps: its unit tests, and one cell on the CPU, interrupted and continued.
 (cd examples/pytorch && "$python" -B -m unittest)
 table() {
     "$python" -B -W ignore examples/pytorch/table.py --shim "$shim" --out "$out" --device cpu --rounds 1 \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test-real.sh BUILD: the real cuDNN through libucudnn.so. It needs no GPU: the library loads, descriptors
-# work, and cudnnCreate refuses with an error of its own that must come through unchanged.
+# test-real.sh BUILD: the real cuDNN through libucudnn.so. Needs no GPU: the library loads, descriptors work, and
+# cudnnCreate refuses with its own error, which must come through unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shim=$(realpath -e "$1/libucudnn.so")
@@ -11,10 +11,10 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 
 "${PYTHON:-python3}" -B scripts/check_symbols.py --shim "$shim" --real "$cudnn/lib/libcudnn.so.9"
 
-# The tests that skip themselves where they know of no real library.
+# These tests skip themselves if they know no real library.
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
 UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --workspace --locked --test real_library --test real_graph_layer --test command_device --test dlopen --test symbols --test real_cudnn --test real_graph
-# It forks, which only a process with one thread at work may.
+# This test forks, which only a process with one thread at work may do.
 UCUDNN_TEST_REAL_CUDNN=$cudnn/lib timeout 300 "${CARGO:-cargo}" test -p hostdnn --locked --test real_rnn -- --test-threads=1
 UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --locked -p ucudnn --lib -- device::jit rnn::resources compiles_for_all_gpus
 
@@ -29,7 +29,7 @@ for header in vendor ours; do
 done
 diff build/descriptors-vendor.plain build/descriptors-ours.plain
 grep -e version -e 'cudnnCreate(' build/descriptors-ours.preloaded
-# Nothing above would notice a library that was never loaded.
+# The comparisons above would not notice a library that was never loaded.
 LD_DEBUG=bindings LD_PRELOAD=$shim build/descriptors-ours 2>&1 >/dev/null |
     grep -c 'descriptors-ours .* to .*libucudnn.so .*cudnnCreate' >/dev/null ||
     { echo "test-real: cudnnCreate is not bound to $shim" >&2; exit 1; }

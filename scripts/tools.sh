@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools.sh [c++]: checks for what building takes: a C compiler, make, Python, Rust, GLPK's header and libclang, which
-# reads it; for the tests a C++ compiler too. Installs what Debian's packages give where it may, and says so; Rust it leaves to the reader.
+# tools.sh [c++]: checks for the build's tools: a C compiler, make, Python, Rust, GLPK's header, and libclang, which
+# reads that header; for the tests also a C++ compiler. Installs Debian's packages if it may, and says so, but not Rust.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ command -v ld >/dev/null || missing+=(binutils)
 command -v make >/dev/null || missing+=(make)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 "${CC:-gcc}" -E -include glpk.h -x c /dev/null >/dev/null 2>&1 || missing+=(libglpk-dev)
-# Where it is looked for by bindgen, which also takes the headers that come with it. libclang-cpp is another library.
+# bindgen looks in these folders; it also needs the headers that come with libclang. libclang-cpp is another library.
 clang() {
     local folder
     for folder in "${LIBCLANG_PATH:-/nowhere}" /usr/lib*/llvm*/lib* /usr/lib* /usr/lib/*-linux-gnu; do
@@ -38,7 +38,7 @@ if ! command -v "${CARGO:-cargo}" >/dev/null; then
     exit 1
 fi
 
-# The version that Cargo.toml asks for, so that it stands in one place.
+# Cargo.toml alone has the required version.
 least=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
 have=$(rustc --version | cut -d' ' -f2)
 if [[ $(printf '%s\n' "$least" "$have" | sort -V | head -n1) != "$least" ]]; then

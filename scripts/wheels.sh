@@ -1,6 +1,6 @@
 #!/bin/bash
-# wheels.sh NAME: makes the virtual environment build/NAME with the packages of scripts/NAME.txt, once,
-# and prints its site-packages folder. The lists are complete, so pip resolves nothing.
+# wheels.sh NAME: makes the virtual environment build/NAME with the packages of scripts/NAME.txt, once, and prints its
+# site-packages folder. The lists are complete, so pip resolves nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$1
@@ -11,7 +11,7 @@ if ! cmp -s "$list" "$venv/installed.txt"; then
     mkdir -p build
     rm -rf "$venv"
     "${PYTHON:-python3}" -m venv "$venv"
-    # One at a time, and none is kept packed: the largest are gigabytes.
+    # One at a time, and without a cache: the largest packages are gigabytes.
     grep -v '^#' "$list" | while read -r package; do
         "$venv/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --no-cache-dir --no-deps \
             --only-binary=:all: "$package" >&2

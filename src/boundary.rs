@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-/// Runs an exported function's body. If it panics, says so once, and answers what `fallback` does:
-/// the real function with the arguments unchanged, or the ready configuration that fits what was
-/// reported, or whatever else cannot harm the program. If that
-/// panics too, the status is `CUDNN_STATUS_INTERNAL_ERROR`. Nothing unwinds into the program.
+/// Runs an exported function's body. If the body panics, logs that once and returns the result of `fallback`: the real
+/// function with unchanged arguments, the fallback configuration that fits the reported workspace, or any other action
+/// that cannot harm the program. If `fallback` panics too, returns `CUDNN_STATUS_INTERNAL_ERROR`. Nothing unwinds into
+/// the program.
 pub fn guarded(body: impl FnOnce() -> cudnnStatus_t, fallback: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
     static SAID: AtomicBool = AtomicBool::new(false);
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {

@@ -19,8 +19,8 @@ use cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use cudnn::policies;
 use guest::settings::Policy;
 
-/// A query's results, into the program's array; what cannot be written to goes to the real function,
-/// for its status.
+/// Writes a query's results to the program's array. A call with null or empty places for results goes to the real
+/// function, for its status.
 unsafe fn answered(
     (requested, returned, results): (c_int, *mut c_int, *mut AlgoPerf),
     ask: impl FnOnce() -> Result<Vec<AlgoPerf>, cudnnStatus_t>,
@@ -33,7 +33,7 @@ unsafe fn answered(
         || match ask() {
             Ok(answer) => {
                 let count = answer.len().min(requested as usize);
-                // SAFETY: the program's array has room for as many as it requested.
+                // SAFETY: the program's array holds the `requested` results, and neither pointer is null.
                 unsafe {
                     results.copy_from_nonoverlapping(answer.as_ptr(), count);
                     *returned = count as c_int;
@@ -54,7 +54,7 @@ macro_rules! queries {
         {$($ask:ident => $query:ident),+ $(,)?}, $find_ex:ident, $size:ident $(,)?
     ) => {
         $(
-            /// cuDNN's function, with our plan first among the results.
+            /// Overrides cuDNN's function: our plan comes first among the results.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $ask(
                 handle: cudnnHandle_t,
@@ -68,11 +68,11 @@ macro_rules! queries {
             ) -> cudnnStatus_t {
                 let results = results.cast();
                 let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
-                // SAFETY: the arguments are the program's own.
+                // SAFETY: the program keeps the rules of the cuDNN function that it calls.
                 let real = || unsafe {
                     query::$ask(handle, $a.cast(), $b.cast(), convolution, $c.cast(), requested, returned, results)
                 };
-                // SAFETY: as above.
+                // SAFETY: the program keeps the rules of the cuDNN function that it calls.
                 unsafe {
                     let ask = || answer::algorithms(handle, &descriptors, Query::$query, None);
                     answered((requested, returned, results), ask, real)
@@ -80,7 +80,7 @@ macro_rules! queries {
             }
         )+
 
-        /// cuDNN's function, with our plan first among the results; the limit is the workspace.
+        /// Overrides cuDNN's function: our plan comes first among the results; the workspace is the limit.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $find_ex(
             handle: cudnnHandle_t,
@@ -99,7 +99,7 @@ macro_rules! queries {
         ) -> cudnnStatus_t {
             let results = results.cast();
             let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
-            // SAFETY: the arguments are the program's own.
+            // SAFETY: the program keeps the rules of the cuDNN function that it calls.
             let real = || unsafe {
                 query::$find_ex(
                     handle,
@@ -130,14 +130,14 @@ macro_rules! queries {
             };
             let size = if workspace.is_null() { 0 } else { workspace_size };
             let query = Query::FindEx(operands, Workspace { data: workspace, size });
-            // SAFETY: as above.
+            // SAFETY: the program keeps the rules of the cuDNN function that it calls.
             unsafe {
                 let ask = || answer::algorithms(handle, &descriptors, query, Some(size));
                 answered((requested, returned, results), ask, real)
             }
         }
 
-        /// cuDNN's function; for an algorithm that a query was answered with, our plan's workspace.
+        /// Overrides cuDNN's function: for an algorithm from a query's results it reports our plan's workspace.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $size(
             handle: cudnnHandle_t,
@@ -149,16 +149,16 @@ macro_rules! queries {
             size: *mut usize,
         ) -> cudnnStatus_t {
             let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
-            // SAFETY: the arguments are the program's own.
+            // SAFETY: the program keeps the rules of the cuDNN function that it calls.
             let real = || unsafe { descriptors.workspace_size_into(handle, algorithm, size) };
             if handle.is_null() || size.is_null() || policies::of(handle).policy == Policy::Off {
                 return real();
             }
             guarded(
-                // SAFETY: as above.
+                // SAFETY: the program keeps the rules of the cuDNN function that it calls.
                 || match unsafe { answer::told_workspace(handle, &descriptors, algorithm) } {
                     Some(promised) => {
-                        // SAFETY: not null, and the program's.
+                        // SAFETY: not null, and the program promises a place for the size.
                         unsafe { *size = promised };
                         CUDNN_STATUS_SUCCESS
                     }
@@ -206,32 +206,32 @@ queries! {
     cudnnGetConvolutionBackwardFilterWorkspaceSize,
 }
 
-/// Runs a call as planned. Null operands go to the real function, for its status.
+/// Runs a call as planned. A call with null operands goes to the real function, for its status.
 unsafe fn convolved(call: Call) -> cudnnStatus_t {
     let Operands { alpha, beta, x, w, y, epilogue } = call.operands;
     let scaled = !alpha.is_null() && (epilogue.is_some() || !beta.is_null());
     if call.handle.is_null() || !scaled || [x, w, y].contains(&std::ptr::null_mut()) || policies::all_off() {
-        // SAFETY: the arguments are the program's own.
+        // SAFETY: the program keeps the rules of the cuDNN function that it calls.
         return unsafe { call.run_as_asked() };
     }
     let spent = Cell::new(false);
     guarded(
-        // SAFETY: the arguments are the program's own.
+        // SAFETY: the program keeps the rules of the cuDNN function that it calls.
         || unsafe { call.run(&spent) },
         || match spent.get() {
             true => CUDNN_STATUS_EXECUTION_FAILED,
-            // SAFETY: as above; running anew loses nothing.
+            // SAFETY: the program keeps cuDNN's rules; the result is unmodified, so a second run is sound.
             false => unsafe { call.run_ready() },
         },
     )
 }
 
-/// A null workspace has no bytes, whatever size is given with it: cuDNN refuses it if it needs some.
+/// A null workspace counts as 0 bytes, whatever its size says: cuDNN refuses it if it needs any.
 fn usable(data: *mut c_void, size: usize) -> Workspace {
     Workspace { data, size: if data.is_null() { 0 } else { size } }
 }
 
-/// cuDNN's function, in micro-batches where that is faster within the workspace.
+/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionForward(
     handle: cudnnHandle_t,
@@ -252,11 +252,11 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
     let descriptors = Descriptors { direction, x: x_descriptor, w: w_descriptor, convolution, y: y_descriptor };
     let operands = Operands { alpha, beta, x, w, y, epilogue: None };
     let workspace = usable(workspace, workspace_size);
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
 }
 
-/// cuDNN's function, in micro-batches where that is faster within the workspace.
+/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionBackwardData(
     handle: cudnnHandle_t,
@@ -277,11 +277,11 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
     let descriptors = Descriptors { direction, x: dx_descriptor, w: w_descriptor, convolution, y: dy_descriptor };
     let operands = Operands { alpha, beta, x: dx, w, y: dy, epilogue: None };
     let workspace = usable(workspace, workspace_size);
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
 }
 
-/// cuDNN's function, in micro-batches where that is faster within the workspace.
+/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
     handle: cudnnHandle_t,
@@ -302,12 +302,12 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
     let descriptors = Descriptors { direction, x: x_descriptor, w: dw_descriptor, convolution, y: dy_descriptor };
     let operands = Operands { alpha, beta, x, w: dw, y: dy, epilogue: None };
     let workspace = usable(workspace, workspace_size);
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
 }
 
-/// cuDNN's function, in micro-batches where that is faster within the workspace: bias, z and
-/// activation are cut along the batch with y.
+/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace, with bias, z and activation
+/// cut along the batch like y.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     handle: cudnnHandle_t,
@@ -334,14 +334,14 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     let epilogue = Some(Epilogue { alpha2, z_descriptor, z, bias_descriptor, bias, activation });
     let operands = Operands { alpha: alpha1, beta: std::ptr::null(), x, w, y, epilogue };
     let workspace = usable(workspace, workspace_size);
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
 }
 
-/// cuDNN's function; forgets what was set for the handle.
+/// Overrides cuDNN's function: also forgets the settings of the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
-    // SAFETY: the program's own handle.
+    // SAFETY: the program promises a live handle, and cuDNN destroys it once.
     let real = || unsafe { calls::cudnnDestroy(handle) };
     guarded(
         || {

@@ -1,12 +1,11 @@
 //! Trampolines for every function that we do not override.
 //!
-//! A trampoline knows nothing of its function's signature: it jumps through the function's slot
-//! with every argument where the caller put it, so the real function returns straight to the
-//! caller and no frame of ours lies between them. All slots start at `first_call`, which saves
-//! the argument registers, fills the whole table and jumps on.
+//! A trampoline does not depend on its function's signature. It jumps through the function's slot with every argument
+//! where the caller put it. So the real function returns straight to the caller, and no frame of the trampoline is on
+//! the stack. Each slot starts at `first_call`, which saves the argument registers, fills the whole table and jumps on.
 //!
-//! The register that carries the row's number (r11, x16) is one that linkers may clobber between
-//! caller and callee, so it never holds an argument.
+//! The register with the row's number (r11, x16) never holds an argument: the ABI lets linkers clobber it between
+//! caller and callee.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::catch_unwind;
@@ -30,7 +29,7 @@ compile_error!("ucudnn has trampolines for x86-64 and AArch64 only: add src/forw
 
 use arch::{first_call, trampoline};
 
-/// Where each trampoline jumps.
+/// The target of each trampoline.
 static SLOTS: [AtomicPtr<c_void>; Symbol::ALL.len()] =
     [const { AtomicPtr::new(first_call as *const () as *mut c_void) }; Symbol::ALL.len()];
 
@@ -49,11 +48,11 @@ macro_rules! trampoline_if {
 
 for_each_symbol!(trampolines);
 
-/// Fills the slots and answers where row `index` leads. Called by `first_call` alone.
+/// Fills the slots and returns the target of row `index`. Only `first_call` calls it.
 extern "C" fn resolve(index: usize) -> *mut c_void {
     let target = catch_unwind(|| {
         for &symbol in Symbol::ALL {
-            // Release: whoever jumps through the slot sees what the loader wrote before.
+            // Release: a caller that jumps through the slot sees the loader's earlier writes.
             SLOTS[symbol as usize].store(target(symbol), Ordering::Release);
         }
         target(Symbol::ALL[index])
@@ -65,9 +64,9 @@ fn target(symbol: Symbol) -> *mut c_void {
     library::address(symbol).unwrap_or_else(|| answer(symbol.returns(), library::path().is_some())).as_ptr()
 }
 
-/// The function that stands in for one that the real library lacks (`loaded`), or for any when
-/// there is no real library. Such functions read at most the arguments that `Return` names, and
-/// in both calling conventions the caller cleans up its own, so any call may land here.
+/// The stand-in for a function that the real library lacks (`loaded`), or for any function without a real library. A
+/// stand-in reads at most the arguments that `Return` names, and in both calling conventions the caller cleans up its
+/// arguments, so it can take any call.
 fn answer(returns: Return, loaded: bool) -> NonNull<c_void> {
     let function = match (returns, loaded) {
         (Return::Status, true) => not_supported as *const (),
@@ -91,7 +90,7 @@ extern "C" fn zero() -> usize {
     0
 }
 
-/// Programs print this or build strings from it without a look, so it is not null.
+/// Not null, because programs print this text or build strings from it without a check.
 const UNAVAILABLE: &CStr = c"ucudnn: the real cuDNN is missing or lacks this function";
 
 extern "C" fn error_string() -> *const c_char {
@@ -102,7 +101,7 @@ unsafe extern "C" fn last_error_string(message: *mut c_char, size: usize) {
     let text = UNAVAILABLE.to_bytes();
     if !message.is_null() && size > 0 {
         let length = text.len().min(size - 1);
-        // SAFETY: by cuDNN's contract `message` has room for `size` bytes, and length < size.
+        // SAFETY: by cuDNN's contract `message` has `size` bytes, and `length` < `size`.
         unsafe {
             message.copy_from_nonoverlapping(text.as_ptr().cast(), length);
             message.add(length).write(0);

@@ -1,4 +1,4 @@
-//! The graph (backend) API. Each function calls cuDNN's; what is our own is told what came of that.
+//! The graph (backend) API. Each function calls cuDNN's and records the outcome in our shadows.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use convolution::graph::shadow;
 use cudnn::calls::backend;
 use cudnn::policies;
 
-/// Tells ourselves of what cuDNN did, if it did it. Whatever happens to us, its status stands.
+/// Runs `tell` to record a successful cuDNN call. Whatever happens in it, cuDNN's status stands.
 fn told(status: cudnnStatus_t, tell: impl FnOnce()) -> cudnnStatus_t {
     if status != CUDNN_STATUS_SUCCESS || policies::all_off() {
         return status;
@@ -26,28 +26,28 @@ fn told(status: cudnnStatus_t, tell: impl FnOnce()) -> cudnnStatus_t {
     guarded(tell, || status)
 }
 
-/// cuDNN's function.
+/// Overrides cuDNN's function: starts a shadow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     kind: cudnnBackendDescriptorType_t,
     descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendCreateDescriptor(kind, descriptor) };
-    // SAFETY: cuDNN has written to it.
+    // SAFETY: cuDNN has succeeded, so it has written the descriptor.
     told(status, || shadow::created(kind, unsafe { *descriptor }))
 }
 
-/// cuDNN's function.
+/// Overrides cuDNN's function: ends the shadow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    // Before cuDNN can give the address to another.
+    // The shadow goes first, because cuDNN may then reuse the address.
     told(CUDNN_STATUS_SUCCESS, || shadow::destroyed(descriptor));
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { backend::cudnnBackendDestroyDescriptor(descriptor) }
 }
 
-/// cuDNN's function.
+/// Overrides cuDNN's function: records the attribute.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendSetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -56,17 +56,17 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     count: i64,
     elements: *const c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendSetAttribute(descriptor, name, element, count, elements) };
     if status != CUDNN_STATUS_SUCCESS {
         told(CUDNN_STATUS_SUCCESS, || shadow::was_refused(descriptor, name));
         return status;
     }
-    // SAFETY: cuDNN has taken the elements.
+    // SAFETY: cuDNN has read the same elements of this width and count.
     told(status, || unsafe { shadow::was_set(descriptor, name, element, count, elements) })
 }
 
-/// cuDNN's function; of an execution plan that is run in micro-batches, the workspace that it takes so.
+/// Overrides cuDNN's function: for an execution plan that runs in micro-batches, reports their workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -76,14 +76,14 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     count: *mut i64,
     elements: *mut c_void,
 ) -> cudnnStatus_t {
-    // How many descriptors are filled in is told to nobody else where the program does not ask.
+    // A program may pass no count, but we need the number of descriptors that cuDNN fills in.
     let mut filled = 0;
     let is_asked = element != CUDNN_TYPE_BACKEND_DESCRIPTOR || elements.is_null() || !count.is_null();
     let count = if is_asked { count } else { &raw mut filled };
-    // SAFETY: the arguments are the program's own, or a place in its stead.
+    // SAFETY: the program keeps cuDNN's rules; `filled` replaces a count that it did not pass.
     let status = unsafe { backend::cudnnBackendGetAttribute(descriptor, name, element, requested, count, elements) };
     let written = || {
-        // SAFETY: cuDNN has written to it.
+        // SAFETY: null, or cuDNN has written the count.
         let count = unsafe { count.as_ref() }.map_or(requested, |count| requested.min(*count));
         if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
     };
@@ -93,12 +93,12 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
             if let Some(planned) = shadow.as_ref().and_then(|shadow| shadow.planned.get()?.as_ref())
                 && written() > 0
             {
-                // SAFETY: room for the one value that cuDNN has written.
+                // SAFETY: cuDNN has written one i64 here.
                 unsafe { elements.cast::<i64>().write_unaligned(planned.workspace() as i64) };
             }
         }),
         (_, CUDNN_TYPE_BACKEND_DESCRIPTOR) => told(status, || {
-            // SAFETY: as many descriptors as cuDNN has filled in, aligned or not.
+            // SAFETY: `i` is below the number of descriptors that cuDNN has written; the array may be unaligned.
             let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
             let filled: Vec<_> = (0..written()).map(filled).collect();
             shadow::were_filled(descriptor, name, &filled);
@@ -107,58 +107,58 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     }
 }
 
-/// cuDNN's function; decides for an execution plan what runs in its place.
+/// Overrides cuDNN's function: for an execution plan, decides on the plan that runs in its place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendFinalize(descriptor) };
     told(status, || {
         let Some(shadow) = shadow::of(descriptor) else { return };
         shadow.was_finalized();
         if shadow.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
-            // SAFETY: a plan that cuDNN has finalized.
+            // SAFETY: cuDNN has just finalized this execution plan.
             shadow.planned.get_or_init(|| unsafe { Planned::of(&shadow, descriptor) });
         }
     })
 }
 
-/// cuDNN's function, for a descriptor that is as good as new from then on.
+/// Overrides cuDNN's function: the shadow becomes new, as the descriptor does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendInitialize(descriptor) };
     told(status, || shadow::renewed(descriptor))
 }
 
-/// cuDNN's function, in micro-batches where that is faster within the workspace that the plan was told to need.
+/// Overrides cuDNN's function: runs micro-batches if they are faster within the plan's reported workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(
     handle: cudnnHandle_t,
     plan: cudnnBackendDescriptor_t,
     pack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let real = || unsafe { backend::cudnnBackendExecute(handle, plan, pack) };
     let Some(planned) = planned(plan) else { return real() };
     let spent = Cell::new(false);
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &spent };
     guarded(
-        // SAFETY: the arguments are the program's own.
+        // SAFETY: the program keeps the rules of the cuDNN function that it calls.
         || unsafe { execution.run() },
         || match spent.get() {
             true => CUDNN_STATUS_EXECUTION_FAILED,
-            // SAFETY: as above; running anew loses nothing.
+            // SAFETY: the program keeps cuDNN's rules; the result is unmodified, so a second run is sound.
             false => unsafe { execution.run_after_panic() },
         },
     )
 }
 
-/// What runs in place of an execution plan, if anything does.
+/// The plan that runs in place of an execution plan, if there is one.
 fn planned(plan: cudnnBackendDescriptor_t) -> Option<Arc<Planned>> {
     shadow::of(plan)?.planned.get()?.clone()
 }
 
-/// cuDNN's function; a plan that runs in micro-batches is put into the graph so.
+/// Overrides cuDNN's function: puts a plan that runs in micro-batches into the graph in that form.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     handle: cudnnHandle_t,
@@ -166,15 +166,15 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     pack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let real = || unsafe { backend::cudnnBackendPopulateCudaGraph(handle, plan, pack, graph) };
     let Some(planned) = planned(plan) else { return real() };
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
-    // SAFETY: as above.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     guarded(|| unsafe { execution.populate(graph) }, || CUDNN_STATUS_INTERNAL_ERROR)
 }
 
-/// cuDNN's function; for a plan that was put into the graph in micro-batches.
+/// Overrides cuDNN's function: updates a graph that holds a plan in micro-batches.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     handle: cudnnHandle_t,
@@ -182,10 +182,10 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     pack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let real = || unsafe { backend::cudnnBackendUpdateCudaGraph(handle, plan, pack, graph) };
     let Some(planned) = planned(plan) else { return real() };
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
-    // SAFETY: as above.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     guarded(|| unsafe { execution.update(graph) }, || CUDNN_STATUS_INTERNAL_ERROR)
 }

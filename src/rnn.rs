@@ -1,4 +1,4 @@
-//! The RNN API, as far as inference runs on kernels of our own.
+//! The functions of the RNN API that we override to run inference on our own kernels.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use super::boundary::guarded;
 use cudnn::calls;
 use recurrent::forward::{Call, workspace_size};
 
-/// cuDNN's function; a workspace for inference is also large enough for our kernels.
+/// Overrides cuDNN's function: a workspace for inference is also large enough for our kernels.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workSpaceSize: *mut usize,
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    // SAFETY: the arguments are the program's own.
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe {
         calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize)
     };
@@ -27,14 +27,14 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
         return status;
     }
     let ours = || {
-        // SAFETY: cuDNN has taken the arguments, and written to the size.
+        // SAFETY: cuDNN has accepted the arguments and written the size, which is not null.
         unsafe { *workSpaceSize = workspace_size(handle, rnnDesc, fwdMode, xDesc).max(*workSpaceSize) };
         status
     };
     guarded(ours, || status)
 }
 
-/// cuDNN's function, in inference on kernels of our own where they are faster.
+/// Overrides cuDNN's function: inference runs on our own kernels where they are faster.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
     handle: cudnnHandle_t,
@@ -80,6 +80,6 @@ pub unsafe extern "C" fn cudnnRNNForward(
         reserve_size: reserveSpaceSize,
         reserve: reserveSpace,
     };
-    // SAFETY: the arguments are the program's own; running anew loses nothing.
+    // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
     guarded(|| unsafe { call.run() }, || unsafe { call.run_as_asked() })
 }

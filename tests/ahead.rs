@@ -1,4 +1,4 @@
-//! Tuning on handles and buffers of our own, in this process, on hostdnn with three devices.
+//! Ahead-of-time tuning on the library's own handles and buffers, in this process, on hostdnn with three devices.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tuning::database::Database;
 
 const LIMIT: usize = 4 << 20;
 
-/// Points this process at hostdnn and a new database, and gives one test at a time its turn.
+/// Points this process at hostdnn and a new database. The guard lets one test run at a time.
 fn begin() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     static ONCE: Once = Once::new();
@@ -30,14 +30,14 @@ fn begin() -> MutexGuard<'static, ()> {
             ("UCUDNN_BENCHMARK_DEVICES", "all".as_ref()),
         ];
         for (name, value) in variables {
-            // SAFETY: the tests' threads wait for their turn, and nothing has read the environment yet.
+            // SAFETY: this runs once, before anything reads the environment, while the other tests wait for their turn.
             unsafe { std::env::set_var(name, value) };
         }
     });
     turn
 }
 
-/// A kernel of `channels`, so that tests do not know each other's results.
+/// A convolution problem of `channels` channels. Each test takes another number, so that none sees another's results.
 fn kernel(channels: usize) -> Kernel {
     let image = 14 * 14;
     let tensor = format!("float:16x{channels}x14x14@{}x{image}x14x1", channels * image);
@@ -48,7 +48,7 @@ fn kernel(channels: usize) -> Kernel {
     Kernel::from_spec(&spec).unwrap()
 }
 
-/// What a test changes of the usual job.
+/// The parts of the usual job that a test changes.
 struct Tuned<'a> {
     goal: Goal,
     bytes: usize,
@@ -63,7 +63,7 @@ impl Default for Tuned<'_> {
 }
 
 impl Tuned<'_> {
-    fn tune(self, kernel: &Kernel) -> Result<Search, String> {
+    fn tune(self, kernel: &Kernel) -> Result<Search<Algorithm>, String> {
         let told = AtomicUsize::new(0);
         let job = Job {
             kernel,
@@ -99,14 +99,14 @@ fn the_desirable_set_is_found_and_kept() {
         assert!(configuration.workspace() <= LIMIT && *time > 0.0);
     }
     assert!(set.is_sorted_by(|a, b| a.0.workspace() < b.0.workspace() && a.1 > b.1), "{set:?}");
-    // What needs the least is in it, whatever the others are.
+    // The set contains the configuration with the least workspace, whatever else it holds.
     let front = desirable_set(16, search.measured());
     assert_eq!(set[0].0.workspace(), front[0].workspace());
 
     let again = Tuned::default().tune(&kernel).unwrap();
     assert_eq!(again.found().len(), 0, "what is known was measured again");
     assert_eq!(again.desirable_set(), set);
-    // Another goal measures what only it needs, and that once.
+    // Another goal measures only the configurations that it adds, and only once.
     let fastest = || Tuned { goal: Goal::Fastest { limit: LIMIT }, ..Tuned::default() }.tune(&kernel).unwrap();
     let found = fastest().found().to_vec();
     assert!(
@@ -138,7 +138,7 @@ fn memory_bounds_what_is_measured() {
     let (few, whole) = (of(1).to_string(), data.to_string());
     let refused = Tuned { bytes: of(1), ..Tuned::default() }.tune(&kernel).err().unwrap();
     assert!(refused.contains(&few) && refused.contains(&whole), "{refused}");
-    // Four images fit beside as much workspace: configurations of the whole are made of their times.
+    // Four images fit beside an equal amount of workspace: their times give configurations of the whole mini-batch.
     let part = || Tuned { bytes: 2 * of(4), ..Tuned::default() }.tune(&kernel).unwrap();
     let search = part();
     assert!(search.found().iter().all(|micro| micro.batch <= 4) && search.trials().next().is_none());
@@ -153,16 +153,16 @@ fn memory_bounds_what_is_measured() {
 fn devices_are_entered_and_left() {
     let _turn = begin();
     let _ = cudnn::library::path(); // loads hostdnn
-    // SAFETY: opens what is loaded already.
+    // SAFETY: the library is loaded already, so opening it runs no constructor.
     let hostdnn = unsafe { libloading::Library::new(std::env::var_os("UCUDNN_CUDNN_LIBRARY").unwrap()) }.unwrap();
-    // SAFETY: hostdnn's header declares them so.
+    // SAFETY: hostdnn's header declares both functions with these types.
     let (get, set) = unsafe {
         let get = hostdnn.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"hostdnnGetDevice").unwrap();
         (get, hostdnn.get::<extern "C" fn(c_int) -> c_int>(b"hostdnnSetDevice").unwrap())
     };
     let current = || {
         let mut device = -1;
-        // SAFETY: writes one number.
+        // SAFETY: `get` writes one `c_int` to its argument, and `device` is a valid one.
         assert_eq!(unsafe { get(&mut device) }, 0);
         device
     };

@@ -1,4 +1,4 @@
-//! `ucudnn report`, `plan` and `db`: what they make of reports, networks and databases, good ones and bad ones.
+//! `ucudnn report`, `plan` and `db` on good and bad reports, networks and databases.
 
 mod command;
 
@@ -6,7 +6,7 @@ use command::{DIRECTIONS, HEADER, Installed, NETWORK, Row, csv, environment, fil
 use convolution::problem::graph;
 use serde_json::{Value, json};
 
-/// A line of a report about the kernel of a row.
+/// A report's line about the problem of a row.
 fn decided(row: &Row, direction: &str, own: Value) -> String {
     let kernel = kernel(row, direction);
     let mut line = json!({ "kernel": kernel.to_string(), "spec": kernel.spec(), "direction": direction });
@@ -57,7 +57,7 @@ fn a_report_is_a_table_of_the_last_decisions() {
     assert_eq!(json["plans"][0]["time_ms"], 3.5);
     assert_eq!(json["plans"][0]["layers"][0]["spec"], kernel(&first, "F").spec());
 
-    // By the network's names, whose layers that are alike count each.
+    // By the network's names: each of several equal layers counts.
     ucudnn.file("net.csv", &csv(&NETWORK));
     let text = ucudnn.run(&["report", "r.jsonl", "--network", "net.csv"]);
     assert!(text.contains("3 kernels") && text.contains("conv1") && text.contains("block.3x3"), "{text}");
@@ -77,7 +77,7 @@ fn a_report_of_a_division_shows_the_arena() {
             }),
         )
     };
-    // What does not fit into the segment does not stand beside it.
+    // The report compares only with algorithms that fit into the segment: not with the one of 4097 bytes.
     ucudnn.file(
         "r.jsonl",
         &(timed(4096, 5.0) + &timed(4097, 1.0) + &divided() + "{\"event\":\"of a version to come\"}\n"),
@@ -143,7 +143,7 @@ fn a_network_is_planned_from_the_database_alone() {
     let conv1 = &plans[1]["layers"][0];
     assert_eq!((&conv1["division"], &conv1["undivided"]), (&json!("2×4[FFT]"), &json!("IMPLICIT_GEMM")));
     assert_eq!(conv1["spec"], kernel(&NETWORK[0], "F").spec());
-    // Offsets lie one behind the other.
+    // Each layer begins where the one before it ends.
     let layers = plans[3]["layers"].as_array().unwrap();
     let bytes = |layer: &Value| layer["workspace"].as_u64().unwrap() * layer["count"].as_u64().unwrap();
     let mut offset = 0;
@@ -163,7 +163,7 @@ fn a_network_is_planned_from_the_database_alone() {
     let exact = ucudnn.json(&["plan", "net.csv", "--database=t.sqlite", "--limit=none", "--deterministic", "--json"]);
     assert_eq!(exact["plans"][0]["layers"][1]["division"], "1×8[ALGO_1]");
 
-    // A run's kernels, and some of a network's.
+    // A run's problems, and some of a network's.
     ucudnn.file("r.jsonl", &(asked(&NETWORK[0], "F", 1.0) + &divided()));
     let report = ucudnn.json(&["plan", "r.jsonl", "--database=t.sqlite", "--limit=none", "--json"]);
     let counts: Vec<_> = report["plans"][0]["layers"].as_array().unwrap().iter().map(|layer| &layer["count"]).collect();
@@ -187,7 +187,7 @@ fn what_a_plan_lacks_is_named_with_the_command_that_measures_it() {
         .fails(1, &["plan", "net.csv", "--database", "t.sqlite", "--limit", "none", "--batch", "16", "--type", "half"]);
     assert!(error.contains("9 of 9") && error.contains("--batch 16 --type half"), "{error}");
 
-    // An empty database, one that is not there, and one that is none.
+    // An empty database, one that does not exist, and a file that is no database.
     ucudnn.run(&["db", "import", "/dev/null", "--database", "empty.sqlite"]);
     let error = ucudnn.fails(1, &["plan", "net.csv", "--database", "empty.sqlite", "--limit", "none"]);
     assert!(error.contains("empty.sqlite: it holds no results") && error.contains("ucudnn tune net.csv"), "{error}");
@@ -297,7 +297,7 @@ fn a_database_is_listed_exported_imported_and_pruned() {
     assert!(ucudnn.run(&import).contains("0 results are new, 72 were known"));
     assert_eq!(ucudnn.run(&["db", "export", "--database", "new/folder/u.sqlite"]).lines().count(), 72);
 
-    // Lines that are none are named, and the others taken.
+    // Names bad lines, and imports the others.
     let first = exported.lines().next().unwrap();
     ucudnn.file("part.jsonl", &format!("{first}\n{{}}\n"));
     let ended = ucudnn.end(&["db", "import", "part.jsonl", "--database", "v.sqlite"], &[]);
@@ -325,7 +325,7 @@ fn a_database_is_listed_exported_imported_and_pruned() {
     assert!(ucudnn.fails(2, &["db", "prune", "--older-than", "soon", "--database", "t.sqlite"]).contains("90d"));
 }
 
-/// Operation graphs of the graph API are listed, planned and reported as convolutions of the legacy API are.
+/// Graph-API operation graphs are listed, planned and reported as legacy convolutions are.
 #[test]
 fn graphs_are_dealt_with_as_convolutions_are() {
     let ucudnn = Installed::new("graphs");
@@ -342,7 +342,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
     let import = ucudnn.run(&["db", "import", "all.jsonl", "--database", "u.sqlite"]);
     assert!(import.contains("all.jsonl: 72 results are new, 0 were known"), "{import}");
 
-    // The network's convolutions as graphs are known, those of the legacy API are not.
+    // The database has the network's convolutions as graphs, but none of the legacy API.
     let plan = |more: &[&str]| {
         let arguments = ["plan", "net.csv", "--database", "u.sqlite", "--limit", "16KiB", "--json"];
         ucudnn.json(&[&arguments[..], more].concat())["plans"][0].clone()
@@ -363,7 +363,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
     let math = ucudnn.fails(1, &["plan", "net.csv", "--kernels", "--api", "graph", "--math", "fma"]);
     assert!(math.contains("--math is of the legacy API"), "{math}");
 
-    // A run's report, whose kernels the same plan is made of, by the network's names.
+    // A run's report gives the same plan from its problems, with the network's names.
     let ran = json!({
         "event": "ran", "kernel": conv1.to_string(), "spec": conv1.spec(), "direction": "F", "limit": 16384,
         "division": "2×4[ENGINE_4[k2=4]]", "workspace": 12288, "time_ms": 2.0, "undivided": "ENGINE_0[k2=4]",

@@ -1,4 +1,4 @@
-//! `ucudnn plan --device`: the engines of each kernel, on hostdnn, and on the real cuDNN for a GPU that need not be there.
+//! `ucudnn plan --device`: each problem's engines, on hostdnn, and on the real cuDNN for a GPU that may be absent.
 
 mod command;
 
@@ -34,8 +34,8 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
-/// What is said of each limit follows from the offers: an engine is admitted at the largest micro-batch at which one of
-/// its settings fits, and at none it is not there.
+/// The statements about each limit follow from the candidates: an engine is admitted at the largest micro-batch at
+/// which one of its settings fits, and is missing if none fits.
 fn limits_follow_from_offers(kernel: &Value) {
     let offers = list(kernel, "offers");
     for at_limit in list(kernel, "limits") {
@@ -115,7 +115,7 @@ fn what_stands_in_the_way_is_named() {
     complains(2, &cudnn, &[H200, "net.csv", "--limit", "lots"], &["--limit", "lots", "none"]);
     ucudnn.file("bad.csv", &format!("{HEADER}\nnet,a,1,8,3,16,16,8,50,50,0,0,1,1,1,1,1\n"));
     complains(1, &cudnn, &[H200, "bad.csv"], &["bad.csv:2:"]);
-    // One that has no graph API, and one of an older major.
+    // A library without a graph API, and one of an older major version.
     for (version, why) in [(91_900, "does not take its device properties"), (8_907, "8: 9 is needed")] {
         let fake = ucudnn.path(&format!("{version}/libcudnn.so.9"));
         let options = ["-shared".into(), "-fPIC".into(), format!("-DVERSION={version}")].map(OsString::from);
@@ -159,7 +159,7 @@ fn an_h200_on_the_real_library() {
     let (all, only) = (backward(&[]), backward(&["--deterministic"]));
     assert!(all.0 > 0 && only == (0, all.1), "{all:?} {only:?}");
 
-    // Every kernel of a network has engines, those of BackwardFilter that add up too.
+    // Every problem of a network has engines, and so has BackwardFilter that adds to its result.
     let all = asked(&network("resnet18.csv"), &["--batch=32", "--type=half", "--format=nhwc"]);
     assert_eq!(all["device"], "NVIDIA H200");
     assert_eq!(list(&all, "engines").len(), 33);

@@ -1,5 +1,4 @@
-//! `ucudnn plot`: every picture is XML that renders, in which no text lies on another or outside, for small and large
-//! networks.
+//! `ucudnn plot`: every picture is XML that renders, with no text on another or outside, for small and large networks.
 
 mod command;
 
@@ -7,10 +6,10 @@ use command::{Installed, NETWORK, Row, csv, filled};
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};
 
-/// Where something is drawn: left, top, right, bottom.
+/// The area of a drawn element: left, top, right, bottom.
 type Area = [f64; 4];
 
-/// A character's width in parts of the font's size, generously: the widest that common sans-serif fonts have.
+/// A character's width in parts of the font's size, as wide as in the widest common sans-serif font.
 fn advance(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.33,
@@ -43,7 +42,7 @@ fn overlap(a: &Area, b: &Area) -> bool {
     a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
 }
 
-/// A picture that must be sound; its texts.
+/// Checks that a picture is sound, and returns its texts.
 fn sound(picture: &str) -> Vec<String> {
     let document = Document::parse(picture).unwrap_or_else(|error| panic!("{error}: {picture}"));
     let svg = document.root_element();
@@ -75,8 +74,8 @@ fn has(texts: &[String], words: &str) -> bool {
     texts.iter().any(|text| text.contains(words))
 }
 
-/// Plans of a network of `layers` layers in three directions each, with names and divisions of many lengths: Workspace
-/// Reuse and a division of a total, all positive times and some workspaces of 0.
+/// Plans for `layers` layers in three directions each, with names and divisions of many lengths: Workspace Reuse and a
+/// division of a total, with positive times and some workspaces of 0.
 fn plans(layers: usize) -> String {
     let row = |number: usize| {
         let (layer, direction) = (number / 3, ["F", "BD", "BF"][number % 3]);
@@ -135,7 +134,7 @@ fn layers_side_by_side() {
         ] {
             assert!(has(&texts, words), "{words} is not in {texts:?}");
         }
-        // A bar of three directions for each source.
+        // Each source has a bar of three directions.
         let labels = texts.iter().filter(|text| *text == "WR 64 MiB").count();
         assert_eq!(labels, layers, "{texts:?}");
         assert!(picture.contains("<title>layer1.0.conv1 BD, undivided: "), "bars say what they are");
@@ -163,7 +162,7 @@ fn a_division_cut_to_scale() {
         let bytes = |row: &Value| (row["workspace"].as_u64().unwrap() * row["count"].as_u64().unwrap()) as f64;
         let used: f64 = rows["layers"].as_array().unwrap().iter().map(bytes).sum();
         let expected = whole * used / rows["total"].as_f64().unwrap();
-        // A pixel lies between segments that have room for it.
+        // Segments that are wide enough have a gap of one pixel.
         assert!(wide <= expected + 1.0 && wide > expected - strip.len() as f64, "{wide} of {expected}");
     }
     ucudnn.file("wr.json", &json!({ "plans": [] }).to_string());
@@ -196,8 +195,8 @@ fn totals_from_the_database() {
         ] {
             assert!(has(&texts, words), "{words} is not in {texts:?}");
         }
-        // Higher up is slower, and to the right is more workspace: Workspace Division is never above the
-        // others. (They may be above one another: what divides takes of the total what others then lack.)
+        // Higher up is slower; further right is more workspace. Workspace Division is never above the others. (They may
+        // be above one another: a divided layer takes from the total, and the others get less.)
         let document = Document::parse(&picture).unwrap();
         let curve = |name: &str| -> Vec<(f64, f64)> {
             let dots = document.descendants().filter(|node| {
@@ -235,7 +234,7 @@ fn the_desirable_set_of_a_kernel() {
         assert!(has(&texts, words), "{words} is not in {texts:?}");
     }
 
-    // From a run's report, a set of one, of many, and of points that nearly meet.
+    // From a run's report: sets of one point, of many, and of points that nearly coincide.
     let kernel = command::kernel(&NETWORK[0], "F");
     let own = json!({ "kernel": kernel.to_string(), "spec": kernel.spec(), "direction": "F" });
     let with = |fields: Value| {

@@ -55,7 +55,7 @@ fn networks_are_timed_ahead_and_once() {
     }
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
     assert!(listed.contains("RNNs") && listed.contains("GRU 8→8 ×2, half, batch 3"), "{listed}");
-    // What is known is not timed again, whatever it is named by; of what is not, that alone.
+    // The command times only unknown networks, whichever way they are named.
     ucudnn.file(
         "run.jsonl",
         &known
@@ -68,17 +68,17 @@ fn networks_are_timed_ahead_and_once() {
     assert_eq!(again.stdout.matches("known from before").count(), 4, "{}", again.stdout);
     let more = tune(&ucudnn, &["--rnn", "run.jsonl", "--rnn", "ReLU hidden=8 steps=2", "--top-k", "2"]);
     assert!(more.stdout.contains("1 network timed"), "{}", more.stdout);
-    // More configurations are wanted.
+    // A larger number of configurations is requested.
     let more = tune(&ucudnn, &["--rnn", "tanh hidden=8 steps=2", "--top-k", "3"]);
     assert!(more.stdout.contains("1 network timed"), "{}", more.stdout);
-    // A copy by way of its text knows as much.
+    // A copy through the exported text has the same contents.
     let text = ucudnn.run(&["db", "export", "--database", "t.sqlite"]);
     ucudnn.file("all.jsonl", &text);
     ucudnn.run(&["db", "import", "all.jsonl", "--database", "copy.sqlite"]);
     assert_eq!(ucudnn.run(&["db", "export", "--database", "copy.sqlite"]), text);
 }
 
-/// Enough is known for the performance model to learn from.
+/// These networks are enough for the performance model to learn from.
 #[test]
 fn the_model_learns_from_what_was_timed() {
     if !has_emulator() {
@@ -89,12 +89,12 @@ fn the_model_learns_from_what_was_timed() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let database = rusqlite::Connection::open(ucudnn.path("t.sqlite")).unwrap();
     let constants = |query: &str| database.query_row(query, [], |row| row.get::<_, String>(0));
-    // What it has learnt is kept only if it would have chosen no worse: with another's times it would.
+    // The model keeps new constants only if they choose no worse; with another machine's times they would.
     let fitted = constants("SELECT constants FROM models");
     if let Ok(constants) = &fitted {
         assert!(constants.starts_with("efficiency=") && constants.split(' ').count() > 5, "{constants}");
     }
-    // Whatever stands there, the next process runs.
+    // The next process runs whatever the database contains.
     database
         .execute_batch(
             "DELETE FROM step_times; DELETE FROM models;

@@ -1,4 +1,4 @@
-//! `ucudnn run`: programs start as they are, with the library in front of their cuDNN.
+//! `ucudnn run`: programs start unchanged, with the library in front of their cuDNN.
 
 mod command;
 
@@ -32,7 +32,7 @@ fn the_library_is_found_where_it_is_installed_and_preloaded() {
     assert!(value(&ended, "LD_PRELOAD").unwrap().ends_with("libucudnn.so:libm.so.6"), "{}", ended.stdout);
 }
 
-/// A valid value of each variable: a new one must be given one here.
+/// A valid value of each variable. A new variable needs one here.
 fn example(name: &str) -> &'static str {
     match name {
         "UCUDNN_POLICY" => "wr",
@@ -67,7 +67,7 @@ fn every_variable_has_an_option_that_sets_it() {
     for variable in VARIABLES {
         assert_eq!(value(&ended, variable.name), Some(example(variable.name)), "{}", variable.name);
     }
-    // None that is not asked for.
+    // No variable is set without its option.
     let ended = ucudnn.end(&["run", "env"], &[]);
     assert!(!environment(&ended).iter().any(|(name, _)| name.starts_with("UCUDNN_")), "{}", ended.stdout);
     let help = ucudnn.run(&["run", "--help"]);
@@ -104,13 +104,13 @@ fn exit_statuses_and_signals_are_the_program_s() {
     let killed = ucudnn.end(&["run", "sh", "-c", "kill -TERM $$"], &[]);
     assert_eq!((killed.code, killed.signal), (None, Some(libc::SIGTERM)));
 
-    // A signal that the command is sent reaches the program: they are one process.
+    // A signal to the command reaches the program: they are one process.
     let mut child =
         ucudnn.command(&["run", "sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done"], &[]);
     let mut child = child.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    // SAFETY: the child has not been waited for, so the number is its own.
+    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
     let status = child.wait().unwrap();
     assert_eq!((status.code(), status.signal()), (Some(9), None));
@@ -161,7 +161,7 @@ fn programs_that_gain_rights_are_refused() {
     ucudnn.run(&["run", "./gains"]);
 }
 
-/// A fake cuDNN of this version.
+/// Makes a fake cuDNN of this version.
 fn fake(path: &Path, version: u32) {
     let options =
         ["-shared".into(), "-fPIC".into(), "-Wl,-soname,libcudnn.so.9".into(), format!("-DVERSION={version}")];
@@ -199,12 +199,12 @@ fn programs_that_open_cudnn_by_name_are_reached() {
     let preload = value(&ended, "LD_PRELOAD").unwrap();
     assert_eq!(preload, format!("{}:{disguise}/libcudnn.so.9", library().canonicalize().unwrap().display()));
 
-    // One run in another: the folder is in the path already, and must not be taken for the real cuDNN.
+    // One `run` inside another: the folder is already in the path, and must not be taken for the real cuDNN.
     let binary = ucudnn.path("bin/ucudnn");
     let nested = ucudnn.end(&["run", "--dlopen", binary.to_str().unwrap(), "run", "--dlopen", program], &search);
     assert_eq!(line(&nested, "version"), "91900");
 
-    // Named by the user: the loader's is not asked.
+    // The user names the real cuDNN: the loader's search path does not count.
     let other = Folder::new("command-dlopen-other");
     let named = other.join("libcudnn.so.9");
     fake(&named, 92_000);

@@ -1,4 +1,4 @@
-//! `ucudnn tune` on hostdnn, ahead of a program and of `ucudnn plan`.
+//! `ucudnn tune` on hostdnn, followed by a program and by `ucudnn plan`.
 
 mod command;
 
@@ -17,7 +17,7 @@ fn tune(ucudnn: &Installed, arguments: &[&str]) -> Ended {
     ucudnn.end(&[&["tune"], arguments].concat(), &[("LD_LIBRARY_PATH", &search)])
 }
 
-/// How many micro-configurations the command says that it measured.
+/// The number of micro-configurations that the command reports as measured.
 fn measured(ended: &Ended) -> usize {
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let line = ended.stdout.lines().find_map(|line| line.split_once(" micro-configurations of "));
@@ -41,7 +41,7 @@ fn what_is_tuned_is_planned_and_not_measured_again() {
     assert!(plan["plans"][1]["workspace"].as_u64().unwrap() <= 100 << 10);
     let listed = ucudnn.json(&["db", "list", "--json", "--database", "t.sqlite"]);
     assert_eq!(listed["environments"][0]["kernels"], 6);
-    // Another batch is other kernels' mini-batch, of which the parts are known.
+    // Another batch size gives other problems, whose undivided times are not known.
     let error = ucudnn.fails(
         1,
         &["plan", "net.csv", "--database", "t.sqlite", "--limit", "none", "--batch", "64", "--sizes", "undivided"],
@@ -57,7 +57,7 @@ fn interrupted_it_keeps_what_it_measured_and_goes_on() {
     let arguments = ["tune", "net.csv", "--database", "t.sqlite", "--directions", "F", "--layers", "b,slow"];
     let mut child = ucudnn.command(&arguments, &[("LD_LIBRARY_PATH", &search)]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // As soon as anything is kept.
+    // Waits until the database has a first result.
     let kept = || {
         let text = ucudnn.end(&["db", "export", "--database", "t.sqlite"], &[]).stdout;
         text.lines().filter(|line| line.contains("\"outcome\"")).count()
@@ -67,7 +67,7 @@ fn interrupted_it_keeps_what_it_measured_and_goes_on() {
         assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "nothing was kept before it ended");
         std::thread::sleep(Duration::from_millis(10));
     }
-    // SAFETY: the child has not been waited for, so the number is its own.
+    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -114,12 +114,12 @@ fn what_stands_in_the_way_is_named() {
     assert!(ended.code == Some(2) && ended.stderr.contains("--database"), "{}", ended.stderr);
 }
 
-/// A network file means the same to the command and to a program that sets cuDNN's descriptors by it.
+/// The command reads a network file as a program does that sets cuDNN's descriptors by it.
 #[test]
 fn a_network_file_s_kernels_are_a_program_s() {
     let ucudnn = Installed::new("convnet");
     let rows = [Row("a", 1, [4, 4, 10, 10], 6, 3), Row("b", 1, [4, 6, 9, 7], 4, 1)];
-    // Strides, dilations and groups too.
+    // Strides, dilations and groups, too.
     let text = csv(&rows) + "net,c,1,4,4,12,14,8,3,2,1,0,2,1,1,2,2\n";
     let file = ucudnn.file("net.csv", &text);
     let sources = ["", "/convolution", "/data", "/memory", "/network", "/options"];
@@ -137,7 +137,7 @@ fn a_network_file_s_kernels_are_a_program_s() {
             .filter(|line| line["event"] == "asked")
             .map(|line| line["spec"].as_str().unwrap().to_owned())
             .collect();
-        // What the command takes the file for shows in what it says is not measured.
+        // The problems that the command reads from the file are those that it lists as not measured.
         ucudnn.run(&["db", "import", "/dev/null", "--database", "t.sqlite"]);
         let arguments = ["--type", data_type, "--format", format, "--math", math, "--batch", "2", "--json"];
         let listed = ucudnn.json(&[&["plan", "net.csv", "--kernels"], &arguments[..]].concat());

@@ -1,4 +1,4 @@
-//! The tuning database as programs meet it: they start warm, share it between processes, and survive one that cannot be
+//! The tuning database across programs: they start warm, share it between processes, and survive one that cannot be
 //! used.
 
 mod trained;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use trained::hostdnn::Program;
 use trained::{Run, Timed, convnet, network, repeated, timed, write_network};
 
-/// Enough for every search here to come to its end, however many processes share the machine.
+/// Enough for every search here to finish, however many processes share the machine.
 const PLENTY: &str = "60";
 const SMALL: [[usize; 4]; 2] = [[16, 4, 9, 6], [12, 6, 7, 5]];
-/// Large enough for another device's thread to find something left to do.
+/// Large enough that another device's thread finds work left.
 const LARGER: [[usize; 4]; 2] = [[16, 16, 20, 16], [12, 16, 16, 24]];
 
 fn small(program: &Program) -> String {
@@ -24,12 +24,12 @@ fn small(program: &Program) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// How many kernels were measured.
+/// The number of problems that were measured.
 fn kernels(timed: &[Timed]) -> usize {
     timed.iter().map(|timed| timed.kernel).collect::<HashSet<_>>().len()
 }
 
-/// The lines of standard error that are messages of ours, which must be all of them.
+/// The lines of standard error, all of which must be the library's messages.
 fn messages(stderr: &str) -> Vec<&str> {
     let lines: Vec<_> = stderr.lines().collect();
     assert!(lines.iter().all(|line| line.starts_with('[')), "{stderr}");
@@ -64,8 +64,8 @@ fn a_warm_database_plans_alexnet_and_nothing_is_measured() {
     }
 }
 
-/// Eight processes train a network on one empty database. Each is answered the same, and nothing is measured twice.
-/// Returns what was measured, with its lines in the reports.
+/// Eight processes train a network on one empty database. All get the same answers, and nothing is measured twice.
+/// Returns the measurements, with their lines in the reports.
 fn start_eight(layers: [[usize; 4]; 2], variables: &[(&str, &str)]) -> Vec<(Timed, Value)> {
     let program = convnet();
     let (database, network) = (program.file("tuning.sqlite"), program.file("network.csv"));
@@ -109,7 +109,7 @@ fn eight_processes_measure_each_micro_configuration_once_on_several_devices() {
     assert!(devices.len() > 1 && devices.is_subset(&HashSet::from([0, 1, 2])), "several measure: {devices:?}");
 }
 
-/// In the user's cache folder where nothing is said, nowhere where that is said or where there is no such folder.
+/// The database is in the user's cache folder by default, and nowhere if so set or if there is no such folder.
 #[test]
 fn it_lies_in_the_user_s_cache() {
     let program = convnet();
@@ -156,7 +156,7 @@ fn norms(figures: &Path) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// A database that cannot be used costs one warning that names it: results are right, and it stays as it is.
+/// A database that cannot be used costs one warning that names it: results are right, and the file stays unchanged.
 #[test]
 fn a_database_that_cannot_be_used_is_one_warning() {
     let program = convnet();
@@ -178,7 +178,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     let holder = Connection::open(&locked).unwrap();
     holder.execute_batch("PRAGMA locking_mode = exclusive; BEGIN EXCLUSIVE").unwrap();
-    // Not even root makes files there.
+    // Not even root can make files there.
     let read_only = PathBuf::from("/proc/tuning.sqlite");
     let nowhere = program.file("missing").join("tuning.sqlite");
     std::fs::remove_dir_all(nowhere.parent().unwrap()).ok();
@@ -190,7 +190,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
         (&read_only, "unable to open"),
         (&nowhere, "unable to open"),
     ] {
-        // Not its bytes: a process that closes a file gives up the locks that it has on it.
+        // Does not read the file: closing it would release this process's locks on it.
         let state = || std::fs::metadata(path).ok().map(|file| (file.len(), file.modified().unwrap()));
         let before = state();
         let run = run(why, path);

@@ -1,4 +1,4 @@
-//! Processes that are killed while they tune lose nothing that they finished, and leave the database sound.
+//! Processes that are killed while they tune lose no finished measurement, and leave the database sound.
 
 mod trained;
 
@@ -16,13 +16,13 @@ use trained::{Run, Timed, convnet, lines, write_network};
 use tuning::database::Database;
 
 const KILLS: usize = 100;
-/// How many share a database: the first of them are killed while it is made.
+/// The number of rounds that share a database: the first of them are killed while it is made.
 const SHARING: usize = 10;
 
-/// What processes reported before they were killed: the time of each, in milliseconds.
+/// The time in milliseconds of each measurement that processes reported before they were killed.
 type Finished = HashMap<Timed, f64>;
 
-/// Holds the database against what was reported.
+/// Compares the database with the reported measurements.
 fn check(path: &Path, finished: &Finished) {
     let sound: String =
         Connection::open(path).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -62,7 +62,7 @@ fn a_hundred_kills_lose_nothing() {
         };
         let first = run(&format!("killed-{round}"));
         let mut child = first.command().stdout(Stdio::null()).spawn().unwrap();
-        // After so many measurements and a moment more, or while it is loaded and opens the database.
+        // Kills it after some measurements and a random moment, or while it loads and opens the database.
         let loading = round % SHARING < 3;
         let (after, moment) = if loading { (0, 60_000) } else { (random.random_range(1..40), 2_000) };
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -82,7 +82,7 @@ fn a_hundred_kills_lose_nothing() {
 
         if round % SHARING == SHARING - 1 {
             check(&database, &finished);
-            // And who goes on measures only what is left.
+            // The next process measures only the rest.
             let second = run(&format!("goes-on-{round}"));
             assert_eq!(second.preloaded().stderr, "");
             for (timed, line) in lines(&second.report) {

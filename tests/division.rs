@@ -1,5 +1,5 @@
-//! Workspace Division at run time: programs that know only cudnn.h train networks under a total, and check
-//! every result themselves.
+//! Workspace Division at run time: programs that know only cudnn.h train networks under a total, and check every result
+//! themselves.
 
 mod divided;
 
@@ -7,11 +7,11 @@ use divided::{LAYERS, Run, Stage};
 
 const TOTAL: &str = "UCUDNN_TOTAL_WORKSPACE_SIZE";
 const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
-/// More than any network here could use.
+/// More than any network here can use.
 const HUGE: &str = "64GiB";
 
-/// A program that asks for all layers first: it is told of no workspace, what it asked for is divided
-/// before anything runs, and every call runs in its own segment.
+/// The program asks for all layers first. It gets 0 as every workspace, its layers are divided before anything runs,
+/// and every call runs in its own segment.
 #[test]
 fn layers_that_are_asked_for_first_are_divided_before_any_runs() {
     let stage = Stage::plain();
@@ -33,8 +33,8 @@ fn layers_that_are_asked_for_first_are_divided_before_any_runs() {
     }
 }
 
-/// Where memory is short, some layers run in micro-batches; where it is not, the arena is no larger than
-/// what is fastest.
+/// With a small total, some layers run in micro-batches; with a large one, the arena holds no more than the fastest
+/// configurations.
 #[test]
 fn a_short_total_is_spent_on_micro_batches() {
     let stage = Stage::plain();
@@ -45,7 +45,7 @@ fn a_short_total_is_spent_on_micro_batches() {
     assert!(shares.map(divided).iter().any(|division| division.any_in_parts()), "nothing was divided below {most}");
 }
 
-/// Caffe asks again whenever it is reshaped: it gets the same answers, and they reopen nothing.
+/// Caffe asks again after each reshape: it gets the same answers, and they do not reopen the division.
 #[test]
 fn asking_again_changes_nothing() {
     let stage = Stage::plain();
@@ -57,8 +57,8 @@ fn asking_again_changes_nothing() {
     }
 }
 
-/// A program that meets its layers lazily, and has new gradients in each iteration: once they have come
-/// back they are divided, all of them and no more.
+/// The program meets its layers lazily, and has new gradients in each iteration. Once its layers have come back, all of
+/// them are divided, and no others.
 #[test]
 fn layers_that_are_met_lazily_are_divided_once_they_have_come_back() {
     let stage = Stage::plain();
@@ -80,8 +80,8 @@ fn layers_that_are_met_lazily_are_divided_once_they_have_come_back() {
     }
 }
 
-/// Other batch sizes come later, asked for or not, for training or for an evaluation: they get their share,
-/// and the layers before them keep one. There are never two arenas at once.
+/// Other batch sizes come later, asked for or not, for training or evaluation. They get their share, and the earlier
+/// layers keep one. There are never two arenas at once.
 #[test]
 fn layers_that_are_met_later_are_divided_with_the_others() {
     let stage = Stage::plain();
@@ -97,21 +97,21 @@ fn layers_that_are_met_later_are_divided_with_the_others() {
             assert_eq!((divisions[0].layers.len(), divisions[0].ready()), (LAYERS, 0), "{}", run.steps);
             divisions.iter().map(|division| division.arena).max().unwrap()
         };
-        // Its own: what other tests measure meanwhile may make other configurations worth a trial.
+        // A database of its own: other tests' measurements could make other configurations worth a trial.
         let database = stage.new_file("database");
         let variables = [(TOTAL, "250000"), ("UCUDNN_DATABASE", &database), CHECKED];
         let checked = stage.run(&steps, &variables);
         check(&checked);
         checked.kept(checked.count("kept"));
-        // By now nothing is left to tune: what is allocated are arenas.
+        // Nothing is left to tune, so that only arenas are allocated.
         let warm = stage.run(&steps, &variables[..2]);
         assert_eq!(warm.count("timed"), 0, "{}", warm.steps);
         assert_eq!(warm.peak(), check(&warm), "{}", warm.steps);
     }
 }
 
-/// Threads that run the same layers at once: each gets segments of its own, or runs without. (Equal kernels of
-/// one thread may share one: they never run at once.)
+/// Threads run the same layers at once: each gets its own segments, or runs without. (Equal problems of one thread may
+/// share a segment: they never run at once.)
 #[test]
 fn threads_never_share_a_segment() {
     let stage = Stage::plain();
@@ -123,7 +123,7 @@ fn threads_never_share_a_segment() {
     }
 }
 
-/// One handle that goes from one stream to another: what each runs may run at once.
+/// One handle moves from one stream to another: the calls of two streams may run at once.
 #[test]
 fn streams_never_share_a_segment() {
     let stage = Stage::plain();
@@ -134,7 +134,7 @@ fn streams_never_share_a_segment() {
     assert_eq!((last.layers.len(), last.ready()), (2 * LAYERS, 0));
 }
 
-/// Any shapes under any total: it is kept to, and no slower than an equal share for each.
+/// Any shapes under any total: the total is kept, and the division is no slower than equal shares.
 #[test]
 fn any_network_keeps_to_any_total() {
     let stage = Stage::plain();

@@ -1,5 +1,4 @@
-//! Workspace Division where something fails: memory, the solver, ourselves. The program trains on, and
-//! every result is right.
+//! Workspace Division where memory, the solver or our own code fails. The program trains on, and every result is right.
 
 mod divided;
 
@@ -8,10 +7,10 @@ use divided::{LAYERS, SLOWLY, Stage};
 
 const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "400000");
 
-/// Different kernels of the network: the last layer's are the first's.
+/// Different problems of the network: the last layer's are the first's.
 const DIFFERENT: usize = LAYERS - 3;
 
-/// An arena that cannot be allocated: half the total, and half of that, until one can, with a message each.
+/// An arena cannot be allocated: the total is halved until one can, with a message each time.
 #[test]
 fn where_memory_is_short_the_total_is_halved() {
     let stage = Stage::plain();
@@ -36,8 +35,8 @@ fn where_memory_is_short_the_total_is_halved() {
     }
 }
 
-/// No memory at all, not even to tune: everything runs without workspace, as the program was told, and each kernel
-/// is spoken of once.
+/// No memory at all, not even to tune: everything runs without workspace, as was reported to the program, and each
+/// problem is named in one message.
 #[test]
 fn where_there_is_no_memory_all_run_without() {
     let stage = Stage::plain();
@@ -57,7 +56,7 @@ fn where_there_is_no_memory_all_run_without() {
     }
 }
 
-/// A panic of ours, wherever it strikes, is not the program's.
+/// A panic inside the library, wherever it strikes, does not reach the program.
 #[test]
 fn panics_stay_inside() {
     let stage = Stage::plain();
@@ -71,7 +70,7 @@ fn panics_stay_inside() {
     }
 }
 
-/// The library alone, without its solver: one message, and Workspace Reuse.
+/// The library without its solver: one message, and Workspace Reuse.
 #[test]
 fn without_the_solver_it_is_workspace_reuse() {
     let stage = Stage::plain();
@@ -93,7 +92,7 @@ fn a_process_may_end_while_its_layers_are_planned_for() {
     divided::may_end_while_planned_for("open=16 lazily=get", 2, TOTAL);
 }
 
-/// Threads are not forked: the child of a process whose layers are planned for ends well all the same.
+/// Fork copies no other thread: the child of a process whose layers are being planned for ends well.
 #[test]
 fn a_process_may_be_forked_while_its_layers_are_planned_for() {
     let steps = "open=16 lazily=get train=4 fork leave";

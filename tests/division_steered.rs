@@ -1,4 +1,4 @@
-//! Workspace Division steered by ucudnn.h: the same scenarios, in a program that is linked with us.
+//! Workspace Division steered by ucudnn.h: the same scenarios, in a program that is linked with libucudnn.so.
 
 mod divided;
 
@@ -6,7 +6,7 @@ use divided::{LAYERS, Stage};
 
 const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
 
-/// The policy takes a total; a total brings the policy. Nothing is divided before all layers are known.
+/// The policy needs a total; a total selects the policy. Nothing is divided before all layers are known.
 #[test]
 fn a_total_is_set_and_collecting_ended_by_the_program() {
     let stage = Stage::steered();
@@ -33,7 +33,7 @@ fn a_total_is_set_and_collecting_ended_by_the_program() {
     assert_eq!(run.division().layers.len(), LAYERS);
 }
 
-/// Equal kernels of one filter, named apart: two layers, each with a segment.
+/// Equal problems of one filter, with different names: two layers, each with its own segment.
 #[test]
 fn named_layers_are_told_apart() {
     let stage = Stage::steered();
@@ -48,18 +48,18 @@ fn named_layers_are_told_apart() {
     let total = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "400000");
     let run = stage.run(&format!("open=16 named ask=get threads=2 divided={},50", 2 * LAYERS), &[total]);
     assert_eq!(run.is_silent_and_told_nothing().divisions().pop().unwrap().layers.len(), 2 * LAYERS);
-    // Not named, the forward and the backward data of both are one.
+    // Without names, forward and backward data of both layers are one.
     let run = stage.run(&format!("open=16 shared total=200000 lazily=get divided={},4", LAYERS - 2), &[CHECKED]);
     run.is_silent_and_told_nothing().kept(run.count("kept"));
 }
 
-/// One stream: the total is the most that any layer takes, and who runs beside it gets none.
+/// One stream: the total bounds each layer's workspace. A thread that runs at the same time gets none.
 #[test]
 fn one_stream_shares_one_segment() {
     let stage = Stage::steered();
     let total = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "120000");
     let steps = "one_stream=1 open=16 ask=get train=3";
-    // Which configurations are fastest, the clock says: on a busy machine it may be some that fit together.
+    // The fastest configurations depend on the clock: on a busy machine they may all fit together.
     let exceeds = (0..20).any(|_| {
         let run = stage.run(steps, &[total, CHECKED, ("UCUDNN_DATABASE", "off")]);
         run.is_silent_and_told_nothing().kept(3 * LAYERS);
@@ -78,7 +78,7 @@ fn one_stream_shares_one_segment() {
     stage.run(&format!("{steps} threads=2 train=100"), &[total]).is_silent_and_told_nothing();
 }
 
-/// What was told under one policy holds under every other.
+/// A workspace that was reported under one policy holds under every other.
 #[test]
 fn another_policy_keeps_what_was_told() {
     let stage = Stage::steered();
@@ -100,7 +100,7 @@ fn another_policy_keeps_what_was_told() {
     }
 }
 
-/// Another total: divided anew, and never more than what is in force.
+/// Another total: the layers are divided anew, and never take more than the total in force.
 #[test]
 fn a_changed_total_is_divided_anew() {
     let stage = Stage::steered();

@@ -1,5 +1,5 @@
-//! Programs that open cuDNN while they run and take its functions by their names, as JAX and cudnn-frontend's dynamic
-//! mode do: under `ucudnn run --dlopen` they are ours, and compute what they compute plain.
+//! Programs that open cuDNN while they run and take its functions by name, as JAX and cudnn-frontend's dynamic mode do.
+//! Under `ucudnn run --dlopen` they get libucudnn.so's functions, with the same results as plain.
 
 mod command;
 
@@ -52,7 +52,7 @@ impl Client {
         self.ucudnn.end(&all, &[("LD_LIBRARY_PATH", &self.search)])
     }
 
-    /// Plain, the functions are cuDNN's; with us they are ours, and results are the same. What both ended with.
+    /// cuDNN's functions plain, libucudnn.so's under `run --dlopen`, and the same results. Returns both runs.
     fn same(&self, arguments: &[&str]) -> [Ended; 2] {
         let (plain, reached) = (self.plain(arguments), self.reached(arguments));
         for ended in [&plain, &reached] {
@@ -74,7 +74,7 @@ fn line<'a>(ended: &'a Ended, word: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("no line {word} in:\n{}{}", ended.stdout, ended.stderr))
 }
 
-/// The convolutions ran, both gave the right result, and ours kept to the limit.
+/// Both runs gave the right result of the convolutions, and libucudnn.so kept the limit.
 fn computed([plain, reached]: &[Ended; 2]) {
     for api in ["legacy", "graph"] {
         assert_eq!(line(plain, api), line(reached, api));
@@ -91,14 +91,14 @@ fn by_name() {
     assert!(!told.is_empty(), "nothing was planned");
 }
 
-/// JAX's Python opens the library of its wheel by its path, for XLA to find it by its name.
+/// JAX's Python opens the library of its wheel by its path; XLA then finds it by its name.
 #[test]
 fn by_name_once_it_was_opened_by_its_path() {
     let client = Client::new("dlopen-path");
     computed(&client.same(&["path", &client.real(), "name", "libcudnn.so.9"]));
 }
 
-/// A second time, with the file that the first run left, and with one that an earlier version left: a link.
+/// A second run finds the file of the first run, or the link that an earlier version left.
 #[test]
 fn the_folder_is_used_again() {
     let client = Client::new("dlopen-again");
@@ -114,7 +114,7 @@ fn the_folder_is_used_again() {
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "something was left behind");
 }
 
-/// The search path's file by its path, as cudnn-frontend's Python package looks for it.
+/// The first file of the search path, by its path, as cudnn-frontend's Python package looks for it.
 #[test]
 fn by_the_path_of_the_search_path_s_first_folder() {
     let client = Client::new("dlopen-search");
@@ -125,7 +125,7 @@ fn by_the_path_of_the_search_path_s_first_folder() {
     computed(&[client.plain(&["name", "libcudnn.so.9"]), reached]);
 }
 
-/// A sub-library of cuDNN's exports the graph API too, and is there for all to see.
+/// A sub-library of cuDNN exports the graph API too, and is globally visible.
 #[test]
 fn by_name_beside_a_sub_library() {
     let client = Client::new("dlopen-sub");
@@ -135,7 +135,7 @@ fn by_name_beside_a_sub_library() {
     computed(&client.same(&["path", graph.to_str().unwrap(), "name", "libcudnn.so.9"]));
 }
 
-/// Whatever the process has: nothing plain, and ours with us.
+/// From the whole process: no function plain, and libucudnn.so's under `run --dlopen`.
 #[test]
 fn by_no_library_at_all() {
     let client = Client::new("dlopen-default");
@@ -147,7 +147,7 @@ fn by_no_library_at_all() {
     computed(&[client.plain(&["name", "libcudnn.so.9"]), reached]);
 }
 
-/// Who takes the functions of a file that it opened by its path has chosen: it runs as it would.
+/// A program that takes the functions of a file that it opened by its path has chosen: it runs unchanged.
 #[test]
 fn by_a_path_cudnn_itself() {
     let client = Client::new("dlopen-handle");

@@ -1,5 +1,5 @@
-//! Random convolutions by a C program, plain and with the library preloaded: every execution's result is that of double
-//! precision, and where the plain run's algorithm ran, that of the plain run.
+//! Random convolutions by a C program, plain and with the library preloaded: every result agrees with double precision,
+//! and with the plain run's bits where the same algorithm ran.
 
 mod hostdnn;
 
@@ -9,17 +9,17 @@ use hostdnn::{Program, is_divided, report, seed};
 use serde_json::Value;
 
 const CASES: &str = "75";
-/// UCUDNN_WORKSPACE_LIMIT: without, none at all, and three that bite differently.
+/// UCUDNN_WORKSPACE_LIMIT: unset, zero, and three limits with different effects.
 const LIMITS: [Option<&str>; 5] = [None, Some("0"), Some("4096"), Some("65536"), Some("1048576")];
 
-/// A line of the program.
+/// A line of the program's output.
 struct Case<'a> {
     shape: &'a str,
     asking: &'a str,
     recorded_algorithm: usize,
     executions: usize,
     equal: usize,
-    /// The largest error, and what it may be: four standard deviations of what comes of rounding.
+    /// The largest error, and its tolerance: four standard deviations of rounding errors.
     errors: [f64; 2],
 }
 
@@ -39,7 +39,7 @@ fn cases(stdout: &str) -> Vec<Case<'_>> {
     stdout.lines().filter(|line| line.starts_with("case ")).map(case).collect()
 }
 
-/// A report line's kernel, as the program writes its shapes.
+/// A report line's problem, as the program writes its shapes.
 fn shape(line: &Value) -> String {
     let list = |name: &str| {
         let values: Vec<_> = line[name].as_array().unwrap().iter().map(Value::to_string).collect();
@@ -51,8 +51,8 @@ fn shape(line: &Value) -> String {
     format!("{} {data_type} {lists} groups {}", line["direction"].as_str().unwrap(), line["groups"])
 }
 
-/// The name of an algorithm that computes image by image and in the same order whatever the batch;
-/// `None` of all others.
+/// The name of an algorithm that computes image by image and in the same order whatever the batch; `None` for all
+/// others.
 fn by_image(shape: &str, algorithm: usize) -> Option<&'static str> {
     match shape.split(' ').next()? {
         "F" => ["IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM"].get(algorithm).copied(),
@@ -61,9 +61,8 @@ fn by_image(shape: &str, algorithm: usize) -> Option<&'static str> {
     }
 }
 
-/// Of the cases whose plans use the recorded run's algorithm and no other, and that compute image by
-/// image, every execution equals the recorded one bit for bit. How many there were, and how many of
-/// them were divided.
+/// Takes the cases that compute image by image and whose plans use only the recorded run's algorithm: each execution
+/// must equal the recorded one bit for bit. Returns the number of these cases, and how many were divided.
 fn check_bits(cases: &[Case], lines: &[Value]) -> (usize, usize) {
     let mut decisions: HashMap<String, Vec<&Value>> = HashMap::new();
     for line in lines {
@@ -77,7 +76,7 @@ fn check_bits(cases: &[Case], lines: &[Value]) -> (usize, usize) {
         let planned = match case.asking {
             "get" | "get-within" | "find" | "find-ex" => !decided.is_empty() && same,
             "only" => true,
-            _ => false, // what was tried on the way is not in the report
+            _ => false, // configurations that were only tried are not in the report
         };
         if planned {
             assert_eq!(case.equal, case.executions, "executions equal to the plain run's bits: {}", case.shape);
@@ -88,11 +87,11 @@ fn check_bits(cases: &[Case], lines: &[Value]) -> (usize, usize) {
     (exact, divided)
 }
 
-/// Many errors together are no more than what comes of rounding, in each type.
+/// The errors of each type together are no more than rounding explains.
 fn check_errors(cases: &[Case]) {
     const MANY: usize = 5;
     for data_type in ["half", "bfloat16", "float", "double"] {
-        // Where there is no product there is nothing to round.
+        // Without a product nothing is rounded.
         let of_type = |case: &&Case| case.shape.split(' ').nth(1) == Some(data_type) && case.errors[1] > 0.0;
         let squares = cases.iter().filter(of_type).map(|case| (case.errors[0] / case.errors[1]).powi(2));
         let (count, sum) = (squares.clone().count(), squares.sum::<f64>());
@@ -101,7 +100,7 @@ fn check_errors(cases: &[Case]) {
     }
 }
 
-/// Runs cases under a batch-size policy and all limits; returns how many decisions were divided.
+/// Runs cases under a batch-size policy and all limits; returns the number of divided decisions.
 fn run(policy: &str, offset: u64) -> usize {
     let program = Program::new("random_convolutions");
     let (mut all, mut exact, mut exactly_divided) = (0, 0, 0);
@@ -151,7 +150,7 @@ fn results_agree_undivided() {
     assert_eq!(run("undivided", 200), 0);
 }
 
-/// UCUDNN_CHECK=1 finds nothing either, and reports each plan that it compared.
+/// `UCUDNN_CHECK=1` finds no error either, and reports each plan that it compared.
 #[test]
 fn checked_plans_are_within_tolerance() {
     let program = Program::new("random_convolutions");

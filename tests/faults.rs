@@ -1,5 +1,5 @@
-//! Whatever fails inside us or inside cuDNN: no call that says it succeeded is wrong, no canary is
-//! touched, nothing aborts.
+//! Failures inside the library or inside cuDNN: no call that reports success is wrong, no canary is touched, and
+//! nothing aborts.
 
 mod hostdnn;
 
@@ -13,21 +13,21 @@ fn program() -> Program {
     Program::new("faults")
 }
 
-/// The lines that tell of a failed call.
+/// The lines about failed calls.
 fn failures(stdout: &str) -> Vec<&str> {
     assert!(stdout.lines().any(|line| line == "ended"), "{stdout}");
     stdout.lines().filter(|line| *line != "ended").collect()
 }
 
-/// Every place in our sources that can be made to panic, but for the graph API's own.
+/// Every place in our sources that can be made to panic, except in the graph and RNN APIs.
 fn fault_points() -> Vec<String> {
     let found = hostdnn::fault_points("crates", &["crates/convolution/src/graph", "crates/recurrent"]);
     assert!(found.len() >= 6, "{found:?}");
     found
 }
 
-/// A panic of ours is not the program's: every call succeeds, but for those whose result was already
-/// added to when it struck, which say so.
+/// A panic inside the library does not reach the program: every call succeeds, except calls whose result was already
+/// modified when it struck; these report failure.
 #[test]
 fn panics_stay_inside() {
     let program = program();
@@ -37,7 +37,7 @@ fn panics_stay_inside() {
             let variables = [QUICK[0], QUICK[1], ("UCUDNN_FAULT", &fault), ("UCUDNN_TOTAL_WORKSPACE_SIZE", total)];
             let outcome = program.preloaded(&[asks], &variables);
             for failure in failures(&outcome.stdout) {
-                // The kernels that add to their result: beta is 1, and they are not fused.
+                // The problems that add to their result: beta is 1, and they are not fused.
                 let fields: Vec<_> = failure.split(' ').collect();
                 let kernel: usize = fields[1].parse().unwrap();
                 let adds = kernel / 4 % 2 == 1 && kernel % 4 != 3;
@@ -48,7 +48,7 @@ fn panics_stay_inside() {
     }
 }
 
-/// The places where we are asked for panics do panic: else the test above shows nothing.
+/// The panics do strike on the query and call paths; otherwise the test above shows nothing.
 #[test]
 fn panics_do_strike() {
     let program = program();
@@ -72,8 +72,8 @@ fn memory_that_cannot_be_had_is_done_without() {
     }
 }
 
-/// A convolution that fails in cuDNN: the first, and one or all somewhere in the middle of what we make
-/// of it. Where it is one alone, it is the program's at most once.
+/// A convolution fails in cuDNN: the first one, or one or all in the middle of a divided call. A single failure reaches
+/// the program at most once.
 #[test]
 fn a_convolution_that_fails_is_right_or_says_so() {
     let program = program();
@@ -89,8 +89,8 @@ fn a_convolution_that_fails_is_right_or_says_so() {
     }
 }
 
-/// An algorithm that fails at one micro-batch size alone is not planned with, and what the program
-/// asks for itself still runs.
+/// An algorithm that fails at one micro-batch size is not planned with at that size, and the program's own requests
+/// still run.
 #[test]
 fn a_size_that_fails_is_avoided() {
     let program = program();
@@ -99,7 +99,7 @@ fn a_size_that_fails_is_avoided() {
             for asks in ["asks", "never"] {
                 let fault = format!("cudnnConvolution{function}@batch={batch}:1+");
                 let outcome = program.preloaded(&[asks, &fault, "before"], &QUICK);
-                // Half a sum that was added to is lost, and said to be.
+                // A sum that was partly added to its result is lost, and the call reports that.
                 let failures = failures(&outcome.stdout);
                 let honest = failures.iter().all(|failure| failure.starts_with("run ") && failure.ends_with(" 5000"));
                 assert!(honest && failures.len() <= 40, "{fault}, {asks}: {failures:?}");
@@ -108,7 +108,7 @@ fn a_size_that_fails_is_avoided() {
     }
 }
 
-/// Where no algorithm runs undivided, parts do: a program that asked sees no failure at all.
+/// Nothing runs undivided, but micro-batches do: a program that asked sees no failure at all.
 #[test]
 fn where_nothing_runs_undivided_parts_do() {
     let program = program();
@@ -122,8 +122,8 @@ fn where_nothing_runs_undivided_parts_do() {
     }
 }
 
-/// What we need around a convolution fails: descriptors, queries, sums. The program's own calls of the
-/// same functions fail as they would without us, and its convolutions run.
+/// Other cuDNN functions that the library calls fail: descriptors, queries, sums. The program's own calls of these
+/// functions fail as without the library, and its convolutions run.
 #[test]
 fn what_we_need_besides_may_fail() {
     let program = program();
@@ -154,7 +154,7 @@ fn what_we_need_besides_may_fail() {
         for (asks, when) in [("asks", "before"), ("asks", "between"), ("never", "between")] {
             let fault = format!("{function}:1+");
             let outcome = program.preloaded(&[asks, &fault, when], &QUICK);
-            // What a call stands for cannot be told without its descriptors: then cuDNN refuses it.
+            // Without its descriptors the library cannot tell what a call computes; then cuDNN refuses the call.
             let refused = |failure: &str| {
                 function.starts_with("cudnnGet") && function.ends_with("Descriptor") && failure.ends_with(" 2000")
             };
@@ -177,7 +177,7 @@ fn a_report_that_cannot_be_written_is_one_warning() {
     }
 }
 
-/// A bad value is one warning that names the variable and the value, and the program runs on.
+/// A bad value causes one warning that names the variable and the value, and the program runs on.
 #[test]
 fn bad_values_are_one_warning_each() {
     let program = program();

@@ -1,6 +1,5 @@
-//! Which library the shim forwards to, in each way a process may come to have a cuDNN, and what a
-//! program sees when there is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the
-//! versions that they claim.
+//! The library that the shim forwards to, in each way that a process may get a cuDNN, and a program's view when there
+//! is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the versions that they claim.
 
 mod programs;
 
@@ -13,13 +12,13 @@ use programs::{Folder, Outcome, compile, library, run, skip, source};
 const NOT_INITIALIZED: &str = "1001";
 const NOT_SUPPORTED: &str = "3000";
 
-/// A fake cuDNN of this version at `path` with this soname.
+/// Makes a fake cuDNN of this version at `path` with this soname.
 fn fake(path: &Path, soname: &str, version: u32) {
     let options = ["-shared".into(), "-fPIC".into(), format!("-Wl,-soname,{soname}"), format!("-DVERSION={version}")];
     compile(path, options.map(OsString::from).into_iter().chain([source("fake_cudnn.c").into()]));
 }
 
-/// `tests/c/calls.c` at `path`, linked with `linked` if any.
+/// Compiles `tests/c/calls.c` to `path`, linked with `linked` if any.
 fn caller(path: &Path, linked: Option<&Path>) {
     let options = match linked {
         Some(linked) => vec!["-Wl,--no-as-needed".into(), linked.into()],
@@ -28,7 +27,7 @@ fn caller(path: &Path, linked: Option<&Path>) {
     compile(path, options.into_iter().chain([source("calls.c").into()]));
 }
 
-/// A folder where libcudnn.so.9 is ourselves, as for programs that open cuDNN by name.
+/// A folder where libcudnn.so.9 is libucudnn.so, as for programs that open cuDNN by name.
 fn disguise(folder: &Folder) -> PathBuf {
     let file = folder.join("disguise/libcudnn.so.9");
     symlink(library(), &file).unwrap();
@@ -49,7 +48,7 @@ fn answers(outcome: &Outcome, version: &str, status: &str) {
     assert_eq!(outcome.line("message"), "ucudnn");
 }
 
-/// How many messages of this level the program's standard error holds.
+/// The number of messages of this level in the program's standard error.
 fn messages(outcome: &Outcome, level: &str) -> usize {
     outcome.stderr.lines().filter(|line| line.starts_with('[') && line.contains(level)).count()
 }
@@ -136,7 +135,7 @@ fn a_bad_variable_is_named_once_and_passed_over() {
 
 #[test]
 fn none_is_one_message_with_every_place() {
-    // SAFETY: loads what the loader finds as cuDNN, if anything, as the shim would.
+    // SAFETY: loads the loader's cuDNN, if any, as the shim would; cuDNN's constructors need nothing of the process.
     if unsafe { libloading::Library::new("libcudnn.so.9") }.is_ok() {
         return skip("the loader finds a cuDNN");
     }
@@ -154,7 +153,7 @@ fn none_is_one_message_with_every_place() {
     }
 }
 
-/// Ourselves under cuDNN's name, first in the search path: programs that open cuDNN by name.
+/// libucudnn.so under cuDNN's name, first in the search path: for programs that open cuDNN by name.
 #[test]
 fn never_ourselves() {
     let folder = Folder::new("ourselves");
@@ -172,8 +171,8 @@ fn never_ourselves() {
     assert!(outcome.stderr.contains("is ucudnn itself"), "{}", outcome.stderr);
 }
 
-/// A copy of the library is another file and another library, but ucudnn all the same: two of
-/// them must not forward to each other.
+/// A copy of libucudnn.so is another file and another library, but still ucudnn: two of them must not forward to each
+/// other.
 #[test]
 fn never_a_copy_of_ourselves() {
     let folder = Folder::new("copy");
@@ -207,7 +206,7 @@ fn an_older_major_in_the_process_keeps_its_calls() {
     assert!(outcome.stderr.contains("cuDNN 8907, older than 9"), "{}", outcome.stderr);
 }
 
-/// In a virtual environment: next to the program, as it was started, or named by a variable.
+/// In a virtual environment, beside the program's path as it was started, or in the folder that a variable names.
 #[test]
 fn the_process_s_python_packages() {
     let folder = Folder::new("packages");

@@ -1,5 +1,5 @@
-//! Workspace Division of the graph API: programs that know only cudnn.h train networks by execution plans under a total,
-//! and check every result themselves.
+//! Workspace Division of the graph API: programs that know only cudnn.h train networks by execution plans under a
+//! total, and check every result themselves.
 
 mod divided;
 
@@ -8,8 +8,8 @@ use divided::{LAYERS, Run, SLOWLY, Stage};
 const TOTAL: (&str, &str) = ("UCUDNN_TOTAL_WORKSPACE_SIZE", "200000");
 const CHECKED: (&str, &str) = ("UCUDNN_CHECK", "1");
 
-/// `UCUDNN_CHECK=1`: every call that ran in our memory kept to its part of it, and was right. How many there were before
-/// the last division, and since.
+/// `UCUDNN_CHECK=1`: every call in our memory kept to its part of it, and was right. Returns the number of such calls
+/// before the last division, and since.
 fn kept(run: &Run) -> (usize, usize) {
     run.is_clean();
     assert!(run.count("kept") <= run.count("checked"), "{}", run.steps);
@@ -18,8 +18,8 @@ fn kept(run: &Run) -> (usize, usize) {
     (count(&run.lines[..last]), count(&run.lines[last..]))
 }
 
-/// A program that meets its layers lazily, and has new gradients in each iteration: it is told of no workspace, runs in what
-/// the layers share until they have come back, and then each in a segment of its own.
+/// A program that meets its layers lazily, and has new gradients in each iteration. It gets 0 as every workspace, its
+/// layers share memory until they have come back, and then each has its own segment.
 #[test]
 fn layers_are_divided_once_they_have_come_back() {
     let stage = Stage::plain();
@@ -31,7 +31,7 @@ fn layers_are_divided_once_they_have_come_back() {
             assert_eq!(divisions.last().unwrap().ready(), 0);
             let (before, after) = kept(&run);
             if how != "ask=find" {
-                // Plans that only were compared are layers too, each numerical class of a kernel one.
+                // Plans that were only compared are layers too, and each numerical class of a problem is one.
                 assert!(divisions.iter().all(|division| division.layers.len() <= LAYERS), "{}", run.steps);
                 assert!(after >= 5 * LAYERS, "{}: {after} calls in segments", run.steps);
             }
@@ -42,7 +42,7 @@ fn layers_are_divided_once_they_have_come_back() {
     }
 }
 
-/// Some layers get memory, and some run in micro-batches. Which, the clock says: on a busy machine it may be none.
+/// Some layers get memory, and some run in micro-batches. The clock decides which: on a busy machine it may be none.
 #[test]
 fn the_total_is_spent_on_micro_batches() {
     let stage = Stage::plain();
@@ -55,8 +55,8 @@ fn the_total_is_spent_on_micro_batches() {
     assert!(["200000", "100000", "64GiB"].into_iter().cycle().take(15).any(is_spent), "15 times it was not");
 }
 
-/// Other batch sizes come later, for training or for an evaluation: they get their share, and the layers before them keep
-/// one. All memory of ours together is never more than the total.
+/// Other batch sizes come later, for training or evaluation: they get their share, and the earlier layers keep one. All
+/// our memory together is never more than the total.
 #[test]
 fn layers_that_are_met_later_are_divided_with_the_others() {
     let stage = Stage::plain();
@@ -71,7 +71,7 @@ fn layers_that_are_met_later_are_divided_with_the_others() {
         let run = stage.run(&steps, &variables);
         assert!(run.is_silent_and_told_nothing().divisions().len() >= 2, "{}", run.steps);
         kept(&run);
-        // By now nothing is left to tune: what is allocated is what layers run in.
+        // Nothing is left to tune, so that only the layers' memory is allocated.
         let warm = stage.run(&steps, &variables[..2]);
         assert_eq!(warm.count("timed"), 0, "{}", warm.steps);
         let arena = warm.is_silent_and_told_nothing().divisions().iter().map(|division| division.arena).max().unwrap();
@@ -94,8 +94,8 @@ fn both_apis_share_one_total() {
     }
 }
 
-/// Threads that run the same layers at once, and one handle that goes from one stream to another: each gets segments of its
-/// own, or runs without.
+/// Threads that run the same layers at once, and one handle that moves between streams: each gets its own segments, or
+/// runs without.
 #[test]
 fn threads_and_streams_never_share_a_segment() {
     let stage = Stage::plain();
@@ -116,14 +116,14 @@ fn any_network_keeps_to_any_total() {
     let stage = Stage::plain();
     let mut random = divided::random();
     let mut segments = 0;
-    // Whether a short run is divided before it ends is the clock's matter: of many some are.
+    // The clock decides whether a short run is divided before it ends: of many runs, some are.
     for _ in 0..12 {
         let network = format!("random={}", random(1 << 31));
         let total = (random(1 << 21) >> random(12)).to_string();
         let variables =
             [(TOTAL.0, total.as_str()), CHECKED, ("UCUDNN_TUNE_SECONDS", "0.05"), ("UCUDNN_DATABASE", "off")];
         let run = stage.run(&format!("graph {network} ask=get train=400"), &variables);
-        // Kernels of one image are none of ours, and are told what cuDNN needs.
+        // Problems of one image are left to cuDNN, and their reported workspace is cuDNN's.
         assert_eq!(run.outcome.stderr, "", "{}", run.steps);
         kept(&run);
         segments += run.divisions().iter().flat_map(|division| division.segments()).filter(|(_, b)| *b > 0).count();
@@ -163,12 +163,12 @@ fn a_program_may_steer() {
     }
 }
 
-/// Memory that cannot be allocated: half the total, and half of that, until it can, with a message each.
+/// Memory cannot be allocated: the total is halved until it can, with a message each time.
 #[test]
 fn where_memory_is_short_the_total_is_halved() {
     let stage = Stage::plain();
     let steps = format!("graph open=16 ask=get divided={LAYERS},3");
-    // The clock says whether a configuration that needs memory is the fastest of any kernel.
+    // The clock decides whether a configuration with workspace is any problem's fastest.
     let tuned = || {
         let database = stage.new_file("database");
         let run = stage.run(&steps, &[TOTAL, ("UCUDNN_DATABASE", &database)]);
@@ -186,7 +186,7 @@ fn where_memory_is_short_the_total_is_halved() {
     }
 }
 
-/// No memory at all, not even to tune: everything runs without workspace, and each kernel is spoken of once.
+/// No memory at all, not even to tune: everything runs without workspace, and each problem is named in one message.
 #[test]
 fn where_there_is_no_memory_all_run_without() {
     let stage = Stage::plain();
@@ -195,7 +195,7 @@ fn where_there_is_no_memory_all_run_without() {
     run.got_no_workspace();
 }
 
-/// A panic of ours, wherever it strikes but in what is ready, is not the program's.
+/// A panic inside the library, wherever it strikes except in the fallback, does not reach the program.
 #[test]
 fn panics_stay_inside() {
     let stage = Stage::plain();

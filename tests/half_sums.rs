@@ -1,4 +1,4 @@
-//! BackwardFilter in half and in bfloat16, summed over 64 parts: as accurate as in one.
+//! BackwardFilter in half and in bfloat16: as accurate in 64 parts as in one.
 
 mod hostdnn;
 
@@ -16,7 +16,7 @@ fn assert_accurate(program: &Program, data_type: &str) {
     let error = |outcome: hostdnn::programs::Outcome| outcome.line("error").parse::<f64>().unwrap();
     let plain = error(program.plain(&[data_type], &[]));
 
-    // Larger parts fail, so that 64 of one image are all that is left to plan with.
+    // Larger parts fail, so that only 64 parts of one image remain to plan with.
     let larger = ["2", "4", "8", "16", "32", "64"];
     let faults = larger.map(|batch| format!("cudnnConvolutionBackwardFilter@batch={batch}:1+")).join(",");
     let decisions = program.file(&format!("report-{data_type}"));

@@ -1,4 +1,4 @@
-//! `include/ucudnn.h` is what its source says.
+//! `include/ucudnn.h` is up to date with its source.
 
 use std::path::Path;
 

@@ -1,12 +1,11 @@
-//! Null, garbage and mismatched arguments to every overridden function: the plain library's statuses,
-//! and no crash.
+//! Null, garbage and mismatched arguments to every overridden function: the plain library's statuses, and no crash.
 
 mod hostdnn;
 
 use hostdnn::{Program, seed};
 
-/// The same calls, plain and with us. The one difference allowed: what cuDNN refuses for its small
-/// workspace alone may run, by an algorithm that fits.
+/// Runs the same calls plain and with the library. One difference is allowed: a call that cuDNN refuses only for its
+/// small workspace may run, by an algorithm that fits.
 fn same_statuses(program: &Program, arguments: &[&str]) -> usize {
     let plain = program.plain(arguments, &[]);
     for total in ["", "1MiB"] {

@@ -1,5 +1,5 @@
-//! What queries answer holds, and the limits are kept: a C program asks in all ways, plain and with the
-//! library preloaded.
+//! The answers to queries hold, and limits are kept: a C program asks in all ways, plain and with the library
+//! preloaded.
 
 mod hostdnn;
 
@@ -15,8 +15,8 @@ fn numbers(stdout: &str, word: &str) -> Vec<Vec<usize>> {
     lines.map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect()
 }
 
-/// What the tests compare are two libraries: without us the program's calls go to hostdnn, with us to
-/// us, who find hostdnn behind.
+/// The tests compare two libraries: plain, the program's calls go to hostdnn; preloaded, they go to libucudnn.so, which
+/// finds hostdnn behind it.
 #[test]
 fn plain_and_preloaded_are_two_libraries() {
     let program = Program::new("versions");
@@ -28,8 +28,8 @@ fn plain_and_preloaded_are_two_libraries() {
     assert_eq!(plain.line("version"), ours.line("version"));
 }
 
-/// With nothing configured: each first answer needs no more than cuDNN's own, and whoever walks down
-/// the list under a limit of their own finds every algorithm there that the plain list has.
+/// With nothing configured, each first answer needs no more than cuDNN's own, and a program that walks down the list
+/// under its own limit finds every algorithm of the plain list.
 #[test]
 fn with_nothing_configured_nothing_is_bigger_and_nothing_is_missing() {
     let program = Program::new("promises");
@@ -54,9 +54,9 @@ fn with_nothing_configured_nothing_is_bigger_and_nothing_is_missing() {
     }
 }
 
-/// Under any limit, the first answer keeps it, every result runs in what it reports (the program sees
-/// to that), the same question gets the same answer, and each kernel is decided once, with a line in the log
-/// and one in the report.
+/// Under any limit, the first answer keeps it, every result runs in its reported workspace (the program checks this), a
+/// repeated question gets the same answer, and each problem is decided once, with a line in the log and one in the
+/// report.
 #[test]
 fn limits_are_kept_and_answers_last() {
     let program = Program::new("promises");
@@ -95,7 +95,7 @@ fn limits_are_kept_and_answers_last() {
     assert!(divided > 0, "nothing was divided");
 }
 
-/// Equal kernels in two layers, each asked under its own limit: each answer holds, whichever came first.
+/// Equal problems in two layers, each asked under its own limit: each answer holds, whichever came first.
 #[test]
 fn layers_with_equal_kernels_keep_their_own_answers() {
     let program = Program::new("promises");
@@ -108,8 +108,8 @@ fn layers_with_equal_kernels_keep_their_own_answers() {
     }
 }
 
-/// What runs without us in a workspace runs with us, promises or not; and where cuDNN refuses a
-/// workspace as too small, it runs or gets cuDNN's own status.
+/// A call that runs in a workspace without the library also runs with it, promise or not. If cuDNN refuses a workspace
+/// as too small, the call runs or gets cuDNN's own status.
 #[test]
 fn less_workspace_than_promised_is_no_failure() {
     let program = Program::new("promises");
@@ -143,7 +143,7 @@ fn switched_off_it_is_not_there() {
             assert_eq!(plain, ours);
             continue;
         }
-        // Find's first result is the clock's; a late one runs two algorithms; BF's ALGO_0 and ALGO_3 do not repeat.
+        // The clock decides Find's first result; a late case runs two algorithms; BF's ALGO_0 and ALGO_3 do not repeat.
         let timed = plain[2].starts_with("find");
         assert!(timed || plain[3] == ours[3], "{ours:?}, plain {plain:?}");
         let repeats = !(plain[1].starts_with("BF") && ["0", "3"].contains(&plain[3]));

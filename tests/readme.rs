@@ -1,4 +1,4 @@
-//! README tells of every environment variable that the source knows, and of no other.
+//! README documents every environment variable of the source, and no other.
 
 use guest::settings::VARIABLES;
 

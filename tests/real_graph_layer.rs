@@ -1,7 +1,7 @@
-//! Graphs, heuristics and plans of our own on the real cuDNN, planned for an H200 that need not be there.
+//! This crate's graphs, heuristics and plans on the real cuDNN, planned for an H200 that need not be present.
 //!
-//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`, which the loader's search
-//! path must find too (`scripts/test-real.sh`).
+//! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`, which the loader's search path must
+//! find too (`scripts/test-real.sh`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use cudnn::graph::{Target, VariantPack, refusal};
 use cudnn::{self, library};
 use cudnn_abi::*;
 
-/// An H200, if the real library is at hand.
+/// An H200, if the real library is available.
 fn h200() -> Option<Target> {
     let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN").map(PathBuf::from) else {
         eprintln!("left out: UCUDNN_TEST_REAL_CUDNN names no folder with the real cuDNN");
@@ -40,10 +40,10 @@ fn kernel(direction: &str, data_type: &str, format: &str, [n, c, k, s, r]: [usiz
         strides(k),
         p = r / 2,
     );
-    Kernel::of_convolution(&cudnn::Kernel::from_spec(&legacy).unwrap())
+    Kernel::of_convolution(&convolution::problem::Kernel::from_spec(&legacy).unwrap())
 }
 
-/// All that heuristics propose, with the plan of each.
+/// All candidates of heuristics, with the plan of each.
 fn plans(kernel: &Kernel, target: &Target) -> (OperationGraph, Vec<(EngineConfiguration, ExecutionPlan)>) {
     let graph = OperationGraph::new(kernel, target).unwrap_or_else(|status| panic!("{kernel}: {}", refusal(status)));
     let mut plans = Vec::new();
@@ -65,7 +65,7 @@ fn mib(bytes: usize) -> usize {
     (bytes + (1 << 19)) >> 20
 }
 
-/// What most of the engines on tensor cores want, in MiB.
+/// The most frequent workspace of engines on tensor cores, in MiB.
 fn usual(plans: &[(EngineConfiguration, ExecutionPlan)]) -> usize {
     let mut counts = HashMap::new();
     for (_, plan) in plans.iter().filter(|(configuration, _)| on_tensor_cores(configuration)) {
@@ -98,8 +98,8 @@ fn workspaces_are_as_the_design_measured_them() {
     }
 }
 
-/// What an engine runs undivided it runs at every micro-batch and as a summand too, and only BackwardFilter may want more
-/// for that.
+/// An engine that runs undivided also runs at every micro-batch and as a summand, and only BackwardFilter may need more
+/// workspace for that.
 #[test]
 fn engines_run_micro_batches_and_add_to_results() {
     let Some(h200) = h200() else { return };
@@ -146,7 +146,7 @@ fn a_fused_graph_is_planned() {
     fused.operations.push(Operation::Pointwise(relu));
     let graph = OperationGraph::new(&fused, &h200).unwrap_or_else(|status| panic!("{}", refusal(status)));
     assert!(graph.engines().unwrap() > 0);
-    // Engines for it are compiled at run time, so that a machine without a GPU's driver may be offered none.
+    // Engines for this graph are compiled at run time, so that there may be no candidates without a GPU's driver.
     let offered = graph.heuristics(CUDNN_HEUR_MODE_A).unwrap();
     assert!(offered.iter().all(|configuration| ExecutionPlan::new(&graph, configuration).is_ok()));
 }

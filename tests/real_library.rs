@@ -1,5 +1,5 @@
-//! The real cuDNN, which loads and answers for descriptors without a GPU, seen through the shim:
-//! nothing changes. `UCUDNN_TEST_REAL_CUDNN` names the folder of its `libcudnn.so.9`.
+//! The real cuDNN, which loads and answers about descriptors without a GPU, through the shim: nothing changes.
+//! `UCUDNN_TEST_REAL_CUDNN` names the folder of its `libcudnn.so.9`.
 
 mod programs;
 
@@ -11,15 +11,14 @@ use cudnn::library as loaded;
 use cudnn_abi::symbols::Symbol;
 use programs::{Folder, compile, library, real_cudnn, run, source};
 
-/// Compiles `tests/c/descriptors.c` against `linked`; its references to the real library carry
-/// that library's versions.
+/// Compiles `tests/c/descriptors.c` against `linked`; references to the real library carry that library's versions.
 fn program(folder: &Folder, linked: &Path) -> PathBuf {
     let program = folder.join("descriptors");
     compile(&program, [source("descriptors.c").as_path(), linked]);
     program
 }
 
-/// The search path of the tests, which may lead to cuBLAS, behind `folders`.
+/// `folders`, and behind them the search path of the tests, which may lead to cuBLAS.
 fn search_path(folders: &[&Path]) -> OsString {
     let inherited = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let inherited = std::env::split_paths(&inherited).collect::<Vec<_>>();
@@ -27,7 +26,7 @@ fn search_path(folders: &[&Path]) -> OsString {
     std::env::join_paths(folders.chain(inherited)).unwrap()
 }
 
-/// What the program prints with the real library alone.
+/// The program's output with the real library alone.
 fn plain(folder: &Folder, real: &Path) -> String {
     let program = program(folder, &real.join("libcudnn.so.9"));
     let outcome = run(&program, &[], &[("LD_LIBRARY_PATH", &search_path(&[real]))]);
@@ -50,7 +49,7 @@ fn preloaded_answers_as_alone() {
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_os_str()));
     let outcome = run(&program, &[], &variables);
     assert_eq!(outcome.stdout, plain);
-    // That it was the shim which answered.
+    // The shim answered.
     let found = format!("the real cuDNN is {}", real.join("libcudnn.so.9").display());
     assert!(outcome.stderr.contains(&found), "{}", outcome.stderr);
 }
@@ -69,7 +68,7 @@ fn linked_answers_as_alone() {
     assert_eq!(outcome.stderr, "");
 }
 
-/// For programs that open cuDNN by name, as JAX does: a folder where that name leads to us.
+/// For programs that open cuDNN by name, as JAX does: a folder where that name leads to libucudnn.so.
 #[test]
 fn opened_by_name_is_found_behind_us() {
     let Some(real) = real_cudnn() else { return };
@@ -85,24 +84,24 @@ fn opened_by_name_is_found_behind_us() {
     assert_eq!(outcome.line("text"), "CUDNN_STATUS_SUCCESS");
 }
 
-/// In this process, on the crate itself: the real library is loaded, so it is what we find.
+/// In this process, on the crate itself: the real library is loaded, so that the crate finds it.
 #[test]
 fn every_function_is_the_real_one() {
     let Some(real) = real_cudnn() else { return };
     let file = real.join("libcudnn.so.9");
-    // SAFETY: the real cuDNN, whose constructors ask nothing of the process.
+    // SAFETY: this is the real cuDNN, whose constructors need nothing of the process.
     let direct = unsafe { libloading::Library::new(&file) }.unwrap();
     assert_eq!(loaded::path().map(|path| path.canonicalize().unwrap()), file.canonicalize().ok());
     assert!(!loaded::is_host());
     assert_eq!(loaded::older_major(), None);
     for &symbol in Symbol::ALL {
-        // SAFETY: only the address is looked at.
+        // SAFETY: the symbol is never dereferenced: only its address is read.
         let expected = unsafe { direct.get::<*mut ()>(symbol.name().to_bytes_with_nul()) };
         let expected = *expected.unwrap();
         let found = loaded::address(symbol).map(|address| address.as_ptr().cast());
         assert_eq!(found, Some(expected), "{symbol:?}");
     }
-    // SAFETY: as cuDNN declares it.
+    // SAFETY: cuDNN declares `cudnnGetVersion` with this type.
     let version = unsafe { loaded::function::<extern "C" fn() -> usize>(Symbol::cudnnGetVersion) };
     assert!(version.unwrap()() >= 90_000);
 }

@@ -1,5 +1,5 @@
-//! `examples/rnn_bench.c`, plain on hostdnn and with us preloaded: what it measures, of all algorithms and of ours; and
-//! the table that `examples/rnn_bench/table.py` makes of it.
+//! `examples/rnn_bench.c`, plain on hostdnn and with libucudnn.so preloaded: its measurements of all algorithms, and
+//! the table that `examples/rnn_bench/table.py` makes of them.
 
 mod hostdnn;
 
@@ -12,7 +12,7 @@ use self::hostdnn::programs::{library, skip};
 use self::hostdnn::{Build, Program};
 
 const SMALL: [&str; 6] = ["--rounds", "2", "--samples", "3", "--steps", "4"];
-/// Ours wherever they can, by the model's first choice: on the CPU our kernels are emulated, and slower than hostdnn's.
+/// Our GPU kernels wherever they can run, by the model's first choice: emulated, they are slower than hostdnn's.
 const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", "1")];
 
 fn bench() -> Program {
@@ -29,7 +29,7 @@ fn bench() -> Program {
     )
 }
 
-/// Runs ours on a network, in a report of its own; the line that it prints.
+/// Runs our configuration on a network, with a new report; returns the line that the program prints.
 fn ours(program: &Program, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
     let report = program.file("report.jsonl");
     let _ = std::fs::remove_file(&report);
@@ -46,7 +46,7 @@ fn has_emulator() -> bool {
     found
 }
 
-/// Times of each round, and errors that are those of the type.
+/// Checks that each round has times, and that errors are the type's.
 fn check_contenders(line: &Value, names: &[&str], most_error: f64) {
     let contenders = line["contenders"].as_array().unwrap();
     assert_eq!(contenders.iter().map(|contender| contender["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
@@ -77,13 +77,13 @@ fn all_algorithms_and_ours_are_measured() {
         check_contenders(&line, &all, most_error);
         let chosen = line["decision"]["chosen"].as_str().unwrap();
         assert!(chosen != "cuDNN" && line["rows_checked"] == line["batch"], "{line}");
-        // Of all handles ours alone ran ours: the others have the same bits as without us.
+        // Only one handle ran our GPU kernels: the others have the bits of a run without the library.
         let [cudnn, by_us] = [0, 4].map(|i| line["contenders"][i]["stream_error"].as_f64().unwrap());
         assert_ne!(cudnn, by_us, "{line}");
     }
 }
 
-/// With nothing set it waits for the decision, which on the CPU is for cuDNN.
+/// With nothing set, it waits for the decision, which on the CPU is cuDNN.
 #[test]
 fn it_waits_until_ours_has_settled() {
     let line = ours(&bench(), &[("UCUDNN_RNN_TOP_K", "1")], &["lstm/float/20/3"]);
@@ -119,7 +119,7 @@ fn bad_arguments_are_named() {
     assert!(ended.code == Some(2) && ended.outcome.stderr.contains("UCUDNN_REPORT"), "{}", ended.outcome.stderr);
 }
 
-/// The table's checks of itself, and a table of what was measured here.
+/// The table's own checks, and a table of measurements made here.
 #[test]
 fn the_table_has_what_was_measured() {
     let version = Command::new("python3").arg("--version").output();

@@ -1,4 +1,4 @@
-//! The finished `libucudnn.so`: what it exports, what it is called and what it needs.
+//! The finished `libucudnn.so`: its exports, its name and the libraries that it needs.
 
 mod programs;
 
@@ -10,15 +10,15 @@ use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use programs::{library, real_cudnn};
 
-/// Functions that cuDNN dropped before 9 and that we answer for older programs.
+/// Functions that cuDNN dropped before 9, and that libucudnn.so answers for older programs.
 const PRE_V8: [&str; 3] = [
     "cudnnGetConvolutionForwardAlgorithm",
     "cudnnGetConvolutionBackwardDataAlgorithm",
     "cudnnGetConvolutionBackwardFilterAlgorithm",
 ];
 
-/// What a C program, and so a process that preloads us, has in any case. The last is the dynamic
-/// linker itself, for thread-local variables.
+/// Libraries that a C program, and so a process that preloads libucudnn.so, has in any case. The last two are the
+/// dynamic linker, for thread-local variables.
 const MAY_NEED: [&str; 5] =
     ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
 

@@ -1,5 +1,5 @@
-//! Eight threads with a handle each, asking and running at once. A deadlock ends the program after two
-//! minutes, and the test with it.
+//! Eight threads with a handle each, asking and running at once. A deadlock ends the program after two minutes, and the
+//! test with it.
 
 mod hostdnn;
 

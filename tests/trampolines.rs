@@ -1,5 +1,5 @@
-//! Calls through the trampolines, one hazard of the calling conventions a test. The real library
-//! is `tests/c/fake_cudnn.c`, whose functions have the signatures that are hard to carry.
+//! Calls through the trampolines, one hazard of the calling conventions a test. The real library is
+//! `tests/c/fake_cudnn.c`, whose signatures are hard to carry.
 
 mod programs;
 
@@ -12,7 +12,7 @@ use programs::{Folder, compile, compile_with, cxx_compiler, library, run, skip, 
 /// `tests/c/conventions.c`, built once for all tests.
 struct Conventions {
     folder: Folder,
-    /// Linked with a fake cuDNN, which the process therefore has from the start; preloaded.
+    /// Linked with a fake cuDNN, so that the process has it from the start; runs with libucudnn.so preloaded.
     preloaded: PathBuf,
     /// Linked with libucudnn.so, which loads the real library in the first call.
     linked: PathBuf,
@@ -150,7 +150,7 @@ fn every_instruction_can_be_unwound() {
     let folder = Folder::new("stepping");
     let fake = fake(&folder, &[]);
     let program = folder.join("stepping");
-    // Bound at the start, so that no step leads through the dynamic linker.
+    // Bound at the start, so that no step goes through the dynamic linker.
     let arguments = [source("stepping.c").into(), fake.clone().into(), OsString::from("-Wl,-z,now")];
     compile(&program, arguments);
     let output = preloaded(&program, &[], &fake);

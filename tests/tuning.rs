@@ -1,5 +1,5 @@
-//! What is measured is measured once: by the devices of one process, by processes at once and one after
-//! the other, and by processes that are killed.
+//! Each micro-configuration is measured once: by the devices of one process, by processes at the same time and one
+//! after another, and by processes that are killed.
 
 mod hostdnn;
 
@@ -12,10 +12,10 @@ use hostdnn::programs::Outcome;
 use hostdnn::{Program, report};
 use serde_json::Value;
 
-/// Two layers that take a millisecond or so.
+/// Two layers that take about a millisecond.
 const SMALL: &str = "small,a,1,8,6,12,12,8,3,3,1,1,1,1,1,1,1\nsmall,b,1,8,8,10,10,6,5,5,2,2,1,1,1,1,1\n";
 
-/// A program with a network, a database and a report of its own.
+/// A program with its own network, database and reports.
 struct Run {
     program: Program,
     network: PathBuf,
@@ -43,7 +43,7 @@ impl Run {
         [self.network.to_str().unwrap(), batch, how]
     }
 
-    /// Runs with variables besides those of the database, which is kept, and of a new report; its lines.
+    /// Runs with the shared database, a new report and more variables; returns the report's lines.
     fn run(&self, batch: &str, how: &str, more: &[(&str, &str)]) -> (Outcome, Vec<Value>) {
         self.reports.set(self.reports.get() + 1);
         let lines = self.program.file(&format!("report-{}", self.reports.get()));
@@ -52,7 +52,7 @@ impl Run {
             ("UCUDNN_DATABASE", database.to_str().unwrap()),
             ("UCUDNN_REPORT", lines.to_str().unwrap()),
             ("UCUDNN_TUNE_SECONDS", "60"),
-            // Not that timing takes long, which it may.
+            // Hides the message that timing takes long, which may occur.
             ("UCUDNN_LOG", "warn,tuning::waiting=error"),
         ];
         let outcome = self.program.preloaded(&self.arguments(batch, how), &[&variables[..], more].concat());
@@ -68,7 +68,7 @@ fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// What tells a micro-configuration: the kernel without its mini-batch, the micro-batch and the algorithm.
+/// A micro-configuration's identity: the problem without its mini-batch, the micro-batch and the algorithm.
 fn micro_configuration(line: &Value) -> String {
     // x=float:32x64x27x27@… and y likewise: the first dimension is the mini-batch.
     let field = |field: &str| match field.split_once(':') {
@@ -107,15 +107,15 @@ fn a_second_start_plans_alexnet_and_measures_nothing() {
     let (first, lines) = run.run("4", "get", &[limit]);
     assert!(each_once(&lines) >= 45, "{} measured", each_once(&lines));
     assert_eq!(plans(&lines, "asked").len(), 15);
-    // No memory either, in which anything might be measured; and also where a kernel must have come back to be
-    // measured.
+    // Nothing is measured again, neither without memory to measure in nor by a program that asks only after a first
+    // run.
     for (how, more) in [("get", ("UCUDNN_FAULT", "allocation")), ("after", ("UCUDNN_FAULT", ""))] {
         let (second, again) = run.run("4", how, &[limit, more]);
         assert_eq!(events(&again, "timed").len(), 0, "{how}");
         assert_eq!(plans(&again, "asked"), plans(&lines, "asked"), "{how}");
         assert_eq!(answers(&second.stdout), answers(&first.stdout), "{how}");
     }
-    // Another limit may need more, but not what is known.
+    // Another limit may need more measurements, but none that is known.
     let (_, other) = run.run("4", "get", &[("UCUDNN_WORKSPACE_LIMIT", "8MiB")]);
     each_once(&[lines, other].concat());
 }
@@ -128,7 +128,7 @@ fn what_running_programs_explored_is_known_at_the_next_start() {
     let settled = plans(&lines, "ran");
     assert!(!settled.is_empty());
     let (_, again) = run.run("8", "never", &[]);
-    // Kernels that had not settled when the first process ended go on.
+    // Problems that had not settled when the first process ended continue.
     let known = plans(&again, "ran");
     let kernels: HashSet<_> = settled.iter().map(|(kernel, _)| kernel).collect();
     for plan in &settled {
@@ -148,7 +148,7 @@ fn several_devices_measure_each_micro_configuration_once() {
         assert_eq!(outcome.stderr, "");
         each_once(&lines);
         assert_eq!(devices(&lines), [0, 1, 2].into(), "{how}");
-        // What FindEx itself finds fastest, which says what may be used, is not the same each time.
+        // FindEx's own fastest algorithm, which decides the candidates, varies from run to run.
         let (_, again) = run.run("4", how, &variables);
         assert!(how == "findex" || events(&again, "timed").is_empty(), "{again:?}");
         each_once(&[lines, again].concat());
@@ -162,7 +162,7 @@ fn only_devices_that_are_alike_share_results() {
     let (outcome, lines) = run.run("4", "get", &[&alike[..], &[("UCUDNN_BENCHMARK_DEVICES", "all")]].concat());
     assert_eq!(outcome.stderr, "");
     assert_eq!(devices(&lines), [0, 2].into());
-    // Another device's results are not known here.
+    // Another device's results do not apply here.
     let (_, other) = run.run("4", "get", &[("HOSTDNN_DEVICE_NAMES", "b")]);
     assert!(events(&other, "timed").len() >= 45);
     assert_eq!(devices(&other), [0].into());
@@ -190,7 +190,7 @@ fn a_panic_on_any_device_stays_inside() {
     assert!(outcome.stderr.contains("a panic inside ucudnn"), "{}", outcome.stderr);
     assert_eq!(answers(&outcome.stdout), answers(&plain.stdout));
     assert_eq!(lines.len(), 0, "{lines:?}");
-    // Nor is anything remembered of it.
+    // The database keeps nothing of it either.
     let (_, lines) = run.run("8", "get", &[]);
     assert!(events(&lines, "timed").len() >= 18, "{lines:?}");
 }

@@ -27,8 +27,8 @@ fn settings_are_kept_by_handle_and_show_their_effect() {
     }
 }
 
-/// Caffe 1.0's way: the queries of before version 8, by `-include ucudnn.h` and `-lucudnn` alone. The
-/// program holds each answer against its limit, and each result against double precision.
+/// Caffe 1.0's way: the queries of versions before 8, by `-include ucudnn.h` and `-lucudnn` alone. The program compares
+/// each answer with its limit, and each result with double precision.
 #[test]
 fn pre_v8_queries_keep_their_limits() {
     let sources = ["caffe.c", "kernel.c", "kernel_calls.c"];

@@ -1,7 +1,7 @@
-/* A cuDNN for benches/overridden.rs, in which nothing takes time, so that what is timed is what lies in
- * front of it. It computes nothing. Descriptors keep what they are set to; there are two forward
- * algorithms: 0 needs no workspace, 1 needs WORKSPACE_PER_IMAGE. While `instant_waits` is not 0, each
- * convolution takes its time, so that plans can be made: the fewest parts by algorithm 1 that fit. */
+/* A cuDNN for benches/overridden.rs in which nothing takes time, so that only the library in front of it does.
+ * It computes nothing. Descriptors keep their settings. There are two forward algorithms: 0 needs no workspace, 1 needs
+ * WORKSPACE_PER_IMAGE. While `instant_waits` is not 0, each convolution takes some time, so that plans can be made: the
+ * fastest plan has the fewest parts by algorithm 1 that fit. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include <cudnn.h>
@@ -33,9 +33,9 @@ struct cudnnConvolutionStruct {
 };
 
 int instant_waits;
-unsigned long instant_convolutions; /* how many ran */
+unsigned long instant_convolutions; /* that have run */
 
-/* Says that pointers are the host's, as hostdnn does. */
+/* Tells the library in front that pointers are the host's, as hostdnn does. */
 const char *hostdnnGetVersion(void) { return "0"; }
 size_t cudnnGetVersion(void) { return 91900; }
 
@@ -207,7 +207,7 @@ struct instant_descriptors *instant_describe(int batch, int channels) {
     return d;
 }
 
-/* Reads everything of the descriptors, in as few calls as cuDNN has for it. */
+/* Reads all fields of the descriptors, in as few calls as cuDNN has for that. */
 int instant_read(const struct instant_descriptors *d) {
     int a, b, c, values[4][RANK], sum = 0;
     sum += cudnnGetTensorNdDescriptor(d->x, RANK, &a, &b, values[0], values[1]);
@@ -218,7 +218,7 @@ int instant_read(const struct instant_descriptors *d) {
     return sum;
 }
 
-/* Takes its time. */
+/* Waits for this long. */
 void instant_wait(unsigned long nanoseconds) {
     struct timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);

@@ -1,5 +1,5 @@
-/* The graph API of the cuDNN in which nothing takes time (instant_cudnn.c), for benches/graph.rs. Descriptors keep only
- * what tells a convolution's mini-batch and its engine, of which there are two: 0 needs no workspace, 1 needs
+/* The graph API of the cuDNN in which nothing takes time (instant_cudnn.c), for benches/graph_execute.rs. Descriptors keep
+ * only a convolution's mini-batch and its engine. There are two engines: 0 needs no workspace, 1 needs
  * WORKSPACE_PER_IMAGE and is the faster one while `instant_waits` is not 0. */
 #include <cudnn.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 void instant_wait(unsigned long nanoseconds);
 extern int instant_waits;
 
-unsigned long instant_executions; /* how many ran */
+unsigned long instant_executions; /* that have run */
 
 struct descriptor {
     cudnnBackendDescriptorType_t kind;

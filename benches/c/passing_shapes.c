@@ -1,11 +1,11 @@
-/* Runs convolutions of which no two are alike, as a program does whose inputs come in all sizes: what a
- * library in front of cuDNN costs that could only learn from what comes back. Knows nothing but cudnn.h.
+/* Runs convolutions of which no two are alike, like a program with inputs of all sizes: the case in which a library in
+ * front of cuDNN only costs, because it learns nothing that it can use again. Knows nothing but cudnn.h.
  *
  *     passing_shapes hardcoded|get|find|findex [COUNT]
  *
- * hardcoded: algorithm 1 with a fixed scratch, never asked for. get, find, findex: each shape is asked for
- * by cudnnGet…_v7, cudnnFind… or cudnnFind…Ex first, and runs by the first result that fits the scratch.
- * Prints milliseconds of the clock and of all processors, as JSON. */
+ * hardcoded: algorithm 1 with a fixed scratch, and no query. get, find, findex: asks for each shape's algorithm by
+ * cudnnGet…_v7, cudnnFind… or cudnnFind…Ex first, and runs the first result that fits the scratch. Prints, as JSON,
+ * milliseconds of the clock and of all processors. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include <cudnn.h>
@@ -54,7 +54,7 @@ static void describe(struct convolution *c, int index) {
     CHECK(cudnnSetTensor4dDescriptor(c->y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, BATCH, OUTPUTS, height, width));
 }
 
-/* The algorithm to run by, with its workspace. */
+/* Chooses an algorithm, and its workspace. */
 static int choose(struct convolution *c, int style, size_t *workspace) {
     cudnnConvolutionFwdAlgoPerf_t results[RESULTS];
     int count = 0;

@@ -1,5 +1,5 @@
-//! The graph API of a library, through its own functions. Whatever fails ends the benchmark.
-#![allow(dead_code)] // each benchmark takes what it needs
+//! The graph API of a library, through its own functions. Any failure ends the benchmark.
+#![allow(dead_code)] // each benchmark uses a part
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use libloading::os::unix::{Library, RTLD_NOW};
 /// A descriptor.
 pub type Backend = cudnnBackendDescriptor_t;
 
-/// What variant packs know the tensors by.
+/// The tensors' ids in variant packs.
 const IDS: [i64; 3] = [1, 2, 3];
 
 type Create = unsafe extern "C" fn(cudnnBackendDescriptorType_t, *mut Backend) -> cudnnStatus_t;
@@ -55,9 +55,9 @@ fn check(status: cudnnStatus_t) {
 }
 
 impl Api {
-    /// Of a cuDNN, or of what stands in front of one.
+    /// Opens a cuDNN, or a library in front of one.
     pub fn open(file: &Path) -> Self {
-        // SAFETY: a cuDNN, and functions of its types.
+        // SAFETY: the file is a cuDNN, or a library in front of one, whose functions have these types.
         unsafe {
             let library = Library::open(Some(file), RTLD_NOW).unwrap();
             Self {
@@ -75,7 +75,7 @@ impl Api {
     /// A new handle.
     pub fn handle(&self) -> cudnnHandle_t {
         let mut handle = null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: cudnnCreate has this type, and `handle` is a valid place for the result.
         check(unsafe {
             let create =
                 self.library.get::<unsafe extern "C" fn(*mut cudnnHandle_t) -> cudnnStatus_t>(b"cudnnCreate\0");
@@ -86,7 +86,7 @@ impl Api {
 
     fn created(&self, kind: cudnnBackendDescriptorType_t) -> Backend {
         let mut descriptor = null_mut();
-        // SAFETY: a place for the descriptor.
+        // SAFETY: `descriptor` is a valid place for the result.
         check(unsafe { (self.create)(kind, &mut descriptor) });
         descriptor
     }
@@ -98,7 +98,7 @@ impl Api {
         element: cudnnBackendAttributeType_t,
         values: &[T],
     ) {
-        // SAFETY: as many values as are told.
+        // SAFETY: `descriptor` is live, and `values` has `values.len()` elements.
         check(unsafe { (self.set)(descriptor, name, element, values.len() as i64, values.as_ptr().cast()) });
     }
 
@@ -107,14 +107,14 @@ impl Api {
     }
 
     fn finalized(&self, descriptor: Backend) -> Backend {
-        // SAFETY: a live descriptor.
+        // SAFETY: created() made `descriptor`, and nobody has destroyed it.
         check(unsafe { (self.finalize)(descriptor) });
         descriptor
     }
 
     /// Ends a descriptor.
     pub fn destroy(&self, descriptor: Backend) {
-        // SAFETY: a live descriptor, which is not used again.
+        // SAFETY: `descriptor` is live, and the benchmark does not use it again.
         check(unsafe { (self.destroy)(descriptor) });
     }
 
@@ -129,8 +129,8 @@ impl Api {
         self.finalized(tensor)
     }
 
-    /// The operation graph of a padded 3×3 convolution from and to as many channels, packed as NCHW and aligned to so many
-    /// bytes.
+    /// The operation graph of a padded 3×3 convolution with as many inputs as outputs, packed as NCHW and aligned to
+    /// `alignment` bytes.
     pub fn convolution(
         &self,
         x: &[i64; 4],
@@ -184,7 +184,7 @@ impl Api {
         self.finalized(properties)
     }
 
-    /// The engine configurations that heuristics offer in mode A, best first.
+    /// The engine configurations that heuristics of mode A list, best first.
     pub fn offers(&self, graph: Backend, properties: Option<Backend>) -> Vec<Backend> {
         const MOST: usize = 64;
         let heuristics = self.created(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -196,7 +196,7 @@ impl Api {
         self.finalized(heuristics);
         let mut offers: Vec<_> = (0..MOST).map(|_| self.created(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
         let mut count = 0;
-        // SAFETY: as many descriptors as are told.
+        // SAFETY: `heuristics` is live, and `offers` has MOST live descriptors to fill.
         check(unsafe {
             (self.get)(
                 heuristics,
@@ -211,7 +211,7 @@ impl Api {
         offers
     }
 
-    /// A plan that is ready to be finalized.
+    /// A plan with all attributes set, to be finalized.
     pub fn unfinalized_plan(
         &self,
         configuration: Backend,
@@ -229,9 +229,9 @@ impl Api {
         plan
     }
 
-    /// Finalizes; whether that succeeded: heuristics offer what does not run, too.
+    /// Finalizes a descriptor, and returns whether that succeeded: heuristics also list configurations that do not run.
     pub fn try_finalize(&self, descriptor: Backend) -> bool {
-        // SAFETY: a live descriptor.
+        // SAFETY: created() made `descriptor`, and nobody has destroyed it.
         unsafe { (self.finalize)(descriptor) == CUDNN_STATUS_SUCCESS }
     }
 
@@ -240,10 +240,10 @@ impl Api {
         self.finalized(self.unfinalized_plan(configuration, handle, properties))
     }
 
-    /// A variant pack of memory that nobody looks at.
+    /// A variant pack of memory that nothing touches.
     pub fn pack(&self, workspace: *mut c_void) -> Backend {
         let pack = self.created(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-        // Far apart: results that share memory with something are not divided.
+        // Far apart: convolutions whose result shares memory with an operand are not divided.
         let memory = [1 << 40, 2 << 40, 3 << 40].map(|address: usize| address as *mut c_void);
         self.set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, &IDS);
         self.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, &memory);
@@ -251,10 +251,10 @@ impl Api {
         self.finalized(pack)
     }
 
-    /// Executes.
+    /// Executes a plan.
     #[inline]
     pub fn execute(&self, handle: cudnnHandle_t, plan: Backend, pack: Backend) {
-        // SAFETY: live descriptors, of memory that is not touched.
+        // SAFETY: the plan and the pack are live, and nothing touches the pack's memory.
         check(unsafe { (self.execute)(handle, plan, pack) });
     }
 }

@@ -45,7 +45,7 @@ static void describe(struct layer *l, cudnnTensorFormat_t format, cudnnMathType_
         struct kernel *kernel = &l->kernels[d];
         kernel->direction = (enum direction)d;
         CUDNN_CHECK(cudnnCreateConvolutionDescriptor(&kernel->convolution));
-        /* Half data are summed in float, as everyone does. */
+        /* Sums of half data are in float, as is usual. */
         CUDNN_CHECK(cudnnSetConvolution2dDescriptor(kernel->convolution, s->pad_h, s->pad_w, s->stride_h, s->stride_w,
                                                     s->dilation_h, s->dilation_w, CUDNN_CROSS_CORRELATION,
                                                     l->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE
@@ -90,19 +90,19 @@ struct buffer layer_result(const struct layer *l, enum direction direction) {
     return direction == FORWARD ? l->y : direction == BACKWARD_DATA ? l->dx : l->dw;
 }
 
-/* cuDNN has a result type for each direction, all alike; this is one for all. */
+/* cuDNN's result types for the directions are all alike; this is one type for all of them. */
 struct candidate {
     int algorithm;
     cudnnStatus_t status;
     size_t memory;
     cudnnMathType_t math;
 };
-/* More than any cuDNN has: its longest list counts 8 algorithms by math types. */
+/* More than any cuDNN has: its longest list is 8 algorithms times the math types. */
 enum { MOST_CANDIDATES = 64 };
 
-/* Defines `ask_<Direction>`, which puts cuDNN's list of a direction's algorithms into `list`, best first.
- * `A`, `B` and `C` are the direction's operands in cuDNN's order, each a descriptor and a buffer: two that
- * are read, with the convolution between the descriptors, and the one that is written. */
+/* Defines `ask_<Direction>`, which puts cuDNN's list of a direction's algorithms into `list`, best first. `A`, `B` and
+ * `C` are the direction's operands in cuDNN's order, each a descriptor and a buffer: first the two inputs, with the
+ * convolution between their descriptors, then the output. */
 #define DEFINE_ASK(Direction, perf_t, DIRECTION, a_descriptor, a, b_descriptor, b, c_descriptor, c)                   \
     static cudnnStatus_t ask_##Direction(cudnnHandle_t handle, struct layer *l, enum query query, size_t limit,       \
                                          struct candidate *list, int *count) {                                        \

@@ -9,14 +9,13 @@
 
 enum direction { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, DIRECTIONS };
 
-/* How a program comes to its algorithms: Get…Algorithm_v7, Find…Algorithm, Find…AlgorithmEx, or no
- * question at all. */
+/* How a program finds its algorithms: by Get…Algorithm_v7, Find…Algorithm, Find…AlgorithmEx, or without a query. */
 enum query { QUERY_GET, QUERY_FIND, QUERY_FINDEX, QUERY_NONE };
 
 /* One direction of one layer. */
 struct kernel {
     enum direction direction;
-    /* Each kernel has a descriptor of its own, since the math type goes with the algorithm. */
+    /* Each kernel has its own descriptor, since the math type depends on the algorithm. */
     cudnnConvolutionDescriptor_t convolution;
     int algorithm;
     size_t workspace_bytes;
@@ -36,23 +35,23 @@ struct layer {
 /* "F", "BD", "BF". */
 extern const char *const DIRECTION_NAMES[DIRECTIONS];
 
-/* cuDNN's own name of an algorithm, without the common start. */
+/* cuDNN's name of an algorithm, without the prefix that all share. */
 const char *algorithm_name(enum direction direction, int algorithm);
 
 /* Prints the failed call and its status, and exits. */
 void cudnn_check(cudnnStatus_t status, const char *call);
 #define CUDNN_CHECK(call) cudnn_check(call, #call)
 
-/* Makes descriptors, all packed, and buffers, all poisoned. */
+/* Makes the descriptors, all packed, and the buffers, all poisoned. */
 void layer_create(struct layer *layer, const struct layer_shape *shape, cudnnDataType_t type,
                   cudnnTensorFormat_t format, cudnnMathType_t math);
 void layer_destroy(struct layer *layer);
 
-/* What a kernel writes: y, dx or dw. */
+/* The buffer that a kernel writes: y, dx or dw. */
 struct buffer layer_result(const struct layer *layer, enum direction direction);
 
-/* Chooses the kernel's algorithm: the first in cuDNN's list that succeeds and needs no more than
- * `limit` bytes. Find…AlgorithmEx is given `limit` bytes of workspace, and writes results. */
+/* Chooses the kernel's algorithm: the first in cuDNN's list that succeeds and needs no more than `limit` bytes.
+ * Find…AlgorithmEx gets `limit` bytes of workspace, and writes results. */
 void kernel_choose(cudnnHandle_t handle, struct layer *layer, enum direction direction, enum query query,
                    size_t limit);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* splitmix64: one multiply-and-shift chain a number, any seed is a good one. */
+/* splitmix64: one multiply-and-shift chain a number; any seed is good. */
 static uint64_t next(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -15,7 +15,7 @@ static uint64_t next(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* IEEE half of count / 1024, for |count| <= 1024: such a number needs no rounding. */
+/* IEEE half of count / 1024, for |count| <= 1024: such a number is exact. */
 static uint16_t half_from_1024ths(int count) {
     if (count == 0) return 0;
     unsigned sign = count < 0 ? 0x8000u : 0, bits = (unsigned)abs(count), exponent = 15;

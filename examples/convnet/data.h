@@ -1,4 +1,4 @@
-/* Random operands, and what can be said about results. */
+/* Random operands, and checksums of results. */
 #ifndef CONVNET_DATA_H
 #define CONVNET_DATA_H
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A page: it keeps data aligned as cudaMalloc would, and catches a write of a few rows too many. */
+/* A page: it keeps data aligned as cudaMalloc would, and catches writes a few rows beyond a buffer. */
 enum { GUARD = 4096 };
 
 static size_t held, peak;
@@ -50,7 +50,7 @@ void driver_function(const char *symbol, void *function) {
 }
 
 void memory_open(void) {
-    /* hostdnn is a cuDNN that computes on the CPU; this symbol of its own tells it apart. */
+    /* hostdnn is a cuDNN that computes on the CPU; only hostdnn has this symbol. */
     on_gpu = dlsym(RTLD_DEFAULT, "hostdnnGetVersion") == NULL;
     if (!on_gpu) return;
     driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -74,7 +74,7 @@ void memory_open(void) {
     void *context;
     CHECK(cuda.init(0));
     CHECK(cuda.device_get(&device, 0));
-    /* The primary context is the one the CUDA runtime, and with it cuDNN, uses. */
+    /* The CUDA runtime, and with it cuDNN, uses the primary context. */
     CHECK(cuda.retain_primary_context(&context, device));
     CHECK(cuda.set_current(context));
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a network file, in their order. `network` and `layer` are names, the rest integers. */
+/* The columns of a network file, in order. `network` and `layer` are names, the others integers. */
 static const struct {
     const char *name;
     int least;
@@ -26,7 +26,7 @@ static int complain(const char *column, const char *what, const char *text) {
     return -1;
 }
 
-/* Splits `line` at its commas, in place; -1 unless there are as many fields as columns. */
+/* Splits `line` at its commas, in place; returns -1 unless there are as many fields as columns. */
 static int split(char *line, char *fields[COLUMN_COUNT]) {
     line[strcspn(line, "\r\n")] = '\0';
     int count = 0;
@@ -42,11 +42,11 @@ static int split(char *line, char *fields[COLUMN_COUNT]) {
     return complain("row", "a row has 17 fields", text);
 }
 
-/* Names end up in file names and in JSON, so they are held to characters that are safe in both. */
+/* Names become parts of file names and of JSON, so only characters that are safe in both are allowed. */
 static int read_name(const char *column, const char *text, char name[NAME_LENGTH]) {
     static const char SAFE[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t length = strlen(text);
-    /* Room is left for the number of a repeated layer. */
+    /* Leaves space for the number of a repeated layer. */
     if (length == 0 || length > NAME_LENGTH - 8 || strspn(text, SAFE) != length)
         return complain(column, "expected a name of up to 56 letters, digits, '.', '_' and '-'", text);
     memcpy(name, text, length + 1);
@@ -64,7 +64,7 @@ static int read_integer(int column, const char *text, int *value) {
     return 0;
 }
 
-/* Whether the comma-separated list `only` holds `name`. */
+/* Whether the comma-separated list `only` contains `name`. */
 static int listed(const char *only, const char *name) {
     size_t length = strlen(name);
     for (const char *at = only; at; at = strchr(at, ','), at = at ? at + 1 : NULL)

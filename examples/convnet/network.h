@@ -19,14 +19,13 @@ struct layer_shape {
 
 struct network {
     char name[NAME_LENGTH];
-    struct layer_shape *layers; /* in the file's order, repeated layers written out */
+    struct layer_shape *layers; /* in the file's order, with repeated layers written out */
     size_t layer_count;
 };
 
-/* Reads `path`. `batch` replaces n where it is positive. `only` is a comma-separated list of layer
- * names to keep, or NULL for all. A repeated layer `name` becomes name.1, name.2, and so on.
- * On anything wrong it prints one line with the file, the line and the column, and returns -1.
- * The caller frees with network_free. */
+/* Reads `path`. `batch` replaces n if it is positive. `only` is a comma-separated list of layers to keep, or NULL for
+ * all. A repeated layer `name` becomes name.1, name.2, and so on. On an error, prints one line with the file, the line
+ * and the column, and returns -1. The caller frees with network_free. */
 int network_read(const char *path, int batch, const char *only, struct network *network);
 
 void network_free(struct network *network);

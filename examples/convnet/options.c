@@ -64,7 +64,7 @@ static int read_number(const char *option, const char *text, int least) {
     return (int)number;
 }
 
-/* The index of `text` among the words of `choices`, which are set apart by '|'. */
+/* The index of `text` among the words of `choices`, which are separated by '|'. */
 static int read_choice(const char *option, const char *text, const char *choices) {
     int index = 0;
     for (const char *at = choices;; ++index) {

@@ -10,11 +10,11 @@
 struct options {
     const char *network; /* path of the CSV */
     const char *layers;  /* comma-separated names, or NULL for all */
-    int batch;           /* 0 for the file's own */
+    int batch;           /* 0 for the file's batch */
     cudnnDataType_t type;
     cudnnTensorFormat_t format;
     cudnnMathType_t math;
-    size_t limit; /* bytes of workspace for a kernel; NO_LIMIT where none holds */
+    size_t limit; /* bytes of workspace for a kernel, or NO_LIMIT */
     enum query query;
     int shared_workspace; /* one workspace for all kernels, as large as the largest needs */
     int iterations, warmup;
@@ -22,13 +22,13 @@ struct options {
     unsigned long long seed;
     const char *dump; /* directory, or NULL */
     const char *json; /* path, or NULL */
-    /* As given, for the report. */
+    /* The words on the command line, for the report. */
     const char *type_name, *format_name, *math_name, *query_name;
 };
 
 #define NO_LIMIT ((size_t)-1)
 
-/* Reads the command line; on a mistake prints what is accepted and exits with 2. */
+/* Reads the command line; on a mistake prints the usage and exits with 2. */
 struct options options_read(int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-"""Command-line arguments that the tables take alike."""
+"""Command-line arguments that both tables share."""
 
 import argparse
 

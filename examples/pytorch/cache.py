@@ -1,8 +1,8 @@
-"""Times over micro-batch sizes without a limit, as libucudnn.so measured them in place: whether parts of a batch gain
-by finding a layer's data in the L2 cache.
+"""Times over micro-batch sizes without a limit, as libucudnn.so measured them in place: do parts of a batch gain by
+finding a layer's data in the L2 cache?
 
-Of its report it takes what was timed (the least time of a micro-batch in the program's own buffers, by size and
-algorithm) and what was chosen (the division, run as a whole against the undivided convolution).
+From the library's report come the timings (the least time of a micro-batch in the program's own buffers, by size and
+algorithm) and the choices (the division, run as a whole against the undivided convolution).
 """
 
 import summary
@@ -17,7 +17,7 @@ CONFIGURATIONS = [(network, "nchw", "half") for network in ("resnet50", "vgg16")
 
 
 def kernels_of(lines, configuration):
-    """By kernel: the best time by micro-batch size, and the last choice without a limit."""
+    """By convolution problem: the best time for each micro-batch size, and the last choice without a limit."""
     timed, chosen = {}, {}
     for line in lines:
         if tuple(line["configuration"][:3]) != configuration:
@@ -31,8 +31,8 @@ def kernels_of(lines, configuration):
 
 
 def table_of(timed, chosen):
-    """Sizes, and rows: kernel, batch, milliseconds undivided; the ratio to that of all micro-batches, by size; the
-    choice, and its ratio in place."""
+    """Sizes, and rows: problem, batch, milliseconds undivided, the ratio of all micro-batches' time to that by size,
+    the choice, and its ratio in place."""
     sizes = sorted({size for times in timed.values() for size in times}, reverse=True)
     rows = []
     for kernel, times in timed.items():
@@ -47,7 +47,7 @@ def table_of(timed, chosen):
         undivided = choice.get("undivided_ms")
         in_place = choice["time_ms"] / undivided if undivided else None
         rows.append((kernel, batch, whole, ratios, choice.get("division", "–"), in_place))
-    # What gains most first: milliseconds a call, by what was run as a whole.
+    # The largest gain first: milliseconds a call, from the whole divisions that ran.
     rows.sort(key=lambda row: row[2] * ((row[5] or 1.0) - 1.0))
     return sizes, rows
 

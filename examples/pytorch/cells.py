@@ -1,8 +1,8 @@
-"""What the table is made of: cells, and the order in which they are worth their time.
+"""The cells of the table, and their order: the most valuable first.
 
-A cell is a mode (eager, graphs, compile) of a run; a run is a process: a configuration under a policy, in a round. The
-policies of a group are taken in turns with plain, forwards in one round and backwards in the next (A B C, C B A, …),
-and are compared with that group's plain runs alone.
+A cell is a mode (eager, graphs, compile) of a run. A run is a process: a configuration under a policy, in a round. A
+group's policies take turns with plain, forwards in one round and backwards in the next (A B C, C B A, …), and are
+compared with that group's plain runs only.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PRECISIONS = ("half", "tf32", "bfloat16", "float")
 LIMITS = ("0", "8MiB", "64MiB", "512MiB")
 TOTAL = "512MiB"
 PLAIN = "plain"
-# More than any GPU has: what a convolution may use is then bounded by what it asks for.
+# More than any GPU has, so that only its own needs bound a convolution's workspace.
 UNLIMITED = "1024GiB"
 
 
@@ -31,7 +31,7 @@ def policies():
 POLICIES = policies()
 HEADLINE = ("unset", "64MiB", "undivided 64MiB")
 REST = tuple(policy for policy in POLICIES if policy not in HEADLINE)
-# What says whether micro-batches gain by keeping a layer's data in the L2 cache.
+# The policies that show whether micro-batches gain by keeping a layer's data in the L2 cache.
 CACHE = ("unlimited", "undivided unlimited")
 
 
@@ -42,7 +42,7 @@ class Run:
     precision: str
     benchmark: str
     modes: tuple
-    group: str  # policies that share plain runs
+    group: str  # policies of a group share plain runs
     policy: str
     round: int
 
@@ -59,8 +59,8 @@ class Run:
 
 
 def phases():
-    """Configurations, modes and policies in lists, the most valuable first; a list's rounds are made before the next
-    list is begun. Modes that stand together share a process."""
+    """Lists of configurations, modes and policies, the most valuable first. All rounds of a list run before the next
+    list begins. Modes in one tuple share a process."""
     together = ("eager", "graphs")
     everything = [(layout, precision) for layout in LAYOUTS for precision in PRECISIONS]
     head, rest, full = ("headline", HEADLINE), ("rest", REST), ("full", tuple(POLICIES))
@@ -89,10 +89,10 @@ def phases():
 
 
 def turns(rounds, modes, patterns=()):
-    """Runs in their order, in lists that belong together: plain is compared with what ran near it.
+    """Runs in order, as lists that belong together: plain is compared with runs near it.
 
-    Only of these modes. `patterns` choose cells by their `network/layout/precision/benchmark/mode/policy`; plain comes
-    along.
+    Only runs in these modes. `patterns` choose cells by `network/layout/precision/benchmark/mode/policy`, and
+    plain with them.
     """
     for begin in range(0, rounds, 2):
         for phase in phases():
@@ -106,7 +106,7 @@ def turns(rounds, modes, patterns=()):
 
 
 def wanted(configuration, modes, names, patterns):
-    """The modes and policies that a pattern names; all without patterns."""
+    """The modes and policies that match a pattern; all if there are no patterns."""
     if not patterns:
         return modes, names
 

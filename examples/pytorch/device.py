@@ -1,4 +1,4 @@
-"""Where the steps run: memory as the driver counts it, times of steps on the device."""
+"""The devices that run the steps: their memory in use, by the driver's count, and times of steps on them."""
 
 import ctypes
 import itertools
@@ -16,7 +16,7 @@ class NvmlMemory(ctypes.Structure):
 
 
 def nvml_reader(index):
-    """Reads the bytes in use by NVML, which is no CUDA call: it may run beside a capture."""
+    """Returns a function that reads the bytes in use by NVML. NVML makes no CUDA calls, so it may run in a capture."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     if nvml.nvmlInit_v2():
         raise OSError("nvmlInit failed")
@@ -36,7 +36,7 @@ def nvml_reader(index):
 
 
 class Cuda:
-    """A GPU. Its memory is the whole device's: nothing else is to run there."""
+    """A GPU. Memory in use is that of the whole device, so nothing else may run there."""
 
     def __init__(self):
         self.index = torch.cuda.current_device()
@@ -61,7 +61,7 @@ class Cuda:
         torch.cuda.empty_cache()
 
     def times(self, step, count):
-        """Milliseconds of each of `count` steps, launched in a row and not waited for one by one."""
+        """Milliseconds of each of `count` steps, which are launched in a row, with one wait at the end."""
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
         marks[0].record()
         for mark in marks[1:]:
@@ -72,7 +72,7 @@ class Cuda:
 
 
 class Cpu:
-    """The CPU, to try the scripts where there is no GPU: it has no device memory."""
+    """The CPU, for trying the scripts without a GPU: it has no device memory."""
 
     used = None
 
@@ -94,9 +94,9 @@ class Cpu:
 
 
 class Watch:
-    """`with Watch(device) as watch`: the most bytes in use within, looked at from a thread every INTERVAL.
+    """`with Watch(device) as watch`: the most bytes in use within, which a thread reads every INTERVAL.
 
-    Without NVML only at its begin and end: CUDA calls of another thread may end a capture.
+    Without NVML it reads only at the begin and the end: CUDA calls of another thread may end a capture.
     """
 
     def __init__(self, device):

@@ -1,6 +1,6 @@
-"""The networks of the table, in plain torch: images (N, 3, S, S) in, logits (N, classes) out; of a U-Net (N, 2, S, S).
+"""The networks of the table, in plain torch: images (N, 3, S, S) in, logits (N, classes) out; for a U-Net (N, 2, S, S).
 
-Without dropout: then a step's gradients depend on nothing but the arithmetic, and can be held against float64.
+They have no dropout: gradients then depend on arithmetic alone, and can be compared with float64.
 """
 
 from collections.abc import Callable
@@ -45,12 +45,12 @@ def classifier(features):
 
 
 def convolution(channels, width, size, stride=1):
-    """A convolution and its normalisation, which makes a bias of its own useless."""
+    """A convolution and its normalisation, which makes the convolution's bias useless."""
     return [nn.Conv2d(channels, width, size, stride, padding=size // 2, bias=False), nn.BatchNorm2d(width)]
 
 
 class Residual(nn.Module):
-    """A block of He et al. (arXiv 1512.03385): what `body` adds to its input, projected if shapes differ."""
+    """A block of He et al. (arXiv 1512.03385): adds `body` to its input, which is projected if shapes differ."""
 
     def __init__(self, body, channels, width, stride):
         super().__init__()
@@ -128,8 +128,8 @@ class Network:
     size: int  # their height and width
     classes: int = CLASSES
     per_pixel: bool = False  # a class for each pixel, not for each image
-    # Mini-batches whose gradients are compared. Where a sum rounds to the other side of a ReLU's 0, or of a maximum, a
-    # gradient changes by as much as thousands of roundings: where few do, a single mini-batch says little.
+    # Mini-batches whose gradients are compared. If a sum rounds to the other side of a ReLU's 0, or of a maximum, a
+    # gradient changes as much as by thousands of roundings. If few sums do so, a single mini-batch says little.
     compared: int = 4
 
 

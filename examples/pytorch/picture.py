@@ -1,11 +1,11 @@
-"""The table as an SVG: for each cell and policy a bar, its step's ratio to plain's, with the rounds' least and most."""
+"""The table as an SVG: a bar for each cell and policy, its step's ratio to plain's, with the rounds' least and most."""
 
 from xml.sax.saxutils import escape
 
 import summary
 
 LEFT, PLOT, ROW, HEAD, TOP = 150, 420, 17, 30, 92
-LONGEST = 2.0  # a longer ratio's bar ends here, broken off
+LONGEST = 2.0  # a longer ratio's bar ends here, with a gap
 INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
 FASTER, SLOWER, LIKE = "#1a73e8", "#d93025", "#9aa0a6"
 COLUMNS = [("step", 118), ("convolutions", 88), ("device MiB", 150), ("workspace MiB", 128), ("gradients", 70)]

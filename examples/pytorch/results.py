@@ -1,4 +1,4 @@
-"""The results file: a JSON line for each finished cell. A later line of the same cell replaces an earlier one."""
+"""The results file: a JSON line for each finished cell. A later line for the same cell replaces an earlier one."""
 
 import json
 import os
@@ -19,9 +19,9 @@ class Results:
         self.cells[cell] = line
 
     def missing(self, turn, where, again):
-        """The runs of a turn that are to be made here: on this device, with these sizes.
+        """The runs of a turn that must still be made here: on this device, with these sizes.
 
-        Where a turn was begun elsewhere, all of it is made anew: ratios compare runs on one device.
+        If a turn began elsewhere, all of it runs again here: ratios compare runs on one device.
         """
 
         def there(cell, here):
@@ -37,7 +37,7 @@ def cell_of(line):
 
 
 def append(path, lines):
-    """Appends whole lines: after one that a killed process left unfinished, on a line of their own."""
+    """Appends whole lines. If a killed process left the last line unfinished, they begin on a new line."""
     with open(path, "a+b") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
@@ -47,7 +47,7 @@ def append(path, lines):
 
 
 def whole_lines(path):
-    """The lines of a file, without what a killed process left unfinished."""
+    """The lines of a file, without lines that a killed process left unfinished."""
     for text in path.read_text().splitlines():
         try:
             yield json.loads(text)

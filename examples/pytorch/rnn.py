@@ -2,18 +2,18 @@
 
     python examples/pytorch/rnn.py --shim target/release/libucudnn.so --out build/rnn --seconds 300
 
-OUT then holds rnn.jsonl (a line a case and kind of run: what is there is not run again), rnn.txt, rnn.csv,
-rnn-report.jsonl and rnn.sqlite (what libucudnn.so chose, its database). The most telling cases come first, a few at a
-time, each kind of run in a process of its own: plain; `auto`, which is timed once it has settled; and `force`
-(UCUDNN_RNN=force), which shows the errors of our kernels also where cuDNN is faster.
+OUT then holds rnn.jsonl (a line for each case and kind of run; finished lines are not run again), rnn.txt, rnn.csv,
+rnn-report.jsonl and rnn.sqlite (libucudnn.so's choices, and its database). The most telling cases come first, a few at
+a time. Each kind of run is its own process: plain; `auto`, which is timed once it has settled; and `force`
+(UCUDNN_RNN=force), which shows the errors of our kernels even if cuDNN is faster.
 
 Times are milliseconds a call, eager and replayed as a CUDA graph. An error is the worst of ||y - y64|| / ||y64|| of the
-output and of the last states, against float64 on the CPU. Ours may be at most twice plain's in float and 1.5 times in
-the other types; a case that is not is marked, and the command fails.
+output and of the last states, against float64 on the CPU. Ours may be at most twice plain's in float, and 1.5 times
+plain's in the other types; a case above is marked, and the command fails.
 
 `text` and `char` are the networks of GRNN's paper: text classification (2 LSTM layers, 256 units, 20 steps) and a
-character model (3 layers, 128 units, 100 steps). `layouts` are small networks of every cell, type, direction and layout;
-`grid` has 100 steps and inputs as wide as the hidden state.
+character model (3 layers, 128 units, 100 steps). `layouts` are small networks of every cell, type, direction and
+layout. `grid` has 100 steps, and inputs as wide as the hidden state.
 """
 
 import argparse
@@ -38,14 +38,14 @@ SIZES = (256, 1024, 64, 512, 128, 1536)
 BATCHES = (1, 10, 20, 4, 32, 64)
 ALL_KINDS = ("plain", "auto", "force")
 KINDS = {"text": ALL_KINDS, "char": ALL_KINDS, "layouts": ("plain", "force"), "grid": ("plain", "auto")}
-# Larger ones take long on the CPU.
+# The most units × rows × layers × directions to compare with float64: larger networks take long on the CPU.
 MOST_CHECKED = 20 * 1024
 TIMED = 30
-# Seconds that ours may take to settle, and the calls that warm up what need not.
+# Seconds that the library may take to settle, and the calls that warm up a network before it is timed.
 SETTLE, WARM_UP = 15, 5
-# A run with a part of the cases takes some seconds to begin.
+# Cases in a process: each process takes some seconds to begin.
 CHUNK = 24
-# The most times plain's error.
+# The most that our error may be, in times plain's error.
 ALLOWED = {"float": 2.0}
 ALLOWED_OTHERS = 1.5
 
@@ -61,7 +61,7 @@ class Case:
     steps: int
     directions: int
     layout: str
-    # What is not as usual: "states" (given, not zero), "no bias", "projection", "unsorted" (lengths), "one step",
+    # A deviation from the usual: "states" (given, not zero), "no bias", "projection", "unsorted" (lengths), "one step",
     # "dropout".
     extra: str = ""
 
@@ -73,7 +73,7 @@ class Case:
 
 
 def cases():
-    """The most telling first, each once."""
+    """The cases, the most telling first, each once."""
     found = [Case(network, "lstm", precision, layers, hidden, batch, steps, 1, "seq")
              for batch, precision in itertools.product((1, 4, 10, 20), ("float", "half"))
              for network, layers, hidden, steps in (("text", 2, 256, 20), ("char", 3, 128, 100))]  # fmt: skip
@@ -86,7 +86,7 @@ def cases():
                 steps = 1 if extra == "one step" else 23
                 found.append(Case("layouts", cell, precision, 2, 72, 5, steps, 2, "seq", extra))
             found.append(Case("layouts", cell, precision, 2, 72, 5, 23, 2, "packed", "unsorted"))
-            # Nothing is aligned to more than an element.
+            # With odd sizes nothing is aligned to more than an element.
             found.append(Case("layouts", cell, precision, 3, 37, 3, 11, 2, "seq", "states"))
     found += [Case("grid", "lstm", precision, 1, hidden, batch, 100, 1, "seq")
               for precision, hidden, batch in itertools.product(PRECISIONS[:2], SIZES[:4], BATCHES[:3])]  # fmt: skip
@@ -110,20 +110,20 @@ def module(case, torch):
 
 
 def flat(result, layout):
-    """The output and the last states as tensors in one list."""
+    """The output and the last states, as one list of tensors."""
     output, states = result
     output = output.data if layout == "packed" else output
     return [output, *(states if isinstance(states, tuple) else (states,))]
 
 
 def error_of(found, expected):
-    """The worst of ||a - b|| / ||b||; what is not a number is worst of all."""
+    """The worst of ||a - b|| / ||b||; NaN is the worst of all."""
     errors = [((a.cpu().double() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
     return max(errors, key=lambda error: math.inf if math.isnan(error) else error)
 
 
 def measure(case, torch, device, is_timed, settle):
-    """Times and errors of one case; its seed is its own. `settle(run)` runs until what runs is decided."""
+    """Times and errors of one case, from its own seed. `settle(run)` calls `run` until the library has decided."""
     torch.manual_seed(7)
     torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
     data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(case.precision, torch.float)
@@ -161,7 +161,7 @@ def measure(case, torch, device, is_timed, settle):
             found |= {"first_error": error_of(first, expected), "error": error_of(last, expected)}
         if is_timed:
             found["eager_ms"] = timed(run, torch, device)
-        # The lengths of packed sequences are copied from the host, which a capture does not allow.
+        # Packed sequences copy their lengths from the host, which a capture does not allow.
         if is_timed and device == "cuda" and case.layout != "packed":
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -173,7 +173,7 @@ def measure(case, torch, device, is_timed, settle):
 
 
 def timed(run, torch, device):
-    """The median of single calls, in milliseconds."""
+    """The median time of single calls, in milliseconds."""
     times = []
     for _ in range(TIMED):
         if device == "cuda":
@@ -200,10 +200,10 @@ class Settling:
         return sum('"event":"rnn"' in line for line in self.report.open()) if self.report.exists() else 0
 
     def of(self, case, device):
-        """For `measure`; to be made before the network has run."""
-        # PyTorch transposes what is batch-first, and its dropout is off: to cuDNN these are networks like others.
+        """The `settle` of `measure` for a case; call this before the network has run."""
+        # PyTorch transposes batch-first data, and its dropout is off in eval mode: cuDNN sees an ordinary network.
         like = (*astuple(case)[1:-2], case.layout == "packed", case.extra in ("no bias", "projection") and case.extra)
-        # A projection is cuDNN's alone: nothing is chosen.
+        # Networks with a projection pass to cuDNN: the library chooses nothing.
         waits = self.report is not None and device == "cuda" and like not in self.seen and case.extra != "projection"
         self.seen.add(like)
         before = self.decisions() if waits else 0
@@ -220,7 +220,7 @@ class Settling:
 
 
 def child(options):
-    """Measures the cases that are named on standard input: a line of JSON each."""
+    """Measures the cases named on standard input, and prints a line of JSON for each."""
     import torch
 
     report = os.environ.get("UCUDNN_REPORT")
@@ -236,7 +236,7 @@ def child(options):
 
 
 class Results:
-    """The file's lines: a later one of the same case and kind replaces an earlier one."""
+    """The file's lines: a later line for the same case and kind replaces an earlier one."""
 
     def __init__(self, path):
         self.path = path
@@ -256,7 +256,7 @@ def say(words):
 
 
 def run_all(options, results, wanted):
-    """Chunk by chunk, every kind of run on each before the next; until the time is up."""
+    """Runs chunk by chunk, every kind of run on a chunk before the next chunk, until time is up."""
     ends = time.monotonic() + options.seconds
     to_go = sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS)
     say(f"{to_go} runs to go; at most {options.seconds:.0f} s")
@@ -271,7 +271,7 @@ def run_all(options, results, wanted):
 
 
 def run(options, results, waiting, kind, ends):
-    """Runs cases in a process of their own; returns those behind the one that ended it, none where the time was up."""
+    """Runs cases in a process. Returns the cases behind the one that ended the process; none if time was up."""
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "UCUDNN_REPORT")}
     if kind != "plain":
         environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN": kind,
@@ -295,7 +295,7 @@ def run(options, results, waiting, kind, ends):
         try:
             line = json.loads(text)
         except json.JSONDecodeError:
-            continue  # cut off
+            continue  # an unfinished line
         results.add(line)
         waiting = waiting[1:]
     if not waiting or why is None:
@@ -312,7 +312,7 @@ ERRORS = ("error", "first_error", "graph_error")
 
 
 class Row:
-    """What was found of a case, by kind of run."""
+    """The results of a case, by kind of run."""
 
     def __init__(self, case, results):
         self.case = case
@@ -327,13 +327,13 @@ class Row:
 
     @property
     def errors(self):
-        """Ours, of all kinds and ways to run."""
+        """The library's errors, for all kinds and ways of running."""
         values = [self.value(kind, name) for kind in ("auto", "force") for name in ERRORS]
         return [value for value in values if value is not None]
 
     @property
     def is_wrong(self):
-        """Ours is further from float64 than it may be; or ours fails, and plain does not."""
+        """Whether our error is too large, or ours fails and plain does not."""
         if self.failed:
             return "plain" not in self.failed
         plain = self.value("plain", "error")
@@ -371,7 +371,7 @@ def table(rows):
 
 
 def write(out, rows):
-    """Shows and writes the table; the number of cases that are wrong."""
+    """Prints and writes the table; returns the number of wrong cases."""
     with open(out / "rnn.csv", "w", newline="") as file:
         writer = csv.writer(file)
         found = [(kind, value) for value in VALUES for kind in ALL_KINDS]

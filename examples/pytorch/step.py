@@ -3,7 +3,7 @@
     python step.py --network resnet50 --precision half --modes eager,graphs
     LD_PRELOAD=libucudnn.so UCUDNN_WORKSPACE_LIMIT=64MiB python step.py --network resnet50 --precision half
 
-It knows nothing of libucudnn.so, but that steps may change until each line that it writes to UCUDNN_REPORT is written.
+Of libucudnn.so it knows one thing: steps may change as long as UCUDNN_REPORT grows.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
 from warming import warm_up
 
 MODES = ("eager", "graphs", "compile")
-# Operators whose own kernels are convolutions. What a convolution calls besides (copies into another layout, sums for
-# a bias) are operators of their own.
+# Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
+# has its own operators.
 CONVOLUTIONS = {f"aten::{name}" for name in (
     "cudnn_convolution", "cudnn_convolution_transpose", "cudnn_convolution_relu", "cudnn_convolution_add_relu",
     "convolution_backward", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
@@ -77,7 +77,7 @@ def parse_arguments():
 
 
 def timed(step, device, options):
-    """Milliseconds of single steps over about `--seconds`."""
+    """Times of single steps, in milliseconds, over about `--seconds`."""
     guess = statistics.median(device.times(step, 2))
     times = device.times(step, max(2, min(10, options.least), min(300, int(1e3 * options.seconds / guess))))
     tenths = statistics.quantiles(times, n=10, method="inclusive")
@@ -85,10 +85,10 @@ def timed(step, device, options):
 
 
 def convolution_time(step, device, cuda):
-    """Milliseconds a step that the convolutions' kernels take, by PyTorch's profiler.
+    """Milliseconds a step of the convolutions' kernels, by PyTorch's profiler.
 
-    Chosen over events around the calls, which would count gaps in which the device waits for the host; and over
-    replaying the convolutions alone, which would find other data in the cache.
+    Events around the calls would also count gaps in which the device waits for the host. Replaying the convolutions
+    alone would find other data in the cache.
     """
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if cuda else [])
     with profile(activities=activities) as seen:
@@ -100,8 +100,8 @@ def convolution_time(step, device, cuda):
 
 
 def largest_workspace(step, device):
-    """Bytes of the largest block that a step takes and gives back with no other taken in between, as PyTorch does for a
-    convolution's workspace."""
+    """Bytes of the largest block that a step allocates and then frees with no other allocation between, as PyTorch does
+    for a convolution's workspace."""
     record = torch.cuda.memory._record_memory_history
     trace_now = lambda: torch.cuda.memory._snapshot()["device_traces"][device.index]  # noqa: E731
     record(enabled="all", context=None)

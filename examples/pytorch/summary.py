@@ -1,4 +1,4 @@
-"""Ratios of runs under libucudnn.so to plain ones, and the table of them as text."""
+"""Ratios of runs under libucudnn.so to plain runs, and their table as text."""
 
 import statistics
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "conv pl
 
 @dataclass
 class Row:
-    """A cell under a policy against plain, over all runs. Milliseconds, bytes, `None` where unknown."""
+    """A cell under a policy, compared with plain, over all runs. Milliseconds and bytes; `None` if unknown."""
 
     configuration: tuple
     policy: str
@@ -22,11 +22,11 @@ class Row:
     plain: dict  # medians over the plain runs
     ours: dict
     scatter: float  # (longest - shortest) / median of the plain runs' steps
-    ratio: float  # of the medians of the steps
-    least: float  # of the ratios of the rounds
+    ratio: float  # between the medians of the steps
+    least: float  # the rounds' least ratio
     most: float
     gradients: float | None  # the largest ratio of errors against float64, over the convolutions' parameters
-    others: float | None  # … and over the rest
+    others: float | None  # … and over all other parameters
     settled: bool
 
     def ratio_of(self, value):
@@ -38,7 +38,7 @@ MEASURED = ("step_ms", "convolution_ms", "device_peak", "device_settled", "torch
 
 
 def rows(lines, patterns=()):
-    """Rows in the order of the cells' worth; of cells whose name one of the patterns fits, if there are any."""
+    """Rows, the most valuable cells first; only of cells whose name matches a pattern, if there are patterns."""
     found = {}
     for line in lines:
         if "failed" not in line:
@@ -80,7 +80,7 @@ def middle(values):
 
 
 def worst_error(plain, ours, kind):
-    """The largest ratio over parameters of our error to plain's, medians over runs; infinite where only plain's is
+    """The largest ratio, over parameters, of our error to plain's (medians over runs); infinite if only plain's is
     finite."""
 
     def medians(lines):
@@ -128,7 +128,7 @@ def title(configuration):
 
 
 def aligned(lines):
-    """Columns as wide as their widest cell; a line of one cell is a heading."""
+    """Pads columns to their widest cell; a line of one cell is a heading."""
     tabled = [line for line in lines if len(line) > 1]
     widths = [max(len(line[place]) for line in tabled) for place in range(len(tabled[0]))]
     for line in lines:
@@ -141,7 +141,7 @@ def aligned(lines):
 
 
 def by_policy(rows):
-    """What a policy comes to over all cells: the worst first of all."""
+    """Each policy's ratios over all cells."""
     lines = [["policy", "cells", "step: worst", "median", "best", "device MiB: worst", "gradients: worst",
               "against undivided: worst", "median", "best"]]  # fmt: skip
     known = {(row.configuration, row.policy): row for row in rows}

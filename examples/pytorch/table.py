@@ -1,10 +1,10 @@
-"""PyTorch's training steps plain and under libucudnn.so, in turns: runs what is still missing, then writes the table.
+"""PyTorch's training steps plain and under libucudnn.so, in turns: runs the missing cells, then writes the table.
 
     python table.py --shim target/release/libucudnn.so --out build/pytorch-table --seconds 600
 
-OUT then holds results.jsonl (a line a cell: what is there is not run again), table.txt, table.svg, cache.txt (times
-over micro-batch sizes), report.jsonl (what libucudnn.so timed and chose), tuning.sqlite (its database), and work/,
-which may be deleted. The most valuable cells come first, so that it may be stopped at any time.
+OUT then holds results.jsonl (a line for each cell; finished cells are not run again), table.txt, table.svg, cache.txt
+(times over micro-batch sizes), report.jsonl (the library's timings and choices), tuning.sqlite (its database), and
+work/, which may be deleted. The most valuable cells come first, so the command may be stopped at any time.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from results import Results, append, whole_lines
 
 HERE = pathlib.Path(__file__).parent
 MODES = ("eager", "graphs", "compile")
-# To try it on a CPU, where nothing is worth measuring.
+# Options for trying the scripts on a CPU, where measurements mean nothing.
 TINY = ["--batch", "2", "--size", "32", "--least", "2", "--most", "4", "--seconds", "0.05"]
-# What a run takes before any has been seen, in seconds.
+# The time of a run before any run has been seen, in seconds.
 GUESS = 25.0
 KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "division", "parts", "undivided_ms", "limit")
 
@@ -94,7 +94,7 @@ def say(words):
 
 
 def device_identity(options):
-    """What tells the device from others; ends the program where PyTorch has none."""
+    """A device's unique name; ends the program if PyTorch finds no device."""
     if options.device == "cpu":
         return "cpu"
     program = "import torch; print(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)"
@@ -110,20 +110,20 @@ def last_line(text):
 
 
 def environment():
-    """The user's, without the library and what the policies set."""
+    """The user's environment, without the library and the policies' variables."""
     ours = {name for policy in cells.POLICIES.values() for name in policy}
     ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_REPORT"}
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
 def end_with_parent():
-    """In a child: a driver that is killed leaves nothing running on the device that the next one is to measure."""
+    """In a child: if the driver is killed, its child ends too, and does not disturb the next driver's measurements."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 class Runner:
-    """Runs step.py in processes of their own, and keeps what they found."""
+    """Runs step.py in child processes, and stores their results."""
 
     def __init__(self, options, results):
         self.options, self.results = options, results
@@ -137,14 +137,14 @@ class Runner:
         return self.ends - time.monotonic() if self.ends else float("inf")
 
     def expected(self, run):
-        """Seconds that a run will take, by those that were like it."""
+        """The seconds that a run will probably take, from similar runs."""
         for like in ((run.network, run.benchmark, run.modes), (run.network, run.modes), run.modes):
             if like in self.took:
                 return statistics.median(self.took[like])
         return GUESS
 
     def process(self, words, variables, log, heard):
-        """Runs step.py and hands on each line that it prints. None, or why it failed; False where time was up."""
+        """Runs step.py, and passes on each line. Returns None, or why step.py failed; False if time was up."""
         limit = min(self.options.run_seconds, self.left())
         command = [sys.executable, "-B", "-W", "ignore", str(HERE / "step.py"), *words]
         with open(log, "w") as errors:
@@ -177,8 +177,8 @@ class Runner:
         )
 
     def reference(self, run):
-        """The file with the gradients in float64; `None` where they cannot be had."""
-        # Devices have other random data, and options other sizes.
+        """The file with the gradients in float64; `None` if there are none."""
+        # A device has its own random data, and options have their own sizes.
         here = re.sub(r"[^\w-]+", "-", self.where)
         file = self.work / "gradients" / here / f"{run.network}.pt"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ class Runner:
         self.keep_report(run, report)
 
     def keep_report(self, run, report):
-        """What was timed and chosen, without what can be said shorter."""
+        """Keeps the report's timings and choices, without redundant fields."""
         if report.exists():
             told = {"configuration": list(run.configuration), "policy": run.policy, "round": run.round}
             lines = [line for line in whole_lines(report) if line.get("event") in ("timed", "ran", "divided")]
@@ -260,7 +260,7 @@ class Runner:
 
 
 def write(options, results):
-    """The table, its picture and the times over micro-batch sizes, of all cells that are there."""
+    """Writes the table, its picture and the times over micro-batch sizes, for all finished cells."""
     rows = summary.rows(results.cells.values(), options.only)
     text = summary.text(rows, [line for line in results.cells.values() if "failed" in line])
     (options.out / "table.txt").write_text(text)
@@ -283,7 +283,7 @@ def main():
     results = Results(options.out / "results.jsonl")
     if options.shim:
         runner = Runner(options, results)
-        # As by Ctrl-C: the process that is running a step is to end, too.
+        # As for Ctrl-C: the process that is running a step must end, too.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         try:
             runner.run_all()

@@ -24,7 +24,7 @@ class Rnn(unittest.TestCase):
         self.results = rnn.Results(self.path / "rnn.jsonl")
 
     def row(self, case, plain, **ours):
-        """Of a run without the library, and of one under it."""
+        """The row of a run without the library and a run under it."""
         self.results.add(line(case, "plain", **plain))
         self.results.add(line(case, "force", **ours))
         return rnn.Row(case, self.results)

@@ -1,4 +1,4 @@
-"""Checks of what needs no GPU and no PyTorch: `python -m unittest` in this folder."""
+"""Tests that need no GPU and no PyTorch: `python -m unittest` in this folder."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ MODES = ("eager", "graphs", "compile")
 
 
 def line(run, mode, step, **others):
-    """What a run could have found, in terms of its identity."""
+    """A line that a run could have produced."""
     errors = {"convolutions": {"a": 1e-3, "b": 2e-3}, "others": {"c": 1e-3}}
     measured = {"step_ms": step, "convolution_ms": step / 2, "device_peak": 3 << 30, "device_settled": 2 << 30,
                 "torch_peak": 1 << 30, "workspace": 64 << 20, "errors": errors, "settled": True,
@@ -34,7 +34,7 @@ def line(run, mode, step, **others):
 
 
 def quiet(words):
-    """What the arguments' parser says to bad ones."""
+    """The exit status and the message of the arguments' parser."""
     with contextlib.redirect_stderr(io.StringIO()) as said:
         try:
             table.parse_arguments(words)
@@ -48,7 +48,7 @@ class Order(unittest.TestCase):
         found = [
             cell for turn in cells.turns(2, MODES) for run in turn if run.policy != cells.PLAIN for cell in run.cells()
         ]
-        # vgg16's times without a limit come early, and again among the rest.
+        # vgg16's times without a limit come early, and again with the rest.
         without = [cell for cell in found if cell[5] != "cache"]
         self.assertEqual(len(without), len(set(without)))
         axes = (cells.NETWORKS, cells.LAYOUTS, cells.PRECISIONS, ("off", "on"), MODES, cells.POLICIES, (1, 2))
@@ -121,7 +121,7 @@ class Resuming(unittest.TestCase):
 
 class Ratios(unittest.TestCase):
     def lines(self, steps, **others):
-        """Of rounds: (plain, ours) in milliseconds of ResNet-50's first policy."""
+        """The lines of rounds: (plain, ours) in milliseconds for ResNet-50's first policy."""
         turns = list(cells.turns(len(steps), ("eager",), ["resnet50/nchw/half/off/eager/unset"]))
         pairs = [
             (next(r for r in turn if r.policy == cells.PLAIN), next(r for r in turn if r.policy == "unset"))
@@ -174,7 +174,7 @@ class Ratios(unittest.TestCase):
 
 class WarmingUp(unittest.TestCase):
     def steps(self, events):
-        """How many a warm-up takes, and whether all had settled, where the report has grown by so much after a step."""
+        """A warm-up's steps, and whether all settled, if the report gets these events after these steps."""
         with tempfile.NamedTemporaryFile("a") as report:
             device, taken = types.SimpleNamespace(), 0
 
@@ -199,7 +199,7 @@ class WarmingUp(unittest.TestCase):
         last = {"event": "ran"} | third
         self.assertEqual(self.steps({3: begun, 12: ran, 14: [unchanged], 150: [last]}), (240, True))
         self.assertEqual(self.steps({3: begun, 12: ran, 14: [unchanged], 16: [last]}), (40, True))
-        # What the database knows has an end alone.
+        # Problems that the database knows report an end only.
         known = [{"event": "ran", "spec": name, "limit": 1} for name in "de"]
         self.assertEqual(self.steps({2: known, 3: begun, 12: ran, 14: [unchanged], 150: [last]}), (240, True))
 

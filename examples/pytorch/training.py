@@ -1,4 +1,4 @@
-"""A training step on random data, and its gradients against those of the same step in float64 without cuDNN."""
+"""A training step on random data, and its gradients compared with those of the same step in float64 without cuDNN."""
 
 import math
 
@@ -7,15 +7,15 @@ from torch import nn
 from torch.nn import functional
 
 LAYOUTS = {"nchw": torch.contiguous_format, "channels_last": torch.channels_last}
-# What autocast computes in. "float" is without TF32, "tf32" with.
+# The type in which autocast computes. "float" is without TF32, "tf32" with it.
 PRECISIONS = {"half": torch.float16, "bfloat16": torch.bfloat16, "tf32": None, "float": None}
-# Half's gradients would underflow: a fixed factor, taken out again where they are compared.
+# Half's gradients would underflow: a fixed factor, which the comparison divides out again.
 LOSS_SCALE = {"half": 4096.0}
 SEED = 1
 
 
 def initialised(network):
-    """The network's model in float on the CPU, the same in every process."""
+    """The network's model in float on the CPU, alike in every process."""
     torch.manual_seed(SEED)
     model = network.make()
     for module in model.modules():
@@ -25,7 +25,7 @@ def initialised(network):
 
 
 def random_data(network, batch, size, device, seed):
-    """Images (batch, 3, size, size), and the classes of them or of their pixels; others on another kind of device."""
+    """Images (batch, 3, size, size), and classes of images or of pixels. Each kind of device has its own data."""
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn(batch, 3, size, size, generator=generator, device=device)
     shape = (batch, size, size) if network.per_pixel else (batch,)
@@ -38,10 +38,10 @@ def set_tf32(allowed):
 
 
 class Training:
-    """Calling it trains for one step: forward, loss, backward, SGD with momentum.
+    """A call trains for one step: forward, loss, backward, SGD with momentum.
 
-    The learning rate is 0, which costs as much as any other: steps on the same data compute the same, so that gradients can
-    be compared after any number of them, and nothing diverges or dies out over hundreds.
+    The learning rate is 0, which costs as much as any other. Steps on the same data then compute the same, so gradients
+    can be compared after any number of steps, and nothing diverges or dies out over hundreds of steps.
     """
 
     def __init__(self, network, batch, size, layout, precision, device):
@@ -67,9 +67,9 @@ class Training:
         self.optimizer.step()
 
     def gradients(self):
-        """Name, gradient and whether it is a convolution's, of all parameters that are compared."""
+        """Name, gradient, and whether it is a convolution's, for all parameters that are compared."""
         for name, module in self.model.named_modules():
-            # A fully connected layer's gradient is no convolution's, and most of the bytes.
+            # A fully connected layer is no convolution, and its gradients are most of the bytes.
             if isinstance(module, nn.Linear):
                 continue
             convolution = isinstance(module, (nn.Conv2d, nn.ConvTranspose2d))
@@ -77,7 +77,7 @@ class Training:
                 yield f"{name}.{own}", parameter.grad, convolution
 
     def steps(self, step):
-        """Makes a step on each mini-batch that is compared; between them `gradients` are of the last one."""
+        """Makes a step on each mini-batch to compare, and yields after each, when `gradients` are of that one."""
         for seed in range(SEED, SEED + self.compared):
             x, target = self.data(seed)
             self.x.copy_(x), self.target.copy_(target)
@@ -85,8 +85,8 @@ class Training:
             yield seed
 
     def errors(self, step, references):
-        """||g - g64|| / ||g64|| for each parameter, of convolutions and others, over all mini-batches that are compared, of
-        which `step` makes one; None where it is not finite."""
+        """||g - g64|| / ||g64|| for each parameter, for convolutions and others, over all mini-batches to compare;
+        `step` makes one step. None if the ratio is not finite."""
         squares = {"convolutions": {}, "others": {}}
         for reference, _ in zip(references, self.steps(step), strict=True):
             for name, gradient, convolution in self.gradients():
@@ -99,8 +99,8 @@ class Training:
 
 
 def reference(network, batch, size, device):
-    """The gradients in float64, by PyTorch's own convolutions: no cuDNN, hence nothing of ours, takes part. One after the
-    other of each mini-batch that is compared."""
+    """The gradients in float64, one mini-batch after the other. PyTorch's own convolutions compute them, without cuDNN
+    and so without our library."""
     training = Training(network, batch, size, "nchw", "float", device)
     training.model.double()
     training.x = training.x.double()

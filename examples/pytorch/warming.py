@@ -1,4 +1,4 @@
-"""Runs a program's steps until libucudnn.so, if that is there, changes nothing any more."""
+"""Runs a program's steps until libucudnn.so, if it is loaded, has stopped changing them."""
 
 import collections
 import itertools
@@ -7,20 +7,20 @@ import os
 import statistics
 import time
 
-# Of the medians of two looks in a row.
+# How far the medians of two looks in a row may differ, as a fraction.
 STEADY = 0.02
 
 
 class Report:
-    """What libucudnn.so writes as it decides; it may go on trying for as long as this grows."""
+    """libucudnn.so's report of its decisions; while it grows, the library may go on trying."""
 
     def __init__(self, path):
         self.path, self.read = path, 0
-        # How often kernels are being explored, each under a limit: a line says that it begins, and one that it has ended.
+        # How often problems are being explored, each under a limit: one line reports the begin, and one the end.
         self.exploring = collections.Counter()
 
     def grows(self):
-        """Whether whole lines have come since it was last asked."""
+        """Whether the report has got whole lines since the last call."""
         before = self.read
         if self.path and os.path.exists(self.path):
             with open(self.path, "rb") as report:
@@ -35,12 +35,12 @@ class Report:
         if line["event"] == "exploring":
             self.exploring[what] += 1
         elif line["event"] in ("ran", "unchanged"):
-            # What the database knows has an end alone.
+            # Problems that the database knows report an end only.
             self.exploring -= collections.Counter([what])
 
 
 def warm_up(step, device, options):
-    """Runs steps until nothing changes any more: how many, and whether that was reached."""
+    """Runs steps until nothing changes any more; returns their number, and whether that state was reached."""
     report = Report(os.environ.get("UCUDNN_REPORT"))
     look = min(10, options.least)
     begin, steps, changed, before = time.monotonic(), 0, 0, None
@@ -49,8 +49,8 @@ def warm_up(step, device, options):
         steps += look
         if report.grows():
             changed = steps
-        # A kernel that comes once a step is explored in up to two hundred of them, and some in which it waits, before anything
-        # is written. One that the program ran other plans of only at first stays unexplored.
+        # Exploring a problem that runs once a step takes up to two hundred steps, and some steps of waiting, before its
+        # first line. A problem whose other plans the program ran only at first stays unexplored.
         still = 15 * options.least if report.exploring else options.least
         quiet = steps - changed >= max(still, steps / 3)
         quiet = quiet and (not report.path or report.read or steps >= 6 * options.least)

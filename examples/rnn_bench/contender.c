@@ -11,7 +11,7 @@
 const char *const ALGORITHM_NAMES[ALGORITHMS] = {"STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC",
                                                  "PERSIST_STATIC_SMALL_H"};
 
-/* Whether a call was accepted; else it is kept why not. */
+/* Whether cuDNN accepted a call; otherwise stores the reason in `refused`. */
 static int accepted(struct contender *c, cudnnStatus_t status, const char *call) {
     if (status == CUDNN_STATUS_SUCCESS) return 1;
     snprintf(c->refused, sizeof c->refused, "%.*s: %s", (int)strcspn(call, "("), call, cudnnGetErrorString(status));
@@ -20,7 +20,7 @@ static int accepted(struct contender *c, cudnnStatus_t status, const char *call)
 #define TRY(call) \
     if (!accepted(c, call, #call)) return
 
-/* PERSIST_DYNAMIC is compiled for its batch. hostdnn, whose algorithms are all one, has no such function. */
+/* PERSIST_DYNAMIC is compiled for its batch. hostdnn lacks this function, because its algorithms are all the same. */
 static cudnnStatus_t build(struct contender *c, cudnnRNNAlgo_t algorithm) {
     if (algorithm != CUDNN_RNN_ALGO_PERSIST_DYNAMIC || !strcmp(memory_kind(), "host")) return CUDNN_STATUS_SUCCESS;
     cudnnStatus_t (*build_dynamic)(cudnnHandle_t, cudnnRNNDescriptor_t, int);
@@ -30,7 +30,7 @@ static cudnnStatus_t build(struct contender *c, cudnnRNNAlgo_t algorithm) {
     return build_dynamic(c->handle, c->descriptor, c->data->network.batch);
 }
 
-/* Where the gates' matrices and biases lie in the weight space is the algorithm's. */
+/* The algorithm decides where the weight space has the gates' matrices and biases. */
 static void write_weights(struct contender *c) {
     const struct data *d = c->data;
     int matrices = 2 * network_gates(&d->network);

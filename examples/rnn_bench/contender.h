@@ -1,4 +1,4 @@
-/* A way to run a network by cuDNN's API: one of cuDNN's algorithms, on a handle that may be ours or cuDNN's alone. */
+/* A way to run a network by cuDNN's API: one of cuDNN's algorithms, on a handle with or without libucudnn.so. */
 #ifndef RNN_BENCH_CONTENDER_H
 #define RNN_BENCH_CONTENDER_H
 
@@ -16,14 +16,14 @@ struct contender {
     cudnnRNNDataDescriptor_t rows;
     cudnnTensorDescriptor_t states;
     struct buffer weights, workspace;
-    char refused[128]; /* why it does not run; empty if it does */
+    char refused[128]; /* the reason why it does not run; empty if it does */
 };
 
-/* Makes what a call needs, and calls once. What cuDNN refuses is told by `refused`. */
+/* Makes all objects for a call, and calls once. If cuDNN refuses, `refused` has the reason. */
 void contender_open(struct contender *contender, const char *name, cudnnHandle_t handle, cudnnRNNAlgo_t algorithm,
                     const struct data *data);
 cudnnStatus_t contender_run(const struct contender *contender);
-/* -1, with a message, if the workspace or the weights were written past. */
+/* Returns -1, with a message, if something wrote beyond the workspace or the weights. */
 int contender_check(const struct contender *contender);
 void contender_close(struct contender *contender);
 

@@ -13,7 +13,7 @@ void *host_memory(size_t bytes) {
     exit(1);
 }
 
-/* Fills a buffer with values between -1 and 1; returns the copy on the host. */
+/* Fills a buffer with values between -1 and 1; returns the host's copy. */
 static void *fill(struct buffer buffer, cudnnDataType_t type, uint64_t *state) {
     void *host = host_memory(buffer.bytes);
     numbers_fill(type, host, buffer.bytes / number_size(type), 1, state);
@@ -37,7 +37,7 @@ void data_open(struct data *data, const struct network *network) {
     d.hx_host = fill(d.hx, network->type, &state);
     d.cx_host = fill(d.cx, network->type, &state);
     d.weights_host = host_memory(matrices * (d.matrix_bytes + d.bias_bytes));
-    /* As PyTorch initializes them. */
+    /* PyTorch's initialization. */
     numbers_fill(network->type, d.weights_host, matrices * (hidden + 1) * hidden, 1 / sqrt((double)hidden), &state);
     *data = d;
 }

@@ -1,4 +1,4 @@
-/* What a network reads and writes: random data on the device, and the same on the host. */
+/* The inputs and outputs of a network: random data on the device, and a copy on the host. */
 #ifndef RNN_BENCH_DATA_H
 #define RNN_BENCH_DATA_H
 
@@ -11,7 +11,7 @@ struct data {
     size_t rows_bytes, state_bytes;
     struct buffer x, hx, cx, y, hy, cy;
     void *x_host, *hx_host, *cx_host;
-    /* Matrices [H][H] of the gates for x, then for h, in cuDNN's order; then their biases [H] in the same order. */
+    /* The gates' matrices [H][H] for x, then for h, in cuDNN's order; then their biases [H] in the same order. */
     unsigned char *weights_host;
     size_t matrix_bytes, bias_bytes;
 };
@@ -19,16 +19,16 @@ struct data {
 void data_open(struct data *data, const struct network *network);
 void data_close(struct data *data);
 
-/* Bytes of all results, and a copy of them: y, then hy, then, of LSTM, cy. */
+/* The size of all results in bytes, and a copy of them: y, then hy, then, for LSTM, cy. */
 size_t data_results_bytes(const struct data *data);
 void data_read_results(const struct data *data, void *host);
-/* Not a number everywhere, so that nothing old is taken for a result. */
+/* Fills the results with NaN, so that old values cannot pass for results. */
 void data_poison_results(const struct data *data);
 
-/* -1, with a message, if anything was written outside of the buffers. */
+/* Returns -1, with a message, if something wrote outside of the buffers. */
 int data_check(const struct data *data);
 
-/* Host memory; exits with a message if there is none. */
+/* Allocates host memory; exits with a message if there is none. */
 void *host_memory(size_t bytes);
 
 #endif

@@ -87,7 +87,7 @@ void *graph_of(struct work work) {
     void *graph = NULL, *executable = NULL;
     if (!stream || cuda.capture_begin(stream, CAPTURE_THREAD_LOCAL)) return NULL;
     int failed = work.run(work.argument);
-    /* Ends the capture also where it has become invalid. */
+    /* Even an invalid capture must be ended. */
     failed |= cuda.capture_end(stream, &graph);
     if (!failed && cuda.instantiate(&executable, graph, 0)) executable = NULL;
     if (graph) CHECK(cuda.graph_destroy(graph));

@@ -1,26 +1,26 @@
-/* Where calls run and how long they take: a CUDA stream of our own, or the host where the cuDNN is hostdnn. */
+/* Where calls run and how long they take: on a CUDA stream of this program, or on the host if cuDNN is hostdnn. */
 #ifndef RNN_BENCH_DEVICE_H
 #define RNN_BENCH_DEVICE_H
 
 #include <cudnn.h>
 
-/* What is run again and again; returns 0 for success. */
+/* Work to repeat; `run` returns 0 for success. */
 struct work {
     int (*run)(const void *);
     const void *argument;
 };
 
-/* Opens the stream, behind memory_open. NULL on the host. */
+/* Opens the stream; call it after memory_open. Returns NULL on the host. */
 cudaStream_t device_open(void);
 void device_wait(void);
-/* Of the GPU; "CPU" on the host. */
+/* The GPU's name; "CPU" on the host. */
 const char *device_name(void);
 
-/* Seconds of a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 double now(void);
 
-/* Milliseconds of one execution, from when the stream reaches it to its end, with the gaps in which the GPU
- * waits for the host; -1 if the work failed. */
+/* Milliseconds of one execution, from when the stream reaches it to its end, including gaps in which the GPU waits for
+ * the host; -1 if the work failed. */
 double device_time(struct work work);
 
 /* A CUDA graph of one execution; NULL if it cannot be captured, and always on the host. */

@@ -1,4 +1,4 @@
-"""How far the performance model's first choice is from the best of many configurations, each of which was timed."""
+"""The performance model's first choice against the best of many configurations, each of which was timed."""
 
 import statistics
 
@@ -11,7 +11,7 @@ that were timed; how much longer the first choice takes; the fastest's rank by t
 
 
 def gap(line):
-    """(first, its time, best, its time, rank of the best, how many ran), in milliseconds; None where fewer than two ran."""
+    """(first, its time, best, its time, rank of the best, number timed), in milliseconds; None if under two ran."""
     times = (line.get("decision") or {}).get("times", [])
     ran = [(rank, time["what"], time["step_ms"]) for rank, time in enumerate(times, 1) if time["step_ms"] is not None]
     if len(ran) < 2 or ran[0][0] != 1:

@@ -31,7 +31,7 @@ static void refuse(const char *text) {
     exit(2);
 }
 
-/* The word at *at, which ends before the next '/'; *at goes behind that. */
+/* The word at *at, which ends before the next '/'; moves *at behind that. */
 static int word(const char **at, const char *name) {
     size_t length = strcspn(*at, "/");
     if ((*at)[length] != '/' || strlen(name) != length || strncmp(*at, name, length)) return 0;
@@ -39,7 +39,7 @@ static int word(const char **at, const char *name) {
     return 1;
 }
 
-/* The number at `at`, if it ends before `end`; 0 if it is none. */
+/* The number at `at`, if it ends before `end`; else 0. */
 static int number(const char *at, char end, const char **after) {
     char *behind;
     long value = *at >= '0' && *at <= '9' ? strtol(at, &behind, 10) : 0;

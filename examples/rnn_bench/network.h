@@ -1,4 +1,4 @@
-/* What is timed: an RNN of one layer and one direction whose inputs are as wide as its hidden state. */
+/* A network to time: an RNN of one layer and one direction whose inputs are as wide as its hidden state. */
 #ifndef RNN_BENCH_NETWORK_H
 #define RNN_BENCH_NETWORK_H
 
@@ -16,10 +16,10 @@ struct network {
 /* Reads CELL/TYPE/HIDDEN/BATCH, as "lstm/half/256/10"; exits with a message on a mistake. */
 struct network network_read(const char *text, int steps);
 
-/* What network_read takes, in words. */
+/* The form that network_read accepts, in words. */
 extern const char NETWORK_FORM[];
 
-/* Matrix products with h, and with x, that a unit needs. */
+/* The matrix products with h, and likewise with x, that a unit needs. */
 int network_gates(const struct network *network);
 
 #endif

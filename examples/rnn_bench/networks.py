@@ -1,4 +1,4 @@
-"""What is measured, in the order in which it is worth its time; and what is hoped for."""
+"""The networks to measure, the most valuable first; and the speed-ups to reach."""
 
 from fnmatch import fnmatchcase
 
@@ -7,8 +7,8 @@ TYPES = ("float", "half", "tf32", "bfloat16")
 SIZES = (64, 128, 256, 512, 1024, 1536)
 BATCHES = (1, 4, 10, 20, 32, 64)
 
-# How many times as fast as cuDNN's best algorithm an LSTM is to be at least, and is meant to be; a GRU likewise.
-# In STEPS steps, inputs as wide as the hidden state.
+# Least and intended speed-ups of an LSTM and of a GRU over cuDNN's best algorithm, by (H, batch), for STEPS steps and
+# inputs as wide as the hidden state.
 STEPS = 100
 FLOORS = {
     "float": {(64, 1): (1.3, 1.8), (64, 10): (1.3, 1.8), (64, 20): (1.3, 1.8),
@@ -19,12 +19,12 @@ FLOORS = {
              (1024, 1): (1.5, 2.5), (1024, 10): (1.1, 1.6), (1024, 20): (1.0, 1.3)},
 }  # fmt: skip
 FLOORS_OF = ("lstm", "gru")
-# No network is to become slower than this.
+# No network may become slower than this.
 LEAST = 0.98
 
 
 def floor_of(network, steps):
-    """The floor and the goal of a network CELL/TYPE/HIDDEN/BATCH; LEAST and None where it has none of its own."""
+    """The floor and the goal of a network CELL/TYPE/HIDDEN/BATCH; LEAST and None if FLOORS does not have it."""
     cell, type_, hidden, batch = network.split("/")
     table = FLOORS.get(type_, {}) if cell in FLOORS_OF and steps == STEPS else {}
     return table.get((int(hidden), int(batch)), (LEAST, None))
@@ -54,5 +54,5 @@ def grid():
 
 
 def chosen(names, patterns):
-    """The networks that are like one of the patterns; all without patterns."""
+    """The networks that match a pattern; all if there are no patterns."""
     return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -20,7 +20,7 @@ static uint32_t float_bits(double value) {
     return bits;
 }
 
-/* Numbers of all weights pass here: it is to be fast. */
+/* Must be fast: all weights pass through here. */
 static uint16_t half_bits(double value) {
     const uint32_t least_normal = 113u << 23, exponent_shift = 112u << 23;
     uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffffu;

@@ -39,7 +39,7 @@ void ours_mark(void) {
 }
 
 const char *ours_decision(void) {
-    static char line[1 << 17], last[sizeof line]; /* a line tells of all configurations that were timed */
+    static char line[1 << 17], last[sizeof line]; /* a line has all configurations that were timed */
     FILE *file = fopen(report, "r");
     if (!file) return NULL;
     last[0] = '\0';

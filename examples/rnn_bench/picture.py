@@ -1,4 +1,4 @@
-"""How many times as fast as cuDNN's best algorithm ours is, as an SVG: a table by H and batch for each cell and type."""
+"""Our speed-ups over cuDNN's best algorithm as an SVG: a table by H and batch for each cell and type."""
 
 import math
 from xml.sax.saxutils import escape
@@ -10,7 +10,7 @@ ACROSS = 2
 NAMES = {"lstm": "LSTM", "gru": "GRU", "tanh": "tanh", "relu": "ReLU"}
 INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
 FASTER, SLOWER, ALIKE = (26, 115, 232), (217, 48, 37), "#f1f3f4"
-# The colour is full at this many times as fast, or as slow.
+# The speed-up, or slow-down, at which the colour is full.
 FULL = 5.0
 
 
@@ -20,7 +20,7 @@ def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):
 
 
 def colour(faster):
-    """From white to blue or red; grey where cuDNN runs it, or ours as fast."""
+    """From white to blue or red; grey if cuDNN runs it, or ours is as fast."""
     if networks.LEAST <= faster <= 1 / networks.LEAST:
         return ALIKE
     full, share = FASTER if faster > 1 else SLOWER, min(abs(math.log(faster)) / math.log(FULL), 1)
@@ -32,7 +32,7 @@ def times(faster):
 
 
 def field(row, x, y):
-    """A network's place in its table."""
+    """A network's field in its table."""
     stream, graph = row.faster("stream"), row.faster("graph")
     shown = stream or graph
     if shown is None:
@@ -69,7 +69,7 @@ LEGEND = [
 
 
 def draw(rows):
-    """`rows` in any order; those of one cell and type stand together."""
+    """Draws `rows`, in any order; networks of one cell and type stand together."""
     steps = sorted({row.line["steps"] for row in rows})
     devices = sorted({row.line["device"] for row in rows})
     title = f"RNN inference, {' and '.join(map(str, steps))} steps, on {' and '.join(devices)}"

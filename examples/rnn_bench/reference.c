@@ -6,7 +6,7 @@
 
 #include "number.h"
 
-/* Products of a row with a weight matrix that are worth their time at each step. */
+/* The most multiplications of rows with one weight matrix in a step: more would take too long. */
 enum { MOST_WORK = 1 << 20 };
 
 static double *doubles(size_t count) { return host_memory(count * sizeof(double)); }
@@ -28,7 +28,7 @@ static double dot(const double *a, const double *b, size_t count) {
 
 static double logistic(double value) { return 1 / (1 + exp(-value)); }
 
-/* A unit's new h. w[g] = W_g x + b_Wg and r[g] = R_g h + b_Rg of its gates in cuDNN's order: LSTM's input, forget,
+/* A unit's new h. w[g] = W_g x + b_Wg and r[g] = R_g h + b_Rg for its gates in cuDNN's order: LSTM's input, forget,
  * new and output gate, GRU's reset, update and new gate. */
 static double step(cudnnRNNMode_t cell, const double *w, const double *r, double h, double *c) {
     switch (cell) {
@@ -109,7 +109,7 @@ double reference_error(const struct reference *reference, const struct data *dat
     }
     for (int k = 0; k < 3; ++k) {
         double error = norms[k] > 0 ? sqrt(distances[k] / norms[k]) : 0;
-        if (!(error <= worst)) worst = error; /* one that is not a number stays */
+        if (!(error <= worst)) worst = error; /* NaN stays */
         if (isnan(worst)) break;
     }
     return worst;

@@ -1,4 +1,4 @@
-"""Ratios of what `rnn_bench` measured: as text, and as CSV."""
+"""Ratios of `rnn_bench`'s measurements, as text and as CSV."""
 
 import csv
 import math
@@ -24,7 +24,7 @@ class Row:
         self.floor, self.goal = networks.floor_of(self.network, self.line["steps"])
 
     def rounds(self, name, mode):
-        """Milliseconds of each round; None where it did not run so."""
+        """Milliseconds of each round; None if it did not run in this mode."""
         return self.contenders.get(name, {}).get(f"{mode}_ms")
 
     def time(self, name, mode):
@@ -32,7 +32,7 @@ class Row:
         return statistics.median(rounds) if rounds else None
 
     def error(self, name, modes=MODES):
-        """The worst against double precision; None where it was not compared."""
+        """The worst error against double precision; None if there was no comparison."""
         contender = self.contenders.get(name, {})
         told = [contender[f"{mode}_error"] for mode in modes if f"{mode}_error" in contender]
         if not self.line["rows_checked"] or not told:
@@ -40,13 +40,13 @@ class Row:
         return math.nan if None in told else max(told)
 
     def best(self, mode):
-        """cuDNN's fastest algorithm; None where none ran so."""
+        """cuDNN's fastest algorithm; None if none ran in this mode."""
         times = {name: time for name in ALGORITHMS if (time := self.time(name, mode)) is not None}
         return min(times, key=times.get) if times else None
 
     def faster(self, mode):
-        """How many times as fast as cuDNN's best ours is, and the same in its worst and its best round; None where one
-        of them did not run."""
+        """Our speed-up over cuDNN's best algorithm, and that speed-up in its worst and its best round; None if one of
+        the two did not run."""
         best, ours = self.best(mode), self.rounds("ours", mode)
         if best is None or not ours:
             return None
@@ -55,12 +55,12 @@ class Row:
 
     @property
     def chosen(self):
-        """What ours settled on."""
+        """The configuration on which ours settled."""
         return (self.line.get("decision") or {}).get("chosen", "not settled") if "ours" in self.contenders else "–"
 
     @property
     def is_below(self):
-        """Whether it is slower than it is to be, on a stream or as a graph, beyond its scatter."""
+        """Whether ours is below its floor, on a stream or as a graph, in every round."""
         return any(faster[2] < self.floor for mode in MODES if (faster := self.faster(mode)))
 
 
@@ -113,7 +113,7 @@ def text(rows, failed):
 
 
 def told(rows):
-    """What holds of all of them."""
+    """A line for each mode about all networks."""
     for mode in MODES:
         ratios = {row.network: faster[0] for row in rows if (faster := row.faster(mode))}
         if not ratios:

@@ -1,13 +1,13 @@
-"""RNN inference by cuDNN's four algorithms and by libucudnn.so: runs what is still missing, then writes the table.
+"""RNN inference by cuDNN's four algorithms and by libucudnn.so: runs the missing networks, then writes the table.
 
     python table.py --bench build/rnn_bench --shim target/release/libucudnn.so --out build/rnn-bench --seconds 300
 
-OUT then holds results.jsonl (a line a network: what is there is not run again), table.txt, table.csv, table.svg,
-report.jsonl (what libucudnn.so timed and chose) and tuning.sqlite (its database). The most valuable networks come
-first, so that it may be stopped at any time. Another library, or another GPU, takes another OUT.
+OUT then holds results.jsonl (a line for each network; finished networks are not run again), table.txt, table.csv,
+table.svg, report.jsonl (the library's timings and choices) and tuning.sqlite (its database). The most valuable networks
+come first, so the command may be stopped at any time. Another library, or another GPU, needs another OUT.
 
-With --exhaustive N it tells how far the performance model's first choice is from the best of its N best configurations,
-all of which are compiled and timed: exhaustive.jsonl, exhaustive.txt.
+With --exhaustive N it compares the performance model's first choice with the best of its N best configurations, all of
+which it compiles and times: exhaustive.jsonl, exhaustive.txt.
 """
 
 import argparse
@@ -89,13 +89,13 @@ def say(words):
 
 
 def end_with_parent():
-    """In a child: a driver that is killed leaves nothing running on the device that the next one is to measure."""
+    """In a child: if the driver is killed, its child ends too, and does not disturb the next driver's measurements."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 class Results:
-    """The file's lines: a later one of the same network replaces an earlier one."""
+    """The file's lines: a later line for the same network replaces an earlier one."""
 
     def __init__(self, path):
         self.path = path
@@ -133,7 +133,7 @@ class Runner:
                           "UCUDNN_REPORT": str(self.options.out / "report.jsonl")}  # fmt: skip
             variables.setdefault("UCUDNN_DATABASE", str(self.options.out / "tuning.sqlite"))
         if self.options.exhaustive:
-            # What is known already would not be timed.
+            # Configurations in the database would not be timed again.
             variables |= {"UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": str(self.options.exhaustive), "UCUDNN_DATABASE": "off"}
         return variables
 
@@ -147,8 +147,8 @@ class Runner:
             say(f"no time left; {len(names)} networks are to be measured: the same command goes on")
 
     def run(self, names):
-        """A process for all of them, one after the other; returns those that it left when the time was up, or those
-        behind the one that it failed at."""
+        """Runs networks in a process, one after the other. Returns the networks that are left if time was up; else
+        those behind the network at which the process failed."""
         log = self.options.out / "rnn_bench.log"
         with open(log, "a") as errors:
             child = subprocess.Popen(self.command(names), stdout=subprocess.PIPE, stderr=errors, text=True,
@@ -175,7 +175,7 @@ class Runner:
         return names[1:]
 
     def hear(self, said, names):
-        """None when the first of the networks is measured; else why it is not: "" if the process has ended."""
+        """Returns None when the first network is measured; else why it is not, "" if the process has ended."""
         limit = self.options.network_seconds
         try:
             text = said.get(timeout=max(min(limit, self.left()), 0))
@@ -204,7 +204,7 @@ def last_line(log):
 
 
 def write(options, results):
-    """The table and its picture, of all networks that are there; or how good the model's first choices are."""
+    """Writes the table and its picture for all finished networks; with --exhaustive, the quality of first choices."""
     lines = [results.lines[name] for name in options.networks if name in results.lines]
     if options.exhaustive:
         text = exhaustive.text(lines)
@@ -230,7 +230,7 @@ def main():
     options.out = options.out.resolve()
     results = Results(options.out / ("exhaustive.jsonl" if options.exhaustive else "results.jsonl"))
     if options.bench:
-        # As by Ctrl-C: the process that is measuring is to end, too.
+        # As for Ctrl-C: the process that is measuring must end, too.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         try:
             Runner(options, results).run_all()

@@ -1,4 +1,4 @@
-"""Checks of what needs no GPU: `python -m unittest` in this folder."""
+"""Tests that need no GPU: `python -m unittest` in this folder."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ import table
 
 
 def line(name, cudnn=4.0, ours=2.0, rounds=3, steps=100, **others):
-    """What rnn_bench could have found: cuDNN's best algorithm, and ours, in milliseconds."""
+    """A line that rnn_bench could have produced, with times of cuDNN's best algorithm and of ours, in milliseconds."""
     cell, type_, hidden, batch = name.split("/")
 
     def contender(name, stream, error=1e-7):
@@ -60,7 +60,7 @@ class Order(unittest.TestCase):
 
 
 class Resuming(unittest.TestCase):
-    """A program stands in for rnn_bench: a line for each network, and an end where it is told to."""
+    """A program takes rnn_bench's place: it prints a line for each network, and fails at the `broken` ones."""
 
     PROGRAM = """#!{python}
 import json, sys

@@ -1,7 +1,7 @@
 //! Rates of every algorithm on AlexNet's convolutions at batch 32, float, NCHW, beside the rate of a large matrix product.
 //!
-//! No workspace limit: each algorithm gets what it asks for, which its name tells. Elements are floating-point operations
-//! of the direct convolution, so that `Gelem/s` reads GFLOP/s; fast algorithms may exceed the matrix product's.
+//! Each algorithm gets all the workspace that it needs; its name has the size. Elements are floating-point operations
+//! of the direct convolution, so `Gelem/s` means GFLOP/s; fast algorithms may exceed the matrix product's rate.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gemm::Parallelism;
@@ -49,7 +49,7 @@ fn product(c: &mut Criterion) {
                     scope.spawn(move |_| {
                         let (m, from, by) = (to.len() / SIDE, a.as_ptr(), b.as_ptr());
                         let to = to.as_mut_ptr();
-                        // SAFETY: square matrices of SIDE; each task has its own rows of the result.
+                        // SAFETY: the matrices are square of side SIDE, and each task has its own rows of the result.
                         unsafe {
                             let none = Parallelism::None;
                             gemm::gemm(
@@ -100,7 +100,7 @@ fn convolutions(c: &mut Criterion) {
                 group.bench_function(format!("{algorithm:?} with {mib:.1} MiB"), |bencher| {
                     bencher.iter(|| {
                         let [x, w, y] = [&mut x, &mut w, &mut y].map(|tensor| tensor.as_mut_ptr().cast());
-                        // SAFETY: the tensors have the problem's extents, packed.
+                        // SAFETY: the tensors have the problem's extents, packed, and the workspace has `size` bytes.
                         let done = unsafe { run(&problem, algorithm, 1.0, 0.0, x, w, y, workspace.as_mut_ptr(), size) };
                         black_box(done).expect("a supported problem with enough workspace");
                     });

@@ -1,13 +1,13 @@
-//! Devices: there is one CPU, but programs for several GPUs can be tested on it. `HOSTDNN_DEVICES` says how many devices
-//! there are (1 if unset). `HOSTDNN_DEVICE_NAMES`, such as `a,a,b`, names them, so that some are unlike the others; a device
-//! without a name there has the processor's. As in CUDA each thread has a current device, the first at its start, and a
-//! handle belongs to the one that was current when it was made.
+//! Devices: there is one CPU, but programs for several GPUs can be tested on it. `HOSTDNN_DEVICES` is the number of
+//! devices (1 if unset). `HOSTDNN_DEVICE_NAMES`, such as `a,a,b`, names them, so that some can differ; a device without
+//! a name there has the processor's. As in CUDA, each thread has a current device, at first device 0, and a handle
+//! belongs to the device that was current when it was made.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::LazyLock;
 
-/// The most devices that there may be.
+/// The largest number of devices.
 const MOST: c_int = 64;
 
 static COUNT: LazyLock<c_int> = LazyLock::new(|| {
@@ -31,7 +31,7 @@ thread_local! {
     static CURRENT: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// How many devices there are.
+/// The number of devices.
 pub fn count() -> c_int {
     *COUNT
 }
@@ -41,7 +41,7 @@ pub fn current() -> c_int {
     CURRENT.try_with(Cell::get).unwrap_or(0) // a thread that is ending
 }
 
-/// Makes a device the calling thread's; whether there is such a device.
+/// Makes a device the calling thread's current one; returns whether it exists.
 pub fn set_current(device: c_int) -> bool {
     (0..count()).contains(&device) && CURRENT.try_with(|current| current.set(device)).is_ok()
 }
@@ -51,7 +51,7 @@ pub fn name(device: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(device).ok()?).map(String::as_str)
 }
 
-/// What the system calls the processor.
+/// The system's name for the processor.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "model name");

@@ -1,4 +1,4 @@
-//! Why a call is refused: the status that cuDNN gives, and a sentence for `cudnnGetLastErrorString`.
+//! Why a call fails: cuDNN's status, and a sentence for `cudnnGetLastErrorString`.
 
 use cudnn_abi::*;
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// A refused or failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What the function returns.
+    /// The status that the function returns.
     pub status: cudnnStatus_t,
     /// The check that failed.
     pub reason: Cow<'static, str>,
@@ -27,7 +27,7 @@ pub fn require(holds: bool, rule: &'static str) -> Result {
     check(holds, CUDNN_STATUS_BAD_PARAM, rule)
 }
 
-/// CUDNN_STATUS_NOT_SUPPORTED unless `holds`; `rule` says what is supported.
+/// CUDNN_STATUS_NOT_SUPPORTED unless `holds`; `rule` names the supported cases.
 pub fn support(holds: bool, rule: &'static str) -> Result {
     check(holds, CUDNN_STATUS_NOT_SUPPORTED, rule)
 }

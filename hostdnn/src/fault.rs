@@ -1,16 +1,16 @@
 //! Faults on demand, so that a program's answer to a failing cuDNN can be tested.
 //!
-//! `HOSTDNN_FAIL`, read at the first call, and `hostdnnFail`, which replaces what is armed, take clauses separated by commas:
+//! `HOSTDNN_FAIL`, read at the first call, and `hostdnnFail`, which replaces all faults, take comma-separated clauses:
 //!
 //! ```text
 //! FUNCTION[@algo=ID][@batch=N][:COUNT[+]][=OUTCOME]
 //! ```
 //!
-//! The COUNT-th call (from 1, the default) of FUNCTION fails, with `+` every later one too. With `@algo` or `@batch` only
-//! those runs of an algorithm count that match. In a `cudnnFindConvolution*` function that is the timing of that one
+//! The COUNT-th call (from 1, the default) of FUNCTION fails, with `+` every later one too. With `@algo` or `@batch`
+//! only matching runs of an algorithm count. In a `cudnnFindConvolution*` function such a run is the timing of one
 //! algorithm, whose entry carries the status; in `cudnnBackendExecute` ID is the global index of the plan's engine.
-//! OUTCOME is a status number (5000, CUDNN_STATUS_EXECUTION_FAILED, if left out) or `panic`. A failing call does nothing
-//! else. Clauses that do not parse are named on stderr and left out.
+//! OUTCOME is a status number (5000, CUDNN_STATUS_EXECUTION_FAILED, by default) or `panic`. A failing call does nothing
+//! else. Invalid clauses are named on stderr and skipped.
 //!
 //! `cudnnConvolutionForward:3` fails the third call; `cudnnCreateTensorDescriptor:1+=4003` every creation;
 //! `cudnnConvolutionForward@algo=6@batch=32:1+` every run of Winograd at batch 32.
@@ -57,7 +57,7 @@ static FAULTS: LazyLock<Mutex<Vec<Fault>>> = LazyLock::new(|| {
     Mutex::new(faults)
 });
 
-/// Replaces all faults by those of `spec`; with a bad clause, changes nothing and names it.
+/// Replaces all faults by those of `spec`. A bad clause is an error that names it, and changes nothing.
 pub fn arm(spec: &str) -> std::result::Result<(), String> {
     let (faults, bad) = parse_all(spec);
     if let Some(clause) = bad.into_iter().next() {
@@ -137,7 +137,7 @@ fn parse(clause: &str) -> Option<Fault> {
     };
     while let Some(filter) = rest.strip_prefix('@') {
         let end = filter.find(['@', ':']).unwrap_or_else(|| {
-            // The filter's own `=` is not the outcome's.
+            // The `=` inside the filter does not start the outcome.
             filter.match_indices('=').nth(1).map_or(filter.len(), |(at, _)| at)
         });
         let (key, value) = filter[..end].split_once('=')?;

@@ -1,11 +1,11 @@
-//! From cuDNN's descriptors to the convolution they name, with the checks that every convolution function shares.
+//! From cuDNN's descriptors to their convolution problem, with the checks that every convolution function shares.
 
 use crate::convolution::{Direction, Element, Problem};
 use crate::descriptor::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::error::{Result, require, support};
 use cudnn_abi::*;
 
-/// The convolution that four descriptors name, in the words of the forward direction: `y = x * w`.
+/// The convolution problem of four descriptors, by the names of the forward direction: `y = x * w`.
 pub fn problem(
     direction: Direction,
     x: &TensorDescriptor,
@@ -43,7 +43,7 @@ pub fn problem(
         Direction::BackwardFilter => true,
     };
     support(output_is_plain, "the output's elements do not overlap")?;
-    // Extents of y pass as 32 bits; pads so large that they wrapped there must not get through.
+    // y's extents have 32 bits; pads that are so large that the extents wrap around must be refused.
     let fits = (0..spatial).all(|i| i64::from(conv.pad[i]) * 2 + i64::from(x.dims()[i + 2]) <= i64::from(i32::MAX));
     support(fits, "padded extents fit into 32 bits")?;
     let windows_fit =

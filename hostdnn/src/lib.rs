@@ -1,10 +1,10 @@
-//! hostdnn: cuDNN 9's C ABI on the CPU. Device pointers are host pointers, streams are ignored, and every call is done
-//! when it returns.
+//! hostdnn: cuDNN 9's C ABI on the CPU. Device pointers are host pointers, streams are ignored, and every call is
+//! complete when it returns.
 //!
-//! `abi` exports the functions and checks what C hands over; `descriptor` holds what descriptors say and the rules for
-//! setting them; `kernel` turns descriptors into a convolution, `select` ranks and times its algorithms, `convolution`,
-//! `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device` offers the CPU as several
-//! devices; `emulator` runs kernels in CUDA C++ on it; `fault` makes calls fail on demand.
+//! `abi` exports the functions and checks their arguments; `descriptor` holds the descriptors' values and the rules for
+//! setting them; `kernel` turns descriptors into a convolution problem, `select` ranks and times its algorithms,
+//! `convolution`, `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device`
+//! presents the CPU as several devices; `emulator` runs GPU kernels in CUDA C++ on it; `fault` makes calls fail on demand.
 
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 

@@ -1,4 +1,4 @@
-//! Which algorithm to take: ranked by operation counts (`cudnnGetConvolution*Algorithm_v7`) or by the clock
+//! The choice of an algorithm: ranked by operation counts (`cudnnGetConvolution*Algorithm_v7`) or by the clock
 //! (`cudnnFindConvolution*Algorithm[Ex]`).
 
 use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem};
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 pub struct Candidate {
     /// cuDNN's id.
     pub algo: i32,
-    /// Whether it can run: CUDNN_STATUS_SUCCESS, or why not.
+    /// CUDNN_STATUS_SUCCESS if it can run, or the reason.
     pub status: cudnnStatus_t,
-    /// Milliseconds; -1 where not measured.
+    /// Milliseconds; -1 if not measured.
     pub time: f32,
-    /// Bytes of workspace; 0 where the problem is not supported.
+    /// Bytes of workspace; 0 if the problem is not supported.
     pub memory: usize,
     /// Whether equal calls give equal bits.
     pub deterministic: bool,
@@ -35,7 +35,7 @@ pub struct Tensors {
     pub y: *mut u8,
 }
 
-/// Every algorithm that cuDNN names in the problem's direction, those that compute it first.
+/// Every algorithm that cuDNN names in the problem's direction, the supported ones first.
 fn candidates(problem: &Problem) -> Vec<(Algorithm, Candidate)> {
     let all = Algorithm::all(problem.direction).iter().enumerate();
     all.map(|(id, &algorithm)| {
@@ -52,7 +52,7 @@ fn candidates(problem: &Problem) -> Vec<(Algorithm, Candidate)> {
     .collect()
 }
 
-/// All algorithms by [`cost`], those that do not compute the problem last. Times are not measured.
+/// All algorithms by [`cost`], unsupported ones last. Times are not measured.
 pub fn rank(problem: &Problem) -> Vec<Candidate> {
     let mut all = candidates(problem);
     let key = |&(algorithm, candidate): &(Algorithm, Candidate)| match candidate.status {
@@ -63,7 +63,7 @@ pub fn rank(problem: &Problem) -> Vec<Candidate> {
     all.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// Those of `algorithms` that compute the problem, by [`cost`].
+/// The supported ones among `algorithms`, by [`cost`].
 pub fn order(problem: &Problem, algorithms: impl IntoIterator<Item = Algorithm>) -> Vec<Algorithm> {
     let priced = algorithms.into_iter().filter_map(|algorithm| {
         let workspace = convolution::workspace_size(problem, algorithm).ok()?;
@@ -76,8 +76,8 @@ pub fn order(problem: &Problem, algorithms: impl IntoIterator<Item = Algorithm>)
 
 /// Times every algorithm on `tensors`, whose output is overwritten; fastest first, then those without a time.
 ///
-/// An algorithm that needs more than `workspace` holds is listed with CUDNN_STATUS_ALLOC_FAILED. With no `workspace` given,
-/// each gets a buffer of its own. `function` is the caller's name, for faults.
+/// An algorithm that needs more than `workspace` holds is listed with CUDNN_STATUS_ALLOC_FAILED. Without a `workspace`,
+/// each gets its own buffer. `function` is the caller's name, for faults.
 ///
 /// # Safety
 /// As for [`convolution::run`]; `workspace` is valid for reads and writes of its length.
@@ -104,7 +104,7 @@ pub unsafe fn time_all(
     all.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// The best of a few runs, or the one run where that took long.
+/// The best of a few runs, or a single run if that took long.
 ///
 /// # Safety
 /// As for [`time_all`].
@@ -133,7 +133,7 @@ unsafe fn time(
         let Tensors { x, w, y } = tensors;
         // SAFETY: the caller's promise; `buffer` holds `size` bytes.
         unsafe { convolution::run(problem, algorithm, 1.0, 0.0, x, w, y, buffer, size) }.map_err(|error| {
-            // What does not fit is an allocation that failed, as cuDNN reports it of FindEx.
+            // cuDNN's FindEx reports a workspace that is too small as a failed allocation.
             let status = match error {
                 RunError::Unsupported => CUDNN_STATUS_NOT_SUPPORTED,
                 RunError::Workspace { .. } => CUDNN_STATUS_ALLOC_FAILED,
@@ -148,12 +148,12 @@ unsafe fn time(
     Ok(best)
 }
 
-/// Times every algorithm on tensors of its own, allocated for the purpose.
+/// Times every algorithm on newly allocated tensors.
 pub fn time_all_on_own_tensors(function: &str, problem: &Problem) -> Result<Vec<Candidate>> {
     let [x, w, y] = footprints(problem).map(|bytes| Buffer::filled(problem, bytes));
     let (x, w, y) = (x?, w?, y?);
     let tensors = Tensors { x: x.pointer, w: w.pointer, y: y.pointer };
-    // SAFETY: the buffers span their tensors, are ours alone, and do not overlap.
+    // SAFETY: the buffers span their tensors, do not overlap, and nobody else uses them.
     Ok(unsafe { time_all(function, problem, tensors, None) })
 }
 
@@ -179,11 +179,11 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// `bytes` uninitialised bytes; null if none are asked for.
+    /// `bytes` uninitialized bytes; null for 0 bytes.
     fn new(bytes: usize) -> Result<Self> {
         let failed = || Error::new(CUDNN_STATUS_ALLOC_FAILED, format!("{bytes} bytes for a trial cannot be had"));
         let layout = Layout::from_size_align(bytes, 64).map_err(|_| failed())?;
-        // Memory that is promised but not there would end the process once it is written to.
+        // Writing to memory that the system overcommitted would end the process.
         if available_memory().is_some_and(|available| bytes as u64 > available) {
             return Err(failed());
         }
@@ -195,7 +195,7 @@ impl Buffer {
         if pointer.is_null() { Err(failed()) } else { Ok(Self { pointer, layout }) }
     }
 
-    /// Filled with ones: ordinary numbers on pages of their own, so that times are those of real data.
+    /// A buffer of ones: ordinary numbers in real pages, so that times are those of real data.
     fn filled(problem: &Problem, bytes: usize) -> Result<Self> {
         use convolution::Element::{Bfloat16, Double, Float, Half};
         let buffer = Self::new(bytes)?;
@@ -213,7 +213,7 @@ impl Buffer {
     }
 }
 
-/// Bytes that can be had without swapping; `None` where the system does not say.
+/// Bytes that are available without swapping; `None` if the system does not report them.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -230,10 +230,10 @@ impl Drop for Buffer {
     }
 }
 
-/// An estimate in units of one multiplication and addition of a well-fed GEMM. Counts the multiplications that an
-/// algorithm does and the bytes of workspace that it writes and reads; needs no measurement.
+/// An estimate in units of one multiply-add of an efficient GEMM. Counts an algorithm's multiplications and the bytes
+/// of workspace that it writes and reads; needs no measurement.
 fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
-    // What a byte that goes out to the workspace and comes back costs.
+    // The cost of writing a byte to the workspace and reading it back.
     const BYTE: f64 = 4.0;
     let product = |values: [usize; 3]| values.iter().product::<usize>() as f64;
     let (images, k) = (problem.batch as f64, problem.out_channels as f64);
@@ -251,7 +251,7 @@ fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
     let multiplications = match algorithm {
         Algorithm::Gemm => direct,
         Algorithm::ImplicitPrecompGemm | Algorithm::Algo3 => 1.1 * direct,
-        // Gathers each of the strides' phases apart, in products that get smaller with their number.
+        // Gathers each phase of the strides separately, in products that shrink as their number grows.
         Algorithm::Algo0 if problem.direction == Direction::BackwardData => {
             1.35 * direct * product(problem.stride).powf(0.35)
         }
@@ -271,7 +271,7 @@ fn cost(problem: &Problem, algorithm: Algorithm, workspace: usize) -> f64 {
     multiplications + BYTE * workspace as f64
 }
 
-/// How many algorithms cuDNN names in a direction.
+/// The number of algorithms that cuDNN names in a direction.
 pub fn count(direction: Direction) -> i32 {
     Algorithm::all(direction).len() as i32
 }

@@ -1,4 +1,4 @@
-//! What the functions say that list and time algorithms.
+//! The functions that list and time algorithms.
 
 mod operand;
 
@@ -8,7 +8,7 @@ use operand::Handle;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// A 3×3 convolution without stride: every algorithm of cuDNN's but DIRECT (and WINOGRAD backwards) runs.
+/// A 3×3 convolution without stride: every algorithm of cuDNN runs except DIRECT (and WINOGRAD backwards).
 struct Layer {
     x: cudnnTensorDescriptor_t,
     w: cudnnFilterDescriptor_t,
@@ -20,7 +20,7 @@ struct Layer {
 impl Layer {
     fn new(batch: c_int, math_type: cudnnMathType_t) -> Self {
         let (mut x, mut w, mut conv, mut y) = (null_mut(), null_mut(), null_mut(), null_mut());
-        // SAFETY: valid for writes; descriptors are live.
+        // SAFETY: the arguments are live descriptors and places that are valid for writes.
         let statuses = unsafe {
             [
                 cudnnCreateTensorDescriptor(&mut x),
@@ -69,7 +69,7 @@ enum Ask {
     FindEx(usize),
 }
 
-/// Asks about one direction with room for `room` entries; also what the workspace function says of each entry.
+/// Asks about one direction with room for `room` entries; returns each entry with the workspace function's answer.
 fn ask(handle: &Handle, layer: &Layer, direction: usize, how: Ask, room: usize) -> Vec<(Entry, Option<usize>)> {
     let Layer { x, w, conv, y, counts } = layer;
     let (x, w, conv, y, h) = (*x, *w, *conv, *y, handle.0);
@@ -82,7 +82,7 @@ fn ask(handle: &Handle, layer: &Layer, direction: usize, how: Ask, room: usize) 
     let (room_c, mut count, mut bytes) = (room as c_int, -1, 0usize);
     macro_rules! entries {
         ($perf:ident, $get:ident, $find:ident, $find_ex:ident, $size:ident, $plain:tt, $full:tt) => {{
-            // SAFETY: an entry of zeros is an entry; buffers are as long as descriptors and sizes say.
+            // SAFETY: an entry of zeros is valid; buffers are as long as their descriptors and sizes say.
             unsafe {
                 let mut all = vec![std::mem::zeroed::<$perf>(); room + 1];
                 all[room].algo = -77;
@@ -142,7 +142,7 @@ fn ask(handle: &Handle, layer: &Layer, direction: usize, how: Ask, room: usize) 
 
 fn max_count(handle: &Handle, direction: usize) -> usize {
     let mut count = 0;
-    // SAFETY: valid for a write.
+    // SAFETY: the count is valid for a write.
     let status = unsafe {
         match direction {
             0 => cudnnGetConvolutionForwardAlgorithmMaxCount(handle.0, &mut count),
@@ -154,7 +154,7 @@ fn max_count(handle: &Handle, direction: usize) -> usize {
     count as usize
 }
 
-/// What holds of every list: each algorithm once, workspaces as the workspace function says, successes first.
+/// Every list has each algorithm once, the workspace function's sizes, and successes first.
 fn check(list: &[(Entry, Option<usize>)], direction: usize, all: usize) {
     assert_eq!(list.len(), all, "direction {direction}");
     let mut ids: Vec<c_int> = list.iter().map(|(entry, _)| entry.algo).collect();
@@ -171,7 +171,7 @@ fn check(list: &[(Entry, Option<usize>)], direction: usize, all: usize) {
     assert!(list[failed_first..].iter().all(|(entry, _)| entry.status != CUDNN_STATUS_SUCCESS), "{list:?}");
 }
 
-/// Successes are timed and sorted, everything else is not timed.
+/// Successes are timed and sorted; no other entry is timed.
 fn check_times(list: &[(Entry, Option<usize>)]) {
     let successes: Vec<f32> =
         list.iter().filter(|(e, _)| e.status == CUDNN_STATUS_SUCCESS).map(|(e, _)| e.time).collect();
@@ -242,7 +242,7 @@ fn what_does_not_fit_the_given_workspace_is_listed_as_such() {
 fn an_algorithm_that_fails_is_listed_with_its_status() {
     let handle = Handle::new();
     let layer = Layer::new(5, CUDNN_DEFAULT_MATH);
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     let armed = unsafe { hostdnnFail(c"cudnnFindConvolutionForwardAlgorithm@algo=1@batch=5:1+".as_ptr()) };
     assert_eq!(armed, CUDNN_STATUS_SUCCESS);
     let list = ask(&handle, &layer, 0, Ask::Find, 10);

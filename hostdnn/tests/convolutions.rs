@@ -1,5 +1,5 @@
-//! Convolutions as C calls them, against loops in double precision: every direction and algorithm, types, layouts, groups,
-//! dilation, both modes, alpha and beta, two and three dimensions. The workspace ends in canaries; outputs start as NaN.
+//! Convolutions by the C functions, against loops in double precision: every direction and algorithm, types, layouts,
+//! groups, dilation, both modes, alpha and beta, 2-D and 3-D. Canaries follow the workspace; outputs start as NaN.
 
 mod case;
 mod operand;
@@ -16,7 +16,7 @@ use std::ptr::null_mut;
 
 const CANARY: u8 = 0xa5;
 
-/// Runs `algo` into a copy of the output; the workspace is exactly as long as asked for, and canaries follow it.
+/// Runs `algo` into a copy of the output; the workspace has exactly the reported size, and canaries follow it.
 fn run(
     handle: &Handle,
     case: &Case,
@@ -29,7 +29,7 @@ fn run(
     let Case { data_type, x, w, y, filter, conv, .. } = case;
     let (filter, conv, h) = (*filter, *conv, handle.0);
     let mut size = 0;
-    // SAFETY: descriptors are live; the operands are as long as their descriptors say.
+    // SAFETY: descriptors are live, and the operands are as long as their descriptors say.
     unsafe {
         let status = match direction {
             Direction::Forward => {
@@ -104,7 +104,7 @@ fn all_algorithms_agree_with_double_precision() {
         }
     }
     eprintln!("runs of each (direction, algorithm): {runs:?}");
-    // Everything that cuDNN implements itself; Winograd has the fewest shapes to run on.
+    // Every algorithm that cuDNN implements has run; Winograd has the fewest shapes to run on.
     let forward = [0, 1, 2, 4, 5, 6, 7].map(|algo| (0, algo));
     let backward_data = [0, 1, 2, 3, 4, 5].map(|algo| (1, algo));
     let backward_filter = [0, 1, 2, 3, 5, 6].map(|algo| (2, algo));
@@ -117,7 +117,7 @@ fn all_algorithms_agree_with_double_precision() {
 fn bias_and_activation_in_one_go() {
     let handle = Handle::new();
     let mut activation = null_mut();
-    // SAFETY: valid for a write.
+    // SAFETY: the place is valid for a write.
     assert_eq!(unsafe { cudnnCreateActivationDescriptor(&mut activation) }, CUDNN_STATUS_SUCCESS);
     for seed in 0..150 {
         let mut dice = StdRng::seed_from_u64(seed);

@@ -1,4 +1,4 @@
-//! Several devices: each thread has a current one, and a handle computes on the one that it was made on.
+//! Several devices: each thread has a current one, and a handle computes on the device that it was made on.
 
 use cudnn_abi::*;
 use hostdnn::abi::*;
@@ -7,37 +7,37 @@ use std::ptr::null_mut;
 
 fn current() -> c_int {
     let mut device = -1;
-    // SAFETY: writes one number.
+    // SAFETY: the call writes one number, and `device` is one.
     assert_eq!(unsafe { hostdnnGetDevice(&mut device) }, CUDNN_STATUS_SUCCESS);
     device
 }
 
 fn properties(device: c_int) -> Option<(String, c_int)> {
     let (mut name, mut threads) = ([0 as c_char; 64], 0);
-    // SAFETY: writes at most as many bytes, and one number.
+    // SAFETY: the call writes at most `name.len()` bytes, and one number.
     let status = unsafe { hostdnnGetDeviceProperties(device, name.as_mut_ptr(), name.len(), &mut threads) };
-    // SAFETY: written if the call succeeded.
+    // SAFETY: a successful call wrote a C string.
     (status == CUDNN_STATUS_SUCCESS)
         .then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().unwrap().to_owned(), threads))
 }
 
-/// Asks the handle for something that depends on its device.
+/// Calls a function that needs the handle's device.
 fn compute(handle: cudnnHandle_t) -> cudnnStatus_t {
     let mut count = 0;
-    // SAFETY: writes one number.
+    // SAFETY: the call writes one number, and `count` is one.
     unsafe { cudnnGetConvolutionForwardAlgorithmMaxCount(handle, &mut count) }
 }
 
-// One test: the variables are read once a process.
+// One test, because the variables are read once a process.
 #[test]
 fn a_handle_belongs_to_the_device_that_it_was_made_on() {
-    // SAFETY: no other thread runs.
+    // SAFETY: no other thread runs yet.
     unsafe {
         std::env::set_var("HOSTDNN_DEVICES", "3");
         std::env::set_var("HOSTDNN_DEVICE_NAMES", "a,,a");
     }
     let mut count = 0;
-    // SAFETY: writes one number; null is refused.
+    // SAFETY: the call writes one number, or refuses null.
     unsafe {
         assert_eq!(hostdnnGetDeviceCount(&mut count), CUDNN_STATUS_SUCCESS);
         assert_eq!(hostdnnGetDeviceCount(null_mut()), CUDNN_STATUS_BAD_PARAM);
@@ -54,7 +54,7 @@ fn a_handle_belongs_to_the_device_that_it_was_made_on() {
 
     let mut handle = null_mut();
     assert_eq!(hostdnnSetDevice(1), CUDNN_STATUS_SUCCESS);
-    // SAFETY: writes one handle.
+    // SAFETY: the call writes one handle.
     assert_eq!(unsafe { cudnnCreate(&mut handle) }, CUDNN_STATUS_SUCCESS);
     assert_eq!(compute(handle), CUDNN_STATUS_SUCCESS);
     for wrong in [3, -1] {
@@ -74,6 +74,6 @@ fn a_handle_belongs_to_the_device_that_it_was_made_on() {
     let expected = ((0, CUDNN_STATUS_BAD_PARAM), CUDNN_STATUS_SUCCESS);
     assert_eq!(elsewhere.join().unwrap(), expected, "each thread has a device of its own");
     assert_eq!(current(), 2);
-    // SAFETY: made above, destroyed once; on any device.
+    // SAFETY: the handle was made above and is destroyed once; any device may be current.
     assert_eq!(unsafe { cudnnDestroy(handle) }, CUDNN_STATUS_SUCCESS);
 }

@@ -25,12 +25,12 @@ const DIRECTIONS: [(Direction, Names, i64); 3] = [
 /// Unique ids of x, w and y.
 const IDS: [i64; 3] = [7, -3, 1 << 40];
 
-/// The graph of one convolution. What it is made of is gone when this returns: the graph keeps what it needs.
+/// The graph of one convolution. Its parts are destroyed when this returns: the graph keeps its own copies.
 fn single(case: &Case, names: &Names, alpha: f64, beta: f64) -> Backend {
     single_between(case, &case.pad, names, alpha, beta)
 }
 
-/// The same with so many zeros behind.
+/// The same with `behind` zeros behind.
 fn single_between(case: &Case, behind: &[i32], names: &Names, alpha: f64, beta: f64) -> Backend {
     let [x, w, y] = [(IDS[0], &case.x), (IDS[1], &case.w), (IDS[2], &case.y)].map(|(id, operand)| tensor(id, operand));
     let padding = [&case.pad[..], behind];
@@ -38,7 +38,7 @@ fn single_between(case: &Case, behind: &[i32], names: &Names, alpha: f64, beta: 
     graph(&[&convolve(names, [&x, &w, &y], &geometry, alpha, beta)])
 }
 
-/// Makes each output longer or shorter by a step or two; gives the zeros behind that this takes.
+/// Makes each output longer or shorter by a step or two; returns the zeros behind that this takes.
 fn pad_behind(case: &mut Case, dice: &mut StdRng) -> Vec<i32> {
     let mut dims = case.y.dims.clone();
     let mut behind = case.pad.clone();
@@ -65,7 +65,7 @@ fn run(handle: &Handle, plan: &Backend, case: &Case, direction: Direction, out: 
     execute(handle.0, plan, &[(IDS[0], pointers[0]), (IDS[1], pointers[1]), (IDS[2], pointers[2])])
 }
 
-/// The legacy API's size; `None` where it does not support the algorithm.
+/// The legacy API's workspace size; `None` if it does not support the algorithm.
 fn legacy_size(handle: &Handle, case: &Case, direction: Direction, algo: i32) -> Option<usize> {
     let (Case { x, y, filter: w, conv, .. }, h) = (case, handle.0);
     let mut size = 0;
@@ -95,14 +95,14 @@ fn every_engine_agrees_with_double_precision() {
         let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
         let data_type = types[seed as usize % 4];
         let Some(mut case) = Case::random(data_type, &mut dice) else { continue };
-        // Filters may lie in any order here, which the legacy API cannot say.
+        // Filters may have any layout here, but not in the legacy API.
         let plain_filter = dice.random_bool(0.7);
         if !plain_filter {
             let dims = case.w.dims.clone();
             let strides = (0..dims.len()).map(|i| dims[..i].iter().product()).collect();
             case.w = Operand::random(data_type, &dims, strides, &mut dice);
         }
-        // Nor that there are other zeros behind than in front.
+        // Nor can the legacy API have different numbers of zeros before and behind.
         let behind = if dice.random_bool(0.7) { case.pad.clone() } else { pad_behind(&mut case, &mut dice) };
         let in_legacy = plain_filter && behind == case.pad;
         uneven += usize::from(behind != case.pad);
@@ -121,7 +121,7 @@ fn every_engine_agrees_with_double_precision() {
                     "seed {seed}: {direction:?} {index} {knobs:?}, alpha {alpha} beta {beta}, {} behind {behind:?}",
                     case.label()
                 );
-                // By itself an engine is the legacy API's algorithm of that number, in the same workspace.
+                // With default knobs, an engine is the legacy API's algorithm of that number, in the same workspace.
                 let size = legacy_size(&handle, &case, direction, index as i32).filter(|_| in_legacy);
                 let plan = match plan(&configuration) {
                     Ok(plan) => plan,
@@ -165,7 +165,7 @@ fn every_engine_agrees_with_double_precision() {
     }
 }
 
-/// A plain convolution of three by three, padded by one, whose engines are all there.
+/// A plain convolution of three by three, padded by one, for which all engines exist.
 fn plain(batch: usize) -> Case {
     let mut dice = StdRng::seed_from_u64(1);
     let mut case = loop {
@@ -201,14 +201,14 @@ fn knobs_are_told_and_change_what_runs() {
     let size = |knobs: &[(i32, i64)]| workspace_size(&plan(&configuration(&tiling, knobs).finalized()).unwrap());
     let sizes = [0, 1, 2].map(|tile| size(&[(CUDNN_KNOB_TYPE_TILE_SIZE, tile)]));
     assert!(sizes[0] != sizes[1] && sizes[1] != sizes[2], "{sizes:?}");
-    // -1 leaves a knob alone.
+    // -1 leaves a knob at its default.
     assert_eq!([size(&[]), size(&[(CUDNN_KNOB_TYPE_TILE_SIZE, -1)])], [sizes[1]; 2]);
     for knobs in [&[(CUDNN_KNOB_TYPE_TILE_SIZE, 3)][..], &[(CUDNN_KNOB_TYPE_SPLIT_K, 0)]] {
         assert_eq!(configuration(&tiling, knobs).finalize(), CUDNN_STATUS_NOT_SUPPORTED, "{knobs:?}");
     }
     let gemm = engine(&graph, CUDNN_CONVOLUTION_FWD_ALGO_GEMM.into());
     assert!(gemm.get_descriptors(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, 8).is_empty());
-    // A choice does not reach other configurations of the engine.
+    // A choice does not affect other configurations of the engine.
     let mut out = Operand::poisoned(CUDNN_DATA_FLOAT, &case.y.dims, case.y.strides.clone());
     let tiles = plan(&configuration(&tiling, &[(CUDNN_KNOB_TYPE_TILE_SIZE, 0)]).finalized()).unwrap();
     assert_eq!(run(&handle, &tiles, &case, Direction::Forward, &mut out), CUDNN_STATUS_SUCCESS);
@@ -340,7 +340,7 @@ fn a_plan_runs_on_several_threads_at_once() {
                     let tensors = [(IDS[0], tensors[0]), (IDS[1], tensors[1]), (IDS[2], tensors[2])];
                     let pack = pack(&tensors, workspace.as_mut_ptr().cast());
                     for _ in 0..5 {
-                        // SAFETY: the tensors and the workspace are as long as they were declared.
+                        // SAFETY: the tensors and the workspace are as long as declared.
                         let status = unsafe { cudnnBackendExecute(handle.0, raw as *mut _, pack.0) };
                         assert_eq!(status, CUDNN_STATUS_SUCCESS, "{}", last_error());
                     }

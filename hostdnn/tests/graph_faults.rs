@@ -1,4 +1,4 @@
-//! Faults on demand in the graph API. One test, since what is armed is the process's.
+//! Faults on demand in the graph API. One test, because a process has one list of armed faults.
 
 mod backend;
 mod operand;
@@ -13,7 +13,7 @@ use std::ffi::CString;
 
 fn arm(faults: &str) {
     let faults = CString::new(faults).unwrap();
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     assert_eq!(unsafe { hostdnnFail(faults.as_ptr()) }, CUDNN_STATUS_SUCCESS);
 }
 
@@ -35,7 +35,7 @@ fn graph_calls_fail_as_they_are_told() {
 
     arm("cudnnBackendExecute:2");
     assert_eq!([run(&gemm), run(&gemm), run(&gemm)], [0, failed, 0]);
-    // An engine's global index stands for the algorithm.
+    // An engine's global index is the algorithm's id.
     arm("cudnnBackendExecute@algo=4@batch=5:1+");
     assert_eq!([run(&gemm), run(&fft), run(&fft)], [0, failed, failed]);
     arm("cudnnBackendExecute@batch=4:1+");

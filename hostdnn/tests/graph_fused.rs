@@ -1,4 +1,4 @@
-//! Convolutions with pointwise operations behind them, and pointwise operations alone, by the graph API, against double
+//! Convolutions followed by pointwise operations, and pointwise operations alone, by the graph API, against double
 //! precision: additions of a tensor and of a bias, multiplications and ReLU in any order, of several types.
 
 mod backend;
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
-/// What a chain does next.
+/// The next function of a chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Link {
     AddTensor,
@@ -36,7 +36,7 @@ fn chains_behind_convolutions() {
         let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
         let data_type = types[seed as usize % 4];
         let Some(case) = Case::random(data_type, &mut dice) else { continue };
-        // As PyTorch does every other time; otherwise any order.
+        // Every other time in PyTorch's order; otherwise in any order.
         let mut links = vec![Link::AddTensor, Link::AddBias, Link::Relu];
         if dice.random_bool(0.5) {
             links.extend([Link::MultiplyBias, Link::Identity]);
@@ -47,7 +47,7 @@ fn chains_behind_convolutions() {
         let bias_dims: Vec<usize> = (0..out_dims.len()).map(|i| if i == 1 { out_dims[1] } else { 1 }).collect();
         let in_place = links[0] == Link::AddTensor && dice.random_bool(0.4);
         let z_strides = if in_place { case.y.strides.clone() } else { gapped(&out_dims) };
-        // What is added to a result of two bytes may be float, in memory of its own.
+        // A two-byte result may get a float operand added, in its own memory.
         let z_type = match data_type {
             CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 if !in_place && dice.random_bool(0.3) => CUDNN_DATA_FLOAT,
             other => other,
@@ -77,7 +77,7 @@ fn chains_behind_convolutions() {
                 Link::Relu => (CUDNN_POINTWISE_RELU_FWD, None),
                 Link::Identity => (CUDNN_POINTWISE_IDENTITY, None),
             };
-            // Either operand may be the one that was computed.
+            // Either operand may be the computed one.
             let swapped = b.is_some() && dice.random_bool(0.3);
             let operation = match b {
                 Some(b) if swapped => {

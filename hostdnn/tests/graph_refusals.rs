@@ -1,6 +1,6 @@
-//! What the graph API refuses: graphs that are not computed here, executions that do not suit their plan, null, garbage,
-//! and random attributes. A status, never a crash, and nothing written. Which status each attribute answers with is
-//! `real_graph`'s affair, which asks cuDNN itself.
+//! Refusals of the graph API: graphs that hostdnn does not compute, executions that do not match their plan, null,
+//! garbage, and random attributes. Each gives a status, never a crash, and nothing is written. `real_graph` compares
+//! the status of each attribute with cuDNN's.
 
 mod backend;
 mod operand;
@@ -49,8 +49,8 @@ fn fused(parts: &Parts) -> Backend {
     ])
 }
 
-/// Heuristics offer nothing for a graph, and the plan of its first engine is refused with a status of
-/// CUDNN_STATUS_NOT_SUPPORTED's family.
+/// Heuristics have no candidates for a graph, and the plan of its first engine is refused with a status of the
+/// CUDNN_STATUS_NOT_SUPPORTED family.
 fn assert_not_computed(graph: &Backend, what: &str) {
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
         assert!(heuristics(graph, mode).is_empty(), "{what}");
@@ -123,7 +123,7 @@ fn descriptors_of_other_kinds_are_not_made() {
         (-1, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED),
         (9999, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED),
     ] {
-        // SAFETY: valid for a write.
+        // SAFETY: the place is valid for a write.
         assert_eq!(unsafe { cudnnBackendCreateDescriptor(kind, &mut descriptor) }, want, "kind {kind}");
         assert!(descriptor.is_null());
     }
@@ -142,7 +142,7 @@ fn executions_that_do_not_suit_their_plan() {
     let before = parts.y.values();
     let sound = [(1, parts.x.pointer()), (2, parts.w.pointer()), (3, y), (4, parts.bias.pointer())];
     let run = |pack: &Backend| {
-        // SAFETY: what is not refused is as long as it was declared.
+        // SAFETY: the memory of an execution that is not refused is as long as declared.
         unsafe { cudnnBackendExecute(handle.0, plan.0, pack.0) }
     };
     let with = |place: usize, pointer: *const c_void| {
@@ -173,7 +173,7 @@ fn executions_that_do_not_suit_their_plan() {
     let unfinished = Backend::new(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     assert_eq!(run(&unfinished), CUDNN_STATUS_BAD_PARAM);
     let sound = pack(&sound, scratch);
-    // SAFETY: as above.
+    // SAFETY: descriptors are live, and the memory of an execution that is not refused is as long as declared.
     unsafe {
         assert_eq!(cudnnBackendExecute(handle.0, sound.0, plan.0), CUDNN_STATUS_BAD_PARAM, "the wrong way round");
         for (handle, plan, pack) in [
@@ -202,7 +202,7 @@ fn null_and_garbage_descriptors() {
     let handle = Handle::new();
     let part = parts(CUDNN_DATA_FLOAT);
     let (mut count, mut value) = (-7i64, 5i64);
-    // SAFETY: pointers are null, live objects of the library, or valid for what they stand for.
+    // SAFETY: pointers are null, live objects of the library, or valid for the data that they stand for.
     unsafe {
         assert_eq!(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, null_mut()), CUDNN_STATUS_BAD_PARAM);
         let (name, element) = (CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64);
@@ -214,7 +214,7 @@ fn null_and_garbage_descriptors() {
         assert_eq!(cudnnBackendInitialize(null_mut()), CUDNN_STATUS_BAD_PARAM);
         let get = cudnnBackendGetAttribute;
         assert_eq!(get(null_mut(), name, element, 1, &mut count, array), CUDNN_STATUS_BAD_PARAM);
-        // A handle, and a descriptor of the legacy API, are none of these.
+        // A handle, or a descriptor of the legacy API, is not a backend descriptor.
         for other in [handle.0.cast::<c_void>(), part.x.desc.cast()] {
             assert_eq!(cudnnBackendDestroyDescriptor(other), CUDNN_STATUS_BAD_PARAM);
             assert_eq!(cudnnBackendFinalize(other), CUDNN_STATUS_BAD_PARAM);
@@ -222,7 +222,7 @@ fn null_and_garbage_descriptors() {
             assert_eq!(cudnnBackendSetAttribute(other, name, element, 1, array), CUDNN_STATUS_BAD_PARAM);
             assert_eq!(get(other, name, element, 1, &mut count, array), CUDNN_STATUS_BAD_PARAM);
         }
-        // Nor is a backend descriptor one of the legacy API's, or a handle.
+        // Nor is a backend descriptor a descriptor of the legacy API, or a handle.
         let tensor = tensor(5, &part.x);
         assert_eq!(cudnnDestroyTensorDescriptor(tensor.0.cast()), CUDNN_STATUS_BAD_PARAM);
         assert_eq!(cudnnDestroy(tensor.0.cast()), CUDNN_STATUS_BAD_PARAM);
@@ -231,7 +231,7 @@ fn null_and_garbage_descriptors() {
         assert_eq!((count, value), (-7, 5), "written by a refused call");
         assert_eq!(get(tensor.0, name, element, 1, &mut count, array), CUDNN_STATUS_SUCCESS);
         assert_eq!((count, value), (1, 5));
-        // Handles and descriptors among elements.
+        // Elements that are handles and descriptors.
         let nothing: *mut c_void = null_mut();
         let element = CUDNN_TYPE_BACKEND_DESCRIPTOR;
         let operation = Backend::new(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
@@ -265,7 +265,7 @@ fn random_attributes_are_answered() {
     for seed in 0..3000 {
         let mut dice = StdRng::seed_from_u64(seed);
         let mut descriptor = null_mut();
-        // SAFETY: valid for a write.
+        // SAFETY: the place is valid for a write.
         if unsafe { cudnnBackendCreateDescriptor(dice.random_range(-1..45), &mut descriptor) } != CUDNN_STATUS_SUCCESS {
             continue;
         }
@@ -287,8 +287,8 @@ fn random_attributes_are_answered() {
             }
             let count = *[-1, 0, 1, 1, 1, 2, 4, 64].choose(&mut dice).unwrap();
             let mut told = 0;
-            // SAFETY: the array has room for 64 elements. What is live is finalized: reading into it is refused, or
-            // makes it another finalized one.
+            // SAFETY: the array has room for 64 elements. Its live descriptors are finalized: reading into one is
+            // refused, or makes it another finalized descriptor.
             let status = unsafe {
                 match dice.random_range(0..5) {
                     0 => cudnnBackendFinalize(target),

@@ -1,4 +1,4 @@
-//! `include/cudnn.h` is what the sources say, and C and C++ compilers take it.
+//! `include/cudnn.h` is up to date with the sources, and C and C++ compilers accept it.
 
 mod built;
 
@@ -16,7 +16,7 @@ fn the_header_is_up_to_date() {
     let made = String::from_utf8(made).unwrap();
     let path = root.join("include/cudnn.h");
     if std::env::var_os("UCUDNN_UPDATE_HEADERS").is_some() {
-        // In one step: the test beside this one reads it.
+        // Atomically: the test beside this one reads the file.
         let new = path.with_extension("new");
         std::fs::write(&new, made).unwrap();
         std::fs::rename(new, &path).unwrap();

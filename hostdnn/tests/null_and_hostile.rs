@@ -75,8 +75,8 @@ impl Drop for Sound {
     }
 }
 
-/// Calls `$function` with its arguments, then once with each argument in turn replaced by null where it is a pointer,
-/// which must be refused.
+/// Calls `$function` with its arguments, then once for each pointer argument with null in its place, which must be
+/// refused.
 macro_rules! each_null {
     (@call $function:ident, $skip:expr, $($argument:expr),*) => {{
         let mut place = 0usize;
@@ -251,7 +251,7 @@ const PERF_BF: cudnnConvolutionBwdFilterAlgoPerf_t = cudnnConvolutionBwdFilterAl
     reserved: [0; 3],
 };
 
-/// Runs a forward convolution over buffers of the sound sizes, and says whether the output changed.
+/// Runs a forward convolution over buffers of the sound sizes. Returns the status, and whether the output changed.
 fn forward(s: &Sound, algo: c_int, workspace: usize) -> (cudnnStatus_t, bool) {
     let (x, w, mut y) = (vec![1f32; X], vec![1f32; W], vec![7f32; Y]);
     let mut scratch = vec![0u8; workspace];
@@ -339,12 +339,12 @@ fn a_workspace_too_small_is_refused() {
     assert_eq!(forward(&s, algo, 0), (CUDNN_STATUS_BAD_PARAM, false));
 }
 
-/// Descriptors of one kind where another is asked for, and handles that are none.
+/// Descriptors of a wrong kind, and pointers that are not handles.
 #[test]
 fn the_wrong_kind_of_pointer_is_refused() {
     let s = Sound::new();
     let mut size = 0;
-    // SAFETY: every object of the library can be looked at as any other; that is what is tested.
+    // SAFETY: any object of the library may be passed as any other kind: the library checks the kind first.
     unsafe {
         assert_eq!(cudnnGetTensorSizeInBytes(s.w.cast(), &mut size), CUDNN_STATUS_BAD_PARAM);
         assert_eq!(cudnnGetFilterSizeInBytes(s.x.cast(), &mut size), CUDNN_STATUS_BAD_PARAM);
@@ -357,7 +357,7 @@ fn the_wrong_kind_of_pointer_is_refused() {
 #[test]
 fn the_last_error_says_what_and_is_told_once() {
     let mut text = [1 as c_char; 64];
-    // SAFETY: the buffer is as long as is said.
+    // SAFETY: the buffer has the length that is passed.
     unsafe {
         cudnnGetLastErrorString(text.as_mut_ptr(), text.len());
         assert_eq!(cudnnGetTensorSizeInBytes(null_mut(), null_mut()), CUDNN_STATUS_BAD_PARAM);
@@ -376,7 +376,7 @@ fn the_last_error_says_what_and_is_told_once() {
 
 #[test]
 fn faults_are_refused_if_they_do_not_parse() {
-    // SAFETY: C strings.
+    // SAFETY: the arguments are C strings.
     unsafe {
         assert_eq!(hostdnnFail(c"nonsense".as_ptr()), CUDNN_STATUS_BAD_PARAM);
         assert_eq!(hostdnnFail(null()), CUDNN_STATUS_SUCCESS);

@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 const TYPES: [cudnnDataType_t; 4] = [CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
 
 fn dims(dice: &mut StdRng) -> Vec<usize> {
-    // Now and then large enough to be shared out among threads.
+    // Sometimes large enough to be split among threads.
     let most = if dice.random_bool(0.05) { 24 } else { 6 };
     (0..dice.random_range(4..6)).map(|_| dice.random_range(1..most)).collect()
 }
@@ -31,7 +31,7 @@ fn alpha_beta(dice: &mut StdRng) -> (f64, f64) {
     (*[1.0, 0.5, -2.0].choose(dice).unwrap(), *[0.0, 0.0, 1.0, -0.5].choose(dice).unwrap())
 }
 
-/// The output before, NaN if `beta` says that it is not read; its values for the reference.
+/// The output's old contents, NaN if `beta` prevents reading them; and their values for the reference.
 fn output(ty: cudnnDataType_t, dims: &[usize], beta: f64, dice: &mut StdRng) -> (Operand, Vec<f64>) {
     let strides = strides(dims, dice);
     if beta == 0.0 {
@@ -44,7 +44,7 @@ fn output(ty: cudnnDataType_t, dims: &[usize], beta: f64, dice: &mut StdRng) -> 
     (out, before)
 }
 
-/// `input`, with dimensions of 1 where `out` has more, repeated to `out`'s.
+/// `input`, with dimensions of 1 repeated to `out`'s extents.
 fn broadcast(input: &Operand, out: &[usize]) -> Vec<f64> {
     let (values, strides) = (input.values(), packed(&input.dims));
     let mut at = vec![0];
@@ -91,7 +91,7 @@ fn add_transform_set_and_scale() {
 
         let mut y = Operand::poisoned(ty, &dims, strides(&dims, dice));
         let value = Operand::random(ty, &[1, 1, 1, 1], vec![1; 4], dice);
-        // SAFETY: as above; the value is of the tensor's type.
+        // SAFETY: the tensor is as long as its descriptor says, and the value has the tensor's type.
         unsafe {
             assert_eq!(cudnnSetTensor(handle.0, y.desc, y.pointer_mut(), value.pointer()), CUDNN_STATUS_SUCCESS);
             check(&y, &vec![value.values()[0]; y.count()], case);
@@ -110,9 +110,9 @@ fn operations_on_two_tensors() {
     const B: cudnnDataType_t = CUDNN_DATA_BFLOAT16;
     let handle = Handle::new();
     let mut op = null_mut();
-    // SAFETY: valid for a write.
+    // SAFETY: the place is valid for a write.
     assert_eq!(unsafe { cudnnCreateOpTensorDescriptor(&mut op) }, CUDNN_STATUS_SUCCESS);
-    // A and B, C, and what it is computed in.
+    // The types of A and B, of C, and of the computation.
     let types = [(F, F, F), (D, D, D), (H, H, F), (H, H, H), (H, F, F), (F, H, F), (B, B, F), (B, F, F), (F, B, F)];
     cases(|dice, _, case| {
         let &(of_inputs, of_output, compute) = types.choose(dice).unwrap();
@@ -149,7 +149,7 @@ fn operations_on_two_tensors() {
             .collect();
         check(&c, &want, &format!("{case}, operation {which}, {of_inputs} to {of_output}"));
     });
-    // SAFETY: as above.
+    // SAFETY: the operands are as long as their descriptors say.
     unsafe {
         let one = Scale::new(1.0, F);
         let half = Operand::poisoned(H, &[1, 1, 2, 2], packed(&[1, 1, 2, 2]));
@@ -184,7 +184,7 @@ fn activation(mode: cudnnActivationMode_t, coef: f64, beta: f64, x: f64) -> (f64
 fn activations_and_their_gradients() {
     let handle = Handle::new();
     let mut desc = null_mut();
-    // SAFETY: valid for a write.
+    // SAFETY: the place is valid for a write.
     assert_eq!(unsafe { cudnnCreateActivationDescriptor(&mut desc) }, CUDNN_STATUS_SUCCESS);
     cases(|dice, ty, case| {
         let mode = *[0, 1, 2, 3, 4, 6].choose(dice).unwrap();
@@ -212,7 +212,7 @@ fn activations_and_their_gradients() {
         let (mut dx, before) = output(ty, &dims, beta, dice);
         let (s, t) = (scales.0.pointer(), scales.1.pointer());
         let (out, into) = (dx.pointer_mut(), dx.desc);
-        // SAFETY: as above.
+        // SAFETY: the operands are as long as their descriptors say.
         let status = unsafe {
             let (y_data, dy_data, x_data) = (y.pointer(), dy.pointer(), x.pointer());
             cudnnActivationBackward(handle.0, desc, s, y.desc, y_data, dy.desc, dy_data, x.desc, x_data, t, into, out)
@@ -221,11 +221,11 @@ fn activations_and_their_gradients() {
         let want: Vec<f64> =
             pairs.iter().zip(dy.values()).zip(&before).map(|(((_, d), dy), dx)| alpha * d * dy + beta * dx).collect();
         let error = relative_error(&dx.values(), &want);
-        // The derivative comes from y as it was stored, rounded.
+        // The derivative is computed from the stored, rounded y.
         assert!(error <= 16.0 * precision(ty), "{case}, backward mode {mode}: error {error:e}");
         dx.check_gaps();
     });
-    // SAFETY: as above.
+    // SAFETY: the descriptor was made above, and is used no more.
     unsafe { cudnnDestroyActivationDescriptor(desc) };
 }
 
@@ -246,7 +246,7 @@ fn relu_hands_nan_on_if_told_to() {
         assert_eq!(status, CUDNN_STATUS_SUCCESS);
         y.values()
     };
-    // SAFETY: valid for a write; destroyed once.
+    // SAFETY: the place is valid for a write, and the descriptor is destroyed once.
     unsafe {
         assert_eq!(cudnnCreateActivationDescriptor(&mut desc), CUDNN_STATUS_SUCCESS);
         assert_eq!(relu(desc, CUDNN_NOT_PROPAGATE_NAN), [0.0, 0.0]);

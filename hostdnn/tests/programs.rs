@@ -1,4 +1,4 @@
-//! C programs that know nothing but `cudnn.h`, built and run against the finished library.
+//! C programs that know only `cudnn.h`, built and run against the finished library.
 
 mod built;
 

@@ -1,4 +1,4 @@
-// The CPU's twin of what `async_copy.cuh` gives kernels.
+// The emulator's `async_copy.cuh`.
 #pragma once
 
 #include "schedule.h"

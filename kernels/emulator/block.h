@@ -1,4 +1,4 @@
-// Blocks, what they consist of, and the clusters that they belong to, as the scheduler knows them.
+// The scheduler's view of blocks, their parts, and their clusters.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace emulator {
 
-// Bytes behind a block's shared memory that stay as they are, or something has written beyond it.
+// Bytes behind a block's shared memory: if one of them changes, the block has written beyond its memory.
 constexpr size_t guard = 1024;
 constexpr unsigned char poison = 0xff;
 
@@ -18,7 +18,7 @@ struct alignas(16) Unit {
     unsigned char bytes[16];
 };
 
-// Poisoned memory, and its guard.
+// Poisoned memory with a guard behind it.
 class Memory {
     std::unique_ptr<Unit[]> units;
     size_t bytes;
@@ -44,37 +44,37 @@ struct Warp {
     unsigned arrived = 0, generation = 0;
     Combine combine = nullptr;
     Slot slots[32];
-    // How often, in percent, all of it loses its turn.
+    // How often, in percent, the whole warp loses its turn.
     unsigned skips = 0;
 };
 
-// What was sent to a block and has not arrived. It does so whenever it likes, all of it at once.
+// A value that was sent to a block and has not arrived. It may arrive at any time, all bytes at once.
 struct Store {
     unsigned char value[16];
     unsigned bytes;
     void *place;
     Mbarrier *mbarrier;
-    // How often, in percent, it loses its turn to.
+    // How often, in percent, it loses its turn to arrive.
     unsigned skips;
 };
 
-// Where threads wait for all that have not ended.
+// A barrier for all threads that have not ended.
 struct Meeting {
     unsigned arrived = 0, alive = 0, generation = 0;
 
     void ended() {
         if (--alive > 0 && arrived == alive) open();
     }
-    // All go on behind the barrier.
+    // Lets all threads go on.
     void open() {
         arrived = 0;
         generation++;
     }
 };
 
-// Blocks that reach each other's memory. In a launch without clusters each block is one.
+// Blocks that reach each other's memory. In a launch without clusters each block is a cluster.
 struct Cluster {
-    // By their ranks; null before one has begun and when it has ended.
+    // By rank; null before a block has begun and after it has ended.
     std::vector<Block *> blocks;
     Meeting meeting;
 };
@@ -84,9 +84,9 @@ struct Block {
     Cluster *cluster;
     unsigned rank;
     Meeting meeting;
-    // Of as many threads as its kernel says, ended or never begun.
+    // A barrier for exactly the kernel's number of threads: a thread that has ended, or never begun, blocks it.
     Meeting whole_meeting;
-    // How often, in percent, one of its threads, and all of them, lose their turn.
+    // How often, in percent, a thread loses its turn, and all threads lose their turns together.
     unsigned skips_thread = 0, skips_all = 0;
     std::vector<Thread> threads;
     std::vector<Warp> warps;

@@ -1,16 +1,16 @@
-// The CPU's twin of what `cluster.cuh` gives kernels.
+// The emulator's `cluster.cuh`.
 #pragma once
 
 #include <stdint.h>
 
 #include "schedule.h"
 
-// As on a GPU 8 bytes, in which memory that nobody has initialized shows, be it poison or zeros.
+// 8 bytes, as on a GPU. An Mbarrier that nobody has initialised is recognised in poison and in zeros.
 class alignas(8) Mbarrier {
     static constexpr unsigned most_arrivals = (1 << 20) - 2;
     static constexpr int most_bytes = (1 << 20) - 1;
-    // The phase's parity, threads that it still awaits and those of each phase, and bytes that are expected and have not
-    // arrived, or the other way round below zero.
+    // The phase's parity; the threads that this phase still awaits, and those of each phase; and the bytes that are
+    // expected and have not arrived, below zero if more have arrived than are expected.
     uint64_t parity : 1, awaited : 20, arrivals : 20;
     int64_t bytes : 21;
 
@@ -24,7 +24,7 @@ class alignas(8) Mbarrier {
     void expect(unsigned count) {
         if (is_unknown()) emulator::stop("an Mbarrier was not initialized");
         if (awaited == 0) emulator::stop("more threads come to an Mbarrier than its phase awaits");
-        // Bytes first: the phase does not end between.
+        // Bytes and thread together: the phase must not end between them.
         if (const char *wrong = count > unsigned(most_bytes) ? too_many : add(int(count), 1)) emulator::stop(wrong);
     }
 
@@ -33,7 +33,7 @@ class alignas(8) Mbarrier {
         return of != parity;
     }
 
-    // So many bytes have arrived. Answers what was wrong, or null.
+    // Counts arrived bytes. Returns an error, or null.
     const char *arrive(unsigned count) {
         return is_unknown() ? "what is sent arrives at an Mbarrier that was not initialized" : add(-int(count), 0);
     }

@@ -1,4 +1,4 @@
-// The CPU's twin of what `device.cuh` gives kernels.
+// The emulator's `device.cuh`.
 #pragma once
 
 #include "intrinsics.h"
@@ -35,7 +35,7 @@
 #define LANE (threadIdx.x % 32)
 #define WARP (threadIdx.x / 32)
 
-// Where a function is called, as its last parameter.
+// The place of a call, as the called function's last parameters.
 #define AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 #ifdef KINDS_OF_WARPS
@@ -44,7 +44,7 @@ inline void barrier(AT) { emulator::meet_whole_block({"barrier", file, line}); }
 inline void barrier(AT) { emulator::meet_block({"barrier", file, line}); }
 #endif
 
-// Launches run one after the other.
+// The emulator runs launches one after the other.
 inline void begin_next_launch() {}
 inline void wait_for_last_launch() {}
 
@@ -71,7 +71,7 @@ inline const char *broadcast(Slot (&slots)[32]) {
     return shuffle(slots);
 }
 
-// In the order that the GPU's twin has.
+// Adds in the same order as the GPU.
 template <typename T, T operation(T, T)> const char *reduce(Slot (&slots)[32]) {
     const int lanes = slots[0].argument;
     if (lanes < 1 || lanes > 32 || (lanes & (lanes - 1))) return "a group has 1, 2, 4, 8, 16 or 32 lanes";

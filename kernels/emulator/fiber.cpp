@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// A fiber that does not run is what its stack pointer points to: the registers that a function must keep, and where it
-// goes on. Rounding modes are nobody's own.
+// A suspended fiber is its stack pointer, which points to the callee-saved registers and the address where the fiber
+// goes on. Fibers share the rounding mode.
 #if defined(__x86_64__)
 
 #define REGISTERS 6
@@ -36,7 +36,7 @@ emulator_switch:
     ret
     .size emulator_switch, . - emulator_switch
 )");
-// The return address, and the one that a function which was called finds above its frame.
+// Above the registers: the return address, and the return address that `entry` finds above its frame.
 #define FRAME (REGISTERS + 2)
 
 #elif defined(__aarch64__)
@@ -104,7 +104,7 @@ bool Stacks::allocate(size_t count) {
 }
 
 void *Stacks::begin(size_t number, void (*entry)()) {
-    // Neighbours' frames fall into different sets of the cache.
+    // Each stack's frames begin in a different set of the cache than its neighbours'.
     unsigned char *const top = memory + (number + 1) * stride - number % 61 * 64;
     memset(top - poisoned, 0xff, poisoned);
     void **const frame = reinterpret_cast<void **>(top) - FRAME;

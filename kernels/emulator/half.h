@@ -1,4 +1,4 @@
-// The types of 2 bytes, from and to float.
+// Conversions between float and the types of 2 bytes.
 #pragma once
 
 inline float bfloat16_to_float(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
@@ -12,7 +12,7 @@ inline unsigned short float_to_bfloat16(float value) {
 inline float half_to_float(unsigned short half) {
     const unsigned sign = unsigned(half & 0x8000) << 16, exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
     if (exponent == 0x1f) return __uint_as_float(sign | 0x7f800000 | fraction << 13);
-    // Units of 2⁻²⁴, and below 2⁻¹⁴ nothing else.
+    // Subnormal: a multiple of 2⁻²⁴.
     if (exponent == 0) return __uint_as_float(sign | __float_as_uint(fraction * 0x1p-24f));
     return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
 }

@@ -1,5 +1,5 @@
-// CUDA's device functions, as far as kernels use them. Threads of a launch run one at a time, so atomic operations are
-// plain ones and fences nothing.
+// The device functions of CUDA that kernels use. Threads of a launch run one at a time, so plain operations serve as
+// atomic ones, and fences do nothing.
 #pragma once
 
 #include <math.h>
@@ -19,7 +19,7 @@ inline float __int_as_float(int bits) { return emulator::bits_as<float>(bits); }
 inline unsigned __float_as_uint(float value) { return emulator::bits_as<unsigned>(value); }
 inline int __float_as_int(float value) { return emulator::bits_as<int>(value); }
 
-// Four bytes of the eight of y and x, by the selector's four digits; a digit's highest bit asks for its byte's sign.
+// Four of the eight bytes of y and x, by the selector's four digits; a digit's highest bit repeats its byte's sign.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned result = 0;

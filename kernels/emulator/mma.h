@@ -1,4 +1,4 @@
-// Tensor cores: PTX's `mma.sync` of shapes m16n8k16 and m16n8k8, its lanes' parts of the matrices as device.cuh tells them.
+// Tensor cores: PTX's `mma.sync` of shapes m16n8k16 and m16n8k8. device.cuh says which elements each lane has.
 
 inline float float_to_tf32(float value) {
     const unsigned bits = __float_as_uint(value);
@@ -8,13 +8,13 @@ inline float float_to_tf32(float value) {
 
 namespace emulator {
 
-// A lane's parts.
+// A lane's parts of the matrices.
 struct Fragments {
     float *d;
     const unsigned *a, *b;
 };
 
-// The numbers of a word of 4 bytes.
+// The numbers in a word of 4 bytes.
 struct Halves {
     static constexpr int count = 2;
     static float get(unsigned word, int i) { return half_to_float(word >> 16 * i); }
@@ -38,7 +38,7 @@ template <typename Numbers> const char *multiply(Slot (&slots)[32]) {
     for (int lane = 0; lane < 32; lane++) {
         for (int i = 0; i < 4; i++) {
             const unsigned *const row = a[lane / 4 + i / 2 * 8], *const column = b[lane % 4 * 2 + i % 2];
-            // Products of such numbers are exact in double, and their sums as good as that.
+            // Products of these numbers are exact in double, and sums nearly so.
             double sum = of(lane).d[i];
             for (int k = 0; k < 8 * Numbers::count; k++)
                 sum += double(Numbers::get(row[k / Numbers::count], k % Numbers::count)) *

@@ -12,12 +12,12 @@ namespace emulator {
 
 namespace {
 
-// The most threads that are alive at once; blocks beyond them begin when others have ended, as on a GPU.
+// The most threads alive at once; further blocks begin when others have ended, as on a GPU.
 constexpr size_t most_threads = 1 << 15;
-// So many rounds in which threads have only looked again for what they wait for are a deadlock. Under every seed each
-// thread has 30 turns among them, as good as surely.
+// The launch is deadlocked after this many rounds in which threads have only looked again in vain. With any seed, each
+// thread has 30 turns in these rounds, almost surely.
 constexpr unsigned most_idle_rounds = 1000;
-// So many in which no thread has come to a barrier or its end, whatever else it did, too.
+// Also a deadlock: rounds in which no thread has come to a barrier or its end, whatever else it did.
 constexpr unsigned most_rounds_apart = 100 * most_idle_rounds;
 // The most blocks of a cluster, as on a GPU.
 constexpr unsigned most_in_a_cluster = 16;
@@ -58,19 +58,19 @@ class Schedule {
           block{launch.block[0], launch.block[1], launch.block[2]},
           cluster{launch.cluster[0], launch.cluster[1], launch.cluster[2]}, random(launch.seed) {}
 
-    // Runs all to its end, or answers what was wrong.
+    // Runs the launch to its end. Returns an error, or null.
     const char *run();
-    // To the scheduler, from a thread.
+    // Switches from a thread to the scheduler.
     void leave() { emulator_switch(&current->stack, scheduler); }
-    // A thread waits for something new.
+    // A thread awaits something new.
     void go_on() { idle_rounds = 0; }
-    // A thread is where others wait for it, or at its end.
+    // A thread has come to a barrier or to its end.
     void arrive() { idle_rounds = rounds_apart = 0; }
-    // Sends to a block what arrives at once or later. Answers what was wrong, or null.
+    // Sends a value, which arrives at once or later. Returns an error, or null.
     const char *send(Block &to, Store store);
-    // Whether what begins to be copied is there at once.
+    // Draws whether a copy arrives as soon as it begins.
     bool is_fast() { return launch.is_adversarial && random.chance(25); }
-    // Nobody runs any more.
+    // Ends the launch: no thread runs any more.
     [[noreturn]] void stop(const char *format, const char *why);
 
   private:
@@ -84,11 +84,11 @@ class Schedule {
     bool failed = false;
     char message[2048];
 
-    // Whether the seed has a turn be skipped.
+    // Draws from the seed whether to skip a turn.
     bool skips(unsigned percent) { return launch.is_adversarial && random.chance(percent); }
     void line_up(size_t clusters, unsigned blocks);
     void begin(size_t place, const Waiting &waiting);
-    // Has some of what was sent to a block arrive; likewise.
+    // Lets some values that were sent to a block arrive. Returns an error, or null.
     const char *deliver(Block &block);
     bool give_turns(Block &block);
     const char *explain(const char *why);
@@ -140,8 +140,8 @@ const char *Schedule::run() {
     return nullptr;
 }
 
-// Blocks in the order in which they begin, the last one first; those of a cluster next to each other, so that they get room
-// before those behind them.
+// Lines up blocks, the first to begin at the end. A cluster's blocks stand together, so that they all get room before
+// blocks behind them.
 void Schedule::line_up(size_t count, unsigned blocks) {
     const auto shuffle = [&](auto *first, size_t count) {
         for (size_t i = count; launch.is_adversarial && i > 1; i--) std::swap(first[i - 1], first[random.below(i)]);
@@ -180,7 +180,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     // Some blocks are much slower than others.
     const bool is_slow = random.chance(25);
     made->skips_all = is_slow ? 90 : random.below(50);
-    // And some warps of others.
+    // So are some warps of the other blocks.
     for (Warp &warp : made->warps) warp.skips = !is_slow && random.chance(25) ? 80 : 0;
     for (unsigned i = 0; i < threads; i++) {
         const uint3 index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
@@ -191,7 +191,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
 }
 
 const char *Schedule::send(Block &to, Store store) {
-    // Some are much slower than others.
+    // Some values are much slower than others.
     if (launch.is_adversarial) store.skips = random.chance(25) ? 90 : random.below(70);
     to.arriving.push_back(store);
     return launch.is_adversarial && random.chance(25) ? deliver(to) : nullptr;
@@ -212,7 +212,7 @@ const char *Schedule::deliver(Block &block) {
     return nullptr;
 }
 
-// Whether any of its threads may go on.
+// Returns whether any of the block's threads may go on.
 bool Schedule::give_turns(Block &block) {
     bool any = false;
     if (const char *wrong = deliver(block)) {
@@ -297,7 +297,7 @@ const char *Schedule::deadlock() {
     return message;
 }
 
-// A thread waits until `generation` has changed.
+// Suspends the thread until `generation` has changed.
 void wait(const unsigned &generation) {
     current->generation = &generation;
     current->seen = generation;
@@ -332,7 +332,7 @@ void meet_block(const Where &where) { meet(where, current->block->meeting); }
 void meet_whole_block(const Where &where) { meet(where, current->block->whole_meeting); }
 void meet_cluster(const Where &where) { meet(where, current->block->cluster->meeting); }
 
-// Where something of so many bytes lies in the dynamic shared memory of the thread's block, from its beginning.
+// The offset of `bytes` bytes at `place` in the dynamic shared memory of the thread's block.
 static size_t offset_of(const void *place, size_t bytes) {
     const size_t size = running->launch.shared_bytes;
     const size_t offset = static_cast<const unsigned char *>(place) - current->block->shared->data();

@@ -1,4 +1,4 @@
-// What runs: the threads of a launch's blocks, as fibers of the thread that launches, and where they wait for each other.
+// The scheduler. It runs a launch's threads as fibers of the launching thread, and lets them wait for each other.
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ class Mbarrier;
 
 namespace emulator {
 
-// Where in a source something is waited for.
+// A place in a source at which a thread waits.
 struct Where {
     const char *what, *file;
     int line;
@@ -20,9 +20,9 @@ struct Where {
 
 struct Launch;
 
-// A kernel, as its object exports it under its name; mirrored by hostdnn.
+// A kernel, as its object exports it under its name. hostdnn mirrors this struct.
 struct Kernel {
-    // What an object of another kind does not begin with.
+    // No other kind of object begins with this number.
     static constexpr unsigned kind_of_all = 0x72656b68;
     unsigned kind, most_threads;
     const char *name;
@@ -30,32 +30,32 @@ struct Kernel {
     int (*launch)(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
 };
 
-// Runs a kernel to its end. 0, or `message`, of so many bytes, says what was wrong.
+// Runs a kernel to its end. Returns 0, or puts an error into `message`.
 INTERNAL int launch(const Kernel &kernel, const Launch &launch, char *message, size_t message_bytes);
 
-// What a launch asks for; mirrored by hostdnn.
+// The parameters of a launch. hostdnn mirrors this struct.
 struct Launch {
     unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     const void *parameters;
-    // Threads take turns, in order; or as this seed has it.
+    // If set, `seed` decides the order of the threads' turns; otherwise they take turns in order.
     int is_adversarial;
     unsigned long long seed;
 };
 
-// What the lanes of a warp put in, and get, where they meet.
+// The input of a lane, and then its result, where the lanes of a warp meet.
 struct Slot {
     unsigned bits;
     int argument;
-    // More than that, which stands where it is until all have what they get.
+    // Further data, valid until all lanes have their results.
     const void *more;
 };
-// Turns what 32 lanes put in into what they get. Answers what was wrong, or null.
+// Turns the inputs of 32 lanes into their results. Returns an error, or null.
 typedef const char *(*Combine)(Slot (&slots)[32]);
 
 struct Block;
 
-// What a thread copies, in one of its groups, and has not arrived. Zeros where it comes from nowhere.
+// A copy that a thread has begun in one of its groups, and that has not arrived. Zeros if `from` is null.
 struct Copy {
     void *to;
     const void *from;
@@ -66,40 +66,40 @@ struct Thread {
     uint3 index;
     unsigned number;
     Block *block;
-    // Where it goes on; null once it has ended.
+    // The stack pointer at which the thread goes on; null once it has ended.
     void *stack;
-    // It waits until this is no longer what it saw; null where it may go on.
+    // The thread waits until this differs from `seen`; null if it may go on.
     const unsigned *generation;
     unsigned seen;
     Where where;
     std::vector<Copy> copying;
-    // How many have ended.
+    // Number of ended groups of copies.
     unsigned groups;
 };
 
-// The thread that runs, of the launch of this thread of the system.
+// The kernel's thread that now runs on this thread of the system.
 extern INTERNAL __thread Thread *current;
 
 INTERNAL const uint3 &block_index();
 INTERNAL const dim3 &block_size();
 INTERNAL const dim3 &grid_size();
 INTERNAL void *shared();
-// The block's variable that belongs to a key, which is some address.
+// The block's variable for a key, which is any address.
 INTERNAL void *static_shared(const void *key, size_t bytes);
 INTERNAL void meet_block(const Where &where);
-// Where as many threads are waited for as the kernel says that its blocks have.
+// Waits for as many threads as the kernel says that its blocks have.
 INTERNAL void meet_whole_block(const Where &where);
 INTERNAL void meet_cluster(const Where &where);
 INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
-// Stores so many bytes at a place of dynamic shared memory, and has them arrive at an Mbarrier, both as they lie in the block
-// of the cluster that has this rank.
+// Stores `bytes` bytes at a place of dynamic shared memory, and lets them arrive at an Mbarrier, both in the cluster's
+// block of this rank.
 INTERNAL void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank);
-// Copies to a place of dynamic shared memory, at once or later.
+// Copies to dynamic shared memory, at once or later.
 INTERNAL void copy_async(void *to, const void *from, unsigned bytes);
 INTERNAL void end_group();
-// Has all of the thread's groups arrive that have ended, but for the last so many.
+// Completes the thread's ended groups of copies, except for the last `but`.
 INTERNAL void wait_for_groups(unsigned but);
-// Lets others run. Whether anything has come of the thread's turn, or it has only looked again.
+// Lets other threads run. `went_on`: whether the thread has made progress in its turn, or has only looked again.
 INTERNAL void give_way(const Where &where, bool went_on);
 [[noreturn]] INTERNAL void stop(const char *why);
 

@@ -1,7 +1,7 @@
-// recurrence_block: a block computes all units, of BATCH_TILE rows of the batch; no block waits for another. UNITS is H.
+// recurrence_block: a block computes all units of BATCH_TILE rows of the batch, and waits for no others. UNITS is H.
 //
-// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], of this
-// step and of the next, so that one barrier a step is enough here; and what Weights take.
+// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], this
+// step's and the next's, so that one barrier a step is enough; then Weights.
 #include "rnn/states.cuh"
 
 KERNEL(recurrence_block, Recurrences) {
@@ -15,7 +15,7 @@ KERNEL(recurrence_block, Recurrences) {
     read_h0(recurrence, first_row, h);
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
-        h[TILE_FACTORS + i] = to_factor(to_element(0)); // what is behind H remains so
+        h[TILE_FACTORS + i] = to_factor(to_element(0)); // stays zero behind H
     barrier();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {

@@ -1,7 +1,7 @@
-// canonical_block: as recurrence_block, of canonical GRU: a block computes all units, of BATCH_TILE rows of the batch.
+// canonical_block: recurrence_block for canonical GRU. A block computes all units of BATCH_TILE rows of the batch.
 //
-// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; float r h,
-// likewise; and Quad[Weights::shared_quads][THREADS].
+// grid: ceil(batch / BATCH_TILE) × 1 × recurrences. Dynamic shared memory: float h[BATCH_TILE][PADDED_HIDDEN]; r h in
+// the same layout; and Quad[Weights::shared_quads][THREADS].
 #include "rnn/canonical_share.cuh"
 
 KERNEL(canonical_block, Recurrences) {
@@ -15,7 +15,7 @@ KERNEL(canonical_block, Recurrences) {
     States states(recurrence, biases, Own(), 0, first_row);
     read_h0(recurrence, first_row, h);
 #pragma unroll 1
-    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // what is behind H remains so
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) reset[i] = 0; // stays zero behind H
     barrier();
 #pragma unroll 1
     for (int step = 0; step < states.rows.steps; step++) {
@@ -24,10 +24,10 @@ KERNEL(canonical_block, Recurrences) {
         FirstSums sums;
         first_part(weights, h, states, sums,
                    [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });
-        barrier(); // r h is there, and the old h is not read any more
+        barrier(); // r h is complete, and nobody reads the old h any more
         last_part(weights, reset, states, step, sums);
         states.hand_over([&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
-        barrier(); // the new h is there, and r h is not read any more
+        barrier(); // the new h is complete, and nobody reads r h any more
     }
     states.write_y(states.rows.steps - 1);
     states.write_last();

@@ -1,12 +1,12 @@
-// A block's share of a time step of canonical GRU, which is in two parts: r and z from h, and n from r h.
+// A block's share of a time step of canonical GRU, in two parts: r and z from h, then n from r h.
 #pragma once
 
 #include "rnn/states.cuh"
 
-// r's and z's sums.
+// Sums of r and z.
 typedef PairSums<2> FirstSums;
 
-// r h and z of each of the thread's pairs go to write(unit of the block, row of the tile, r h, z).
+// Calls write(unit of the block, row of the tile, r h, z) for each of the thread's pairs.
 template <typename Write>
 __device__ __forceinline__ void first_part(const Weights &weights, const float *h, States &states, FirstSums &sums,
                                            Write write) {
@@ -16,7 +16,7 @@ __device__ __forceinline__ void first_part(const Weights &weights, const float *
     states.reset(sums, write);
 }
 
-// The new states from all r h.
+// Computes the new states from r h of all units.
 __device__ __forceinline__ void last_part(const Weights &weights, const float *reset, States &states, int step,
                                           const FirstSums &first) {
     PairSums<1> last;
@@ -26,7 +26,7 @@ __device__ __forceinline__ void last_part(const Weights &weights, const float *r
     Sums sums;
 #pragma unroll
     for (int i = 0; i < LANE_PAIRS; i++) {
-        sums[i][0] = 0; // r has done its work
+        sums[i][0] = 0; // r is not needed any more
         sums[i][1] = first[i][1];
         sums[i][2] = last[i][0];
     }

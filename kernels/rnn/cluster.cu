@@ -1,19 +1,19 @@
-// recurrence_cluster: a cluster of ceil(H / UNITS) blocks computes a tile of the batch, and each block sends its units' h to
-// all blocks at the end of each step, to where they multiply it: between its arrival and the products there is no barrier.
+// recurrence_cluster: a cluster of ceil(H / UNITS) blocks computes a tile of the batch. At the end of each step, each
+// block sends its units' h to all blocks, to where they multiply it: no barrier follows its arrival.
 //
-// Neighbouring threads send what lies side by side at the same block: that arrives as one. On an H200 16 blocks had 16 units'
-// floats of each other 340 clocks after they sent them, and 470 where each of four warps sent its own four units' at once.
-// h begins with a line of shared memory, so that what a block sends of a row seldom lies in two: where it began 16 bytes
-// further, a step of LSTM with H = 256 took 982 clocks, and not 914.
+// Neighbouring threads send neighbouring values to the same block, and these arrive as one. On an H200, 16 blocks had
+// each other's 16 units in float 340 clocks after the send, and 470 clocks if each of four warps sent its own four
+// units. h begins with a line of shared memory, so that the values of a block and a row seldom cross a line: where h
+// began 16 bytes further, a step of LSTM with H = 256 took 982 clocks, not 914.
 //
-// grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence share
-// out its tiles; a group computes its own one after the other. Dynamic shared memory: Mbarrier[2], in a line of its own;
-// Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE what HandedInput takes, and an Mbarrier in 16 bytes; and what
-// Weights takes, and InputWarps. No memory at `exchange`. With -DINPUT_SIZE blocks have 2 THREADS, the second half of which
-// multiplies W.
+// grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence
+// divide its tiles; a group computes its tiles one after the other. Dynamic shared memory: Mbarrier[2], in a line of
+// its own; Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE the memory of HandedInput, and an Mbarrier in 16
+// bytes; and the memory of Weights and of InputWarps. `exchange` has no memory. With -DINPUT_SIZE blocks have 2
+// THREADS; the second half multiplies W.
 //
-// Tensor cores' sums meet in shared memory: they are read before the barrier that the new h is sent behind, and written in
-// the next step.
+// Tensor cores' sums meet in shared memory: threads read them before the barrier in front of the send, and write them
+// in the next step.
 #ifdef INPUT_SIZE
 #define INPUT_WARPS
 #define KINDS_OF_WARPS
@@ -23,14 +23,14 @@
 
 #include "cluster_exchange.cuh"
 
-// Units that are sent at once: as many as 16 bytes hold, if they divide a block's and the layer's.
+// Units in one send: as many as fit 16 bytes, if their number divides UNITS and H.
 constexpr int width(int parts, int most) { return parts % most ? width(parts, most / 2) : most; }
 constexpr int WIDTH = width(HIDDEN | UNITS, 16 / sizeof(Factor));
 struct alignas(WIDTH * sizeof(Factor)) FactorVector {
     Factor factor[WIDTH];
 };
 
-// Sends the block's units of so many rows of the tile to all blocks. They stand in h already.
+// Sends the block's units, for `rows` rows of the tile, to all blocks. h already has them.
 __device__ __forceinline__ void send_own(ClusterExchange &others, Factor *h, int thread, int first_unit, int rows) {
     constexpr int ROW_VECTORS = UNITS / WIDTH, VECTORS = BATCH_TILE * ROW_VECTORS;
 #pragma unroll
@@ -57,7 +57,7 @@ KERNEL(recurrence_cluster, Recurrences) {
     const Sent sent(*static_cast<Mbarrier *>(inputs.end()));
     if (thread >= THREADS) {
         InputWarps warps(recurrence, first_unit, inputs, memory);
-        ClusterExchange others(arrived); // all threads of the cluster meet there
+        ClusterExchange others(arrived); // all threads of the cluster meet here
         warps.run(recurrence, sent);
         return;
     }
@@ -65,7 +65,7 @@ KERNEL(recurrence_cluster, Recurrences) {
     void *const memory = buffers + 2 * TILE_FACTORS;
     const Inputs inputs(recurrence, first_unit);
 #endif
-    // What is behind H is never sent, and remains as it is.
+    // Nobody sends the elements behind H, so they stay zero.
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS)
         if (i % PADDED_HIDDEN >= HIDDEN) buffers[i] = to_factor(to_element(0));
@@ -77,11 +77,11 @@ KERNEL(recurrence_cluster, Recurrences) {
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
         const int rows = in_register(min(BATCH_TILE, recurrence.batch - first_row));
         States states(recurrence, inputs, Own(), first_unit, first_row);
-        barrier(); // the last tile's h is not read any more
+        barrier(); // nobody reads the last tile's h any more
         read_h0(recurrence, first_row, buffers + others.last_buffer() * TILE_FACTORS);
         barrier();
         states.begin_step(0);
-        int last = others.last_buffer() * TILE_FACTORS; // where in `buffers` h is
+        int last = others.last_buffer() * TILE_FACTORS; // offset of h in `buffers`
 #pragma unroll 1
         for (int step = 0; step < states.rows.steps; step++) {
             Sums sums;
@@ -96,12 +96,12 @@ KERNEL(recurrence_cluster, Recurrences) {
             states.hand_over([&](int unit, int row, float h) {
                 next[row * PADDED_HIDDEN + first_unit + unit] = to_factor_of_new(h);
             });
-            barrier(); // the block's new h is there, and it does not read the old h any more
+            barrier(); // the block's new h is complete, and the block does not read the old h any more
             send_own(others, next, thread, first_unit, rows);
 #ifdef INPUT_WARPS
             sent.say();
 #endif
-            // All else that a step takes is done on the way.
+            // The rest of a step's work is done while h is on its way.
             if (thread == 0) others.expect(rows * HIDDEN * sizeof(Factor));
             states.write_y(step);
             states.begin_step(step + 1);

@@ -1,8 +1,8 @@
-// Input-based tiling of canonical GRU's n, as GRNN has it: a block multiplies the columns of R_n that belong to its own units
-// with their r h, and has a part of the sums of all units. Output-based tiling, as in share.cuh, would need all r h first.
+// Input-based tiling of canonical GRU's n, after GRNN: a block multiplies its units' columns of R_n with their r h, a
+// part of all units' sums. Output-based tiling, as in share.cuh, would first need r h of all units.
 //
-// The parts come as they are sent: a packet has those of a triple, which is neighbouring units of one block. Groups of
-// COLUMN_LANES neighbouring threads have triples of their own, and a lane has a part of the columns.
+// A packet has the parts of a triple: neighbouring units of one block. Each group of COLUMN_LANES neighbouring threads
+// has its triples, and each lane a part of the columns.
 #pragma once
 
 #include "rnn/handed.cuh"
@@ -11,9 +11,9 @@ typedef Packet<float> TriplePacket;
 
 constexpr int TRIPLE = TriplePacket::values;
 constexpr int BLOCK_TRIPLES = divided_up(UNITS, TRIPLE);
-constexpr int TRIPLES = BLOCKS * BLOCK_TRIPLES; // of a row
+constexpr int TRIPLES = BLOCKS * BLOCK_TRIPLES; // in a row
 
-// As many lanes as each have columns, where there is a group for each triple; else one.
+// The most lanes that all have columns, if there is a group for each triple; else one.
 constexpr int column_lanes(int lanes) {
     const bool can_double = lanes < 32 && 4 * lanes < UNITS && 2 * lanes * TRIPLES <= THREADS;
     return can_double ? column_lanes(2 * lanes) : lanes;
@@ -22,11 +22,11 @@ constexpr int COLUMN_LANES = column_lanes(1);
 constexpr int GROUPS = THREADS / COLUMN_LANES;
 constexpr int GROUP_TRIPLES = divided_up(TRIPLES, GROUPS);
 
-// Lane l has columns 4 (l + COLUMN_LANES c) … + 3 of the block, for each chunk c. Behind its units there are zeros.
+// Lane l has columns 4 (l + COLUMN_LANES c) … + 3 of the block, for each chunk c. Zeros follow the block's units.
 constexpr int COLUMN_CHUNKS = divided_up(UNITS, 4 * COLUMN_LANES);
 constexpr int PADDED_UNITS = COLUMN_CHUNKS * 4 * COLUMN_LANES;
 
-// A thread's weights, in fours, of which registers hold what they have room for behind those of rows.
+// A thread's weights, in fours. Registers keep as many as fit behind the rows' weights.
 constexpr int COLUMN_QUADS = COLUMN_CHUNKS * GROUP_TRIPLES * TRIPLE;
 constexpr int REGISTERS_LEFT = REGISTER_WEIGHTS / 4 - Weights::kept_quads;
 constexpr int COLUMN_REGISTER_QUADS = REGISTERS_LEFT < COLUMN_QUADS ? REGISTERS_LEFT : COLUMN_QUADS;
@@ -36,18 +36,18 @@ __device__ __forceinline__ int first_column(int chunk) {
 }
 __device__ __forceinline__ int triple_of_group(int i) { return int(threadIdx.x) / COLUMN_LANES + i * GROUPS; }
 
-// A unit of a triple; < 0: there is none.
+// Unit i of a triple; < 0: there is none.
 __device__ __forceinline__ int unit_of(int triple, int i) {
     const int of_block = triple % BLOCK_TRIPLES * TRIPLE + i, unit = triple / BLOCK_TRIPLES * UNITS + of_block;
     return triple < TRIPLES && of_block < UNITS && unit < HIDDEN ? unit : -1;
 }
 
-// Those of a thread, from memory once and for all steps.
+// A thread's weights of columns, read from memory once for all steps.
 class ColumnWeights : public Quads<COLUMN_REGISTER_QUADS> {
   public:
-    // The block's units begin with first_unit. Null: zeros. Shared memory for what registers do not hold of each thread.
+    // The block's units begin with first_unit. Null: zeros. `memory` is shared, for weights that registers do not hold.
     __device__ __forceinline__ ColumnWeights(const Element *weights, int first_unit, void *memory) : Quads(memory) {
-        // In one access each, where they lie so, and where no quad goes on into columns of another block.
+        // Whole quads can be read if they are aligned, and if no quad reaches into another block's columns.
         if (HIDDEN % 4 == 0 && UNITS % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
         else
@@ -59,7 +59,7 @@ class ColumnWeights : public Quads<COLUMN_REGISTER_QUADS> {
 #pragma unroll
         for (int quad = 0; quad < COLUMN_REGISTER_QUADS; quad++)
             set(quad, load<Aligned>(weights, first_unit, quad));
-        // More of these at once would take registers that there are not.
+        // A longer unrolled loop would need more registers than there are.
 #pragma unroll 8
         for (int quad = COLUMN_REGISTER_QUADS; quad < COLUMN_QUADS; quad++)
             set(quad, load<Aligned>(weights, first_unit, quad));
@@ -75,7 +75,7 @@ class ColumnWeights : public Quads<COLUMN_REGISTER_QUADS> {
     }
 };
 
-// The block's part of all sums, from its units' r h as [BATCH_TILE][PADDED_UNITS]. Each part of a triple goes to
+// The block's part of all sums, from r h of its units, [BATCH_TILE][PADDED_UNITS]. Each part of a triple goes to
 // take(triple, row of the tile, float[TRIPLE]).
 template <typename Take>
 __device__ __forceinline__ void multiply_columns(const ColumnWeights &weights, const float *reset, Take take) {

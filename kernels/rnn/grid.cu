@@ -1,9 +1,8 @@
-// recurrence_grid: ceil(H / UNITS) blocks compute a tile of the batch together, and hand each other in each step what the
-// others need of it.
+// recurrence_grid: ceil(H / UNITS) blocks compute a tile of the batch together, and exchange results in each step.
 //
-// grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence share out its
-// tiles; a group computes its own one after the other. Dynamic shared memory: Factor h[BATCH_TILE][PADDED_HIDDEN], and
-// behind it what GridSteps have. Memory at `exchange`: theirs, of each group.
+// grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence divide its
+// tiles; a group computes its tiles one after the other. Dynamic shared memory: Factor h[BATCH_TILE][PADDED_HIDDEN],
+// then the memory of GridSteps. Memory at `exchange`: of GridSteps, for each group.
 #ifdef SINGLE_EXCHANGE
 #include "rnn/single_exchange.cuh"
 #else
@@ -21,7 +20,7 @@ KERNEL(recurrence_grid, Recurrences) {
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
         States states(recurrence, biases, pairs, first_unit, first_row);
-        barrier(); // the last tile's h is not read any more
+        barrier(); // nobody reads the last tile's h any more
         read_h0(recurrence, first_row, h);
         steps.begin(first_row, states);
         barrier();

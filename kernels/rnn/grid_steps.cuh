@@ -1,5 +1,4 @@
-// A block's steps where blocks hand each other their units' h at the end of each, but for the last; those of canonical GRU
-// hand each other r h in it before.
+// A block's steps, if blocks exchange h at the end of each step but the last; for canonical GRU, also r h within each.
 #pragma once
 
 #ifdef CELL_CANONICAL_GRU
@@ -9,7 +8,8 @@
 #include "rnn/step_input.cuh"
 
 // Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
-// numbers; and what Weights and StepInput take. Memory at `exchange`: of each group, what HandOver has; r h and h take turns there.
+// numbers; and the memory of Weights and StepInput. Memory at `exchange`: HandOver's, for each group; h and r h
+// alternate.
 class GridSteps {
     Factor *const h;
     const Recurrence &recurrence;
@@ -26,12 +26,12 @@ class GridSteps {
         : h(h), recurrence(recurrence), weights(recurrence.weights, first_unit, weight_memory(h)),
           input(recurrence, first_unit, weight_memory(h)), others(recurrence.exchange, h + TILE_FACTORS) {}
 
-    // The tile that begins with a row.
+    // Begins the tile whose first row is `first_row`.
     __device__ __forceinline__ void begin(int first_row, const States &states) {
         input.begin(recurrence, states.rows, first_row);
     }
 
-    // A step of it, from h to h.
+    // Computes a step from h, and replaces h by the new one unless the step is the last.
     __device__ __forceinline__ void compute(int step, States &states) {
 #ifdef CELL_CANONICAL_GRU
         FirstSums sums;
@@ -60,6 +60,6 @@ class GridSteps {
             [&] { input.complete_step(step + 1); });
     }
 
-    // Of the launch.
+    // Ends the launch.
     __device__ __forceinline__ void end() { others.keep_epoch(); }
 };

@@ -1,5 +1,4 @@
-// How the blocks of a tile hand each other what is one number a unit and row of the batch, such as h: all of it to all of
-// them at once.
+// The exchange of one number for each unit and batch row, such as h, among all blocks of a tile.
 #pragma once
 
 #include "rnn/handed.cuh"
@@ -7,7 +6,7 @@
 // The most packets that a thread asks for at once.
 constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, THREADS) : 4;
 
-// The block's part of one exchange after the other.
+// A block's part of these exchanges, one after the other.
 class HandOver {
     Exchanges<Element, PACKETS> exchanges;
     OwnNumbers own;
@@ -16,15 +15,15 @@ class HandOver {
   public:
     __device__ __forceinline__ HandOver(void *memory, void *own) : exchanges(memory, blockIdx.y), own(own) {}
 
-    // A number of the block's own, for the next exchange.
+    // Sets one of the block's own numbers for the next exchange.
     __device__ __forceinline__ void set(int unit, int row, float value) { own.set(unit, row, value); }
 
-    // Sends all own numbers, and reads those of all units into `all`, [BATCH_TILE][PADDED_HIDDEN]. What a thread has to do
-    // that waits for nothing it does between: before it first looks for the others', and while what it looks for comes.
+    // Sends all own numbers, and reads all units' numbers into `all`, [BATCH_TILE][PADDED_HIDDEN]. Meanwhile the thread
+    // does work that waits for nothing: `first` before it looks for packets, `then` while its first ones arrive.
     template <typename First, typename Then>
     __device__ __forceinline__ void swap(Factor *all, First first, Then then) {
         UnitPacket *const buffer = exchanges.next();
-        barrier(); // all own numbers are there, and what `all` held before is not read any more
+        barrier(); // all own numbers are set, and nobody reads the old contents of `all` any more
 #pragma unroll 1
         for (int i = thread; i < PACKETS_A_BLOCK; i += THREADS)
             publish(&buffer[blockIdx.x * PACKETS_A_BLOCK + i], own.packed(i, exchanges.epoch));
@@ -47,13 +46,13 @@ class HandOver {
         barrier(); // all numbers are there, and own packets are sent
     }
 
-    // Without an exchange it does not change.
+    // Stores the epoch for the next launch. Without an exchange the epoch has not changed.
     __device__ __forceinline__ void keep_epoch() {
         if (blockIdx.x == 0 && threadIdx.x == 0) exchanges.keep_epoch();
     }
 
   private:
-    // Packets that a thread asks for at once: that at `first`, and each that is THREADS further.
+    // Packets that a thread asks for at once: packet `first`, and every THREADS-th behind it.
     class Turn {
         const int first;
         Places places[AT_ONCE];

@@ -1,4 +1,4 @@
-// How blocks hand each other h: what a block has of a tile, as packets, and where their values belong.
+// The packets in which blocks exchange h: a block's numbers of a tile as packets, and the places of their values in h.
 #pragma once
 
 #include "rnn/states.cuh"
@@ -36,13 +36,13 @@ class OwnNumbers {
     }
 };
 
-// Where in h, as [BATCH_TILE][PADDED_HIDDEN], each value of a packet belongs; < 0: nowhere. What a thread waits for is the
-// same in each step, and is worked out before it is there: in registers.
+// The place of each value of a packet in h, [BATCH_TILE][PADDED_HIDDEN]; < 0: none. Threads compute the places, which
+// are the same in each step, before the packets arrive, and keep them in registers.
 struct Places {
     int of[UnitPacket::values];
 };
 
-// Those of a block's packet. Behind all packets and blocks there are none.
+// The places of a block's packet. Packets behind the last, and blocks behind the last, have none.
 __device__ __forceinline__ Places places_of(int block, int packet) {
     Places places;
 #pragma unroll

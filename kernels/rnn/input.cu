@@ -1,4 +1,4 @@
-// What comes before a recurrence: the products of all time steps' inputs with W, and what these and the recurrence need.
+// The work before a recurrence: the products of W with all time steps' inputs, and the preparation of memory.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of data and weights. Sums are float.
 #include "async_copy.cuh"
@@ -15,9 +15,9 @@ struct Products {
     int rows, columns, depth;
 };
 
-// A block makes a tile of products: small ones, so that the few rows of an RNN's input keep all multiprocessors busy. The
-// sums run along k in strips, of which STAGES are in shared memory, all but one of them still being copied. SHARERS threads
-// share out the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up their sums in the end.
+// A block computes a tile of products. Tiles are small, so that the few rows of an RNN's input keep all multiprocessors
+// busy. The sums run along k in strips; STAGES strips are in shared memory, all but one still being copied. SHARERS
+// threads divide the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up their sums in the end.
 #define TILE 32
 #define STRIP 64
 #define STAGES 3
@@ -27,7 +27,7 @@ struct Products {
 #define SHARERS (THREADS / SQUARES)
 static_assert(STRIP % (4 * SHARERS) == 0 && SHARERS == SQUARE, "whole quads of a strip, and a row of each square");
 
-// Of a strip's rows, apart so that threads read quads of neighbouring rows from other banks.
+// Elements from one row of a strip to the next: threads read quads of neighbouring rows from different banks.
 constexpr int PITCH = STRIP + 16 / sizeof(Element);
 constexpr int STRIP_ELEMENTS = TILE * PITCH;
 
@@ -40,20 +40,20 @@ __device__ __forceinline__ float4 in_float(const Quad &quad) {
                        to_float(quad.element[3]));
 }
 
-// A thread's copies of TILE rows of a matrix, so many elements at once. What lies outside of the matrix is zero.
+// A thread's copies of TILE rows of a matrix, Access elements at once. Elements outside of the matrix become zero.
 template <int Access> class Copies {
     static constexpr int across = STRIP / Access, rows_at_once = THREADS / across;
     const Element *const matrix;
     const long long first;       // element, of the thread's first row
-    const int row, at;           // of a strip
-    const long long rows, depth; // the matrix' rows from the tile's first on; and how long they are
+    const int row, at;           // in a strip
+    const long long rows, depth; // the matrix' rows from the tile's first on, and their length
 
   public:
     __device__ __forceinline__ Copies(const Element *matrix, long long tile, int rows, int depth)
         : matrix(matrix), first((tile + threadIdx.x / across) * depth + threadIdx.x % across * Access),
           row(threadIdx.x / across), at(threadIdx.x % across * Access), rows(rows - tile), depth(depth) {}
 
-    // Begins those of the strip at k.
+    // Begins the copies of the strip at k.
     __device__ __forceinline__ void begin(Element *strip, int k) const {
 #pragma unroll
         for (int more = 0; more < TILE; more += rows_at_once) {
@@ -123,14 +123,14 @@ KERNEL(input_products, Products) {
         add_products<access>(p, row, column, stages, sums);
     else
         add_products<1>(p, row, column, stages, sums);
-    barrier(); // strips are not read any more
+    barrier(); // nobody reads the strips any more
     float *const parts = reinterpret_cast<float *>(stages);
     const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
 #pragma unroll
     for (int i = 0; i < SQUARE * SQUARE; i++)
         parts[(sharer * SQUARE * SQUARE + i) * SQUARES + square] = sums[i / SQUARE][i % SQUARE];
     barrier();
-    // Each of them writes a row of the square.
+    // Each sharer writes a row of the square.
     const long long r = row + square / ACROSS + sharer * ACROSS;
 #pragma unroll
     for (int j = 0; j < SQUARE; j++) {
@@ -142,16 +142,16 @@ KERNEL(input_products, Products) {
     }
 }
 
-// What a call needs before its products, all in one launch, of however many blocks. Lengths travel in the launch itself:
-// they are its own, also when a CUDA graph repeats it. More of them than a launch brings take more launches.
+// A call's preparation before its products, in one launch of any number of blocks. The launch's parameters carry the
+// lengths, so that a CUDA graph which repeats the launch has them. More than LENGTHS sequences take several launches.
 #define LENGTHS 896
 struct Preparation {
-    uint4 *zeroed;        // memory that becomes zero, of so many quads of 16 bytes
+    uint4 *zeroed;        // memory to clear, `quads` × 16 bytes
     long long quads;
-    int first, count;     // the sequences whose lengths the launch brings: `count` from `first` on
+    int first, count;     // the sequences whose lengths this launch carries: `count` from `first` on
     int *lengths;         // of all sequences
-    int *starts;          // [steps]: the rows of packed sequences before each step. Of the sequences so far
-    int steps;            // 0: no starts are wanted
+    int *starts;          // [steps]: the packed rows before each step, of the sequences so far
+    int steps;            // 0: starts are not wanted
     int values[LENGTHS];
 };
 

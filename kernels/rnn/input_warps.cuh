@@ -1,11 +1,12 @@
-// With -DINPUT_SIZE: W x, multiplied by warps of the block's own that do nothing else, while the others compute the step
-// before. No launch comes before, and where the recurrence's warps wait for each other's h, these multiply.
+// With -DINPUT_SIZE: input warps of each block compute W x of a step, while the recurrence warps compute the step
+// before. This saves a launch, and input warps multiply while recurrence warps wait for h.
 //
-// As many threads as multiply R share out W as those do R, each with its part of it, of the same units. A step's W x and
-// biases are in shared memory, one buffer of two in turns, behind the barrier() that ends the step before; that one also
-// tells these warps that the buffer of the step before is not read any more. So both kinds of warps come to every
-// barrier(), and the others wait for nothing else of these. These begin with a step when the others have sent their h, which
-// what they do would delay: they wait for that alone, and the others come to it whatever these do.
+// As many threads multiply W as R, and divide it as the others divide R: each has a part of W, for the same units. W x
+// and biases of a step are in shared memory, in two buffers that steps use in turns, behind the barrier() that ends the
+// step before. That barrier() also shows the input warps that nobody reads the other buffer any more. So both kinds of
+// warps come to every barrier(), and recurrence warps wait for input warps nowhere else. Input warps start a step only
+// after the recurrence warps have sent h; starting earlier would delay that send. They wait for the send alone, and
+// recurrence warps come to it whatever input warps do.
 #pragma once
 
 #include "rnn/states.cuh"
@@ -14,13 +15,13 @@
 
 #ifdef INPUT_WARPS
 
-// Where each warp of the recurrence's says that it has sent its part of h, once a step but for a tile's last.
+// Each recurrence warp reports here that it has sent its part of h, once a step except for a tile's last.
 class Sent {
     Mbarrier &mbarrier;
     unsigned phase = 0;
 
   public:
-    // By all threads of the block, before its cluster_barrier().
+    // Called by all threads of the block, before its cluster_barrier().
     __device__ __forceinline__ explicit Sent(Mbarrier &mbarrier) : mbarrier(mbarrier) {
         if (threadIdx.x == 0) mbarrier.initialize(THREADS / 32);
     }
@@ -43,19 +44,18 @@ constexpr int sharers_of(int pairs, int lanes) {
 class InputWarps {
     typedef MatrixPart<INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
     static constexpr int CHUNKS = InputWeights::chunks;
-    // Lanes that have the same pairs, of each of which every one of them has as many gates in the end.
+    // Lanes that share their pairs; each ends up with OWN_GATES gates of every pair.
     static constexpr int SHARERS = sharers_of(GROUP_PAIRS, LANES);
     static constexpr int OWN_GATES = halved_up(GATES, SHARERS);
 
-    // What the lane multiplies of an x: in whole words, so that nobody waits for them to take them apart before they are
-    // needed.
+    // The lane's part of an x, kept in whole words: taking it apart early would make the thread wait for the read.
     typedef QuadBits::Words Part[BATCH_TILE][CHUNKS];
 
     const InputWeights weights;
     const Element *const source;
     const HandedInput handed;
     const OwnPairs<GROUP_PAIRS, LANES / SHARERS> own;
-    int gates[OWN_GATES]; // below 0: there is no such gate, or another lane hands it over
+    int gates[OWN_GATES]; // below 0: there is no such gate, or another lane has it
     float biases[LANE_PAIRS][OWN_GATES];
 
     __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (own.first + i) / BATCH_TILE; }
@@ -65,7 +65,7 @@ class InputWarps {
     }
 
   public:
-    // Given where W x is handed over, and the memory of Weights.
+    // `handed` takes W x. `memory` begins with the memory of Weights.
     __device__ __forceinline__ InputWarps(const Recurrence &p, int first_unit, HandedInput handed, void *memory)
         : weights(p.input_weights, first_unit, static_cast<Quad *>(memory) + Weights::shared_quads * THREADS),
           source(in_register(p.x)), handed(handed), own(LANE / SHARERS) {
@@ -85,14 +85,14 @@ class InputWarps {
         }
     }
 
-    // All that they do, for the tiles that the block's others compute.
+    // Computes W x for all tiles of the block.
     __device__ __forceinline__ void run(const Recurrence &p, Sent sent) const {
         const Rows rows(p);
-        // In one access each, where they lie so.
+        // Whole quads can be read if they are aligned.
         const bool is_aligned = INPUT_SIZE % 4 == 0 && reinterpret_cast<size_t>(p.x) % sizeof(Quad) == 0;
 #pragma unroll 1
         for (int first_row = blockIdx.y * BATCH_TILE; first_row < p.batch; first_row += gridDim.y * BATCH_TILE) {
-            barrier(); // the last tile's inputs are not read any more
+            barrier(); // nobody reads the last tile's inputs any more
             if (is_aligned)
                 steps<true>(p, rows, first_row, sent);
             else
@@ -101,14 +101,14 @@ class InputWarps {
     }
 
   private:
-    // A tile's, each handed over before a barrier().
+    // Computes W x for a tile's steps, each before a barrier().
     template <bool Aligned>
     __device__ __forceinline__ void steps(const Recurrence &p, const Rows &rows, int first_row, Sent &sent) const {
         int lengths[BATCH_TILE]; // 0: there is no such row
 #pragma unroll
         for (int i = 0; i < BATCH_TILE; i++)
             lengths[i] = first_row + i >= p.batch ? 0 : p.lengths ? p.lengths[first_row + i] : p.steps;
-        // Of two steps in turns, each asked for as soon as the other's is at hand: x is longer on its way than h.
+        // Two steps' x in turns, each requested as soon as the other has arrived: x takes longer to arrive than h.
         Part x, next;
         ask_for<Aligned>(rows, first_row, lengths, 0, x);
         ask_for<Aligned>(rows, first_row, lengths, 1, next);
@@ -127,7 +127,7 @@ class InputWarps {
         }
     }
 
-    // W x of a step, given x.
+    // Computes a step's W x from x, and hands it over.
     __device__ __forceinline__ void hand_over(int step, const Part &x) const {
         PairSums<GATES> sums;
         clear(sums);
@@ -149,7 +149,7 @@ class InputWarps {
             const Element *const from = &source[(long long)place * INPUT_SIZE + first_element(0)];
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
-                // Only the last chunk goes on behind the last column.
+                // Only the last chunk reaches beyond the last column.
                 const int left = (chunk + 1) * 4 * LANES <= INPUT_SIZE ? 4 : INPUT_SIZE - first_element(chunk);
                 x[row][chunk] = QuadBits(from + chunk * 4 * LANES, step < lengths[row] ? left : 0, Aligned).words;
             }

@@ -1,8 +1,8 @@
 // A block's share of each time step: the gates of some hidden units, for some rows of the batch.
 //
-// Groups of LANES neighbouring threads have units of their own. A lane multiplies its part of h with its part of the
-// weights of all of its group's units, the lanes' sums are added up so that each pair of a unit and a row ends on one lane,
-// and that lane keeps the pair's states and does what is done per element: no other thread is needed for it.
+// Each group of LANES neighbouring threads has its own units. A lane multiplies its part of h with its part of the
+// weights of all units of the group. The lanes then add up their sums, so that each pair of a unit and a row ends on
+// one lane. That lane keeps the pair's states and computes its activations, with no other thread.
 #pragma once
 
 #include "rnn/recurrence.cuh"
@@ -13,14 +13,14 @@ constexpr int GROUP_UNITS = divided_up(UNITS, THREADS / LANES);
 constexpr int GROUP_PAIRS = GROUP_UNITS * BATCH_TILE;
 constexpr int LANE_PAIRS = halved_up(GROUP_PAIRS, LANES);
 
-// Gates of which a block has the rows of its units: all, but where it has the last one's columns (rnn/columns.cuh).
+// Gates whose rows a block has for its units: all, or all but the last if it has its columns (rnn/columns.cuh).
 #ifdef SINGLE_EXCHANGE
 constexpr int ROW_GATES = GATES - 1;
 #else
 constexpr int ROW_GATES = GATES;
 #endif
 
-// What h is multiplied as: elements in float. A new h is rounded to an element already.
+// The factor that h is in a product: an element, in float. A new h is already rounded to an element.
 typedef float Factor;
 __device__ __forceinline__ Factor to_factor(Element element) { return to_float(element); }
 __device__ __forceinline__ Factor to_factor_of_new(float h) { return h; }
@@ -34,7 +34,7 @@ __device__ __forceinline__ float4 in_float(const Quad &quad) {
                        to_float(quad.element[3]));
 }
 
-// The thread's place among those that share out a matrix: where others multiply W, among these.
+// The thread's number among those that divide a matrix: the threads that multiply R, or the input warps for W.
 #ifdef INPUT_WARPS
 __device__ __forceinline__ unsigned sharer() { return threadIdx.x < THREADS ? threadIdx.x : threadIdx.x - THREADS; }
 #else
@@ -45,7 +45,7 @@ __device__ __forceinline__ int lane_of_group() { return threadIdx.x % LANES; }
 __device__ __forceinline__ int group() { return sharer() / LANES; }
 __device__ __forceinline__ int first_element(int chunk) { return 4 * (chunk * LANES + lane_of_group()); }
 
-// Up to 4 elements from a place on, and zeros for what is not left there.
+// 4 elements from `from` on; behind the first `left` of them, zeros.
 template <bool Aligned> __device__ __forceinline__ Quad load_quad(const Element *from, int left) {
     Quad loaded = {};
     if (Aligned) {
@@ -58,7 +58,7 @@ template <bool Aligned> __device__ __forceinline__ Quad load_quad(const Element 
     return loaded;
 }
 
-// A quad as it comes from memory: in whole words, so that nobody waits for it to take it apart before it is needed.
+// A quad as read, kept in whole words: taking it apart early would make the thread wait for the read.
 union QuadBits {
     struct alignas(sizeof(Quad)) Words {
         unsigned word[sizeof(Quad) / 4];
@@ -68,7 +68,7 @@ union QuadBits {
     __device__ __forceinline__ QuadBits() : words{} {}
     __device__ __forceinline__ explicit QuadBits(const Words &words) : words(words) {}
 
-    // As load_quad().
+    // Reads what load_quad() reads.
     __device__ __forceinline__ QuadBits(const Element *from, int left, bool is_aligned) : words{} {
         if (!is_aligned)
             quad = load_quad<false>(from, left);
@@ -76,7 +76,7 @@ union QuadBits {
             words = *reinterpret_cast<const Words *>(from);
     }
 
-    // Taken apart here, and not before.
+    // Takes the quad apart here, and not earlier.
     __device__ __forceinline__ float4 in_float() const {
         QuadBits taken;
 #pragma unroll
@@ -85,7 +85,7 @@ union QuadBits {
     }
 };
 
-// A thread's quads, so many of them in registers.
+// A thread's quads, the first `Registers` of them in registers.
 template <int Registers> class Quads {
     float4 kept[at_least(Registers, 1)];
     Quad *const shared; // [the others][THREADS]
@@ -105,15 +105,15 @@ template <int Registers> class Quads {
     }
 };
 
-// Lane l has elements 4 (l + LANES c) … + 3 of a row of so many, for each chunk c. Behind them there are zeros.
+// Lane l has elements 4 (l + LANES c) … + 3 of a row of `depth` elements, for each chunk c. Zeros follow the row.
 constexpr int chunks_of(int depth) { return divided_up(depth, 4 * LANES); }
 
-// A thread's weights of a matrix with so many gates and columns, in fours: of each gate of each of the group's units, for
-// each chunk. And those of them that registers hold, which have room for so many weights.
+// A thread's weights of a matrix with `gates` gates and `depth` columns, in quads: for each chunk, all gates of all
+// units of the group. And how many of these quads registers keep, if they have room for `room` weights.
 constexpr int quads_of(int depth, int gates) { return chunks_of(depth) * GROUP_UNITS * gates; }
 constexpr int kept_of(int quads, int room) { return room / 4 < quads ? room / 4 : quads; }
 
-// A thread's part of such a matrix, from memory once and for all steps.
+// A thread's part of such a matrix, read from memory once for all steps.
 template <int Depth, int Gates, int Room> class MatrixPart : public Quads<kept_of(quads_of(Depth, Gates), Room)> {
   public:
     static constexpr int gates = Gates;
@@ -121,12 +121,12 @@ template <int Depth, int Gates, int Room> class MatrixPart : public Quads<kept_o
     static constexpr int kept_quads = kept_of(quads_of(Depth, Gates), Room);
     static constexpr int shared_quads = quads_of(Depth, Gates) - kept_quads;
 
-    const int first; // of a row of h what the thread multiplies begins there
+    const int first; // where the thread's part of a row of h begins
 
-    // The block's units begin with first_unit. Null: zeros. Shared memory for shared_quads of each thread.
+    // The block's units begin with first_unit. Null: zeros. `memory` is shared, for shared_quads of each thread.
     __device__ __forceinline__ MatrixPart(const Element *weights, int first_unit, void *memory)
         : Quads<kept_quads>(memory), first(in_register(first_element(0))) {
-        // In one access each, where they lie so.
+        // Whole quads can be read if they are aligned.
         if (Depth % 4 == 0 && reinterpret_cast<size_t>(weights) % sizeof(Quad) == 0)
             load<true>(weights, first_unit);
         else
@@ -143,7 +143,7 @@ template <int Depth, int Gates, int Room> class MatrixPart : public Quads<kept_o
 #pragma unroll
             for (int chunk = 0; chunk < chunks; chunk++) {
                 const int first = first_element(chunk);
-                // Only the last chunk goes on behind the last column.
+                // Only the last chunk reaches beyond the last column.
                 const int left = (chunk + 1) * 4 * LANES <= Depth ? 4 : Depth - first;
                 this->set(chunk * GROUP_UNITS * Gates + output, load_quad<Aligned>(&row[first], is_there ? left : 0));
             }
@@ -151,10 +151,10 @@ template <int Depth, int Gates, int Room> class MatrixPart : public Quads<kept_o
     }
 };
 
-// R's.
+// The thread's part of R.
 typedef MatrixPart<HIDDEN, ROW_GATES, REGISTER_WEIGHTS> Weights;
 
-// Of a tile's h, row by row.
+// A tile's h, row by row.
 constexpr int PADDED_HIDDEN = Weights::padded;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_HIDDEN;
 
@@ -171,8 +171,8 @@ template <int Count> __device__ __forceinline__ void clear(PairSums<Count> &sums
         for (int sum = 0; sum < Count; sum++) sums[pair][sum] = 0;
 }
 
-// Adds the lane's part of the products of what read(row of the tile, chunk) gives and of gates from First on; the last of
-// them to the sum Last. Of all chunks, or of those from Begin on, up to End.
+// Adds the lane's products of read(row of the tile, chunk) with the weights of `Gates` gates from First on. The last of
+// these gates adds to sum Last, the others to sums 0, 1, …. Covers all chunks, or those from Begin up to End.
 template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix,
           typename Read, int Count>
 __device__ __forceinline__ void multiply_read(const Matrix &weights, Read read, PairSums<Count> &sums) {
@@ -199,7 +199,7 @@ __device__ __forceinline__ void multiply_read(const Matrix &weights, Read read, 
     }
 }
 
-// Likewise of h.
+// Likewise, of h.
 template <int First = 0, int Gates = GATES, int Last = Gates - 1, int Begin = 0, int End = 1 << 30, typename Matrix, int Count>
 __device__ __forceinline__ void multiply_part(const Matrix &weights, const float *h, PairSums<Count> &sums) {
     const auto read = [&](int row, int chunk) {
@@ -208,13 +208,13 @@ __device__ __forceinline__ void multiply_part(const Matrix &weights, const float
     multiply_read<First, Gates, Last, Begin, End>(weights, read, sums);
 }
 
-// A lane gives one of two numbers to its partner `apart` lanes away, which gives it the one of the same kind that it keeps.
+// Adds numbers of a lane and its partner `apart` away: the lower lane gets the sum of `low`, the upper one of `high`.
 __device__ __forceinline__ float add_kept(float low, float high, int apart) {
     const bool upper = LANE & apart;
     return (upper ? high : low) + warp_shuffle(upper ? low : high, LANE ^ apart);
 }
 
-// Where scatter_sums() leaves each sum: in which of its lanes, and in which element there.
+// Where scatter_sums() leaves each sum: in which lane, and in which element there.
 template <int Count> struct SumPlaces {
     int lane[Count], element[Count];
 };
@@ -235,7 +235,7 @@ template <int Count> constexpr SumPlaces<Count> sum_places(int lanes) {
     return places;
 }
 
-// Adds up one pair over so many lanes, each of which has some of its gates in the end.
+// Adds up one pair over `Lanes` lanes. Each lane ends up with some of its gates.
 template <int Count, int Lanes, int All> __device__ __forceinline__ void scatter_sums(float (&sums)[All]) {
     if constexpr (Lanes > 1 && Count > 1) {
         constexpr int half = divided_up(Count, 2);
@@ -248,7 +248,7 @@ template <int Count, int Lanes, int All> __device__ __forceinline__ void scatter
     }
 }
 
-// Adds up one pair over so many lanes, and gives all of its gates to all of them.
+// Adds up one pair over `Lanes` lanes. Each lane ends up with all of its gates.
 template <int Lanes, int Count> __device__ __forceinline__ void add_up_one(float (&sums)[Count]) {
     scatter_sums<Count, Lanes>(sums);
     if constexpr (Lanes > 1 && Count > 1) {
@@ -262,8 +262,8 @@ template <int Lanes, int Count> __device__ __forceinline__ void add_up_one(float
     }
 }
 
-// Adds up the lanes' parts: each lane of the group ends with the pairs that are its own, in front. Where several lanes have
-// one pair it is whole, or, if nobody asks for that, each of them has some of its gates.
+// Adds up the lanes' parts: each lane of the group ends up with its own pairs, in front. If several lanes share a pair,
+// each gets all of its gates with IsWhole, and some of its gates without.
 template <int Pairs = GROUP_PAIRS, int Lanes = LANES, bool IsWhole = true, int All, int Count>
 __device__ __forceinline__ void add_up(float (&sums)[All][Count]) {
     if constexpr (Lanes > 1 && Pairs > 1) {
@@ -282,7 +282,7 @@ __device__ __forceinline__ void add_up(float (&sums)[All][Count]) {
     }
 }
 
-// R h of the thread's own pairs, from h as [BATCH_TILE][PADDED_HIDDEN].
+// R h of the thread's own pairs, from h, [BATCH_TILE][PADDED_HIDDEN].
 __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h, Sums &sums) {
     clear(sums);
     multiply_part(weights, h, sums);
@@ -293,7 +293,7 @@ __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h
 template <int Pairs, int Lanes> struct OwnPairs {
     int first = 0, count = Pairs;
 
-    // Of a lane of the warp, or of as many lanes that have the same.
+    // `lane` counts the lanes of a warp, or sets of lanes that share their pairs.
     __device__ __forceinline__ explicit OwnPairs(int lane = LANE) {
         int pairs = Pairs;
 #pragma unroll
@@ -308,12 +308,12 @@ template <int Pairs, int Lanes> struct OwnPairs {
     }
 };
 
-// Those that a thread owns.
+// The pairs that a thread owns.
 class Own {
     const OwnPairs<GROUP_PAIRS, LANES> pairs;
 
   public:
-    // Whether there is an i-th; its unit of the block and its row of the tile.
+    // has: whether pair i exists. unit, row: its unit of the block, its row of the tile.
     __device__ __forceinline__ bool has(int i) const { return i < pairs.count && unit(i) < UNITS; }
     __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (pairs.first + i) / BATCH_TILE; }
     __device__ __forceinline__ int row(int i) const { return (pairs.first + i) % BATCH_TILE; }

@@ -1,14 +1,14 @@
-// A block's steps of canonical GRU where blocks exchange once in each: GRNN's variant with a single synchronisation.
+// A block's steps of canonical GRU with one exchange in each: GRNN's variant with a single synchronisation.
 //
-// A block computes r and z of its own units, and then its part of what n of all units is made of. It hands over these parts
-// and its z. Then each block has all parts and all z, and computes the new h of all units itself: parts are added up in the
-// blocks' order, so that all have the same bits. Nothing is left to hand over before the next step.
+// A block computes r and z of its own units, and then its part of the sum in n for all units. It sends these parts and
+// its z. Each block then has all parts and all z, and computes the new h of all units itself. It adds up parts in the
+// blocks' order, so that all blocks get the same bits. The new h needs no exchange.
 #pragma once
 
 #include "rnn/canonical_share.cuh"
 #include "rnn/columns.cuh"
 
-// Packets of an exchange: each block's parts, as [BATCH_TILE][TRIPLES], and behind those of all blocks all z, likewise.
+// Packets of an exchange: the parts of each block, [BATCH_TILE][TRIPLES]; behind those of all blocks all z, likewise.
 constexpr int TILE_TRIPLES = BATCH_TILE * TRIPLES;
 constexpr int SENDERS = BLOCKS + 1;
 
@@ -18,13 +18,13 @@ constexpr int MOST_AT_ONCE = SENDERS < 9 ? SENDERS : 9;
 constexpr int RESET_FLOATS = BATCH_TILE * PADDED_UNITS;
 constexpr int UPDATE_FLOATS = divided_up(BATCH_TILE * BLOCK_TRIPLES * TRIPLE, 4) * 4;
 
-// The units and rows of which a thread computes the new h: a triple of a row, and each that is THREADS further.
+// The units and rows whose new h a thread computes: a triple of a row, and every THREADS-th triple behind it.
 class NewStates {
     static constexpr int COUNT = divided_up(TILE_TRIPLES, THREADS);
     struct Triple {
         int length;            // the row's steps; 0: there is no such row
         int place, next_place; // the row of x that this step reads, and the next
-        float input[TRIPLE];   // of n, in this step
+        float input[TRIPLE];   // n's W x, in this step
         float bias[TRIPLE];
     };
     Triple triples[COUNT];
@@ -42,7 +42,7 @@ class NewStates {
             }
     }
 
-    // `rows` are the recurrence's, here and below.
+    // Begins a tile at batch row `row`. `rows` belongs to the recurrence, here and below.
     __device__ __forceinline__ void begin(int row, const Rows &rows) {
         first_row = row;
 #pragma unroll
@@ -54,7 +54,7 @@ class NewStates {
         }
     }
 
-    // Asks for the step's input. It is there when the others' parts are.
+    // Asks for W x of the step. It arrives by the time that the others' parts do.
     __device__ __forceinline__ void fetch(int step, const Rows &rows) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
@@ -71,8 +71,8 @@ class NewStates {
         }
     }
 
-    // Waits for all parts and z, and makes h, [BATCH_TILE][PADDED_HIDDEN], that of the next step. Rows that have ended keep
-    // theirs.
+    // Waits for all parts and z, and replaces h, [BATCH_TILE][PADDED_HIDDEN], by the next step's. Rows that have ended
+    // keep their h.
     __device__ __forceinline__ void update(int step, const TriplePacket *buffer, unsigned epoch, float *h) const {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
@@ -110,8 +110,8 @@ class NewStates {
 };
 
 // Shared memory behind h, each part aligned to 16 bytes: float r h [BATCH_TILE][PADDED_UNITS]; float z
-// [BATCH_TILE][BLOCK_TRIPLES][TRIPLE]; what Weights take, and what ColumnWeights do. Memory at `exchange`: of each group, an
-// Exchange and 2 × SENDERS × TILE_TRIPLES packets, in whole multiples of 128 bytes.
+// [BATCH_TILE][BLOCK_TRIPLES][TRIPLE]; the memory of Weights and of ColumnWeights. Memory at `exchange`: for each
+// group, an Exchange and 2 × SENDERS × TILE_TRIPLES packets, in whole multiples of 128 bytes.
 class GridSteps {
     const int first_unit;
     float *const h, *const reset, *const update;
@@ -127,15 +127,15 @@ class GridSteps {
           column_weights(recurrence.weights, first_unit,
                          reinterpret_cast<Quad *>(update + UPDATE_FLOATS) + Weights::shared_quads * THREADS),
           exchanges(recurrence.exchange, blockIdx.y), next(recurrence) {
-        // What is behind the block's units remains so.
+        // Elements behind the block's units stay zero.
 #pragma unroll 1
         for (int i = threadIdx.x; i < RESET_FLOATS + UPDATE_FLOATS; i += THREADS) reset[i] = 0;
     }
 
-    // The tile that begins with a row.
+    // Begins the tile whose first row is `first_row`.
     __device__ __forceinline__ void begin(int first_row, const States &states) { next.begin(first_row, states.rows); }
 
-    // A step of it, from h to h.
+    // Computes a step: replaces h by the new h.
     __device__ __forceinline__ void compute(int step, States &states) {
         next.fetch(step, states.rows);
         FirstSums sums;
@@ -144,7 +144,7 @@ class GridSteps {
             update[row * BLOCK_TRIPLES * TRIPLE + unit] = z;
         });
         TriplePacket *const buffer = exchanges.next();
-        barrier(); // r h and z are there, and the old h is not multiplied any more
+        barrier(); // r h and z are complete, and nobody multiplies the old h any more
         publish_updates(&buffer[BLOCKS * TILE_TRIPLES + blockIdx.x * BLOCK_TRIPLES]);
         TriplePacket *const own = &buffer[blockIdx.x * TILE_TRIPLES];
         multiply_columns(column_weights, reset, [&](int triple, int row, const float(&part)[TRIPLE]) {
@@ -153,19 +153,19 @@ class GridSteps {
         const Moment sent;
         sent.wait(FIRST_LOOK);
         next.update(step, buffer, exchanges.epoch, h);
-        barrier(); // the new h is there, r h and z are not read any more, and own packets are sent
+        barrier(); // the new h is complete, nobody reads r h and z any more, and own packets are sent
         states.take_over([&](int unit, int row) { return h[row * PADDED_HIDDEN + first_unit + unit]; });
         states.write_y(step);
         states.begin_step(step + 1);
     }
 
-    // Of the launch.
+    // Ends the launch.
     __device__ __forceinline__ void end() {
         if (blockIdx.x == 0 && threadIdx.x == 0) exchanges.keep_epoch();
     }
 
   private:
-    // The block's z, to where its own are in the tile's first row.
+    // Publishes the block's z. `first` is the place of the block's first z in the tile's first row.
     __device__ __forceinline__ void publish_updates(TriplePacket *first) {
 #pragma unroll 1
         for (int i = threadIdx.x; i < BATCH_TILE * BLOCK_TRIPLES; i += THREADS)

@@ -1,4 +1,4 @@
-// The pairs of a unit and a row that a thread owns: their states over time, and what is done per element.
+// The pairs of a unit and a row that a thread owns: their states over time, and the element-wise part of a step.
 #pragma once
 
 #ifdef TENSOR_CORES
@@ -11,8 +11,8 @@ constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the 
 
 #ifdef INPUT_WARPS
 
-// W x and biases of a step's pairs, as the warps that multiply W hand them to those that multiply R: in shared memory, up
-// to `end`, in two buffers, which steps take in turns.
+// W x + biases of a step's pairs. The warps that multiply W write them, and the warps that multiply R read them: in
+// shared memory, up to `end`, in two buffers that steps use in turns.
 class HandedInput {
     static constexpr int TILE = BATCH_TILE * UNITS * GATES;
     float *const buffers;
@@ -24,7 +24,7 @@ class HandedInput {
   public:
     __device__ __forceinline__ explicit HandedInput(void *memory) : buffers(static_cast<float *>(memory)) {}
 
-    // Of a unit of the block and a row of the tile.
+    // `unit` counts in the block, `row` in the tile.
     __device__ __forceinline__ void set(int step, int unit, int row, int gate, float sum) const {
         of(step, unit, row)->gate[gate] = sum;
     }
@@ -33,12 +33,12 @@ class HandedInput {
     __device__ __forceinline__ void *end() const { return buffers + divided_up(2 * TILE, 4) * 4; }
 };
 
-// What a step's inputs come from.
+// The source of a step's inputs.
 typedef HandedInput Inputs;
 
 #else
 
-// The block's biases, in shared memory: seen behind a barrier().
+// The block's biases, in shared memory. Other threads see them behind a barrier().
 class Biases {
     float *sums; // [GATES][UNITS]
 
@@ -53,20 +53,20 @@ class Biases {
         }
     }
 
-    // Of a unit of the block.
+    // `unit` counts in the block.
     __device__ __forceinline__ float of(int gate, int unit) const { return sums[gate * UNITS + unit]; }
 };
 
-// What a step's inputs come from, beside W x in memory.
+// The source of a step's inputs, together with W x in memory.
 typedef Biases Inputs;
 
 #endif
 
 class States {
     struct Pair {
-        int unit, row;         // of the block, of the tile; unit < 0: there is no such pair
+        int unit, row;         // in the block, in the tile; unit < 0: there is no such pair
         int length;            // the row's steps
-        int written;           // those in which y gets something
+        int written;           // steps in which y gets an element
         int place, next_place; // the row of x and y that this step reads and writes, and the next
         float h, c, reset_bias;
         float input[GATES], next_input[GATES];
@@ -104,8 +104,8 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) ask_for(pairs[i], 0);
     }
 
-    // Goes on to a step: completes its input, and asks for the next one's, which is there when this step is done. The first
-    // begins behind the barrier() that shows the biases. Where other warps multiply W, the step's input is there.
+    // Goes on to a step: completes its input, and asks for the next step's, which arrives during this step. The first
+    // step begins behind the barrier() that shows the biases. If other warps multiply W, the input is already complete.
     __device__ __forceinline__ void begin_step(int step) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
@@ -138,7 +138,7 @@ class States {
         }
     }
 
-    // Each pair's h is what read(unit of the block, row of the tile) says.
+    // Sets each pair's h to read(unit of the block, row of the tile).
     template <typename Read> __device__ __forceinline__ void take_over(Read read) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++)
@@ -146,7 +146,7 @@ class States {
     }
 #endif
 
-    // New states, given R h. Rows that have ended keep theirs.
+    // Computes new states from R h. Rows that have ended keep their states.
     __device__ __forceinline__ void update(int step, const Sums &sums) {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
@@ -158,7 +158,7 @@ class States {
             if (PAIR_SUMS > GATES) input[GATES - 1] += sums[i][PAIR_SUMS - 1];
             const float h = Cell::step(input, recurrent, pair.reset_bias, pair.h, c);
             if (step >= pair.length) continue;
-            // What goes into the next step is what y gets.
+            // The next step uses h as y stores it.
             pair.h = to_float(to_element(h));
             pair.c = c;
         }
@@ -171,7 +171,7 @@ class States {
             if (pairs[i].unit >= 0) write(pairs[i].unit, pairs[i].row, pairs[i].h);
     }
 
-    // Writes y of the step that was begun last. Nothing if that is step -1.
+    // Writes y of the step that began last; nothing for step -1.
     __device__ __forceinline__ void write_y(int step) const {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
@@ -193,7 +193,7 @@ class States {
     }
 
   private:
-    // Of the layer, of the batch, and where h0, c0, hy and cy have the pair.
+    // The pair's unit of the layer, its row of the batch, and its place in h0, c0, hy and cy.
     __device__ __forceinline__ int unit(const Pair &pair) const { return first_unit + pair.unit; }
     __device__ __forceinline__ int row(const Pair &pair) const { return first_row + pair.row; }
     __device__ __forceinline__ long long state(const Pair &pair) const {
@@ -202,11 +202,11 @@ class States {
 
     __device__ __forceinline__ void ask_for(Pair &pair, int step) const {
         pair.next_place = rows.place(row(pair), pair.length, step);
-        // In a register: it is computed once for all gates.
+        // In a register, so that it is computed once for all gates.
         const float *const source =
             in_register(&rows.input[(long long)pair.next_place * (GATES * HIDDEN) + unit(pair)]);
 #ifdef INPUT_SIZE
-        const bool is_wanted = false; // it comes otherwise
+        const bool is_wanted = false; // the input comes from StepInput or HandedInput
 #else
         const bool is_wanted = step < pair.length && rows.input;
 #endif
@@ -215,7 +215,7 @@ class States {
     }
 };
 
-// h0 of a tile, as [BATCH_TILE][PADDED_HIDDEN], with zeros for what there is not.
+// h0 of a tile, [BATCH_TILE][PADDED_HIDDEN]; zeros for missing rows and units, and if there is no h0.
 __device__ __forceinline__ void read_h0(const Recurrence &p, int first_row, Factor *h) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) {

@@ -1,10 +1,10 @@
-// A recurrence one time step after the other, for weights that do not fit on chip: R h is a product like the input's, and
-// these kernels compute what is between two of them. A thread has one element of the states.
+// A recurrence, one time step after the other, for weights that do not fit on chip. R h is a product in memory, as W x
+// is, and these kernels work between two such products. Each thread has one element of the states.
 //
-// | kernel | what it computes |
+// | kernel | computes |
 // | --- | --- |
 // | start_steps | the first states |
-// | reset_step | of canonical GRU, between a step's two products: r h |
+// | reset_step | for canonical GRU, between a step's two products: r h |
 // | finish_step | the states and outputs of a step from its products |
 //
 // grid: ceil(batch * H / THREADS).
@@ -13,11 +13,11 @@
 
 struct Step {
     Recurrence recurrence;
-    const float *products;   // [batch][GATES * H]: R h. Of canonical GRU [batch][2 * H], those of r and z
-    const float *candidates; // [batch][H]: R_n (r h), of canonical GRU
-    Element *h;              // [batch][H]: of the step before, and then of this one
-    Element *reset;          // [batch][H]: r h, of canonical GRU
-    float *c;                // [batch][H], of cells that have it
+    const float *products;   // [batch][GATES * H]: R h. For canonical GRU [batch][2 * H]: R h of r and z
+    const float *candidates; // [batch][H]: R_n (r h), for canonical GRU
+    Element *h;              // [batch][H]: of the step before, then of this step
+    Element *reset;          // [batch][H]: r h, for canonical GRU
+    float *c;                // [batch][H], for cells with a cell state
     int hidden, step;
 };
 
@@ -27,7 +27,7 @@ constexpr int PRODUCT_GATES = GATES - 1;
 constexpr int PRODUCT_GATES = GATES;
 #endif
 
-// The element of the states that a thread has.
+// The thread's element of the states.
 struct Own {
     long long at; // in [batch][H]; < 0: none
     int row, unit, length;
@@ -40,7 +40,7 @@ __device__ __forceinline__ Own own_element(const Step &p) {
     return {at, row, int(at % p.hidden), r.lengths ? r.lengths[row] : r.steps};
 }
 
-// A gate's part of the input, in a row of x, with its biases; and of the state.
+// The parts of a gate's sum from the input, with biases, and from the state. `place` is a row of x.
 __device__ __forceinline__ float input_part(const Step &p, const Own &own, int place, int gate) {
     const float product = p.recurrence.input[((long long)place * GATES + gate) * p.hidden + own.unit];
     return product + bias_of(p.recurrence, gate, own.unit, p.hidden);

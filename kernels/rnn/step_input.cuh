@@ -1,23 +1,23 @@
-// What is in a step's sums of a grid's blocks before R h is added (a cluster's: input_warps.cuh): nothing, where W x of all
-// steps was computed ahead; or, with -DINPUT_SIZE, W x. That is multiplied while h is on its way, so that a step of one row
-// takes hardly longer, and no launch comes before.
+// The contents of a grid block's sums before R h is added (for clusters: input_warps.cuh): nothing, if W x of all steps
+// was computed ahead; with -DINPUT_SIZE, W x. The block computes W x while h is on its way, so that a step of one row
+// takes hardly longer, and a launch is saved.
 #pragma once
 
 #include "rnn/states.cuh"
 
 #ifdef INPUT_SIZE
 
-// Shared memory behind that of Weights, each part aligned to 16 bytes: float x[2][BATCH_TILE][padded], of a step and of the
-// next, and what W takes.
+// Shared memory behind that of Weights, each part aligned to 16 bytes: float x[2][BATCH_TILE][padded], of a step and of
+// the next; then the memory of W.
 class StepInput {
     typedef MatrixPart<INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
     static constexpr int TILE = BATCH_TILE * InputWeights::padded;
     static constexpr int PIECES = divided_up(TILE / 4, THREADS);
     static constexpr int HALF = InputWeights::chunks / 2;
 
-    // Four numbers of a row, which a thread brings from memory.
+    // Four numbers of a row, which a thread reads from memory.
     struct Piece {
-        int row, length; // of the batch, and its steps; 0: there is no such row
+        int row, length; // row of the batch, and its steps; 0: there is no such row
         QuadBits::Words words;
     };
 
@@ -25,18 +25,18 @@ class StepInput {
     float *const x;
     const InputWeights weights;
     const Element *const source;
-    const bool is_aligned; // a piece is one access
+    const bool is_aligned; // whether a piece is one access
     Piece pieces[PIECES];
     Sums sums;
 
   public:
-    // Given the memory of Weights.
+    // `memory` begins with the memory of Weights.
     __device__ __forceinline__ StepInput(const Recurrence &p, int first_unit, void *memory)
         : x(reinterpret_cast<float *>(static_cast<Quad *>(memory) + Weights::shared_quads * THREADS)),
           weights(p.input_weights, first_unit, x + 2 * TILE), source(in_register(p.x)),
           is_aligned(INPUT_SIZE % 4 == 0 && reinterpret_cast<size_t>(p.x) % sizeof(Quad) == 0) {}
 
-    // The tile that begins with a row, up to W x of its first step. Behind a barrier() after the last tile's steps.
+    // Begins the tile at first_row, up to W x of its first step. Call it behind a barrier() after the last tile.
     __device__ __forceinline__ void begin(const Recurrence &p, const Rows &rows, int first_row) {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
@@ -47,12 +47,12 @@ class StepInput {
         }
         ask_for(rows, 0);
         put(0);
-        barrier(); // x is there
+        barrier(); // x is complete
         begin_step(rows, 0);
         complete_step(0);
     }
 
-    // x of a step is put where all threads see it behind the next barrier(). What stood there was read before the last.
+    // Stores x of a step, for all threads behind the next barrier(). They read the old x before the last barrier().
     __device__ __forceinline__ void put(int step) const {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
@@ -61,19 +61,19 @@ class StepInput {
         }
     }
 
-    // Then: the first half of that step's W x; and asks for the next one's x.
+    // After that barrier(): computes the first half of the step's W x, and asks for the next step's x.
     __device__ __forceinline__ void begin_step(const Rows &rows, int step) {
         ask_for(rows, step + 1);
         clear(sums);
         multiply_part<0, GATES, PAIR_SUMS - 1, 0, HALF>(weights, of(step), sums);
     }
 
-    // The other half.
+    // Computes the other half of the step's W x.
     __device__ __forceinline__ void complete_step(int step) {
         multiply_part<0, GATES, PAIR_SUMS - 1, HALF>(weights, of(step), sums);
     }
 
-    // That and R h, of the thread's own pairs.
+    // Sets `all` to W x + R h of the thread's own pairs.
     __device__ __forceinline__ void add(const Weights &recurrent, const Factor *h, Sums &all) const {
 #pragma unroll
         for (int pair = 0; pair < GROUP_PAIRS; pair++)

@@ -1,9 +1,9 @@
-// A block's share of each time step, as in share.cuh, where tensor cores multiply.
+// A block's share of each time step, as in share.cuh, on tensor cores.
 //
-// R's rows of all gates of the block's units, row GATES * unit + gate, are the rows of a matrix A, and the rows of h are the
-// columns of B. A warp has some of A's tiles of 16 rows, of a part of H, in registers as warp_mma() takes them: each h that
-// it reads is multiplied with all of its rows. The parts of H are added up through shared memory, where the pairs of a unit
-// and a row are dealt out to the threads.
+// The rows of a matrix A are R's rows for all gates of the block's units: row GATES * unit + gate. The columns of B are
+// the rows of h. A warp keeps some 16-row tiles of A, for a part of H, in registers in warp_mma()'s layout: it
+// multiplies each h that it reads with all of its rows. The sums of the parts of H meet in shared memory, where each
+// thread adds up its own pairs of a unit and a row.
 #pragma once
 
 #include "rnn/recurrence.cuh"
@@ -12,22 +12,22 @@ typedef Element Factor;
 __device__ __forceinline__ Factor to_factor(Element element) { return to_tensor(element); }
 __device__ __forceinline__ Factor to_factor_of_new(float h) { return to_tensor(to_element(h)); }
 
-// 4 words of 4 bytes: a thread's part of a tile of A; or, one after the other in memory, of a row of R or h.
+// Four words: a thread's part of a tile of A, or neighbouring elements of a row of R or h.
 struct alignas(16) Fragment {
     static constexpr int factors = 16 / sizeof(Factor);
     unsigned word[4];
 };
 
 constexpr int WARPS = THREADS / 32;
-constexpr int PARTS = LANES / 4; // warps that share out H
+constexpr int PARTS = LANES / 4; // warps that divide H
 constexpr int ROWS = UNITS * GATES;
 constexpr int ROW_TILES = divided_up(ROWS, 16);
 constexpr int WARP_TILES = divided_up(ROW_TILES, WARPS / PARTS);
 constexpr int COLUMN_TILES = BATCH_TILE / 8;
 
-// Part p has chunks p + PARTS c of H, each as deep as two products. Of a chunk, four neighbouring threads have a fourth
-// each, in one piece: the order of the depth is the same for A and B, and no other matters. Behind H there are zeros. An
-// odd number of chunks a row has the reads of a warp's quarter fall into different banks.
+// Part p has chunks p + PARTS c of H, each as deep as two products. Four neighbouring threads have a quarter of a chunk
+// each, in one piece: A and B then have the same order along the depth, which is all that matters. Zeros follow H. With
+// an odd number of chunks a row, a quarter of a warp reads from different banks.
 constexpr int CHUNK = 4 * Fragment::factors;
 constexpr int CHUNKS = divided_up(HIDDEN, CHUNK * PARTS);
 constexpr int PADDED_HIDDEN = (CHUNKS * PARTS | 1) * CHUNK;
@@ -38,12 +38,12 @@ constexpr int FRAGMENTS = CHUNKS * 2 * WARP_TILES;
 constexpr int KEPT = REGISTER_WEIGHTS / Fragment::factors;
 constexpr int REGISTER_FRAGMENTS = KEPT < FRAGMENTS ? KEPT : FRAGMENTS;
 constexpr int SHARED_FRAGMENTS = FRAGMENTS - REGISTER_FRAGMENTS;
-constexpr int KEPT_CHUNKS = divided_up(REGISTER_FRAGMENTS, 2 * WARP_TILES); // those of which registers hold some
+constexpr int KEPT_CHUNKS = divided_up(REGISTER_FRAGMENTS, 2 * WARP_TILES); // chunks that registers hold at least partly
 
-// Sums of parts: [PARTS][BATCH_TILE][SUM_ROWS], where the columns that a warp writes at once fall into different banks.
+// The parts' sums: [PARTS][BATCH_TILE][SUM_ROWS]. With this pitch a warp writes its columns to different banks.
 constexpr int SUM_ROWS = ROW_TILES * 16 + 4;
 constexpr int SUMS = PARTS * BATCH_TILE * SUM_ROWS;
-// In that memory weights come first, of each thread a Fragment.
+// While weights are loaded, this memory holds a Fragment of each thread instead.
 constexpr int SUMS_BYTES = at_least(SUMS * sizeof(float), THREADS * sizeof(Fragment));
 
 __device__ __forceinline__ int part() { return WARP % PARTS; }
@@ -52,7 +52,7 @@ __device__ __forceinline__ int first_factor(int chunk) {
     return (part() + PARTS * chunk) * CHUNK + LANE % 4 * Fragment::factors;
 }
 
-// Those of a thread, from memory once and for all steps; and the memory in which sums meet.
+// A thread's weights, read from memory once for all steps; and the memory in which sums meet.
 class Weights {
     Fragment kept[at_least(REGISTER_FRAGMENTS, 1)];
     Fragment *shared; // [SHARED_FRAGMENTS][THREADS]
@@ -60,11 +60,11 @@ class Weights {
   public:
     float *const sums;
 
-    // The block's units begin with first_unit. Memory for the sums, and behind it for SHARED_FRAGMENTS of each thread.
+    // The block's units begin with first_unit. `memory` has the sums, and behind them SHARED_FRAGMENTS of each thread.
     __device__ __forceinline__ Weights(const Element *weights, int first_unit, void *memory)
         : shared(reinterpret_cast<Fragment *>(static_cast<char *>(memory) + SUMS_BYTES) + threadIdx.x),
           sums(static_cast<float *>(memory)) {
-        // In one access each, where they lie so.
+        // Whole fragments can be read if they are aligned.
         if (HIDDEN % Fragment::factors == 0 && reinterpret_cast<size_t>(weights) % sizeof(Fragment) == 0)
             load<true>(weights, first_unit);
         else
@@ -80,7 +80,7 @@ class Weights {
     template <bool Aligned> __device__ __forceinline__ void load(const Element *weights, int first_unit) {
 #pragma unroll
         for (int chunk = 0; chunk < KEPT_CHUNKS; chunk++) load<Aligned, true>(weights, first_unit, chunk);
-        // More of these at once would take registers that there are not.
+        // A longer unrolled loop would need more registers than there are.
 #pragma unroll 2
         for (int chunk = KEPT_CHUNKS; chunk < CHUNKS; chunk++) load<Aligned, false>(weights, first_unit, chunk);
     }
@@ -105,7 +105,7 @@ class Weights {
         }
     }
 
-    // Of a row of A, from an element on.
+    // The fragment of A's row `row` from element `from` on.
     template <bool Aligned>
     __device__ __forceinline__ Fragment load(const Element *weights, int first_unit, int row, int from) {
         const int unit = first_unit + row / GATES;
@@ -118,7 +118,7 @@ class Weights {
         if (Aligned) {
             if (left > 0) loaded.fragment = *reinterpret_cast<const Fragment *>(source);
         } else {
-            // By way of memory, where they take no registers.
+            // Through memory, where the elements take no registers.
             Fragment &place = reinterpret_cast<Fragment *>(sums)[threadIdx.x];
 #pragma unroll 1
             for (int i = 0; i < Fragment::factors; i++)
@@ -134,7 +134,7 @@ class Weights {
 // The pairs that a thread owns.
 constexpr int LANE_PAIRS = divided_up(UNITS * BATCH_TILE, THREADS);
 struct Own {
-    // Whether there is an i-th; its unit of the block and its row of the tile.
+    // has: whether pair i exists. unit, row: its unit of the block, its row of the tile.
     __device__ __forceinline__ bool has(int i) const { return pair(i) < UNITS * BATCH_TILE; }
     __device__ __forceinline__ int unit(int i) const { return pair(i) % UNITS; }
     __device__ __forceinline__ int row(int i) const { return pair(i) / UNITS; }
@@ -145,7 +145,7 @@ struct Own {
 
 typedef float Sums[LANE_PAIRS][GATES];
 
-// R h of the thread's own pairs, from h as [BATCH_TILE][PADDED_HIDDEN].
+// R h of the thread's own pairs, from h, [BATCH_TILE][PADDED_HIDDEN].
 __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h, Sums &sums) {
     float tiles[WARP_TILES][COLUMN_TILES][4] = {};
 #pragma unroll
@@ -179,7 +179,7 @@ __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h
 #pragma unroll
             for (int i = 0; i < 4; i++) first[(column * 8 + i % 2) * SUM_ROWS + i / 2 * 8] = tiles[tile][column][i];
     }
-    barrier(); // the sums of all parts are there
+    barrier(); // the sums of all parts are complete
     const Own own;
 #pragma unroll
     for (int i = 0; i < LANE_PAIRS; i++) {

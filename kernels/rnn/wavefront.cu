@@ -1,25 +1,25 @@
-// recurrence_wavefront: layers one above the other in one launch. In wave w layer l computes time step w - l, from its own
-// h of the step before and from what the layer below made of the same step in wave w - 1: both were exchanged at the end
-// of that wave. All steps of L layers are T + L - 1 waves.
+// recurrence_wavefront: several layers, one above the other, in one launch. In wave w layer l computes time step w - l.
+// It reads its own h of the step before, and the layer below's h of the same step: blocks exchanged both at the end of
+// wave w - 1. T steps of L layers are T + L - 1 waves.
 //
-// Layer 0 gets its input as other recurrences do. The others keep W beside R on chip, and have no `input`.
+// Layer 0 gets its input as other recurrences do. The other layers keep W beside R on chip, and have no `input`.
 //
-// grid: ceil(H / UNITS) × groups of blocks × layers, LAYERS at most, all of them resident. The groups share out the tiles;
-// a group computes its own one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN], the layer's
-// own and that of the layer below; Element[PACKETS_A_BLOCK][values of a packet], the block's own; and
-// Quad[2][Weights::shared_quads][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: of each group, an
-// Exchange and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
+// grid: ceil(H / UNITS) × groups of blocks × layers (LAYERS at most), all of them resident. The groups divide the
+// tiles; a group computes its tiles one after the other. Dynamic shared memory: Factor h[2][BATCH_TILE][PADDED_HIDDEN],
+// of the layer itself and of the layer below; Element[PACKETS_A_BLOCK][values of a packet], the block's own numbers;
+// and Quad[2][Weights::shared_quads][THREADS], of R and of W, each aligned to 16 bytes. Memory at `exchange`: for each
+// group, an Exchange and 2 × LAYERS × PACKETS packets, in whole multiples of 128 bytes.
 //
-// Why two buffers are enough, though nobody collects all packets. A block that only collected what it computes with, of its
-// own layer and of the layer below, could run ahead of the layer above and overwrite what that still waits for. So it
-// also waits for the first packet of each block of the layer above, whose values mean nothing to it. Then what
-// `exchange.cuh` says of all blocks holds of neighbouring layers: before a block writes packets of e + 1, it has seen a
-// packet of e of everyone who reads its own, which each of them wrote after collecting e - 1. All blocks take part in all
-// waves; one whose layer has not begun or has ended hands over the h that it has.
+// Two buffers are enough, although no block collects all packets. If a block collected only the packets that it
+// computes with, its own layer's and the layer below's, it could run ahead of the layer above and overwrite packets
+// that the layer above still waits for. So it also waits for the first packet of each block of the layer above, and
+// ignores the values. The argument in `exchange.cuh` then holds for neighbouring layers: before a block writes packets
+// of e + 1, it has seen a packet of e from each block that reads its packets, and each of those wrote that packet after
+// collecting e - 1. All blocks take part in all waves; a layer that has not begun, or has ended, sends its h.
 #define INPUT_WEIGHTS
 #include "rnn/handed.cuh"
 
-// Of each layer come first the blocks' first packets, which the layer below reads, then the others of each block.
+// For each layer: the blocks' first packets, which the layer below reads; then each block's other packets.
 constexpr int OTHERS_A_BLOCK = at_least(PACKETS_A_BLOCK - 1, 1);
 
 // The most packets that a thread asks for at once.
@@ -33,13 +33,13 @@ __device__ __forceinline__ void publish_own(const OwnNumbers &own, UnitPacket *l
         publish(&layer[i == 0 ? blockIdx.x : others + i], own.packed(i, epoch));
 }
 
-// Those of a layer's packet, and behind them none.
+// The places in h of packet `at` of a layer. Packets behind the last have none.
 __device__ __forceinline__ Places places_of_layer(int at) {
     const int other = at - BLOCKS;
     return at < BLOCKS ? places_of(at, 0) : places_of(other / OTHERS_A_BLOCK, other % OTHERS_A_BLOCK + 1);
 }
 
-// Into h what the layer has sent, behind it what the layer below has, and of the layer above nothing.
+// Collects the layer's own packets into h, the layer below's behind that, and drops those of the layer above.
 __device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int layer, int layers, unsigned epoch,
                                                    const Moment &sent, Factor *h) {
     const int own = layer * PACKETS;
@@ -80,12 +80,12 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const Own pairs;
     const int steps = in_register(recurrence.steps), waves = steps + layers - 1;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // what is behind H remains so
+    for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) below[i] = to_factor(to_element(0)); // stays zero behind H
 
 #pragma unroll 1
     for (int first_row = blockIdx.y * BATCH_TILE; first_row < recurrence.batch; first_row += gridDim.y * BATCH_TILE) {
         States states(recurrence, biases, pairs, first_unit, first_row);
-        barrier(); // the last tile's h is not read any more
+        barrier(); // nobody reads the last tile's h any more
         read_h0(recurrence, first_row, h);
         barrier();
         states.begin_step(0);
@@ -107,7 +107,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
             }
             UnitPacket *const buffer = exchanges.next();
             states.hand_over([&](int unit, int row, float h) { own.set(unit, row, h); });
-            barrier(); // all own h are there, and the old h is not read any more
+            barrier(); // all own h are set, and nobody reads the old h any more
             publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
             const Moment sent;
             if (is_at_work) {
@@ -115,11 +115,11 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 states.begin_step(step + 1);
             }
             collect_neighbours(buffer, layer, layers, exchanges.epoch, sent, h);
-            barrier(); // the new h is there, and own packets are sent
+            barrier(); // the new h is complete, and own packets are sent
         }
         states.write_last();
     }
-    // All blocks of the group have published: those of layer l in the first exchange before layer 0 has collected the l-th,
-    // and there are layers - 1 at least.
+    // All blocks of the group have published by now: layer l's in the first exchange, before layer 0 collected the
+    // l-th. There are layers - 1 exchanges at least.
     if (blockIdx.x == 0 && layer == 0 && threadIdx.x == 0) exchanges.keep_epoch();
 }

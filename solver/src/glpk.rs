@@ -1,11 +1,11 @@
-//! The programme in GLPK's hands.
+//! Solves a programme with GLPK.
 //!
-//! GLPK keeps its state (memory, whether it prints) once a thread, and the program that we are loaded into may use GLPK
-//! itself. So each programme is solved on a thread of its own, whose state is given back at its end.
+//! GLPK keeps its state (memory, whether it prints) per thread, and the host program may use GLPK itself. So each
+//! programme is solved on its own thread, and that thread's GLPK state is freed at the end.
 //!
-//! Where one of its assertions fails, which rounding can bring about for any numbers, or memory is short, GLPK says so,
-//! calls the error hook, and ends the process when that returns. Ours does not return: it reports the failure and puts
-//! the thread to sleep for good.
+//! When an assertion of GLPK fails, which rounding can cause for any numbers, or when memory runs out, GLPK prints a
+//! message, calls the error hook and ends the process once the hook returns. Our hook does not return: it reports the
+//! failure and puts the thread to sleep for good.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -18,22 +18,22 @@ use glpk_sys::*;
 use crate::programme::Programme;
 use crate::signals;
 
-/// How far from an integer GLPK may take a number for one. Its own default, 1e-5, times a need of many units would be
-/// many units; the tolerance of its simplex method, 1e-7, does not hold it to more than this.
+/// The distance from an integer within which GLPK takes a number for that integer. With its default, 1e-5, a need of
+/// many units would be off by many units. Below 1e-7, the tolerance of its simplex method, nothing is gained.
 const INTEGER: f64 = 1e-7;
-/// How much less another answer must cost for GLPK to look for it.
+/// GLPK looks only for answers that cost less by more than this.
 const BETTER: f64 = 1e-9;
 
-/// What solving found.
+/// The result of solving.
 pub struct Found {
     pub counts: Vec<f64>,
-    /// No answer costs less.
+    /// A lower bound on every answer's cost.
     pub bound: f64,
-    /// Whether no answer costs less than the counts.
+    /// True if no answer costs less than the counts.
     pub optimal: bool,
 }
 
-/// Solves it, as well as its time allows.
+/// Solves the programme as well as its time allows.
 pub fn solve(programme: Programme) -> Result<Found, String> {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::Builder::new().name("ucudnn-solver".to_owned());
@@ -41,19 +41,19 @@ pub fn solve(programme: Programme) -> Result<Found, String> {
         signals::leave_to_program();
         let state = State::new(sender.clone());
         let found = state.map(|_state| Problem::new(&programme).solve(&programme));
-        // the receiver waits for it
+        // the receiver waits for this
         let _ = sender.send(found);
     });
     solving.map_err(|error| format!("no thread to solve on: {error}"))?;
     receiver.recv().unwrap_or_else(|_| Err("an error inside the solver".to_owned()))
 }
 
-/// This thread's GLPK: it prints nothing, and reports its failures.
+/// This thread's GLPK state: it prints nothing and reports failures.
 struct State {
     failing: Box<Failing>,
 }
 
-/// What GLPK says before it gives up, and who is to know.
+/// GLPK's messages before it gives up, and the channel that reports them.
 struct Failing {
     said: RefCell<String>,
     sender: Sender<Result<Found, String>>,
@@ -61,13 +61,13 @@ struct Failing {
 
 impl State {
     fn new(sender: Sender<Result<Found, String>>) -> Result<Self, String> {
-        // SAFETY: the option is a C string. On other builds of GLPK threads share one state.
+        // SAFETY: the option is a C string. Without TLS, GLPK's threads would share one state.
         if unsafe { glp_config(c"TLS".as_ptr()) }.is_null() {
             return Err("this GLPK was built without support for threads".to_owned());
         }
         let state = Self { failing: Box::new(Failing { said: RefCell::default(), sender }) };
         let failing = (&raw const *state.failing).cast_mut().cast();
-        // SAFETY: sets fields of this thread's state, which outlive their use: `drop` frees that state.
+        // SAFETY: sets fields of this thread's state. `failing` outlives their use: `drop` frees that state first.
         unsafe {
             glp_term_out(GLP_OFF);
             glp_term_hook(Some(said), failing);
@@ -79,50 +79,50 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: this thread has no problem left: `Problem` is dropped before.
+        // SAFETY: this thread has no problem left: `Problem` is dropped before its `State`.
         unsafe { glp_free_env() };
     }
 }
 
-/// GLPK calls it with what it would print; 1 keeps it from doing so.
+/// GLPK's terminal hook, called with each text that it would print; returning 1 suppresses the text.
 unsafe extern "C" fn said(failing: *mut c_void, text: *const c_char) -> c_int {
-    // SAFETY: the box that `State` holds, and a C string.
+    // SAFETY: `State::new` passes its boxed `Failing`, which is alive, and GLPK passes a C string.
     let (failing, text) = unsafe { (&*failing.cast::<Failing>(), CStr::from_ptr(text)) };
     failing.said.borrow_mut().push_str(&text.to_string_lossy());
     1
 }
 
-/// GLPK calls it before it would end the process.
+/// GLPK's error hook, called before GLPK would end the process.
 unsafe extern "C" fn failed(failing: *mut c_void) {
-    // SAFETY: the box that `State` holds.
+    // SAFETY: `State::new` passes its boxed `Failing`, which is alive.
     let failing = unsafe { &*failing.cast::<Failing>() };
     let said = failing.said.borrow().split_whitespace().collect::<Vec<_>>().join(" ");
-    // the receiver waits for it
+    // the receiver waits for this
     let _ = failing.sender.send(Err(format!("GLPK gave up: {said}")));
     loop {
         std::thread::park();
     }
 }
 
-/// A problem of GLPK, whose rows are the groups, then the resources, and whose columns are the choices.
+/// A GLPK problem. Its rows are the groups, then the resources; its columns are the choices.
 struct Problem(NonNull<glp_prob>);
 
 impl Drop for Problem {
     fn drop(&mut self) {
-        // SAFETY: created by `new` on this thread, deleted once.
+        // SAFETY: `new` made the problem on this thread, and `drop` runs once.
         unsafe { glp_delete_prob(self.0.as_ptr()) };
     }
 }
 
 impl Problem {
     fn new(programme: &Programme) -> Self {
-        // SAFETY: makes a problem of this thread, or ends the process.
+        // SAFETY: makes a problem in this thread's state, or calls the error hook.
         let problem = Self(NonNull::new(unsafe { glp_create_prob() }).expect("GLPK returns no null"));
         let (rows, columns, values) = entries(programme);
         let (groups, choices) = (programme.groups.len(), programme.costs.len());
         let it = problem.0.as_ptr();
-        // SAFETY: rows and columns are added before they are named, from 1; `Programme` has checked that bounds are
-        // finite and in order; `entries` gives each place of the matrix once, its arrays beginning at 1.
+        // SAFETY: rows and columns are added before their use, numbered from 1. `Programme` has checked that bounds are
+        // finite and ordered. `entries` gives each place of the matrix once, in arrays that begin at 1.
         unsafe {
             glp_set_obj_dir(it, GLP_MIN);
             glp_add_rows(it, count(groups + programme.capacities.len()));
@@ -151,7 +151,7 @@ impl Problem {
         let optimal = self.relax(&mut search) && self.search(&mut search);
 
         let it = self.0.as_ptr();
-        // SAFETY: a problem of this thread, and columns that it has.
+        // SAFETY: the problem belongs to this thread, and every column exists.
         let (status, found) = unsafe {
             let column = |choice| glp_mip_col_val(it, count(choice + 1));
             (glp_mip_status(it), (0..programme.costs.len()).map(column).collect())
@@ -163,10 +163,10 @@ impl Problem {
         Found { counts, bound: if optimal { cost } else { search.bound.min(cost) }, optimal }
     }
 
-    /// Solves the linear relaxation, whose optimum is a bound; false if that could not be done in time.
+    /// Solves the linear relaxation, whose optimum is a bound. Returns false if the time did not suffice.
     fn relax(&self, search: &mut Search) -> bool {
         let it = self.0.as_ptr();
-        // SAFETY: parameters that GLPK has set itself but for its output and its time.
+        // SAFETY: GLPK initialises the parameters, and its manual allows the values set here.
         unsafe {
             let mut parameters = std::mem::zeroed();
             glp_init_smcp(&mut parameters);
@@ -182,11 +182,11 @@ impl Problem {
         }
     }
 
-    /// Branches and cuts; false if it stopped before its end.
+    /// Branches and cuts. Returns false if it stopped early.
     fn search(&self, search: &mut Search) -> bool {
         let it = self.0.as_ptr();
-        // SAFETY: parameters that GLPK has set itself but for those here, which its manual allows; `search` outlives the
-        // call, and only `called_back` uses it meanwhile.
+        // SAFETY: GLPK initialises the parameters, and its manual allows the values set here. `search` outlives the
+        // call, and only `called_back` uses it during the call.
         unsafe {
             let mut parameters = std::mem::zeroed();
             glp_init_iocp(&mut parameters);
@@ -202,28 +202,28 @@ impl Problem {
     }
 }
 
-/// What GLPK's search and its callback share.
+/// The state that GLPK's search and its callback share.
 struct Search {
-    /// By column, from 1; empty once GLPK has it.
+    /// The start by column, from 1; empty once GLPK has it.
     start: Vec<f64>,
-    /// None: as long as it takes.
+    /// The deadline, if there is one.
     end: Option<Instant>,
     bound: f64,
 }
 
 impl Search {
-    /// Until the end, as GLPK counts time.
+    /// The time left, in the form that GLPK takes.
     fn milliseconds(&self) -> c_int {
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()).as_millis());
         left.and_then(|left| c_int::try_from(left).ok()).unwrap_or(c_int::MAX)
     }
 }
 
-/// GLPK calls it at points of its search.
+/// GLPK's callback, called at points of its search.
 unsafe extern "C" fn called_back(tree: *mut glp_tree, search: *mut c_void) {
-    // SAFETY: `search` passes it, and uses it only after the search.
+    // SAFETY: `search` passes its `Search` here, and does not use it itself before the call ends.
     let search = unsafe { &mut *search.cast::<Search>() };
-    // SAFETY: a tree that is being searched; the start has a number for each column.
+    // SAFETY: the tree is being searched, and the start has one number for each column.
     unsafe {
         match glp_ios_reason(tree) {
             GLP_IHEUR if !search.start.is_empty() => {
@@ -240,7 +240,7 @@ unsafe extern "C" fn called_back(tree: *mut glp_tree, search: *mut c_void) {
     }
 }
 
-/// The matrix: rows, columns and values, from 1, as GLPK reads them. Nothing is there twice, and no zero.
+/// The matrix for GLPK: rows, columns and values, from 1, without duplicates and zeros.
 fn entries(programme: &Programme) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
     let (mut rows, mut columns, mut values) = (vec![0], vec![0], vec![0.0]);
     let mut entry = |row: usize, choice: usize, value: f64| {
@@ -260,7 +260,7 @@ fn entries(programme: &Programme) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
     (rows, columns, values)
 }
 
-/// A number of rows, columns or entries: `Programme` has checked that there are few.
+/// A count of rows, columns or entries; `Programme` has checked that it is small.
 fn count(number: usize) -> c_int {
     c_int::try_from(number).expect("checked to be few")
 }

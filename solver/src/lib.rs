@@ -22,7 +22,7 @@ use programme::Programme;
 
 const _: (abi::Version, abi::Solve) = (ucudnn_solver_version, ucudnn_solver_solve);
 
-/// The version of the ABI that this library was built with.
+/// The version of this library's ABI.
 #[unsafe(no_mangle)]
 pub extern "C" fn ucudnn_solver_version() -> c_int {
     abi::VERSION
@@ -31,13 +31,13 @@ pub extern "C" fn ucudnn_solver_version() -> c_int {
 /// Solves a programme: see [`abi::Solve`].
 ///
 /// # Safety
-/// The pointers are null, or what they point at is as [`abi::Programme`] and [`abi::Answer`] say, and is not used by
-/// others during the call.
+/// Each pointer is null or points to memory as [`abi::Programme`] and [`abi::Answer`] describe it. Nothing else uses
+/// that memory during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnn_solver_solve(programme: *const abi::Programme, answer: *mut Answer) -> c_int {
-    // SAFETY: null or valid and not shared, says the caller.
+    // SAFETY: the caller promises that the pointer is null, or valid and not shared.
     let Some(answer) = (unsafe { answer.as_mut() }) else { return REFUSED };
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller promises `programme` and the arrays of `answer`.
     let solved = catch_unwind(AssertUnwindSafe(|| unsafe { solve(programme, answer) }));
     let solved = solved.unwrap_or_else(|_| Err("an error inside the solver".to_owned()));
     solved.unwrap_or_else(|reason| {
@@ -49,15 +49,15 @@ pub unsafe extern "C" fn ucudnn_solver_solve(programme: *const abi::Programme, a
 }
 
 /// # Safety
-/// As for [`ucudnn_solver_solve`].
+/// The caller keeps the rules of [`ucudnn_solver_solve`].
 unsafe fn solve(programme: *const abi::Programme, answer: &mut Answer) -> Result<c_int, String> {
-    // SAFETY: null or valid, says the caller.
+    // SAFETY: the caller promises that the pointer is null or valid.
     let programme = unsafe { programme.as_ref() }.ok_or("a null programme")?;
-    // SAFETY: arrays of the lengths that the programme gives, says the caller.
+    // SAFETY: the caller promises arrays of the lengths in the programme.
     let programme = unsafe { Programme::read(programme, answer.counts) }?;
     let choices = programme.costs.len();
     let Found { counts, bound, optimal } = glpk::solve(programme)?;
-    // SAFETY: `choices` numbers, says the caller; `read` has refused null.
+    // SAFETY: the caller promises `choices` numbers, and `read` has refused null.
     unsafe { std::slice::from_raw_parts_mut(answer.counts, choices) }.copy_from_slice(&counts);
     answer.bound = bound;
     Ok(if optimal { OPTIMAL } else { STOPPED })

@@ -1,16 +1,16 @@
-//! A programme that has been checked, so that GLPK finds nothing to object to.
+//! A checked programme, to which GLPK has no objection.
 
 use std::ops::Range;
 
 use crate::abi;
 
-/// The largest number that may stand in a programme. GLPK takes what is beyond the range of doubles for infinite.
+/// The largest number in a programme. GLPK treats numbers beyond the range of doubles as infinite.
 const LARGEST: f64 = 1e15;
-/// More choices or groups than this are refused: GLPK ends the process when memory does.
+/// The most choices and groups: GLPK ends the process when memory runs out.
 const MOST_CHOICES: usize = 1 << 20;
 const MOST_RESOURCES: usize = 8;
 
-/// [`abi::Programme`] with arrays of its own, and a start that is allowed.
+/// An [`abi::Programme`] with its own arrays and a feasible start.
 #[derive(Debug)]
 pub struct Programme {
     /// The choices of each group, in order, none empty.
@@ -18,7 +18,7 @@ pub struct Programme {
     pub layers: Vec<f64>,
     pub costs: Vec<f64>,
     pub most: Vec<f64>,
-    /// A row a resource.
+    /// One row per resource.
     pub needs: Vec<Vec<f64>>,
     pub capacities: Vec<f64>,
     pub start: Vec<f64>,
@@ -26,10 +26,10 @@ pub struct Programme {
 }
 
 impl Programme {
-    /// Checks all but the memory that the pointers point at.
+    /// Copies and checks a programme; only the memory behind the pointers remains unchecked.
     ///
     /// # Safety
-    /// Each pointer is null or points at as many numbers as [`abi::Programme`] says, which stay unchanged during the call.
+    /// Each pointer is null or points to the numbers that [`abi::Programme`] describes, unchanged during the call.
     pub unsafe fn read(raw: &abi::Programme, start: *const f64) -> Result<Self, String> {
         let abi::Programme { groups, choices, resources, seconds, .. } = *raw;
         if !(1..=MOST_CHOICES).contains(&choices) || !(1..=choices).contains(&groups) {
@@ -41,7 +41,7 @@ impl Programme {
         if seconds.is_nan() || seconds < 0.0 {
             return Err(format!("{seconds} seconds"));
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller promises each array's length, and that it does not change.
         let programme = unsafe {
             let needs = array("needs", raw.needs, resources * choices)?;
             Self {
@@ -82,7 +82,7 @@ impl Programme {
         counts("counts", &self.start)
     }
 
-    /// GLPK believes the answer that it is given to start from.
+    /// Checks the start, because GLPK does not.
     fn check_start(&self) -> Result<(), String> {
         if self.start.iter().zip(&self.most).any(|(count, most)| count > most) {
             return Err("the start has more than the most layers of a choice".to_owned());
@@ -102,12 +102,12 @@ impl Programme {
 /// A copy of an array.
 ///
 /// # Safety
-/// `numbers` is null or points at `count` numbers that stay unchanged during the call.
+/// `numbers` is null or points to `count` numbers that stay unchanged during the call.
 unsafe fn array<T: Copy>(name: &str, numbers: *const T, count: usize) -> Result<Vec<T>, String> {
     match numbers {
         _ if count == 0 => Ok(Vec::new()),
         numbers if numbers.is_null() || !numbers.is_aligned() => Err(format!("{name} is null or not aligned")),
-        // SAFETY: not null and aligned; the rest the caller says.
+        // SAFETY: not null and aligned; the caller promises `count` numbers.
         numbers => Ok(unsafe { std::slice::from_raw_parts(numbers, count) }.to_vec()),
     }
 }

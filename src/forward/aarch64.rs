@@ -7,9 +7,8 @@ use super::resolve;
 /// Exports `$name`, which jumps through slot `$index`.
 macro_rules! trampoline {
     ($name:ident, $index:expr) => {
-        // SAFETY: a tail call with all registers but x16 and x17, and the stack, as the caller
-        // left them. The load acquires: a plain one could be followed, in the callee, by loads
-        // that read what was there before the library was loaded.
+        // SAFETY: a tail call that leaves the stack and all registers but x16 and x17 as the caller set them. The load
+        // acquires: after a plain load the callee could read memory as it was before the library was loaded.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
@@ -29,9 +28,9 @@ macro_rules! trampoline {
 }
 pub(super) use trampoline;
 
-/// Resolves the function of row x16 and jumps to it. Keeps what may hold an argument: x0-x7, x8
-/// (where a returned struct goes), q0-q7; and the return address in x30.
-// SAFETY: restores all that it changes but x16 and x17, then makes a tail call.
+/// Resolves the function of row x16 and jumps to it. Keeps every register that may hold an argument: x0-x7, x8 (address
+/// of a returned struct), q0-q7; also the return address in x30.
+// SAFETY: restores every register that it changes except x16 and x17, then makes a tail call.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn first_call() {
     naked_asm!(

@@ -7,7 +7,7 @@ use super::resolve;
 /// Exports `$name`, which jumps through slot `$index`.
 macro_rules! trampoline {
     ($name:ident, $index:expr) => {
-        // SAFETY: a tail call with all registers but r11, and the stack, as the caller left them.
+        // SAFETY: a tail call that leaves the stack and all registers but r11 as the caller set them.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
@@ -24,10 +24,10 @@ macro_rules! trampoline {
 }
 pub(super) use trampoline;
 
-/// Resolves the function of row r11 and jumps to it. Keeps what may hold an argument: rdi, rsi,
-/// rdx, rcx, r8, r9, xmm0-7, rax (al counts a variadic call's vector registers), r10 (static
-/// chain). No cuDNN function takes vectors wider than xmm.
-// SAFETY: restores all that it changes but r11, then makes a tail call.
+/// Resolves the function of row r11 and jumps to it. Keeps every register that may hold an argument: rdi, rsi, rdx,
+/// rcx, r8, r9, xmm0-7, rax (al counts a variadic call's vector registers), r10 (static chain). No cuDNN function takes
+/// vectors wider than xmm.
+// SAFETY: restores every register that it changes except r11, then makes a tail call.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn first_call() {
     naked_asm!(

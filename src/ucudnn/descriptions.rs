@@ -1,4 +1,4 @@
-//! What was planned, as text.
+//! Plans and divisions as text.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,18 +9,18 @@ use convolution::division::network::Network;
 use convolution::legacy::{answer, description};
 use cudnn::convolution::{Descriptors, Direction};
 
-/// Where a text is to be written: the text, its size in bytes, and the size that is needed.
+/// A caller's buffer for text: its address, its size in bytes, and the place for the size needed.
 pub(super) type Place = (*mut c_char, usize, *mut usize);
 
-/// Writes into the caller's text, as `snprintf` would; whether there is one.
+/// Writes to the caller's buffer, as `snprintf` would. Returns false if the pointers rule that out.
 ///
 /// # Safety
-/// What is not null is the caller's, and the text has so many bytes.
+/// Each pointer is null or the caller's to write, and the buffer has `size` bytes.
 pub(super) unsafe fn write_text((text, size, needed): Place, written: &str) -> bool {
     if needed.is_null() || (text.is_null() && size > 0) {
         return false;
     }
-    // SAFETY: not null; no more than `size` bytes are written.
+    // SAFETY: neither pointer is null where it is used, and at most `size` bytes are written.
     unsafe {
         needed.write(written.len() + 1);
         if size > 0 {
@@ -32,7 +32,7 @@ pub(super) unsafe fn write_text((text, size, needed): Place, written: &str) -> b
     true
 }
 
-/// Writes a description into the caller's text.
+/// Writes a description to the caller's buffer.
 unsafe fn describe(handle: cudnnHandle_t, place: Place, description: impl FnOnce() -> Option<String>) -> cudnnStatus_t {
     guarded(
         || {
@@ -41,7 +41,7 @@ unsafe fn describe(handle: cudnnHandle_t, place: Place, description: impl FnOnce
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
             let Some(description) = description() else { return CUDNN_STATUS_NOT_SUPPORTED };
-            // SAFETY: as ours.
+            // SAFETY: the caller promises the buffer and the place for its size.
             unsafe { write_text(place, &description) };
             CUDNN_STATUS_SUCCESS
         },
@@ -57,21 +57,21 @@ unsafe fn describe_plan(
     place: Place,
 ) -> cudnnStatus_t {
     let description = || {
-        // SAFETY: the caller's descriptors.
+        // SAFETY: the caller promises live descriptors.
         let promise = unsafe { answer::told_promise(&descriptors, algorithm) }?;
         Some(description::describe(&*promise.plan?, promise.entry.memory))
     };
-    // SAFETY: as ours.
+    // SAFETY: the caller promises the buffer and the place for its size.
     unsafe { describe(handle, place, description) }
 }
 
-/// Describes, as lines of text, how Workspace Division has divided the total of the calling thread's
-/// device: a summary, then for each layer its kernel, its division, its bytes of the arena and its
-/// predicted time in milliseconds.
+/// Describes, as lines of text, how Workspace Division has divided the total of the calling thread's device: a summary,
+/// then for each layer its convolution problem, its division, its bytes of the arena and its predicted time in
+/// milliseconds.
 ///
-/// Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
-/// if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
-/// CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided yet.
+/// Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+/// the size of the whole text, in bytes, to neededSizeInBytes. CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided
+/// yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetDivisionDescription(
     handle: cudnnHandle_t,
@@ -80,16 +80,16 @@ pub unsafe extern "C" fn ucudnnGetDivisionDescription(
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let description = || Some(Network::of(cudnn::device()).describe()).filter(|text| !text.is_empty());
-    // SAFETY: as ours.
+    // SAFETY: the program promises the buffer and the place for its size.
     unsafe { describe(handle, (text, textSizeInBytes, neededSizeInBytes), description) }
 }
 
-/// Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
-/// the division, its workspace in bytes and its predicted time in milliseconds.
+/// Describes, as lines of text, the plan behind an algorithm that a query returned: the division, its workspace in
+/// bytes and its predicted time in milliseconds.
 ///
-/// Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
-/// if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
-/// CUDNN_STATUS_NOT_SUPPORTED: no plan stands behind the algorithm; cuDNN runs it as asked.
+/// Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+/// the size of the whole text, in bytes, to neededSizeInBytes. CUDNN_STATUS_NOT_SUPPORTED: the algorithm has no plan;
+/// cuDNN runs it unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetConvolutionForwardPlanDescription(
     handle: cudnnHandle_t,
@@ -104,11 +104,11 @@ pub unsafe extern "C" fn ucudnnGetConvolutionForwardPlanDescription(
 ) -> cudnnStatus_t {
     let direction = Direction::Forward;
     let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
-    // SAFETY: as ours.
+    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }
 
-/// As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
+/// Like ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetConvolutionBackwardDataPlanDescription(
     handle: cudnnHandle_t,
@@ -123,11 +123,11 @@ pub unsafe extern "C" fn ucudnnGetConvolutionBackwardDataPlanDescription(
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardData;
     let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
-    // SAFETY: as ours.
+    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }
 
-/// As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
+/// Like ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetConvolutionBackwardFilterPlanDescription(
     handle: cudnnHandle_t,
@@ -142,6 +142,6 @@ pub unsafe extern "C" fn ucudnnGetConvolutionBackwardFilterPlanDescription(
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardFilter;
     let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
-    // SAFETY: as ours.
+    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }

@@ -1,4 +1,4 @@
-//! Workspace Division, steered.
+//! Control of Workspace Division.
 
 use std::ffi::c_int;
 
@@ -10,10 +10,10 @@ use convolution::division::network::Network;
 use cudnn::policies;
 use guest::settings::Policy;
 
-/// No layer is named.
+/// No layer.
 pub const UCUDNN_NO_LAYER_ID: u64 = u64::MAX;
 
-/// Runs a function's body for a handle that is not null.
+/// Runs a function's body, unless the handle is null.
 fn steered(handle: cudnnHandle_t, body: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
     if handle.is_null() {
         return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
@@ -21,12 +21,11 @@ fn steered(handle: cudnnHandle_t, body: impl FnOnce() -> cudnnStatus_t) -> cudnn
     guarded(body, || CUDNN_STATUS_INTERNAL_ERROR)
 }
 
-/// Sets the most workspace, in bytes, of all convolutions on the calling thread's device together, and
-/// gives the handle the policy UCUDNN_POLICY_WD. Where a total is in force already it is divided anew
-/// when the next iteration has begun.
+/// Sets the total workspace, in bytes, of all convolutions on the calling thread's device, and sets the handle's policy
+/// to UCUDNN_POLICY_WD. If a total was already in force, the new total is divided once the next iteration has begun.
 ///
-/// CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is no total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's
-/// solver cannot be loaded; the log says why. Nothing is changed then.
+/// CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver
+/// cannot be loaded; the log gives the reason. An error changes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetTotalWorkspace(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
     steered(handle, || {
@@ -42,26 +41,25 @@ pub unsafe extern "C" fn ucudnnSetTotalWorkspace(handle: cudnnHandle_t, bytes: u
     })
 }
 
-/// The total in force on the calling thread's device, in bytes: what was set, or
-/// UCUDNN_TOTAL_WORKSPACE_SIZE; UCUDNN_NO_LIMIT if there is none.
+/// Gets the total in force on the calling thread's device, in bytes: the total that was set, or the one in
+/// UCUDNN_TOTAL_WORKSPACE_SIZE, or UCUDNN_NO_LIMIT if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetTotalWorkspace(handle: cudnnHandle_t, bytes: *mut usize) -> cudnnStatus_t {
     steered(handle, || {
         if bytes.is_null() {
             return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
         }
-        // SAFETY: not null, and the caller's.
+        // SAFETY: not null, and the caller promises a place for the size.
         unsafe { bytes.write(Network::of(cudnn::device()).total().unwrap_or(UCUDNN_NO_LIMIT)) };
         CUDNN_STATUS_SUCCESS
     })
 }
 
-/// Ends collecting: the program has asked for the algorithms of all its layers. What they may take is
-/// measured, where it is not known yet, and the total is divided now, and not while the first
-/// convolution waits.
+/// Ends collecting: the program has queried the algorithms of all its layers. The call makes the measurements that
+/// these layers lack and divides the total, so that the first convolution does not have to wait.
 ///
-/// CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. Where nothing was collected,
-/// or convolutions have run already, nothing happens.
+/// CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. The call does nothing if no layer was
+/// collected or if convolutions have already run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnFinishCollection(handle: cudnnHandle_t) -> cudnnStatus_t {
     steered(handle, || {
@@ -74,10 +72,10 @@ pub unsafe extern "C" fn ucudnnFinishCollection(handle: cudnnHandle_t) -> cudnnS
     })
 }
 
-/// Names the layer that the handle's next queries and convolutions belong to, until another is named;
-/// UCUDNN_NO_LAYER_ID names none. Layers that are not named are told apart by their filters' and
-/// descriptors' addresses: a program that moves filters, or has several layers use one filter at once,
-/// names them. A layer's forward and backward convolutions may share a name.
+/// Names the layer that the handle's next queries and convolutions belong to, until the next call; UCUDNN_NO_LAYER_ID
+/// ends the naming. Unnamed layers are distinguished by the addresses of their filters and descriptors: a program that
+/// moves filters, or uses one filter in several layers at once, should name them. A layer's forward and backward
+/// convolutions may share a name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetLayerId(handle: cudnnHandle_t, layerId: u64) -> cudnnStatus_t {
     steered(handle, || {
@@ -86,10 +84,9 @@ pub unsafe extern "C" fn ucudnnSetLayerId(handle: cudnnHandle_t, layerId: u64) -
     })
 }
 
-/// Declares whether one stream runs all convolutions of the calling thread's device, one after another
-/// (not 0), or several may (0, the default). On one stream all layers share one segment, and the total
-/// is the most that any of them takes, not the sum of all. Convolutions that run on another stream
-/// nevertheless get no workspace.
+/// Declares that one stream runs all convolutions of the calling thread's device in sequence (not 0), or that several
+/// streams may run them (0, the default). On one stream all layers share one segment, so the total limits the largest
+/// layer, not the sum of all layers. A convolution on any other stream then gets no workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetOneStream(handle: cudnnHandle_t, oneStream: c_int) -> cudnnStatus_t {
     steered(handle, || {

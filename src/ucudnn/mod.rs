@@ -1,15 +1,15 @@
-//! ucudnn's own C functions: the source of `include/ucudnn.h`. Comments here are the header's.
+//! ucudnn's own C functions: the source of `include/ucudnn.h`, which repeats the comments of these files.
 //!
-//! | file | what its functions do |
+//! | file | its functions |
 //! | --- | --- |
-//! | [`policies`] | say how a handle's convolutions are planned |
-//! | [`division`] | steer Workspace Division |
-//! | [`descriptions`] | tell what was planned |
+//! | [`policies`] | choose how a handle's convolutions are planned |
+//! | [`division`] | control Workspace Division |
+//! | [`descriptions`] | describe plans as text |
 //! | [`rnn`] | run recurrent networks without cuDNN |
-//! | [`pre_v8`] | bring back the queries that cuDNN 8 took away |
+//! | [`pre_v8`] | restore the queries that cuDNN 8 removed |
 //!
-//! Safety, for every function here: handles and descriptors are cuDNN's, and places for results are
-//! the caller's.
+//! Safety, for every function here: handles and descriptors are live cuDNN objects, and each pointer to a result is
+//! null or valid for writing.
 #![allow(non_snake_case, non_camel_case_types, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 pub mod descriptions;

@@ -1,4 +1,4 @@
-//! How a handle's convolutions are planned.
+//! The policies by which a handle's convolutions are planned.
 
 use std::ffi::c_int;
 
@@ -19,16 +19,16 @@ pub const UCUDNN_POLICY_WD: ucudnnPolicy_t = 1;
 /// Every call goes through to cuDNN unchanged.
 pub const UCUDNN_POLICY_OFF: ucudnnPolicy_t = 2;
 
-/// Which micro-batch sizes are tried.
+/// The micro-batch sizes to try.
 pub type ucudnnBatchSizePolicy_t = c_int;
 /// 1, 2, 4, ... and the mini-batch itself. The default.
 pub const UCUDNN_BATCH_SIZE_POWER_OF_TWO: ucudnnBatchSizePolicy_t = 0;
 /// Every size up to the mini-batch.
 pub const UCUDNN_BATCH_SIZE_ALL: ucudnnBatchSizePolicy_t = 1;
-/// The mini-batch alone: algorithms are chosen, nothing is divided.
+/// Only the mini-batch itself: algorithms are chosen, but nothing is divided.
 pub const UCUDNN_BATCH_SIZE_UNDIVIDED: ucudnnBatchSizePolicy_t = 2;
 
-/// No limit was set.
+/// No limit.
 pub const UCUDNN_NO_LIMIT: usize = usize::MAX;
 
 fn set(handle: cudnnHandle_t, change: Option<impl FnOnce(&mut Policies)>) -> cudnnStatus_t {
@@ -51,7 +51,7 @@ unsafe fn get<T>(handle: cudnnHandle_t, value: *mut T, read: impl FnOnce(Policie
             if handle.is_null() || value.is_null() {
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
-            // SAFETY: not null, and the caller's.
+            // SAFETY: not null, and the caller promises a place for the value.
             unsafe { value.write(read(policies::of(handle))) };
             CUDNN_STATUS_SUCCESS
         },
@@ -59,12 +59,11 @@ unsafe fn get<T>(handle: cudnnHandle_t, value: *mut T, read: impl FnOnce(Policie
     )
 }
 
-/// Sets how workspace limits apply to a handle's convolutions. What was reported to the program
-/// before stays true.
+/// Sets how workspace limits apply to a handle's convolutions. Results reported to the program before remain valid.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total
-/// is set, or the handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be
-/// loaded; the log says why. Nothing is changed then.
+/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set, or the
+/// handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be loaded; the log gives the reason.
+/// An error changes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetPolicy(handle: cudnnHandle_t, policy: ucudnnPolicy_t) -> cudnnStatus_t {
     let policy = match policy {
@@ -93,7 +92,7 @@ fn can_divide() -> cudnnStatus_t {
     }
 }
 
-/// The policy in force for a handle: its own, or that of UCUDNN_POLICY.
+/// Gets the policy in force for a handle: its own, or the one in UCUDNN_POLICY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetPolicy(handle: cudnnHandle_t, policy: *mut ucudnnPolicy_t) -> cudnnStatus_t {
     let read = |policies: Policies| match policies.policy {
@@ -101,14 +100,14 @@ pub unsafe extern "C" fn ucudnnGetPolicy(handle: cudnnHandle_t, policy: *mut ucu
         Policy::Division => UCUDNN_POLICY_WD,
         Policy::Off => UCUDNN_POLICY_OFF,
     };
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the value.
     unsafe { get(handle, policy, read) }
 }
 
-/// Sets which micro-batch sizes are tried for a handle's convolutions.
+/// Sets the micro-batch sizes to try for a handle's convolutions.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnBatchSizePolicy_t, or the handle is null;
-/// nothing is changed.
+/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t, or the handle is null. An error changes
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetBatchSizePolicy(
     handle: cudnnHandle_t,
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn ucudnnSetBatchSizePolicy(
     set(handle, policy.map(|policy| move |policies: &mut Policies| policies.batch_size_policy = policy))
 }
 
-/// The batch-size policy in force for a handle: its own, or that of UCUDNN_BATCH_SIZE_POLICY.
+/// Gets the batch-size policy in force for a handle: its own, or the one in UCUDNN_BATCH_SIZE_POLICY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetBatchSizePolicy(
     handle: cudnnHandle_t,
@@ -134,7 +133,7 @@ pub unsafe extern "C" fn ucudnnGetBatchSizePolicy(
         BatchSizePolicy::All => UCUDNN_BATCH_SIZE_ALL,
         BatchSizePolicy::Undivided => UCUDNN_BATCH_SIZE_UNDIVIDED,
     };
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the value.
     unsafe { get(handle, policy, read) }
 }
 
@@ -142,32 +141,32 @@ fn limit(bytes: usize) -> Option<usize> {
     (bytes != UCUDNN_NO_LIMIT).then_some(bytes)
 }
 
-/// Sets the most workspace, in bytes, that any convolution of the handle may use: the least of this
-/// and the program's own limit holds. UCUDNN_NO_LIMIT takes it away.
+/// Sets the largest workspace, in bytes, that a convolution of the handle may use. The program's own limit applies too:
+/// the smaller one holds. UCUDNN_NO_LIMIT removes this limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetWorkspaceLimit(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
     set(handle, Some(move |policies: &mut Policies| policies.workspace_limit = limit(bytes)))
 }
 
-/// The limit in force for a handle, in bytes: its own, or that of UCUDNN_WORKSPACE_LIMIT;
+/// Gets the workspace limit in force for a handle, in bytes: its own, or the one in UCUDNN_WORKSPACE_LIMIT, or
 /// UCUDNN_NO_LIMIT if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetWorkspaceLimit(handle: cudnnHandle_t, bytes: *mut usize) -> cudnnStatus_t {
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the value.
     unsafe { get(handle, bytes, |policies| policies.workspace_limit.unwrap_or(UCUDNN_NO_LIMIT)) }
 }
 
-/// Sets the most workspace, in bytes, of a convolution for which the program gives no limit.
-/// UCUDNN_NO_LIMIT takes it away: then it is what cuDNN's own choice would take.
+/// Sets the largest workspace, in bytes, of a convolution for which the program gives no limit. UCUDNN_NO_LIMIT removes
+/// this default: the limit is then the workspace of cuDNN's own choice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetDefaultWorkspaceLimit(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
     set(handle, Some(move |policies: &mut Policies| policies.default_workspace_limit = limit(bytes)))
 }
 
-/// The default limit in force for a handle, in bytes: its own, or that of
-/// UCUDNN_DEFAULT_WORKSPACE_LIMIT; UCUDNN_NO_LIMIT if there is none.
+/// Gets the default limit in force for a handle, in bytes: its own, or the one in UCUDNN_DEFAULT_WORKSPACE_LIMIT, or
+/// UCUDNN_NO_LIMIT if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetDefaultWorkspaceLimit(handle: cudnnHandle_t, bytes: *mut usize) -> cudnnStatus_t {
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the value.
     unsafe { get(handle, bytes, |policies| policies.default_workspace_limit.unwrap_or(UCUDNN_NO_LIMIT)) }
 }

@@ -1,4 +1,4 @@
-//! The queries that cuDNN 8 took away.
+//! The queries that cuDNN 8 removed.
 
 use std::ffi::c_int;
 
@@ -9,34 +9,34 @@ use convolution::legacy::answer;
 use cudnn::convolution::{Descriptors, Direction};
 use cudnn::library;
 
-/// What the pre-v8 query of a Forward algorithm prefers.
+/// The preference of the pre-v8 query for a Forward algorithm.
 pub type cudnnConvolutionFwdPreference_t = c_int;
 /// An algorithm that needs no workspace.
 pub const CUDNN_CONVOLUTION_FWD_NO_WORKSPACE: cudnnConvolutionFwdPreference_t = 0;
-/// The fastest algorithm, whatever workspace it needs.
+/// The fastest algorithm, with any workspace.
 pub const CUDNN_CONVOLUTION_FWD_PREFER_FASTEST: cudnnConvolutionFwdPreference_t = 1;
-/// The fastest algorithm within the limit given.
+/// The fastest algorithm within the given limit.
 pub const CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionFwdPreference_t = 2;
 
-/// What the pre-v8 query of a BackwardData algorithm prefers.
+/// The preference of the pre-v8 query for a BackwardData algorithm.
 pub type cudnnConvolutionBwdDataPreference_t = c_int;
 /// An algorithm that needs no workspace.
 pub const CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE: cudnnConvolutionBwdDataPreference_t = 0;
-/// The fastest algorithm, whatever workspace it needs.
+/// The fastest algorithm, with any workspace.
 pub const CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST: cudnnConvolutionBwdDataPreference_t = 1;
-/// The fastest algorithm within the limit given.
+/// The fastest algorithm within the given limit.
 pub const CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionBwdDataPreference_t = 2;
 
-/// What the pre-v8 query of a BackwardFilter algorithm prefers.
+/// The preference of the pre-v8 query for a BackwardFilter algorithm.
 pub type cudnnConvolutionBwdFilterPreference_t = c_int;
 /// An algorithm that needs no workspace.
 pub const CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE: cudnnConvolutionBwdFilterPreference_t = 0;
-/// The fastest algorithm, whatever workspace it needs.
+/// The fastest algorithm, with any workspace.
 pub const CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST: cudnnConvolutionBwdFilterPreference_t = 1;
-/// The fastest algorithm within the limit given.
+/// The fastest algorithm within the given limit.
 pub const CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT: cudnnConvolutionBwdFilterPreference_t = 2;
 
-/// A pre-v8 query: by today's functions, or by the real one where an older cuDNN still has it.
+/// Answers a pre-v8 query with today's functions, or with the real function where an older cuDNN still has it.
 unsafe fn algorithm_within(
     name: &std::ffi::CStr,
     handle: cudnnHandle_t,
@@ -60,9 +60,9 @@ unsafe fn algorithm_within(
             if library::older_major().is_some()
                 && let Some(real) = library::address_of(name)
             {
-                // SAFETY: cuDNN's function of this name, whose prototype this is in all versions.
+                // SAFETY: cuDNN's function of this name has this prototype in all versions.
                 let real: Real = unsafe { std::mem::transmute(real.as_ptr()) };
-                // SAFETY: the caller's arguments.
+                // SAFETY: the caller keeps the rules of the cuDNN function that it calls.
                 return unsafe { real(handle, a, b, descriptors.convolution, c, preference, limit, algorithm) };
             }
             let limit = match preference {
@@ -74,10 +74,10 @@ unsafe fn algorithm_within(
             if handle.is_null() || algorithm.is_null() {
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
-            // SAFETY: the caller's arguments.
+            // SAFETY: the caller promises a live handle and live descriptors.
             match unsafe { answer::algorithm_within(handle, &descriptors, limit) } {
                 Ok(found) => {
-                    // SAFETY: not null, and the caller's.
+                    // SAFETY: not null, and the caller promises a place for the algorithm.
                     unsafe { algorithm.write(found) };
                     CUDNN_STATUS_SUCCESS
                 }
@@ -88,11 +88,10 @@ unsafe fn algorithm_within(
     )
 }
 
-/// As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
-/// memoryLimitInBytes if the preference says so. Then cudnnGetConvolutionForwardWorkspaceSize gives
-/// the workspace.
+/// Gets the algorithm to use for cudnnConvolutionForward, as cuDNN did before version 8; within memoryLimitInBytes if
+/// the preference says so. cudnnGetConvolutionForwardWorkspaceSize then gives its workspace.
 ///
-/// CUDNN_STATUS_BAD_PARAM: an unknown preference, or null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+/// CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a pointer is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
 /// runs within the limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
@@ -109,11 +108,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
     let order = [xDesc.cast(), wDesc.cast(), yDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
-    // SAFETY: as ours.
+    // SAFETY: the program keeps the rules of cuDNN's function of this name.
     unsafe { algorithm_within(c"cudnnGetConvolutionForwardAlgorithm", handle, descriptors, order, wanted, algo) }
 }
 
-/// As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
+/// Like cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     handle: cudnnHandle_t,
@@ -129,11 +128,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
     let order = [wDesc.cast(), dyDesc.cast(), dxDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
-    // SAFETY: as ours.
+    // SAFETY: the program keeps the rules of cuDNN's function of this name.
     unsafe { algorithm_within(c"cudnnGetConvolutionBackwardDataAlgorithm", handle, descriptors, order, wanted, algo) }
 }
 
-/// As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
+/// Like cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     handle: cudnnHandle_t,
@@ -149,6 +148,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
     let order = [xDesc.cast(), dyDesc.cast(), dwDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
-    // SAFETY: as ours.
+    // SAFETY: the program keeps the rules of cuDNN's function of this name.
     unsafe { algorithm_within(c"cudnnGetConvolutionBackwardFilterAlgorithm", handle, descriptors, order, wanted, algo) }
 }

@@ -1,4 +1,4 @@
-//! Recurrent networks on this library's kernels, by a direct call.
+//! Recurrent networks on this library's kernels, called directly.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -12,97 +12,97 @@ use crate::boundary::guarded;
 use recurrent::direct::{self, Arguments, Description, Refusal, handles};
 use recurrent::memory::Memory;
 
-/// The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases; s is the logistic
-/// function, and * multiplies element by element.
+/// The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases. s is the logistic function;
+/// the operator * multiplies element by element.
 pub type ucudnnRnnCell_t = c_int;
 /// h' = max(W x + b_W + R h + b_R, 0).
 pub const UCUDNN_RNN_RELU: ucudnnRnnCell_t = CUDNN_RNN_RELU;
 /// h' = tanh(W x + b_W + R h + b_R).
 pub const UCUDNN_RNN_TANH: ucudnnRnnCell_t = CUDNN_RNN_TANH;
-/// Gates i, f, g, o, each of W x + b_W + R h + b_R: c' = s(f) * c + s(i) * tanh(g), h' = s(o) * tanh(c').
+/// Gates i, f, g, o, each W x + b_W + R h + b_R: c' = s(f) * c + s(i) * tanh(g), h' = s(o) * tanh(c').
 pub const UCUDNN_RNN_LSTM: ucudnnRnnCell_t = CUDNN_LSTM;
-/// cuDNN's and PyTorch's: gates r, z, n, with n = tanh(W x + b_W + s(r) * (R h + b_R)) and
+/// The GRU of cuDNN and PyTorch: gates r, z, n, with n = tanh(W x + b_W + s(r) * (R h + b_R)) and
 /// h' = (1 - s(z)) * n + s(z) * h.
 pub const UCUDNN_RNN_GRU: ucudnnRnnCell_t = CUDNN_GRU;
-/// The canonical one, which cuDNN does not have: as UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
+/// The canonical GRU, which cuDNN lacks: like UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
 pub const UCUDNN_RNN_CANONICAL_GRU: ucudnnRnnCell_t = 16;
 
-/// A network with the kernels that run it, on one device.
+/// A network with the kernels that run it on one device.
 pub struct ucudnnRnnStruct(());
-/// Made by ucudnnCreateRnn, and valid until ucudnnDestroyRnn.
+/// A network from ucudnnCreateRnn, valid until ucudnnDestroyRnn.
 pub type ucudnnRnn_t = *mut ucudnnRnnStruct;
 
-/// What a network is made from. Fields that are not used are 0.
+/// The description of a network. Unused fields are 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ucudnnRnnDescription_t {
-    /// One of ucudnnRnnCell_t.
+    /// A ucudnnRnnCell_t.
     pub cell: ucudnnRnnCell_t,
-    /// Of data, states and weights: CUDNN_DATA_FLOAT, CUDNN_DATA_HALF or CUDNN_DATA_BFLOAT16. Sums are float.
+    /// The type of data, states and weights: CUDNN_DATA_FLOAT, CUDNN_DATA_HALF or CUDNN_DATA_BFLOAT16. Sums are float.
     pub dataType: cudnnDataType_t,
-    /// Not 0: floats may be rounded to TF32 where they are multiplied.
+    /// Not 0: products of floats may be rounded to TF32 first.
     pub allowTf32: c_int,
-    /// Not 0: there are biases.
+    /// Not 0: the network has biases.
     pub hasBiases: c_int,
     /// Elements of an input vector.
     pub inputSize: c_int,
     /// Elements of a hidden state, H.
     pub hiddenSize: c_int,
-    /// Each but the first takes the output of the one before it.
+    /// The number of layers. Each layer after the first takes the output of the layer before it.
     pub layers: c_int,
-    /// 1, or 2: forwards and backwards, and the next layer takes both outputs, one behind the other.
+    /// 1, or 2 for forwards and backwards. With 2, the next layer takes both outputs, concatenated.
     pub directions: c_int,
-    /// The largest batch that a run may bring. Kernels are chosen for it.
+    /// The largest batch of a run. Kernels are chosen for it.
     pub maxBatch: c_int,
-    /// The most time steps that a run may bring.
+    /// The most time steps of a run.
     pub maxSteps: c_int,
-    /// Null: the fastest of those that a performance model ranks best (UCUDNN_RNN_TOP_K of them), by their
-    /// times on the device. Else what ucudnnGetRnnConfiguration wrote.
+    /// A text from ucudnnGetRnnConfiguration, or null. With null, the UCUDNN_RNN_TOP_K configurations that a
+    /// performance model ranks best are timed on the device, and the fastest is used.
     pub configuration: *const c_char,
 }
 
-/// What a run is handed: memory of the network's device, but for `lengths`. Results overlap nothing.
+/// The arguments of a run: memory of the network's device, except lengths. Results must not overlap anything.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ucudnnRnnArguments_t {
-    /// With nothing between them: of each layer, and in it of each direction, W [gates][H][elements of the
-    /// layer's input] and R [gates][H][H]; and behind all of these, where there are biases, of each layer and
-    /// direction b_W [gates][H] and b_R [gates][H]. Gates are in the order in which ucudnnRnnCell_t names them.
+    /// Packed without gaps. First, for each layer and each of its directions: W [gates][H][elements of the layer's
+    /// input] and R [gates][H][H]. Then, if there are biases, for each layer and each of its directions: b_W [gates][H]
+    /// and b_R [gates][H]. Gates are in the order of ucudnnRnnCell_t.
     pub weights: *const c_void,
-    /// [steps][batch][inputSize], or as the layout says.
+    /// The input: [steps][batch][inputSize], or as the layout says.
     pub x: *const c_void,
-    /// [steps][batch][directions * H], likewise. What is behind a sequence's end is 0.
+    /// The output: [steps][batch][directions * H], or as the layout says. The output after a sequence's end is 0.
     pub y: *mut c_void,
     /// First states: [layers * directions][batch][H], or null for zeros.
     pub hx: *const c_void,
-    /// First c, likewise; of UCUDNN_RNN_LSTM alone.
+    /// First c: [layers * directions][batch][H], or null for zeros; only for UCUDNN_RNN_LSTM.
     pub cx: *const c_void,
-    /// Last states, likewise; null where they are not wanted.
+    /// Last states: [layers * directions][batch][H], or null if not wanted.
     pub hy: *mut c_void,
-    /// Last c, likewise; of UCUDNN_RNN_LSTM alone.
+    /// Last c: [layers * directions][batch][H], or null if not wanted; only for UCUDNN_RNN_LSTM.
     pub cy: *mut c_void,
-    /// How x and y lie. 0 is CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED.
+    /// The layout of x and y. 0 is CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED.
     pub layout: cudnnRNNDataLayout_t,
-    /// Sequences.
+    /// The number of sequences.
     pub batch: c_int,
-    /// Time steps of the longest sequence, or more where sequences are not packed.
+    /// Time steps of the longest sequence; may be more if sequences are not packed.
     pub steps: c_int,
-    /// Steps of each sequence: [batch] numbers from 0 to steps in the program's own memory, which may change
-    /// once the call has returned. Null: all have as many as there are. Packed sequences are sorted, the
-    /// longest first, which has all steps, and none is empty.
+    /// Steps of each sequence: [batch] numbers from 0 to steps in host memory, which the program may change once the
+    /// call returns. Null: every sequence has all steps. Packed sequences are sorted, longest first; the first has all
+    /// steps, and none is empty.
     pub lengths: *const c_int,
-    /// What ucudnnGetRnnWorkspaceSize says, or more. What it holds means nothing before and after a run.
+    /// Memory of at least ucudnnGetRnnWorkspaceSize bytes. Its contents mean nothing before and after a run.
     pub workspace: *mut c_void,
-    /// The bytes of workspace that there are.
+    /// The size of the workspace in bytes.
     pub workspaceSizeInBytes: usize,
 }
 
 thread_local! {
-    /// Why the thread's last call here failed.
+    /// The reason of the thread's last failure here.
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// The status of a function's body; what it refuses is kept for `ucudnnGetRnnErrorString`.
+/// Runs a function's body and returns its status; keeps the reason of a refusal for `ucudnnGetRnnErrorString`.
 fn answered(body: impl FnOnce() -> Result<(), Refusal>) -> cudnnStatus_t {
     let body = || match body() {
         Ok(()) => CUDNN_STATUS_SUCCESS,
@@ -117,7 +117,7 @@ fn answered(body: impl FnOnce() -> Result<(), Refusal>) -> cudnnStatus_t {
     })
 }
 
-/// A thread that is about to end keeps nothing any more.
+/// Keeps a failure's reason, except on a thread that is about to end.
 fn keep(why: String) {
     let _ = WHY.try_with(|place| *place.borrow_mut() = why);
 }
@@ -131,14 +131,14 @@ fn find(rnn: ucudnnRnn_t) -> Result<std::sync::Arc<direct::Rnn>, Refusal> {
     if rnn.is_null() { Err(null("rnn")) } else { handles::find(rnn.addr()).ok_or_else(unknown) }
 }
 
-/// Makes a network for the calling thread's current device: compiles kernels for it, which may take some
-/// seconds, and times them in memory that is freed again. Not while the calling thread captures a stream.
+/// Makes a network for the calling thread's current device: compiles kernels, which may take some seconds, and times
+/// them in memory that it frees again. The calling thread must not be capturing a stream.
 ///
-/// cuDNN is not needed; CUDA's driver and NVRTC are, and cublasLt is used where it is found.
+/// Needs CUDA's driver and NVRTC, but not cuDNN; uses cublasLt if it finds it.
 ///
-/// CUDNN_STATUS_BAD_PARAM: a field has a value that is not accepted. CUDNN_STATUS_NOT_SUPPORTED: no kernel
-/// runs it here. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. No network is
-/// made then; ucudnnGetRnnErrorString tells more.
+/// CUDNN_STATUS_BAD_PARAM: a field has a value that is not accepted. CUDNN_STATUS_NOT_SUPPORTED: no kernel runs the
+/// network here. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no
+/// network, and ucudnnGetRnnErrorString gives the details.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnCreateRnn(
     rnn: *mut ucudnnRnn_t,
@@ -148,9 +148,9 @@ pub unsafe extern "C" fn ucudnnCreateRnn(
         if rnn.is_null() {
             return Err(null("rnn"));
         }
-        // SAFETY: null, or the caller's.
+        // SAFETY: null, or the caller promises a description.
         let given = unsafe { description.as_ref() }.ok_or_else(|| null("description"))?;
-        // SAFETY: null, or a C string of the caller's.
+        // SAFETY: not null, and the caller promises a C string.
         let text = (!given.configuration.is_null()).then(|| unsafe { CStr::from_ptr(given.configuration) });
         let no_text = |_| Refusal::new(CUDNN_STATUS_BAD_PARAM, "configuration is no UTF-8");
         let made = direct::Rnn::new(&Description {
@@ -166,15 +166,15 @@ pub unsafe extern "C" fn ucudnnCreateRnn(
             most_steps: given.maxSteps,
             configuration: text.map(CStr::to_str).transpose().map_err(no_text)?,
         })?;
-        // SAFETY: not null, and the caller's.
+        // SAFETY: not null, and the caller promises a place for the network.
         unsafe { rnn.write(ptr::without_provenance_mut(handles::keep(made))) };
         Ok(())
     })
 }
 
-/// Destroys a network, of which no run is under way any more, on the host or on the device.
+/// Destroys a network. None of its runs may be under way any more, on the host or on the device.
 ///
-/// CUDNN_STATUS_BAD_PARAM: it is none, or was destroyed before.
+/// CUDNN_STATUS_BAD_PARAM: rnn is not a network, or was destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnDestroyRnn(rnn: ucudnnRnn_t) -> cudnnStatus_t {
     answered(|| {
@@ -190,30 +190,30 @@ unsafe fn size_of_rnn(rnn: ucudnnRnn_t, bytes: *mut usize, read: fn(&direct::Rnn
             return Err(null("bytes"));
         }
         let size = read(&*find(rnn)?);
-        // SAFETY: not null, and the caller's.
+        // SAFETY: not null, and the caller promises a place for the size.
         unsafe { bytes.write(size) };
         Ok(())
     })
 }
 
-/// The bytes of a network's weights.
+/// Gets the size of a network's weights, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetRnnWeightSize(rnn: ucudnnRnn_t, bytes: *mut usize) -> cudnnStatus_t {
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the size.
     unsafe { size_of_rnn(rnn, bytes, direct::Rnn::weight_bytes) }
 }
 
-/// The bytes of workspace that each run takes.
+/// Gets the size of the workspace that each run takes, in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetRnnWorkspaceSize(rnn: ucudnnRnn_t, bytes: *mut usize) -> cudnnStatus_t {
-    // SAFETY: as ours.
+    // SAFETY: the program promises a place for the size.
     unsafe { size_of_rnn(rnn, bytes, direct::Rnn::workspace_size) }
 }
 
-/// Tells by a text such as "grid u8 b4 t256 l32 r128" for what the network's kernels were compiled.
+/// Gets the configuration of the network's kernels as text, such as "grid u8 b4 t256 l32 r128".
 ///
-/// Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
-/// if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+/// Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+/// the size of the whole text, in bytes, to neededSizeInBytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetRnnConfiguration(
     rnn: ucudnnRnn_t,
@@ -223,23 +223,23 @@ pub unsafe extern "C" fn ucudnnGetRnnConfiguration(
 ) -> cudnnStatus_t {
     answered(|| {
         let rnn = find(rnn)?;
-        // SAFETY: as ours.
+        // SAFETY: the program promises the buffer and the place for its size.
         let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), rnn.configuration()) };
         if is_written { Ok(()) } else { Err(null("text or neededSizeInBytes")) }
     })
 }
 
-/// Runs a network in the stream's order. The calling thread's current device is the network's, and the stream
-/// one of that device. Nothing waits for the device, no memory of it is allocated, and the run may be captured
-/// into a CUDA graph, which keeps its own copy of `lengths`; the network may be destroyed before the graph.
-/// Runs of one network may be under way at once, each with its own workspace and results.
+/// Runs a network in the stream's order. The calling thread's current device must be the network's, and the stream one
+/// of that device. The call neither waits for the device nor allocates memory on it. A run may be captured into a CUDA
+/// graph, which keeps its own copy of lengths; the network may be destroyed before the graph. Several runs of one
+/// network may be under way at once, each with its own workspace and results.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the network, a size, a length or the layout is not accepted, or a result overlaps
-/// other data. CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND: the batch or the steps are more than the network was made
-/// for. CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: data are not aligned to their type.
-/// CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the workspace is too small.
-/// CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH: the device is another. Nothing is written then.
-/// CUDNN_STATUS_EXECUTION_FAILED: a launch failed; results are not to be used.
+/// CUDNN_STATUS_BAD_PARAM: the network, a size, a length or the layout is not accepted, or a result overlaps other
+/// data. CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND: the batch or the steps exceed the network's maximum.
+/// CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: data are not aligned to their type.
+/// CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the workspace is too small. CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH: the
+/// current device is not the network's. After any of these errors nothing has been written.
+/// CUDNN_STATUS_EXECUTION_FAILED: a launch failed, and the results are undefined.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunRnn(
     rnn: ucudnnRnn_t,
@@ -248,10 +248,10 @@ pub unsafe extern "C" fn ucudnnRunRnn(
 ) -> cudnnStatus_t {
     answered(|| {
         let rnn = find(rnn)?;
-        // SAFETY: null, or the caller's.
+        // SAFETY: null, or the caller promises the arguments.
         let given = unsafe { arguments.as_ref() }.ok_or_else(|| null("arguments"))?;
         let count = usize::try_from(given.batch).unwrap_or(0);
-        // SAFETY: null, or as many numbers of the caller's.
+        // SAFETY: not null, and the caller promises `batch` numbers.
         let lengths = (!given.lengths.is_null()).then(|| unsafe { slice::from_raw_parts(given.lengths, count) });
         let memory = Memory {
             x: given.x,
@@ -266,19 +266,19 @@ pub unsafe extern "C" fn ucudnnRunRnn(
             workspace_size: given.workspaceSizeInBytes,
         };
         let arguments = Arguments { memory, layout: given.layout, batch: given.batch, steps: given.steps, lengths };
-        // SAFETY: as ours.
+        // SAFETY: the program promises the memory that the arguments name, and a stream of the network's device.
         unsafe { rnn.run(&arguments, stream) }
     })
 }
 
-/// Why the calling thread's last failed call of these functions for recurrent networks failed: what was wrong,
-/// and what is accepted. Writes at most textSizeInBytes bytes, the last of them 0.
+/// Gets the reason of the calling thread's last failure in a function for recurrent networks: the error, and the
+/// accepted values. Writes at most textSizeInBytes bytes to text, the last of them 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetRnnErrorString(text: *mut c_char, textSizeInBytes: usize) {
     let mut needed = 0;
     let read = || {
         let why = WHY.try_with(|why| why.borrow().clone()).unwrap_or_default();
-        // SAFETY: as ours.
+        // SAFETY: the program promises the buffer, and `needed` is a local place.
         unsafe { write_text((text, textSizeInBytes, &mut needed), &why) };
         CUDNN_STATUS_SUCCESS
     };

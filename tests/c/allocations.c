@@ -1,5 +1,5 @@
-/* Counts what is allocated as device memory is on the host: aligned to 256 bytes, as nothing else is. The program
- * that links this answers every library's posix_memalign and free. */
+/* Counts device memory on the host: the only allocations that are aligned to 256 bytes. The program that links this
+ * file answers every library's posix_memalign and free. */
 #define _GNU_SOURCE
 #include "allocations.h"
 
@@ -19,7 +19,7 @@ static struct {
 } blocks[MOST_BLOCKS];
 static size_t live, peak;
 
-/* The block that starts there, or a free place for null. */
+/* The index of the block that starts at `start`; for null, of a free entry. */
 static int find(const void *start) {
     for (int i = 0; i < MOST_BLOCKS; i++)
         if (blocks[i].start == start) return i;

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* The most bytes that were allocated at once as device memory is on the host. */
+/* The most bytes of device memory on the host that were allocated at once. */
 size_t allocations_peak(void);
 
 #endif

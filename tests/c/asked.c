@@ -2,9 +2,9 @@
  *
  * asked NETWORK.csv BATCH get|findex|after|never
  *
- * get and findex ask before anything has run, after asks when something has; never asks nothing and runs each
- * convolution thirty times. A line for each answer: layer, direction, algorithm, bytes of workspace; and what
- * asking took. */
+ * get and findex ask first, after asks once a convolution has run, never runs each convolution thirty times and asks
+ * nothing. Prints a line for each answer (layer, direction, algorithm, bytes of workspace), and how long asking
+ * took. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 #include <time.h>
@@ -48,7 +48,7 @@ static void *zeros(size_t bytes) {
     return data;
 }
 
-/* The first answer's algorithm and workspace. */
+/* The first result's algorithm and workspace. */
 static Perf ask(cudnnHandle_t handle, const Layer *l, int with_data) {
     Perf results[MOST_RESULTS];
     int count = 0;
@@ -88,7 +88,7 @@ static Perf ask(cudnnHandle_t handle, const Layer *l, int with_data) {
     return results[0];
 }
 
-/* Runs by algorithm 1, which all directions have and which takes no workspace that depends on us. */
+/* Runs algorithm 1, which every direction has and whose workspace does not depend on libucudnn.so. */
 static void run(cudnnHandle_t handle, const Layer *l, int times) {
     float one = 1, zero = 0;
     void *x = zeros(l->x_bytes), *w = zeros(l->w_bytes), *y = zeros(l->y_bytes), *space = zeros(FIXED);

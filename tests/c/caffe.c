@@ -1,8 +1,8 @@
-/* Asks as Caffe 1.0 does, by the functions that cuDNN dropped in version 8: built with
- * `-include ucudnn.h` and `-lucudnn`, and nothing else changed.
+/* Asks for algorithms as Caffe 1.0 does, by the functions that cuDNN dropped in version 8. Built with `-include
+ * ucudnn.h` and `-lucudnn`, and otherwise unchanged.
  *
- * caffe LIMIT    the workspace of each layer and direction, under LIMIT bytes, none, and as many as it takes
- */
+ * caffe LIMIT    prints the workspace of each layer and direction: with none allowed, without a limit, within LIMIT
+ * bytes */
 #include "kernel.h"
 
 #ifdef __cplusplus
@@ -49,7 +49,7 @@ int main(int count, char **arguments) {
                                                                                         : SIZE_MAX;
         for (int i = 0; i < 3 * LAYERS; i++) {
             Random random = {(uint64_t)i};
-            /* other shapes for each preference, so that all are asked before any of them has run */
+            /* A shape differs with the preference, so that all queries come before any of their problems has run. */
             Shape shape = shape_square((Operation)(i % 3), 12 + p, 8, 8 + i / 3, 8, 3, 1);
             kernel_open(&kernels[i], &shape, &random);
             algorithms[i] = ask(&kernels[i], preferences[p], limit);

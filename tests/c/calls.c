@@ -1,5 +1,5 @@
-/* Prints what a program gets from cuDNN: whose functions answer, and what. With DLOPEN it loads
- * libcudnn.so.9 itself, otherwise it takes what it was linked with. */
+/* Prints the library that a program gets as cuDNN, and the results of its functions. With DLOPEN the program loads
+ * libcudnn.so.9 itself; otherwise it is linked with the library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

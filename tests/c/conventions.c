@@ -1,5 +1,5 @@
-/* Calls fake_cudnn.c through the trampolines, one hazard a process: argv[1] names it. Each call is
- * made twice, since the first of a process takes the slow path and the second the fast one. */
+/* Calls fake_cudnn.c through the trampolines; argv[1] names the one hazard of this process. Each call is made twice:
+ * the first call of a process takes the slow path, the second one the fast path. */
 #define _GNU_SOURCE
 #include "fake_cudnn.h"
 
@@ -88,7 +88,7 @@ static void unwinding(void) {
     CHECK(result == &cleaned && cleaned == 1);
 }
 
-/* The constructor of the library being loaded sees this frame below ours, and calls back. */
+/* The constructor of the library being loaded finds this frame below libucudnn's, and calls back. */
 __attribute__((noinline, visibility("default"))) void first_caller(void) {
     CHECK(cudnnGetVersion() == 91900);
     CHECK(cudnnIm2Col() == 1);

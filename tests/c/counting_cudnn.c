@@ -1,5 +1,5 @@
-/* A library in front of cuDNN that counts what is finalized, by kind of descriptor. With LEAST_WORKSPACE set, plans that
- * need less than so many bytes are not supported: hostdnn has an engine for everything that needs none. */
+/* A library in front of cuDNN that counts finalized descriptors by kind. With LEAST_WORKSPACE set, it refuses plans
+ * that need fewer bytes: hostdnn has an engine without workspace for everything. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     cudnnBackendDescriptor_t descriptor;
     cudnnBackendDescriptorType_t kind;
-} created[MOST]; /* of an address, the latest counts */
+} created[MOST]; /* the latest entry of an address counts */
 static int creations;
 
 /* cuDNN's own function. */
@@ -37,7 +37,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind, cu
     return status;
 }
 
-/* Counts it. */
+/* Returns the descriptor's kind, and counts it as finalized. */
 static cudnnBackendDescriptorType_t kind_of(cudnnBackendDescriptor_t descriptor) {
     cudnnBackendDescriptorType_t kind = KINDS - 1;
     pthread_mutex_lock(&lock);

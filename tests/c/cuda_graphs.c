@@ -1,9 +1,9 @@
-/* CUDA graphs on a CPU: the driver's functions for them (as libcuda.so.1), and, in front of cuDNN, its two functions that
- * write plans into them. Launching a graph executes what is in it, and ends the program where a graph leaves the order
- * of two nodes open: they would share a workspace. What a graph holds is copied when it is written, as a driver does.
+/* CUDA graphs on a CPU: the driver's functions for them (as libcuda.so.1), and, in front of cuDNN, its two functions
+ * that write plans into them. Launching a graph executes its nodes, and ends the program if the order of two nodes is
+ * open, because these would share a workspace. A graph copies its contents when they are written, as a driver's does.
  *
- * Engines whose global index is at least CUDA_GRAPHS_ENGINES (0) have the note that they can be put into graphs; plans
- * on others cannot. */
+ * Engines with a global index of at least CUDA_GRAPHS_ENGINES (0) have the note that they support graphs; plans on
+ * other engines cannot be put into one. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ typedef struct {
     Node *nodes[MOST_NODES];
 } Graph;
 
-/* What a variant pack was given: cuDNN does not tell it. */
+/* The attributes of a variant pack: cuDNN does not return them. */
 typedef struct {
     cudnnBackendDescriptor_t descriptor;
     int64_t tensors, ids[MOST_TENSORS];
@@ -27,9 +27,9 @@ typedef struct {
 } Pack;
 
 struct Node {
-    Node *before; /* at most one */
+    Node *before; /* the predecessor; at most one */
     Graph *owner;
-    Graph *child; /* or an execution */
+    Graph *child; /* instead of an execution */
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t plan;
     Pack pack;
@@ -81,7 +81,7 @@ int cuGraphClone(Graph **clone, Graph *graph) {
         *node = *old;
         node->owner = *clone;
         if (old->child) cuGraphClone(&node->child, old->child);
-        for (int j = 0; j < i; j++) /* what comes before was added before */
+        for (int j = 0; j < i; j++) /* a node's predecessor was added earlier */
             if (graph->nodes[j] == old->before) node->before = (*clone)->nodes[j];
     }
     return SUCCESS;
@@ -94,7 +94,7 @@ int cuGraphAddChildGraphNode(Node **node, Graph *graph, Node *const *before, siz
     return cuGraphClone(&(*node)->child, child);
 }
 
-/* The nodes that come after one, or after none; the last added first, since nobody promises an order. */
+/* The nodes that follow `before`, or that follow none. The last added comes first, since no order is promised. */
 static int list(Graph *graph, int all, const Node *before, Node **nodes, size_t *count) {
     size_t found = 0;
     for (int i = graph->count - 1; i >= 0; i--) {
@@ -174,9 +174,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     return status;
 }
 
-static Pack packs[MOST_PACKS]; /* one thread's program; a descriptor of none has no address */
+static Pack packs[MOST_PACKS]; /* for a program of one thread; a free entry has no descriptor */
 
-/* The pack of a descriptor, a new one if `add`. */
+/* The pack of a descriptor; makes an entry if there is none and `add` is set. */
 static Pack *pack_of(cudnnBackendDescriptor_t descriptor, int add) {
     Pack *free_one = NULL;
     for (int i = MOST_PACKS - 1; i >= 0; i--) {
@@ -254,7 +254,7 @@ static void execute(const Node *node) {
     must(REAL(One, "DestroyDescriptor")(pack));
 }
 
-/* Executes a graph's nodes in their order. Returns how many there are on its own level. */
+/* Executes a graph's nodes in their order. Returns the number of nodes on its own level. */
 int cuda_graphs_launch(Graph *graph) {
     Node *node = NULL, *next = NULL;
     for (int launched = 0;; launched++) {

@@ -1,5 +1,5 @@
-/* Sets descriptors of the real cuDNN and reads them back, and prints every status and value. It
- * needs no GPU, and no vendor header: it declares what it calls. */
+/* Sets descriptors of the real cuDNN, reads them back, and prints every status and value. Needs no GPU and no vendor
+ * header: it declares the functions that it calls. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

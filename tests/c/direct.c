@@ -29,9 +29,9 @@ void direct_open(Direct *direct, const ucudnnRnnDescription_t *description, Rand
     direct->workspace = guarded_new(bytes);
 }
 
-/* ---- what is right ---- */
+/* ---- expected results ---- */
 
-/* The row of x and y that a sequence's step is. */
+/* The row of x and y that holds a sequence's step. */
 static size_t row_of(const Direct *direct, int sequence, int step) {
     const ucudnnRnnArguments_t *a = &direct->arguments;
     size_t row = 0;
@@ -49,7 +49,7 @@ static size_t rows_of(const Direct *direct) {
                : (size_t)direct->arguments.batch * direct->arguments.steps;
 }
 
-/* A layer's and direction's weights: where in the weights each part begins. */
+/* Where the parts of the weights begin, for one layer and direction. */
 typedef struct {
     size_t w, r, b_w, b_r;
     int has_biases;
@@ -66,7 +66,7 @@ static Places places_of(const ucudnnRnnDescription_t *d, int layer, int directio
     return places;
 }
 
-/* b + a row of a matrix times a vector. */
+/* A bias plus the product of a matrix's row and a vector. */
 static Rounded sum_of(const double *weights, size_t matrix, size_t biases, int has_biases, int row, const Rounded *vector,
                       int count) {
     Rounded sum = exact(has_biases ? weights[biases + row] : 0);
@@ -74,13 +74,13 @@ static Rounded sum_of(const double *weights, size_t matrix, size_t biases, int h
     return sum;
 }
 
-/* As which it is stored. Below 2^-14 halves are equally far from each other. */
+/* The value after it is stored as `type`. Halves below 2^-14 have a constant distance. */
 static Rounded stored(cudnnDataType_t type, Rounded a) {
     if (type == CUDNN_DATA_HALF) return to_within(a, 1.0 / (1 << 11), 1.0 / (1 << 25));
     return type == CUDNN_DATA_BFLOAT16 ? to_within(a, 1.0 / (1 << 8), 0) : a;
 }
 
-/* One step: h and c become the new ones. */
+/* One step: replaces h and c by the new states. */
 static void step_cell(const ucudnnRnnDescription_t *d, const double *weights, const Places *p, const Rounded *x, int inputs,
                       Rounded *h, Rounded *c, Rounded *new_h, Rounded *reset_h) {
     int size = d->hiddenSize;

@@ -1,4 +1,4 @@
-/* Asks for a network, in a program that knows nothing of cuDNN: prints the status, and why it is not success. */
+/* Creates a network, in a program that knows nothing of cuDNN. Prints the status, and the reason if it failed. */
 #include <stdio.h>
 
 #include <ucudnn.h>

@@ -1,4 +1,4 @@
-/* Runs README's example on weights that are all 0, but for n's biases beside W, which are 1: then r and z are 1/2, n is
+/* Runs README's example on weights that are all 0 except n's biases beside W, which are 1: then r and z are 1/2, n is
  * tanh 1, and h after t steps is (1 - 1 / 2^t) tanh 1. */
 #include <math.h>
 #include <string.h>

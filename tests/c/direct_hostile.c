@@ -1,5 +1,5 @@
-/* Null, garbage and mismatched arguments to the direct call: each is refused with its status and a reason, and nothing is
- * written. */
+/* Null, garbage and mismatched arguments to the direct call: each is refused with its status and a reason, and nothing
+ * is written. */
 #include <string.h>
 
 #include "direct.h"
@@ -7,7 +7,7 @@
 static Random randoms = {5};
 static Direct direct;
 
-/* The last error's text is of this call, and not empty. */
+/* Requires the status, and a last error's text that contains `word`. */
 static void expect_refusal(cudnnStatus_t status, cudnnStatus_t expected, const char *what, const char *word) {
     char why[512] = "";
     ucudnnGetRnnErrorString(why, sizeof why);
@@ -107,7 +107,7 @@ static void runs(void) {
     expect_refusal(ucudnnRunRnn(garbage, &direct.arguments, NULL), CUDNN_STATUS_BAD_PARAM, "garbage", "no network");
     direct_check(&direct, 1);
     direct.arguments = sound;
-    /* The device is another's. */
+    /* The calling thread's device is not the network's. */
     CALL(hostdnnSetDevice(1));
     run_is_refused(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the device", "is for device 0, and the calling thread's is 1");
     CALL(hostdnnSetDevice(0));
@@ -143,7 +143,7 @@ int main(void) {
     descriptions();
     runs();
     others();
-    /* After all of that it still runs. */
+    /* After all of these calls the network still runs. */
     double deviations[3];
     RUN_OK(direct_run(&direct, NULL));
     direct_check(&direct, 0);

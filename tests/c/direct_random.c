@@ -1,5 +1,5 @@
-/* Random networks by the direct call, each run on several batches. A line a batch: what it is, what runs it, and how far y,
- * hy and cy are from double precision.
+/* Random networks by the direct call, each run on several batches. Prints a line for each batch: its description, the
+ * configuration that runs it, and the errors of y, hy and cy against double precision.
  *
  * direct_random SEED NETWORKS [LARGEST [CONFIGURATION [CELL]]] */
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "direct.h"
 
-/* Cells, types, layers and directions of which any two occur together in three rounds of the cells; the rest is random. */
+/* In three rounds of the cells, any two of cell, type, layers and directions occur together; the rest is random. */
 static ucudnnRnnDescription_t describe(int i, int largest, Random *random) {
     static const ucudnnRnnCell_t cells[] = {UCUDNN_RNN_RELU, UCUDNN_RNN_TANH, UCUDNN_RNN_LSTM, UCUDNN_RNN_GRU,
                                             UCUDNN_RNN_CANONICAL_GRU};
@@ -15,7 +15,7 @@ static ucudnnRnnDescription_t describe(int i, int largest, Random *random) {
     enum { CELLS = sizeof cells / sizeof *cells };
     ucudnnRnnDescription_t d = direct_plain(1 + random_below(random, largest), 1 + random_below(random, 7),
                                             1 + random_below(random, 5));
-    /* Now and then more units than a block takes. */
+    /* Sometimes more units than one block takes. */
     if (i % 5 == 2) d.hiddenSize += largest;
     int cell = i % CELLS, round = i / CELLS;
     d.cell = cells[cell], d.dataType = types[round % 3];
@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
         RUN_OK(ucudnnGetRnnConfiguration(direct.rnn, name, sizeof name, &needed));
         REQUIRE(needed == strlen(name) + 1, "%s", name);
         for (int batch = 0; batch < 3; batch++) run_batch(&direct, name, &random);
-        /* What was chosen can be asked for. */
+        /* A program can ask for the chosen configuration by its name. */
         ucudnnRnn_t same;
         description.configuration = name;
         RUN_OK(ucudnnCreateRnn(&same, &description));

@@ -1,7 +1,7 @@
-/* A program that knows cuDNN by the names of its functions alone, as JAX and cudnn-frontend's dynamic mode do: it opens
- * the library while it runs. Arguments, in this order of doing: `path FILE` opens a file, and no more; `name NAME` and
- * `handle FILE` open one, and functions are taken from there; `default` takes them from wherever the process has them.
- * Prints which file they are of, and what a convolution of either API computes. */
+/* A program that knows cuDNN only by the names of its functions, as JAX and cudnn-frontend's dynamic mode do: it opens
+ * the library while it runs. It handles its arguments in order: `path FILE` only opens a file; `name NAME` and `handle
+ * FILE` open one and take the functions from it; `default` takes the functions from the whole process. Prints the file
+ * that the functions come from, and the result of a convolution by either API. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static float *filled(size_t count) {
     return values;
 }
 
-/* Whole numbers: every algorithm comes close enough to the one right sum of squares. */
+/* Sums rounded results: every algorithm comes close enough to give the one right sum of squares. */
 static void print(const char *what, const float *y) {
     double sum = 0;
     for (size_t i = 0; i < (size_t)N * K * H * H; i++) sum += rint(y[i]) * rint(y[i]);

@@ -1,5 +1,5 @@
-/* Stands where the real cuDNN would, to see how calls arrive. VERSION is what it claims to be;
- * CONSTRUCTOR makes it call back while it is being loaded. */
+/* Takes the real cuDNN's place, to see how calls arrive. VERSION is the version that it claims; CONSTRUCTOR makes it
+ * call back while it is being loaded. */
 #define _GNU_SOURCE
 #include "fake_cudnn.h"
 

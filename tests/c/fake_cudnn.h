@@ -1,5 +1,5 @@
-/* What fake_cudnn.c offers under cuDNN's names: not cuDNN's signatures, but one for each hazard of
- * the calling conventions, which a trampoline that knows no signature must carry all the same. */
+/* The functions of fake_cudnn.c under cuDNN's names. They do not have cuDNN's signatures: each has one hazard of the
+ * calling conventions, which a trampoline must carry without knowing any signature. */
 #ifndef FAKE_CUDNN_H
 #define FAKE_CUDNN_H
 
@@ -32,8 +32,8 @@ struct mixed cudnnScaleTensor(struct mixed by_value, int factor);
 /* On x86-64, on the x87 stack and in a pair of registers. */
 long double cudnnSetTensor(long double real, __int128 wide);
 
-/* Stores what every register that may hold an argument, or must be kept, and two words of the
- * stack hold on entry. In registers.S. */
+/* Stores, on entry, every register that may hold an argument or must be preserved, and two words of the stack. In
+ * registers.S. */
 struct registers {
 #if defined(__x86_64__)
     long integers[14]; /* rdi rsi rdx rcx r8 r9 rax r10, rbx rbp r12-r15 */
@@ -46,14 +46,13 @@ struct registers {
 void cudnnSoftmaxForward(void);
 struct registers *cudnnSoftmaxBackward(void);
 
-/* How many frames above the called function the one of `function` is; -1 if unwinding does not
- * reach it. */
+/* The number of frames from the called function up to the frame of `function`; -1 if unwinding does not reach it. */
 int cudnnTransformTensor(void *function);
-/* The same, seen from the constructor that runs within the first call; and the version that the
- * constructor got when it called back. */
+/* The same, from the constructor that runs within the first call; and the version that this constructor got when it
+ * called back. */
 int cudnnDropoutForward(void);
 size_t cudnnDropoutBackward(void);
-/* How often constructors have run. */
+/* The number of times that constructors have run. */
 int cudnnIm2Col(void);
 
 /* Ends the calling thread by unwinding it. */

@@ -1,9 +1,9 @@
-/* Asks for and runs convolutions while something fails, here or there. A call may say that it failed;
- * one that says it succeeded must have. A line for each query, size and run that failed.
+/* Asks for and runs convolutions while calls fail, in cuDNN or in libucudnn.so. A call may report that it failed, but a
+ * call that reports success must have succeeded. Prints a line for each query, size and run that failed.
  *
  * faults asks|never [FAULTS before|between]
  *
- * FAULTS are armed in hostdnn before the queries, or between them and the runs. */
+ * FAULTS are armed in hostdnn before the queries, or between the queries and the runs. */
 #include <string.h>
 
 #include "kernel.h"
@@ -67,7 +67,7 @@ int main(int count, char **arguments) {
         for (int i = 0; i < KERNELS; i++) {
             cudnnStatus_t status = kernel_run(handle, &kernels[i], algorithms[i], &workspaces[i]);
             guarded_check(&workspaces[i], "the workspace");
-            double error = kernel_error(&kernels[i]); /* canaries, whatever the status */
+            double error = kernel_error(&kernels[i]); /* checks the canaries, whatever the status */
             if (status == CUDNN_STATUS_SUCCESS)
                 REQUIRE(error <= kernel_tolerance(&kernels[i]), "kernel %d is off by %g", i, error);
             else failed("run", i, status);

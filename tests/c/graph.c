@@ -32,7 +32,7 @@ void backend_free(Backend descriptor) { CALL(cudnnBackendDestroyDescriptor(descr
 
 /* ---- operation graphs ---- */
 
-/* Four or five values of n, c, d, h, w, from their places in two or three dimensions. */
+/* Selects the four or five values of n, c, d, h, w that two or three dimensions have. */
 static void take(const Shape *shape, const int values[5], int64_t taken[5]) {
     int skipped = 3 - shape->spatial;
     for (int i = 0; i < shape->spatial + 2; i++) taken[i] = values[i < 2 ? i : i + skipped];
@@ -61,7 +61,7 @@ static cudnnDataType_t compute_type(const Shape *shape) {
     return shape->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 }
 
-/* A factor, in the type that the operation computes in. */
+/* Sets a factor, in the type that the operation computes in. */
 static void set_factor(Backend operation, cudnnBackendAttributeName_t name, const Shape *shape, double factor) {
     float small = (float)factor;
     if (compute_type(shape) == CUDNN_DATA_DOUBLE) backend_set(operation, name, CUDNN_TYPE_DOUBLE, 1, &factor);
@@ -88,7 +88,7 @@ static Backend convolution_new(const Shape *shape) {
     return convolution;
 }
 
-/* The convolution's node; `y` may be virtual. */
+/* The convolution's node. `y` may be virtual. */
 static Backend convolution_node(const Shape *shape, Backend x, Backend w, Backend y) {
     static const struct {
         cudnnBackendDescriptorType_t kind;
@@ -120,7 +120,7 @@ static Backend convolution_node(const Shape *shape, Backend x, Backend w, Backen
     return node;
 }
 
-/* to = mode(from, factor * other), where there is another. */
+/* to = mode(from, factor * other), or mode(from) if `other` is null. */
 static Backend pointwise_node(const Shape *shape, cudnnPointwiseMode_t mode, Backend from, Backend other, double factor,
                               Backend to) {
     Backend pointwise = backend_new(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -140,7 +140,7 @@ static Backend pointwise_node(const Shape *shape, cudnnPointwiseMode_t mode, Bac
     return node;
 }
 
-/* relu(convolution + beta * z + bias); returns how many nodes there are. */
+/* relu(convolution + beta * z + bias). Returns the number of nodes. */
 static int fused_nodes(const Shape *shape, int64_t alignment, Backend x, Backend w, Backend y, Backend nodes[4]) {
     int packed[5], bias_dims[5] = {1, shape->y[1], 1, 1, 1}, bias_strides[5] = {shape->y[1], 1, 1, 1, 1}, stride = 1;
     for (int i = 4; i >= 0; i--) packed[i] = stride, stride *= shape->y[i];

@@ -1,5 +1,5 @@
-/* The graph (backend) API for test programs: kernels of kernel.h as operation graphs, with all that it takes to run
- * them. Whatever is not said to give a status must succeed. */
+/* The graph (backend) API for test programs: the problems of kernel.h as operation graphs, and the descriptors to run
+ * them. A function that does not return a status ends the program on any failure. */
 #ifndef GRAPH_H_
 #define GRAPH_H_
 
@@ -14,27 +14,27 @@ void backend_set_descriptor(Backend descriptor, cudnnBackendAttributeName_t name
 void backend_finalize(Backend descriptor);
 void backend_free(Backend descriptor);
 
-/* What variant packs know a kernel's tensors by. */
+/* The ids of a problem's tensors in variant packs. */
 enum { X_ID = 'x', W_ID = 'w', Y_ID = 'y', Z_ID = 'z', BIAS_ID = 'b', FIRST_VIRTUAL_ID = 1000 };
 
-/* A kernel's operation graph: its convolution, and of a fused one what follows, with virtual tensors between. All tensors
- * are declared as aligned to `alignment` bytes. The descriptors that it is made of are destroyed before it returns. */
+/* A problem's operation graph: its convolution and, for a fused problem, the operations that follow, with virtual
+ * tensors between. Every tensor declares `alignment` bytes. Destroys the descriptors that the graph is made of. */
 Backend graph_new(cudnnHandle_t handle, const Kernel *kernel, int64_t alignment);
 
 enum { MOST_CONFIGURATIONS = 64 };
-/* What heuristics offer for a graph, best first; returns how many there are. */
+/* The candidates that heuristics return for a graph, best first. Returns their number. */
 int graph_configurations(Backend graph, cudnnBackendHeurMode_t mode, Backend configurations[MOST_CONFIGURATIONS]);
 
-/* Makes a plan and finalizes it; the first status that is no success. */
+/* Makes and finalizes a plan. Returns the first status that is not success. */
 cudnnStatus_t plan_finalize(cudnnHandle_t handle, Backend configuration, Backend *plan);
-/* A finalized plan. */
+/* Makes a finalized plan. */
 Backend plan_new(cudnnHandle_t handle, Backend configuration);
 size_t plan_workspace(Backend plan);
 
-/* A variant pack of a kernel's memory. */
+/* A variant pack of a problem's memory. */
 Backend pack_new(const Kernel *kernel, void *workspace);
 
-/* Executes on what the result held before. */
+/* Executes on the result's previous contents. */
 cudnnStatus_t graph_run(cudnnHandle_t handle, Backend plan, Backend pack, Kernel *kernel);
 
 #endif

@@ -1,10 +1,10 @@
-/* Puts plans into CUDA graphs rather than executing them, launches those, and updates them to other memory. A line for
- * each plan: the kernel, its place among what heuristics offered, the bytes of workspace that it tells, and what came of
- * it: how many nodes the graph has, or that cuDNN has no form of it in a graph; then it is executed.
+/* Puts plans into CUDA graphs, launches the graphs, and updates them to other memory. Prints a line for each plan: the
+ * problem, the plan's place among the candidates of heuristics, its bytes of workspace, and the number of nodes of its
+ * graph: 0 if cuDNN cannot put the plan into a graph, in which case it is executed.
  *
  * graph_cuda_graph
  *
- * Graphs are those of cuda_graphs.c, if that is in libcuda.so.1's place. */
+ * The graphs are those of cuda_graphs.c, if that is in libcuda.so.1's place. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
@@ -19,9 +19,9 @@ typedef struct {
 } Driver;
 
 static Driver driver;
-static int no_graph; /* stands for one where there is no driver */
+static int no_graph; /* stands for a graph where there is no driver */
 
-/* No cast from an object's to a function's address in ISO C. */
+/* ISO C has no cast from an object's address to a function's. */
 static void find(void *library, const char *name, void *function) {
     void *found = dlsym(library, name);
     memcpy(function, &found, sizeof found);
@@ -37,7 +37,7 @@ static void graph_destroy(cudaGraph_t graph) {
     if (driver.launch) driver.destroy(graph);
 }
 
-/* Two kernels of one shape, a plan for both, and memory for each. */
+/* Two problems of one shape, a plan for both, and memory for each. */
 typedef struct {
     cudnnHandle_t handle;
     Backend plan, packs[2];
@@ -55,7 +55,7 @@ static void require_status(cudnnStatus_t status, cudnnStatus_t wanted, const cha
     REQUIRE(status == wanted, "%s: %s", what, cudnnGetErrorString(status));
 }
 
-/* How many nodes the plan's graph has; 0 if it has no form in a graph. */
+/* The number of nodes of the plan's graph; 0 if the plan cannot be put into one. */
 static int put(const Pair *pair) {
     cudaGraph_t graph = graph_create(), empty = graph_create(), clone;
     kernel_restore(&pair->kernels[0]), kernel_restore(&pair->kernels[1]);
@@ -123,7 +123,7 @@ int main(void) {
             size_t bytes = plan_workspace(pair.plan);
             for (int which = 0; which < 2; which++) {
                 pair.workspaces[which] = guarded_new(bytes);
-                memset(pair.workspaces[which].start, 0xff, bytes); /* NaN, should it be read */
+                memset(pair.workspaces[which].start, 0xff, bytes); /* NaN, in case it is read */
                 pair.packs[which] = pack_new(&kernels[which], pair.workspaces[which].start);
             }
             printf("%d %d %d %d\n", i, j, (int)bytes, put(&pair));

@@ -1,5 +1,5 @@
-/* Runs convolutions through the graph API while something fails, here or there. A call may say that it failed; one that
- * says it succeeded must have. A line for each plan and execution that failed.
+/* Runs convolutions through the graph API while calls fail, in cuDNN or libucudnn.so. A call may report failure; one
+ * that reports success must have succeeded. Prints a line for each plan and execution that failed.
  *
  * graph_faults EXECUTIONS [FAULTS before|between]
  *
@@ -55,7 +55,7 @@ int main(int count, char **arguments) {
             if (!plans[i]) continue;
             cudnnStatus_t status = graph_run(handle, plans[i], packs[i], &kernels[i]);
             guarded_check(&workspaces[i], "the workspace");
-            double error = kernel_error(&kernels[i]); /* canaries, whatever the status */
+            double error = kernel_error(&kernels[i]); /* checks the canaries, whatever the status */
             if (status == CUDNN_STATUS_SUCCESS)
                 REQUIRE(error <= kernel_tolerance(&kernels[i]), "kernel %d is off by %g in execution %d", i, error,
                         execution);

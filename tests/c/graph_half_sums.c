@@ -1,13 +1,13 @@
-/* The filter gradient of 64 images in a type of two bytes through the graph API, added to what the filter held, against double
- * precision: the root mean square of the errors of the last executions. Executions may fail, and say so, as long as not
- * all that is needed of them is there.
+/* The filter gradient of 64 images in a two-byte type through the graph API, added to the filter's previous contents,
+ * against double precision. Prints the root mean square of the last executions' errors. Executions before these may
+ * fail.
  *
  * graph_half_sums half|bfloat16 EXECUTIONS */
 #include <math.h>
 
 #include "graph.h"
 
-/* The plan that takes most workspace: sums take some. */
+/* The plan with the largest workspace: sums of parts take some. */
 static Backend largest(cudnnHandle_t handle, const Backend *offered, int count) {
     Backend largest = NULL;
     for (int i = 0; i < count; i++) {
@@ -34,7 +34,7 @@ int main(int count, char **arguments) {
     Guarded workspace = {0};
     double sum = 0;
     for (int execution = 0; execution < executions; execution++) {
-        /* Other data in each of the last executions. */
+        /* Each of the last executions gets other data. */
         Random random = {execution < executions - LAST ? 0 : (uint64_t)(executions - execution)};
         Kernel kernel;
         kernel_open(&kernel, &shape, &random);

@@ -1,5 +1,5 @@
-/* Null, garbage and mismatched arguments to every function of the graph API. A line a call: what it was, and its
- * status.
+/* Null, garbage and mismatched arguments to every function of the graph API. Prints a line for each call: its text and
+ * its status.
  *
  * graph_hostile each          every argument of every function in turn
  * graph_hostile SEED CALLS    random calls on descriptors of all kinds, finalized or not */
@@ -10,13 +10,13 @@
 enum { MEMORY = 16 << 20, KINDS = 44 };
 
 static cudnnHandle_t handle;
-static unsigned char garbage[4096]; /* readable, and no descriptor */
-static _Alignas(64) unsigned char memory[MEMORY]; /* what variant packs point into */
+static unsigned char garbage[4096]; /* readable, but not a descriptor */
+static _Alignas(64) unsigned char memory[MEMORY]; /* the memory that variant packs point into */
 
 static void said(const char *call, cudnnStatus_t status) { printf("%s|%d\n", call, status); }
 #define SAY(call) said(#call, call)
 
-/* A kernel's descriptors, of all kinds, finalized. */
+/* The descriptors of a problem, of all kinds, finalized. */
 typedef struct {
     Kernel kernel;
     Backend graph, heuristics, configuration, engine, plan, pack;
@@ -157,7 +157,7 @@ static void each(void) {
 
 /* ---- random calls ---- */
 
-/* Some complete kernels' descriptors, then what is made and destroyed on the way. */
+/* The descriptors of some complete problems, then those that random calls make and destroy. */
 enum { SETS = 4, PARTS = 6, POOL = 48 };
 
 static struct {
@@ -170,7 +170,7 @@ static Backend any_descriptor(Random *random) {
     return choice == POOL ? NULL : choice > POOL ? (Backend)garbage : pool[choice].descriptor;
 }
 
-/* Names of a kind's attributes lie side by side. */
+/* The attributes of a kind have consecutive names. */
 static int any_name(Random *random, int kind) {
     static const struct {
         int kind, first, count;
@@ -184,7 +184,7 @@ static int any_name(Random *random, int kind) {
     return ranges[range].first + random_below(random, ranges[range].count);
 }
 
-/* The type that an attribute has, most of the time. */
+/* Most of the time the type that the attribute has. */
 static int any_type(Random *random, int name) {
     static const int likely[][2] = {
         {0, 14},   {1, 1},    {3, 5},    {4, 5},    {5, 5},    {100, 1},  {101, 7},   {200, 8},   {201, 15}, {202, 15},
@@ -198,7 +198,7 @@ static int any_type(Random *random, int name) {
     return CUDNN_TYPE_INT64;
 }
 
-/* Elements of a type: numbers are small, so that what they describe lies within `memory`. */
+/* Elements of a type. Numbers are small, so that the described tensors lie within `memory`. */
 static void any_elements(Random *random, int type, unsigned char *elements, int count) {
     for (int i = 0; i < count; i++) {
         int64_t number = random_below(random, 20) == 0 ? -1 : random_below(random, 9);
@@ -230,7 +230,7 @@ static void place_set(int place, int index) {
     static const int kinds[] = {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
                                 CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                 CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR};
-    /* A pack that holds when the kernel is gone. */
+    /* This pack remains valid after the problem's memory is freed. */
     Kernel elsewhere = set.kernel;
     Guarded *tensors[] = {&elsewhere.x, &elsewhere.w, &elsewhere.y, &elsewhere.bias};
     for (int i = 0; i < 4; i++) tensors[i]->start = memory + ((i + 1) << 16);

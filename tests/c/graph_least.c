@@ -1,9 +1,9 @@
-/* Plans where every engine needs some workspace. A line a plan: the kernel, what its engine needs by itself, the least
- * that anything needs which computes the kernel, in micro-batches or not, and what the plan tells. Each is executed.
+/* Executes plans where every engine needs some workspace. Prints a line for each: the problem, its engine's workspace,
+ * the least workspace that computes the problem, in micro-batches or not, and the workspace that it reports.
  *
  * graph_least powerOfTwo|all
  *
- * What engines need is asked of the library in front of cuDNN (UCUDNN_CUDNN_LIBRARY), with nobody else between. */
+ * The library in front of cuDNN (UCUDNN_CUDNN_LIBRARY) is asked directly for the workspaces of engines. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { MOST_BATCH = 64, NONE = -1 };
 
 static cudnnHandle_t handle;
 
-/* What a configuration's plan needs by itself; NONE if it does not run. */
+/* The workspace of a configuration's plan in the library in front of cuDNN; NONE if it does not run. */
 static int64_t own_workspace(Backend configuration) {
     static void *library;
     cudnnStatus_t (*finalize)(Backend);
@@ -32,7 +32,7 @@ static int64_t own_workspace(Backend configuration) {
     return bytes;
 }
 
-/* The least that anything needs which heuristics offer for so many images; NONE if nothing runs. */
+/* The least workspace of any candidate of heuristics for `batch` images; NONE if nothing runs. */
 static int64_t least_of_size(const Kernel *kernel, int64_t alignment, int batch) {
     Kernel part = *kernel;
     part.shape.x[0] = part.shape.y[0] = batch;
@@ -47,13 +47,13 @@ static int64_t least_of_size(const Kernel *kernel, int64_t alignment, int batch)
     return least;
 }
 
-/* Whether images can be cut off at `size`, as tensors are aligned. */
+/* Whether the tensors' alignment allows a cut after `size` images. */
 static int is_aligned(const Shape *shape, int64_t alignment, int size) {
     int64_t x = (int64_t)sizeof(float) * shape->x_strides[0], y = (int64_t)sizeof(float) * shape->y_strides[0];
     return size * x % alignment == 0 && size * y % alignment == 0;
 }
 
-/* The least that all images can be computed in. */
+/* The least workspace in which all images can be computed. */
 static int64_t least_of_all(const Kernel *kernel, int64_t alignment, int every_size) {
     int batch = kernel->shape.x[0];
     int64_t of_size[MOST_BATCH + 1], of_images[MOST_BATCH + 1] = {0};

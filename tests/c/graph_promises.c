@@ -1,13 +1,12 @@
-/* What plans of the graph API hold besides their results.
+/* The promises of graph-API plans besides their results.
  *
- * graph_promises many N          N plans of one convolution, each executed; prints what was asked of cuDNN for that, if
- *                                the library that COUNTING names counts it
- * graph_promises lifetimes N     N kernels one after the other, whose descriptors take the places of those before
+ * graph_promises many N          N plans of one convolution, each executed; prints the number of finalized descriptors,
+ *                                if the library that COUNTING names counts them
+ * graph_promises lifetimes N     N problems one after the other, whose descriptors reuse the addresses of earlier ones
  * graph_promises packs N         variant packs of all kinds, in turns with N executions; prints their statuses
- * graph_promises elsewhere N     plans executed N times with other handles than their own, which is gone, and on other streams
- * graph_promises again N         plans of configurations that are read back of plans, executed N times; what each was told
- *                                to need
- * graph_promises attributes      what is read of every descriptor, and that none changes once it is finalized */
+ * graph_promises elsewhere N     plans whose handle is destroyed, executed N times on other handles and streams
+ * graph_promises again N         plans from configurations read back from plans, executed N times; prints workspaces
+ * graph_promises attributes      prints all attributes of every descriptor; none may change once it is finalized */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -86,7 +85,7 @@ static void lifetimes(int kernels) {
         free_all(offered, count);
         Guarded workspace = guarded_new(plan_workspace(plan));
         for (int execution = 0; execution < 12; execution++) {
-            /* Packs of the same address, of other memory. */
+            /* The pack may have the address of an earlier pack, but refers to other memory. */
             Guarded moved = guarded_new(workspace.bytes);
             guarded_free(&workspace);
             workspace = moved;
@@ -109,7 +108,7 @@ static void lifetimes(int kernels) {
 enum { NORMAL, MISSING_X, MISSING_Y, MISSING_W, NULL_X, NULL_Y, NULL_W, NULL_WORKSPACE, NO_WORKSPACE, EXTRA, TWICE,
        NOT_FINALIZED, SAME_MEMORY, OVERLAPPING, MISALIGNED, OVERRIDDEN, MORE_IDS, PACKS };
 
-/* A pack of a kind; its status goes up to finalizing. */
+/* Makes a pack of a kind. Returns its first failure, or the status of finalizing. */
 static cudnnStatus_t odd_pack(const Kernel *kernel, void *workspace, int kind, Backend *pack) {
     int64_t ids[5] = {X_ID, Y_ID, W_ID, 77, X_ID}, overridden = X_ID;
     char *pointers[5] = {(char *)kernel->x.start, (char *)kernel->y.start, (char *)kernel->w.start,
@@ -156,7 +155,7 @@ static void packs(int executions) {
                     kernel_restore(&kernel);
                     status = cudnnBackendExecute(handle, plan, pack);
                     guarded_check(&workspace, "the workspace");
-                    double error = kernel_error(&kernel); /* canaries, whatever the status */
+                    double error = kernel_error(&kernel); /* checks the canaries, whatever the status */
                     if (status == CUDNN_STATUS_SUCCESS && kind != SAME_MEMORY && kind != OVERLAPPING)
                         REQUIRE(error <= kernel_tolerance(&kernel), "pack %d: off by %g", kind, error);
                 }
@@ -174,7 +173,7 @@ static void packs(int executions) {
 /* ---- handles and streams ---- */
 
 static void elsewhere(int executions) {
-    static char streams[4]; /* opaque to a library that computes on the host */
+    static char streams[4]; /* hostdnn does not look into streams */
     cudnnHandle_t handles[3];
     for (int i = 0; i < 3; i++) CALL(cudnnCreate(&handles[i]));
     for (int i = 0; i < 8; i++) {
@@ -183,7 +182,7 @@ static void elsewhere(int executions) {
         kernel_open(&kernel, &shape, &random_state);
         Backend offered[MOST_CONFIGURATIONS];
         int count = offers_of(&kernel, offered);
-        /* The handle that the plan was finalized with goes before the plan is executed. */
+        /* The plan's own handle is destroyed before the plan is executed. */
         cudnnHandle_t gone;
         CALL(cudnnCreate(&gone));
         Backend plan = plan_new(gone, offered[0]);
@@ -206,7 +205,7 @@ static void elsewhere(int executions) {
 
 /* ---- configurations read back ---- */
 
-/* Into a new descriptor, and into one that was offered for another kernel. */
+/* Reads into a new descriptor, and into a candidate's for another problem. */
 static void again(int executions) {
     for (int i = 0; i < 8; i++) {
         Shape other_shape = shape_of(i), shape = other_shape;
@@ -247,8 +246,8 @@ static uint64_t hash(uint64_t state, const void *bytes, size_t count) {
     return state;
 }
 
-/* Reads every attribute as every type, and tries to set each. A line for each that can be read, and one for all
- * statuses. */
+/* Reads every attribute as every type, and tries to set each. Prints a line for each attribute that can be read, and
+ * one for all statuses. */
 static void dump(const char *what, Backend descriptor) {
     uint64_t all = 0xCBF29CE484222325u;
     for (int name = 0; name < 2800; name++) {
@@ -306,12 +305,12 @@ static void attributes(void) {
             Backend pack = pack_new(&kernel, workspace.start);
             dump("pack", pack);
             printf("finalized again: %d %d\n", cudnnBackendFinalize(plan), cudnnBackendFinalize(pack));
-            /* Neither reading nor what was refused has changed anything. */
+            /* Neither reads nor refused calls have changed anything. */
             for (int execution = 0; execution < 5; execution++) {
                 CALL(graph_run(handle, plan, pack, &kernel));
                 must_be_right(&kernel, &workspace, "its attributes were read");
             }
-            /* As good as new, a plan is none until it is finalized again. */
+            /* Initialization resets a plan: it cannot be executed until it is finalized again. */
             printf("initialized: %d, executed: ", cudnnBackendInitialize(plan));
             printf("%d\n", cudnnBackendExecute(handle, plan, pack));
             backend_free(pack), backend_free(plan);

@@ -1,13 +1,13 @@
-/* Random convolutions through the graph API, alone or with a sum, a bias and ReLU behind: some plans of each, executed
- * up to 60 times, from workspaces and by variant packs that change on the way. Every execution's result is held against
- * double precision.
+/* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
+ * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
  * graph_random SEED CASES [packed|ours]
  *
- * `packed`: only what can run on copies with channels last; `ours`: what an engine of ucudnn's own computes.
+ * `packed`: only convolutions that can run on copies with channels last; `ours`: only those that ucudnn's engines
+ * compute.
  *
- * A line a plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan told, the
- * executions and the largest error. */
+ * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
+ * reported, the executions and the largest error. */
 #include <string.h>
 
 #include "graph.h"
@@ -32,9 +32,9 @@ static Shape random_shape(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE,
                                             CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int filters[] = {1, 2, 3, 3, 3, 5};
-    /* of one sign each: where a sum cancels out, rounding is all that is left of it */
+    /* Both have one sign: where a sum cancels out, only its rounding errors are left. */
     static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {1, 0.5}, {-2, -0.5}};
-    /* in turns, so that there are some of each */
+    /* The cases take these in turn, so that each occurs. */
     enum { OURS = 8 };
     static const struct {
         Operation operation;
@@ -64,12 +64,12 @@ static Shape random_shape(Random *random) {
             s.stride[i] = absent || chance(random, 75) ? 1 : 2;
             s.dilation[i] = absent || chance(random, 85) ? 1 : 2;
         }
-        if (chance(random, 60)) s.w[4] = s.w[3]; /* square, as most are */
+        if (chance(random, 60)) s.w[4] = s.w[3]; /* most filters are square */
         s.flip = chance(random, 20);
         const double *scale = scales[random_below(random, 6)];
         s.alpha = scale[0];
         s.beta = scale[1];
-        if (s.operation == FUSED) { /* as the bias */
+        if (s.operation == FUSED) { /* alpha and beta get the bias's sign */
             s.alpha = s.alpha < 0 ? -s.alpha : s.alpha;
             s.beta = s.beta < 0 ? -s.beta : s.beta;
         }
@@ -79,7 +79,7 @@ static Shape random_shape(Random *random) {
             if (s.operation == FUSED || s.groups > 1 || s.type == CUDNN_DATA_DOUBLE) continue;
             s.x[1] = s.w[1] = 2 + random_below(random, 15), s.w[0] = 2 + random_below(random, 15);
             s.beta = 0;
-            int samples = s.spatial == 2 && chance(random, 30); /* single places that are strided over */
+            int samples = s.spatial == 2 && chance(random, 30); /* a 1x1 filter with strides */
             for (int i = 1; samples && i < 3; i++) {
                 s.w[i + 2] = s.dilation[i] = 1, s.pad[i] = 0, s.stride[i] = 1 + random_below(random, 3);
             }
@@ -95,14 +95,14 @@ static Shape random_shape(Random *random) {
                 s.w[i + 2] = 2 + random_below(random, 2), s.dilation[i] = 1;
                 s.stride[i] = stride, s.pad[i] = pad;
             }
-            if (!is_gradient) { /* of many channels, and a filter that has a middle */
+            if (!is_gradient) { /* many channels, and a filter with a centre */
                 s.x[0] = 1 + random_below(random, 5);
                 s.x[1] = s.w[1] = 32 + random_below(random, 4), s.w[0] = 32 + random_below(random, 4);
                 s.w[3] = s.w[4] = 1 + 2 * random_below(random, 2);
                 if (s.w[3] == 1) s.pad[1] = s.pad[2] = 0;
                 if (s.operation == BACKWARD_DATA) s.stride[1] = s.stride[2] = 1;
             }
-            /* of two bytes its rows are to begin at whole words */
+            /* In a two-byte type, each row must begin at a four-byte word. */
             if (is_gradient && s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
         }
         int layout = !only_packed && !only_ours && chance(random, 60) ? 1 + random_below(random, 3) : 0;
@@ -129,7 +129,7 @@ static void case_open(Case *c, Random *random) {
         int plan = c->plans, choice = random_below(random, count);
         int executions = chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
-        if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may offer what does not run */
+        if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
             continue;
         }
@@ -152,7 +152,7 @@ static void case_close(Case *c) {
     kernel_close(&c->kernel);
 }
 
-/* Memory elsewhere and a pack for it: allocators do not come back to the same addresses. */
+/* Moves the workspace and makes a pack for it: allocators do not return the same addresses. */
 static void move_workspace(Case *c, int plan) {
     Guarded before = c->workspace[plan];
     c->workspace[plan] = guarded_new(before.bytes);
@@ -161,10 +161,10 @@ static void move_workspace(Case *c, int plan) {
     c->pack[plan] = pack_new(&c->kernel, c->workspace[plan].start);
 }
 
-/* One execution; whether its result is right. */
+/* One execution. Returns whether its result is right. */
 static int execute(Case *c, int plan) {
     if (chance(&c->random, 25)) move_workspace(c, plan);
-    memset(c->workspace[plan].start, 0xFF, c->workspace[plan].bytes); /* NaN: nothing is taken from there */
+    memset(c->workspace[plan].start, 0xFF, c->workspace[plan].bytes); /* NaN: a plan must not read it */
     cudnnStatus_t status = graph_run(handle, c->plan[plan], c->pack[plan], &c->kernel);
     REQUIRE(status == CUDNN_STATUS_SUCCESS, "%s", cudnnGetErrorString(status));
     guarded_check(&c->workspace[plan], "the workspace");

@@ -1,10 +1,10 @@
-/* Threads with a handle each execute plans at once: their own of the same kernels and of others, and plans that they
- * share, each with its own memory and variant packs.
+/* Threads with a handle each execute plans at once: plans of their own, of the same problems and of others, and plans
+ * that they share, each thread with its own memory and variant packs.
  *
  * graph_threads THREADS EXECUTIONS [fork AFTER | leave AFTER]
  *
- * With `fork`, so many executions are followed by a child, in which the rest of them run, and here too. With `leave`
- * the process ends after so many executions, whatever is under way. */
+ * With `fork`, the program forks after AFTER executions, and both processes run EXECUTIONS more. With `leave`, the
+ * process ends after AFTER executions, whatever is under way. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MOST_THREADS = 8, SHARED = 4, SAME = 4, OWN = 2, KERNELS = SHARED + SAME + OWN };
 
-/* One thread's part of one plan. */
+/* One thread's use of one plan. */
 typedef struct {
     Kernel kernel;
     Backend plan, pack;
@@ -96,7 +96,7 @@ static void run_threads(void) {
     for (int i = 0; i < program.threads; i++) REQUIRE(pthread_join(threads[i], NULL) == 0, "not joined");
 }
 
-/* Executes, forks, and executes on in both processes. */
+/* Executes, forks, and executes again in both processes. */
 static void fork_after(cudnnHandle_t handle, int executions) {
     Use uses[KERNELS];
     open_uses(handle, 0, uses);
@@ -106,7 +106,7 @@ static void fork_after(cudnnHandle_t handle, int executions) {
     if (child == 0) alarm(60);
     execute(handle, 0, uses, program.executions);
     if (child == 0) {
-        /* New kernels too, which nobody has gathered for. */
+        /* And new problems, whose candidates nobody has enumerated. */
         Use more[KERNELS];
         open_uses(handle, 5, more);
         execute(handle, 5, more, program.executions);

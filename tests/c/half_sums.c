@@ -1,5 +1,5 @@
-/* The filter gradient of 64 images in a type of two bytes, against double precision: the error of the answer that a
- * query gets, over several draws of the data.
+/* The filter gradient of 64 images in a two-byte type, against double precision: the error of a query's first result,
+ * over several draws of the data.
  *
  * half_sums half|bfloat16 */
 #include <math.h>

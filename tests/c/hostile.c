@@ -3,8 +3,7 @@
  * hostile each            every argument of every function in turn
  * hostile SEED COUNT      COUNT random calls
  *
- * A line a call: the function, which arguments were spoilt and how, and the status.
- */
+ * Prints a line for each call: the function, the spoilt arguments and how each was spoilt, and the status. */
 #include <limits.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ enum { GET, FIND, FIND_EX, SIZE, RUN, FUNCTIONS };
 enum { FIELDS = 22, ROOM = 1 << 22 };
 static const char *const names[] = {"get", "find", "find-ex", "size", "run"};
 
-/* Function `function` in a direction; direction 3 is the fused call, whatever the function. */
+/* Calls function number `function` of a direction; direction 3 is the fused call, whatever the function. */
 static cudnnStatus_t call(int function, int direction, const Arguments *a) {
     cudnnConvolutionBwdDataAlgoPerf_t *data = (void *)a->results;
     cudnnConvolutionBwdFilterAlgoPerf_t *filter = (void *)a->results;
@@ -92,7 +91,7 @@ static cudnnStatus_t call(int function, int direction, const Arguments *a) {
     }
 }
 
-/* Descriptors that were made and never set, and some of other shapes. */
+/* Descriptors that were made but never set, and descriptors of other shapes. */
 static struct {
     cudnnTensorDescriptor_t tensor[2];
     cudnnFilterDescriptor_t filter[2];

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { GUARD = 4096, CANARY = 0xA5, POISON = 0xFF /* a NaN in every type */ };
-/* As rarely seen as one in ten thousand where errors spread as they are thought to. */
+/* Where errors spread as assumed, more deviations occur once in ten thousand times. */
 enum { MOST_DEVIATIONS = 4 };
 
 uint64_t random_bits(Random *random) {
@@ -53,11 +53,11 @@ static double half_value(uint16_t bits) {
     return bits >> 15 ? -value : value;
 }
 
-/* The nearest half to a value of magnitude below 65504, down to zero. */
+/* The half that is nearest to a value of magnitude below 65504, subnormal halves included. */
 static uint16_t half_bits(double value) {
     double magnitude = fabs(value);
     int exponent = magnitude < ldexp(1, -14) ? -14 : ilogb(magnitude);
-    /* Carries go on into the exponent. */
+    /* A carry out of the fraction increments the exponent. */
     unsigned bits = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent)) + ((unsigned)(exponent + 14) << 10);
     return (uint16_t)(bits | (signbit(value) ? 0x8000 : 0));
 }
@@ -100,7 +100,7 @@ void set_element(unsigned char *to, cudnnDataType_t type, double value) {
     }
 }
 
-/* Stores a random value from -0.5 to 1 (sums of which seldom cancel out) and returns it. */
+/* Stores a random value from -0.5 to 1, a range whose sums seldom cancel out, and returns the value. */
 static double store_random(cudnnDataType_t type, unsigned char *memory, size_t index, Random *random) {
     double value = (double)(random_bits(random) >> 11) / 9007199254740992.0 * 1.5 - 0.5;
     if (type == CUDNN_DATA_FLOAT) value = (float)value;
@@ -195,7 +195,7 @@ void shape_print(const Shape *shape, char *text, size_t size) {
     snprintf(text + used, size - used, " groups %d", shape->groups);
 }
 
-/* ---- kernels ---- */
+/* ---- problems ---- */
 
 typedef struct {
     const int *dims, *strides;
@@ -207,7 +207,7 @@ static size_t place(Layout layout, const int at[5]) {
     return index;
 }
 
-/* The next place in the packed order; 0 behind the last. */
+/* Moves to the next place in the packed order; returns 0 behind the last. */
 static int advance(const int dims[5], int at[5]) {
     for (int i = 4; i >= 0; i--) {
         if (++at[i] < dims[i]) return 1;
@@ -228,7 +228,7 @@ void shape_filter_strides(const Shape *shape, int strides[5]) {
     packed(shape->w, orders[shape->w_format == CUDNN_TENSOR_NHWC], none, strides);
 }
 
-/* The layout of the result; `strides` holds the filter's. */
+/* The layout of the result; `strides` receives the filter's. */
 static Layout result_layout(const Kernel *kernel, int strides[5]) {
     const Shape *shape = &kernel->shape;
     shape_filter_strides(shape, strides);
@@ -258,7 +258,7 @@ static Guarded tensor_memory(const Shape *shape, Layout layout) {
     return memory;
 }
 
-/* Fills a tensor, not its gaps, and returns its values packed. */
+/* Fills a tensor, but not its gaps, and returns its values packed. */
 static double *fill(const Shape *shape, Layout layout, Guarded *memory, Random *random) {
     double *values = malloc(product(layout.dims) * sizeof *values), *value = values;
     REQUIRE(values, "no memory");
@@ -276,7 +276,7 @@ static void oracle(const Shape *s, const double *x, const double *w, const doubl
     packed(s->x, order, none, xs);
     packed(s->w, order, none, ws);
     packed(s->y, order, none, ys);
-    int o[5] = {0}; /* a place in y: n, k, and three dimensions */
+    int o[5] = {0}; /* a place in y: n, k and three dimensions */
     do {
         int group = o[1] / per_group;
         for (int c = 0; c < s->w[1]; c++) {
@@ -306,16 +306,16 @@ static void oracle(const Shape *s, const double *x, const double *w, const doubl
     } while (advance(s->y, o));
 }
 
-/* The variance of what a value is off once it is stored: by up to half a unit of its last place. */
+/* The variance of the error of storing a value: up to half a unit of its last place. */
 static double storing(cudnnDataType_t type, double value) {
     double most = type == CUDNN_DATA_DOUBLE     ? DBL_EPSILON / 2 * fabs(value)
                   : type == CUDNN_DATA_FLOAT    ? FLT_EPSILON / 2 * fabs(value)
                   : type == CUDNN_DATA_BFLOAT16 ? 0x1p-8 * fabs(value)
-                                                : fmax(0x1p-11 * fabs(value), 0x1p-25 /* without an exponent */);
+                                                : fmax(0x1p-11 * fabs(value), 0x1p-25 /* below the least exponent */);
     return most * most / 3;
 }
 
-/* The products in a sum, at most. */
+/* The largest number of products in a sum. */
 static int products(const Shape *s) {
     int window = s->w[2] * s->w[3] * s->w[4];
     switch (s->operation) {
@@ -325,25 +325,24 @@ static int products(const Shape *s) {
     }
 }
 
-/* The squared deviation of a sum, where units are 1, if it comes of Fourier's or Winograd's transforms: as of 16 operations
- * on products that are all the largest that there may be. What their numbers cancel out to does not show in the sum. So
- * much are F(4x4, 3x3) and F(2x2, 5x5) off in the worst of 40,000 random tiles each, in images down to one place. */
+/* The squared error of a sum that Fourier or Winograd transforms compute, for a unit of 1: that of 16 operations on
+ * products of the largest possible value, as cancellation inside the transforms does not show in the sum. F(4x4, 3x3)
+ * and F(2x2, 5x5) reach this error in the worst of 40,000 random tiles each, in images down to one place. */
 static double of_transforms(const Shape *s, double largest) {
     int takes_them = s->stride[1] == 1 && s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
     double most = products(s) * largest;
     return takes_them ? 16.0 / 3 * most * most : 0;
 }
 
-/* expected = alpha * sum + beta * held, with bias and activation where the call has them; and what all of it may be off
- * by. `absolute` holds the sums of the products' absolute values, of which `largest` is the largest that there may be. Each
- * operation is off by up to a unit of what it comes to, independently of the others: a sum of n terms by no more than n
- * such errors of the sum of their absolute values (Higham and Mary, "A New Approach to Probabilistic Rounding Error
- * Analysis", 2019). */
+/* expected = alpha * sum + beta * held, with bias and activation where the call has them; and the tolerance. `absolute`
+ * holds the sums of the products' absolute values; `largest` bounds one product. Each operation has an independent
+ * error of up to a unit of its result: a sum of n terms has at most n such errors of the sum of their absolute values
+ * (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). */
 static void finish(Kernel *kernel, Layout result, const double *absolute, double largest, const double *held,
                    const double *bias) {
     const Shape *shape = &kernel->shape;
     cudnnDataType_t type = shape->type;
-    double unit = (type == CUDNN_DATA_DOUBLE ? DBL_EPSILON : FLT_EPSILON) / 2; /* of what it is computed in */
+    double unit = (type == CUDNN_DATA_DOUBLE ? DBL_EPSILON : FLT_EPSILON) / 2; /* of the type that computes */
     double operations = products(shape) + 3 /* alpha, beta and the bias */;
     double transforms = shape->alpha * shape->alpha * of_transforms(shape, largest), squares = 0, variance = 0;
     size_t i = 0;
@@ -355,13 +354,13 @@ static void finish(Kernel *kernel, Layout result, const double *absolute, double
             most += fabs(shape->beta * held[i]);
         }
         if (shape->operation == FUSED) {
-            variance += storing(type, value); /* on its way it is rounded, too */
+            variance += storing(type, value); /* the intermediate result is rounded, too */
             value += bias[at[1]];
             most += fabs(bias[at[1]]);
             if (shape->relu && value < 0) value = 0;
         }
         double computing = unit * unit * (operations / 3 * most * most + transforms);
-        /* in double what is expected is as inexact */
+        /* In double, the expected value has the same error. */
         variance += storing(type, value) + (type == CUDNN_DATA_DOUBLE ? 2 * computing : computing);
         squares += value * value;
         kernel->expected[i++] = value;
@@ -471,7 +470,7 @@ void kernel_restore(Kernel *kernel) {
 
 /* ---- errors ---- */
 
-/* What lies between the result's elements must be as it was. */
+/* The bytes between the result's elements must not have changed. */
 static void check_gaps(const Kernel *kernel) {
     int strides[5], at[5] = {0};
     Layout layout = result_layout(kernel, strides);
@@ -502,7 +501,7 @@ double kernel_error(const Kernel *kernel) {
         double off = value_at(result, kernel->shape.type, place(layout, at)) - kernel->expected[i++];
         squares += off * off;
     } while (advance(layout.dims, at));
-    return sqrt(squares) / kernel->norm; /* a NaN stays one */
+    return sqrt(squares) / kernel->norm; /* a NaN stays a NaN */
 }
 
 double kernel_tolerance(const Kernel *kernel) { return kernel->tolerance; }

@@ -1,6 +1,5 @@
-/* Convolutions for test programs that know only cudnn.h: their descriptors, their data between
- * canaries, the queries and calls of all directions under one name, and what double precision makes
- * of them. */
+/* Convolution problems for test programs that know only cudnn.h: their descriptors, their data between canaries, the
+ * queries and calls of all directions under one name, and the expected results in double precision. */
 #ifndef KERNEL_H_
 #define KERNEL_H_
 
@@ -20,7 +19,7 @@
         }                                                                \
     } while (0)
 
-/* A call that must succeed. */
+/* Makes a call that must succeed. */
 #define CALL(call)                                                                  \
     do {                                                                            \
         cudnnStatus_t status_ = (call);                                             \
@@ -32,12 +31,12 @@ typedef struct {
     uint64_t state;
 } Random;
 uint64_t random_bits(Random *random);
-/* 0 to below - 1. */
+/* A number from 0 to below - 1. */
 int random_below(Random *random, int below);
 
 typedef enum { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, FUSED } Operation;
 
-/* What a convolution computes. Dimensions are n, c, d, h, w; d is 1 in two dimensions. */
+/* The shape of a convolution problem. Dimensions are n, c, d, h, w; d is 1 in two dimensions. */
 typedef struct {
     Operation operation;
     cudnnDataType_t type;
@@ -48,10 +47,10 @@ typedef struct {
     int pad[3], stride[3], dilation[3];
     int groups;
     int flip; /* CUDNN_CONVOLUTION rather than CUDNN_CROSS_CORRELATION */
-    /* result = alpha * convolution + beta * result; of a fused one, beta scales z. */
+    /* result = alpha * convolution + beta * result; of a fused problem, beta scales z. */
     double alpha, beta;
-    int relu;    /* of a fused one: ReLU rather than the identity */
-    int z_apart; /* of a fused one: z is not y */
+    int relu;    /* of a fused problem: ReLU rather than the identity */
+    int z_apart; /* of a fused problem: z is not y */
 } Shape;
 
 /* Memory between canaries. */
@@ -67,7 +66,7 @@ void guarded_free(Guarded *memory);
 /* Bytes of an element. */
 size_t size_of(cudnnDataType_t type);
 double value_at(const Guarded *memory, cudnnDataType_t type, size_t i);
-/* Rounded to nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 void set_element(unsigned char *to, cudnnDataType_t type, double value);
 
 typedef cudnnConvolutionFwdAlgoPerf_t Perf; /* the three directions' results are laid out alike */
@@ -80,10 +79,10 @@ typedef struct {
     cudnnConvolutionDescriptor_t convolution;
     cudnnActivationDescriptor_t activation;
     Guarded x, w, y, z, bias;
-    unsigned char *before; /* what the result holds before each call */
+    unsigned char *before; /* the result's contents before each call */
     double *expected;      /* the result in double precision, packed */
     size_t values;         /* of the result */
-    double norm;           /* ||expected||, or 1 where all of it is 0 */
+    double norm;           /* ||expected||, or 1 where it is 0 */
     double tolerance;
 } Kernel;
 
@@ -93,11 +92,11 @@ void shape_layout(Shape *shape, int layout);
 void shape_filter_strides(const Shape *shape, int strides[5]);
 /* Computes y's dimensions; 0 if there is no output. */
 int shape_output(Shape *shape);
-/* A plain one: square images and filters in two dimensions, float, packed, alpha 1, beta 0. */
+/* A plain shape: square images and filters in two dimensions, float, packed, alpha 1, beta 0. */
 Shape shape_square(Operation operation, int n, int c, int size, int k, int filter, int pad);
-/* Of "half" or "bfloat16". */
+/* The type named "half" or "bfloat16". */
 cudnnDataType_t two_byte_type(const char *name);
-/* As the library's report writes it: direction, type, and all dimensions and parameters. */
+/* Writes the shape as the library's report does: direction, type, and all dimensions and parameters. */
 void shape_print(const Shape *shape, char *text, size_t size);
 
 void kernel_open(Kernel *kernel, const Shape *shape, Random *random);
@@ -108,16 +107,16 @@ cudnnStatus_t kernel_find(cudnnHandle_t handle, const Kernel *kernel, int reques
 cudnnStatus_t kernel_find_ex(cudnnHandle_t handle, const Kernel *kernel, const Guarded *workspace, int requested,
                              int *returned, Perf *results);
 cudnnStatus_t kernel_workspace(cudnnHandle_t handle, const Kernel *kernel, int algorithm, size_t *bytes);
-/* Runs on what the result held before. */
+/* Runs on the result's previous contents. */
 cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *kernel, int algorithm, const Guarded *workspace);
 
-/* Gives the result what it held before each call. */
+/* Restores the contents that the result has before each call. */
 void kernel_restore(Kernel *kernel);
 /* The result's memory. */
 const Guarded *kernel_result(const Kernel *kernel);
-/* ||result - expected|| / norm; ends the program if anything else than the result was written. */
+/* ||result - expected|| / norm. Ends the program if anything except the result was written. */
 double kernel_error(const Kernel *kernel);
-/* What that may be. */
+/* The largest allowed kernel_error(). */
 double kernel_tolerance(const Kernel *kernel);
 
 #endif

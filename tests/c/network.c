@@ -14,7 +14,7 @@ Ask ask_named(const char *name) {
 
 /* ---- networks ---- */
 
-/* `seed` tells what data it gets: layers of equal kernels get the same. */
+/* `seed` determines the data: layers of equal problems get equal data. */
 static void add_layer(Network *network, Shape shape, uint64_t seed) {
     REQUIRE(network->count + 3 <= MOST_KERNELS, "too many layers");
     for (int i = 0; i < 3; i++) {
@@ -108,7 +108,7 @@ void network_forget_copy(Network *copy) {
 }
 
 void network_share_filter(Network *network) {
-    for (int i = 0; i < 2; i++) { /* forward, backward data: what reads it */
+    for (int i = 0; i < 2; i++) { /* forward and backward data read the filter */
         Use *first = &network->uses[i], *last = &network->uses[network->count - 3 + i];
         REQUIRE(memcmp(&first->kernel.shape, &last->kernel.shape, sizeof(Shape)) == 0, "other kernels");
         guarded_free(&last->kernel.w);
@@ -126,11 +126,11 @@ void network_renew_gradients(Network *network, int iteration) {
         old[count++] = kernel->w;
         kernel->w = guarded_new(kernel->w.bytes);
     }
-    /* Not before: else each might get its own address again. */
+    /* Freed only now, so that no allocation gets an old address again. */
     while (count > 0) guarded_free(&old[--count]);
 }
 
-/* ---- one kernel ---- */
+/* ---- one problem ---- */
 
 void use_ask(cudnnHandle_t handle, Use *use, Ask ask) {
     if (use->by_graph) use_ask_by_graph(handle, use, ask);

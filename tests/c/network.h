@@ -1,5 +1,5 @@
-/* Networks of convolutions for test programs: each convolution is a layer of all three directions, with
- * descriptors, data and a workspace of its own. */
+/* Networks of convolutions for test programs. Each convolution is a layer of all three directions, and each direction
+ * has its own descriptors, data and workspace. */
 #ifndef NETWORK_H_
 #define NETWORK_H_
 
@@ -9,50 +9,50 @@ enum { MOST_KERNELS = 48 };
 
 typedef struct {
     Kernel kernel;
-    int layer;     /* the convolution that it is a direction of */
-    int algorithm; /* that it runs by, and what the program was told that it needs */
+    int layer;     /* the convolution */
+    int algorithm; /* the algorithm that it runs, and the workspace that was reported */
     size_t told;
     Guarded workspace;
-    int borrows; /* the filter is another kernel's */
+    int borrows; /* the filter is another problem's */
     int by_graph; /* it runs by the graph API, by this plan */
     cudnnBackendDescriptor_t plan;
 } Use;
 
 typedef struct {
-    int count; /* kernels: three a layer, forward, backward data, backward filter */
+    int count; /* problems: three a layer, forward, backward data, backward filter */
     Use uses[MOST_KERNELS];
 } Network;
 
-/* How a program asks for algorithms. NEVER: it does not, and names one that needs no workspace; FIXED: it names
- * a fast one and asks for its workspace alone. By the graph API, GET takes the plan that heuristics offer first, and
- * FIND runs all of them. */
+/* How a program asks for algorithms. NEVER: not at all; it runs one that needs no workspace. FIXED: it runs a fast one
+ * and asks only for its workspace. By the graph API, GET takes the first plan of heuristics, and FIND runs all of
+ * them. */
 typedef enum { NEVER, FIXED, GET, FIND, FIND_EX } Ask;
 Ask ask_named(const char *name);
 
-/* Four layers, the first and the last of equal kernels. */
+/* Four layers; the first and the last have equal problems. */
 void network_open(Network *network, int batch);
 /* Up to eight layers of any shapes, some of them equal. */
 void network_random(Network *network, uint64_t seed);
 void network_close(Network *network);
 
-/* It asks and runs by the graph API. */
+/* Makes the network ask and run by the graph API. */
 void network_by_graph(Network *network);
 
-/* A network of the same filters and inputs, with results and workspaces of its own. */
+/* A network of the same filters and inputs, with its own results and workspaces. */
 void network_copy(Network *copy, const Network *network);
 void network_forget_copy(Network *copy);
 
-/* The last layer's filter becomes the first's, which must be of the same kernel. */
+/* The last layer uses the first one's filter from now on; both must have the same problem. */
 void network_share_filter(Network *network);
-/* Allocates all filter gradients anew, each time in another order. */
+/* Allocates all filter gradients anew, in alternating order. */
 void network_renew_gradients(Network *network, int iteration);
 
-/* Asks for a kernel's algorithm and allocates the workspace. */
+/* Asks for a problem's algorithm and allocates the workspace. */
 void use_ask(cudnnHandle_t handle, Use *use, Ask ask);
 void use_ask_by_call(cudnnHandle_t handle, Use *use, Ask ask);
 void use_ask_by_graph(cudnnHandle_t handle, Use *use, Ask ask);
 void use_run_by_graph(cudnnHandle_t handle, Use *use);
-/* Runs a kernel and checks its result and everything around it. */
+/* Runs a problem and checks its result and everything around it. */
 void use_run(cudnnHandle_t handle, Use *use);
 
 #endif

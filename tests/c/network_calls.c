@@ -3,7 +3,7 @@
 
 #include "network.h"
 
-/* im2col with GEMM, or an FFT, where the program names an algorithm: what many programs have in their source. */
+/* im2col with GEMM, or an FFT: the algorithms that many programs name in their source. */
 static int named(const Use *use) {
     static const int precomputed[3] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                                        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};

@@ -2,7 +2,7 @@
 #include "graph.h"
 #include "network.h"
 
-/* Every plan twice, as programs that time them do. */
+/* Runs every plan twice, as programs that time plans do. */
 static void find(cudnnHandle_t handle, Kernel *kernel, Backend plan) {
     Guarded workspace = guarded_new(plan_workspace(plan));
     Backend pack = pack_new(kernel, workspace.start);

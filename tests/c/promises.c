@@ -1,9 +1,8 @@
-/* What queries answer holds: for a dozen layers in all directions, asked in all ways.
+/* The promises of answers to queries, for five layers in all directions, asked in all ways.
  *
- * promises answers            every result runs in what it reports; asking again changes nothing
- * promises layers BYTES BYTES equal kernels in two layers, asked under two limits
- * promises short              calls with less workspace than anything was promised for
- */
+ * promises answers            every result runs in the workspace that it reports; asking again changes nothing
+ * promises layers BYTES BYTES equal problems in two layers, asked under two limits
+ * promises short              calls with less workspace than was promised */
 #include <string.h>
 
 #include "kernel.h"
@@ -39,7 +38,7 @@ static int ask(const Kernel *kernel, Asking asking, const Guarded *workspace, Pe
     return count;
 }
 
-/* Runs in exactly the memory given, several times: what is tried on the way is right too. */
+/* Runs several times in exactly `bytes` of workspace: runs that try other configurations must be right too. */
 static void run(Kernel *kernel, const Perf *result, size_t bytes, int times) {
     Guarded workspace = guarded_new(bytes);
     CALL(cudnnSetConvolutionMathType(kernel->convolution, result->mathType));
@@ -66,7 +65,7 @@ static void check_answer(Kernel *kernel, int index, Asking asking, const Guarded
         REQUIRE(bytes == r->memory, "algorithm %d: %zu bytes in the result, %zu asked for", r->algo, r->memory, bytes);
     }
     int same = ask(kernel, asking, given, again);
-    if (asking == GET) { /* what is timed anew may come in another order */
+    if (asking == GET) { /* timing again may change the order */
         REQUIRE(same == count, "%d results, %d before", same, count);
         for (int i = 0; i < count; i++)
             REQUIRE(results[i].algo == again[i].algo && results[i].status == again[i].status &&
@@ -74,7 +73,7 @@ static void check_answer(Kernel *kernel, int index, Asking asking, const Guarded
                         results[i].determinism == again[i].determinism && results[i].mathType == again[i].mathType,
                     "result %d is another than before", i);
     }
-    /* Its own clock runs in cuDNN's results alone: ours is an answer that was given before. */
+    /* Only cuDNN's own results depend on the clock; libucudnn.so repeats its previous answer. */
     printf("again %d %d %d\n", index, asking,
            results[0].algo == again[0].algo && results[0].memory == again[0].memory &&
                results[0].mathType == again[0].mathType);

@@ -2,16 +2,15 @@
  *
  * random_convolutions SEED CASES record|compare FILE [MOST]
  *
- * A line a case: its shape, how it asks, the algorithm that it runs and the recorded one, executions,
- * how many of them were equal bit for bit to the recorded result, the largest error and what it may be.
- * Every execution's result is held against double precision. `record` keeps each case's last result
- * in FILE; `compare` tells which executions' results are that one, bit for bit. MOST is the limit in bytes that
- * was set from outside; without it, a first result needs no more than that of the recorded run. */
+ * Prints a line for each case: its shape, how it asks, its algorithm and the recorded one, executions, how many of them
+ * equal the recorded result bit for bit, the largest error and its tolerance. Every execution's result is compared with
+ * double precision. `record` keeps each case's last result in FILE; `compare` compares with FILE. MOST is the external
+ * limit in bytes; without it, a first result needs no more than the recorded run's. */
 #include <string.h>
 
 #include "kernel.h"
 
-/* ONLY: never, by the one algorithm that cuDNN runs the call with. */
+/* ONLY: never, by the one algorithm with which cuDNN runs the call. */
 typedef enum { GET, GET_WITHIN, FIND, FIND_EX, NEVER, LATE, ONLY } Asking;
 static const char *const names[] = {"get", "get-within", "find", "find-ex", "never", "late", "only"};
 enum { ROUNDS = 50 };
@@ -19,14 +18,14 @@ enum { ROUNDS = 50 };
 typedef struct {
     Kernel kernel;
     Asking asking;
-    size_t limit; /* the program's own */
+    size_t limit; /* the program's own limit */
     int sets_math_type, algorithm, executions;
     Guarded workspace;
     /* of the recorded run */
     int recorded_algorithm;
     size_t recorded_workspace;
     unsigned char *recorded;
-    int equal; /* executions that were equal to it bit for bit */
+    int equal; /* executions whose results equal the recorded one bit for bit */
     double error;
 } Case;
 
@@ -40,7 +39,7 @@ static Shape random_shape(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE,
                                             CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int filters[] = {1, 2, 3, 3, 3, 3, 4, 5, 5};
-    /* of one sign each: where a sum cancels out, rounding is all that is left of it */
+    /* Both have one sign: where a sum cancels out, only its rounding errors are left. */
     static const double scales[][2] = {{1, 0}, {1, 0}, {1, 1}, {0.5, 0}, {-2, -0.5}, {1.5, 2}};
     Shape s = {0};
     do {
@@ -61,12 +60,12 @@ static Shape random_shape(Random *random) {
             s.stride[i] = absent || chance(random, 75) ? 1 : 2 + random_below(random, 2);
             s.dilation[i] = absent || chance(random, 85) ? 1 : 2;
         }
-        if (chance(random, 50)) s.w[4] = s.w[3]; /* square, as most are */
+        if (chance(random, 50)) s.w[4] = s.w[3]; /* most filters are square */
         s.flip = chance(random, 30);
         const double *scale = scales[random_below(random, 6)];
         s.alpha = scale[0];
         s.beta = scale[1];
-        if (s.operation == FUSED) { /* as the bias */
+        if (s.operation == FUSED) { /* alpha and beta get the bias's sign */
             s.alpha = s.alpha < 0 ? -s.alpha : s.alpha;
             s.beta = s.beta < 0 ? -s.beta : s.beta;
         }
@@ -86,7 +85,7 @@ static const Perf *first_within(const Perf *results, int count, size_t limit) {
     return NULL;
 }
 
-/* A program that never asks: some algorithm, if it runs in the scratch memory that there is. */
+/* A program that never asks: takes the wanted algorithm if it runs in `limit` bytes, else one without workspace. */
 static void hard_code(Case *c, int wanted) {
     int without = c->kernel.shape.operation == BACKWARD_DATA || c->kernel.shape.operation == BACKWARD_FILTER;
     size_t bytes;
@@ -95,7 +94,7 @@ static void hard_code(Case *c, int wanted) {
     c->workspace = guarded_new(c->limit);
 }
 
-/* Asks, checks that the answer holds together, and allocates exactly what was reported. */
+/* Asks, checks that the answer is consistent, and allocates exactly the reported workspace. */
 static void ask(Case *c, Asking asking) {
     Perf results[MOST_RESULTS];
     int count = -1;
@@ -169,7 +168,7 @@ static void write_record(const Case *c, FILE *file) {
             "the record cannot be written");
 }
 
-/* One execution; whether its result is right. */
+/* One execution. Returns whether its result is right. */
 static int execute(Case *c, int round) {
     if (c->asking == LATE && round == 3) ask(c, GET);
     cudnnStatus_t status = kernel_run(handle, &c->kernel, c->algorithm, &c->workspace);
@@ -202,7 +201,7 @@ int main(int count, char **arguments) {
     Case *all = calloc((size_t)cases, sizeof *all);
     REQUIRE(all, "no memory");
     for (int i = 0; i < cases; i++) {
-        /* a state of its own, so that a case is the same whatever the ones before were answered */
+        /* Its own state, so that a case does not depend on the answers to earlier ones. */
         Random own = {random_bits(&random)};
         case_open(&all[i], &own);
         if (comparing) read_record(&all[i], file);

@@ -1,6 +1,6 @@
-/* Both ends of a call that looks at every register. With CALLEE: cudnnSoftmaxForward, which stores
- * what it finds, and cudnnSoftmaxBackward, which tells where. Without: call_with(in, function),
- * which loads all of `in` and calls. Layout: struct registers of fake_cudnn.h. */
+/* Both ends of a call that looks at every register. With CALLEE: cudnnSoftmaxForward, which stores the registers, and
+ * cudnnSoftmaxBackward, which returns their address. Without: call_with(in, function), which loads all of `in` and
+ * calls `function`. Layout: struct registers of fake_cudnn.h. */
     .section .note.GNU-stack, "", %progbits
     .text
 

@@ -42,7 +42,7 @@ void network_print(const Network *n, char *text, size_t size) {
 
 static Guarded memory_of(cudnnDataType_t type, size_t count) { return guarded_new(count * size_of(type)); }
 
-/* All but the data. */
+/* Everything except the data. */
 static void open_descriptors(cudnnHandle_t handle, Rnn *rnn, const Network *n) {
     memset(rnn, 0, sizeof *rnn);
     rnn->network = *n;
@@ -68,7 +68,7 @@ static void open_descriptors(cudnnHandle_t handle, Rnn *rnn, const Network *n) {
     int h_dims[5] = {n->layers * directions_of(n), n->batch, n->projection, 1, 1};
     int c_dims[5] = {h_dims[0], n->batch, n->hidden, 1, 1};
     int h_strides[5] = {h_dims[1] * h_dims[2], h_dims[2], 1, 1, 1}, c_strides[5] = {c_dims[1] * c_dims[2], c_dims[2], 1, 1, 1};
-    int rank = n->hidden % 2 ? 3 : 5; /* as PyTorch's */
+    int rank = n->hidden % 2 ? 3 : 5; /* the ranks that PyTorch passes */
     CALL(cudnnCreateTensorDescriptor(&rnn->h_descriptor));
     CALL(cudnnCreateTensorDescriptor(&rnn->c_descriptor));
     CALL(cudnnSetTensorNdDescriptor(rnn->h_descriptor, n->type, rank, h_dims, h_strides));
@@ -98,7 +98,7 @@ static double *copied(const Guarded *memory, size_t count) {
     return values;
 }
 
-/* The same network and data in double. */
+/* Computes the expected results: the same network and data in double. */
 static void expect(cudnnHandle_t handle, Rnn *rnn) {
     Network wide = rnn->network;
     Rnn reference;

@@ -1,5 +1,5 @@
-/* Recurrent networks for test programs that know only cudnn.h: their descriptors, their data between canaries, and what
- * double precision makes of them: cuDNN's own answer for the same network in double, which nothing of ours computes. */
+/* Recurrent networks for test programs that know only cudnn.h: their descriptors, their data between canaries, and the
+ * expected results: cuDNN's own for the same network in double, which libucudnn.so never computes. */
 #ifndef RNN_H_
 #define RNN_H_
 
@@ -7,7 +7,7 @@
 
 enum { MOST_BATCH = 70 };
 
-/* A network, its data, and which of a call's arguments are there. */
+/* A network, its data, and the optional arguments that its calls pass. */
 typedef struct {
     cudnnRNNMode_t cell;
     cudnnRNNBiasMode_t bias;
@@ -19,9 +19,9 @@ typedef struct {
     cudnnRNNDataLayout_t layout;
     int steps, batch, lengths[MOST_BATCH];
     int has_hx, has_hy, has_cx, has_cy, has_device_lengths;
-    double fill;    /* of y's padding */
-    double dropout; /* its probability */
-    double clip;    /* of LSTM's cell state; 0 for none */
+    double fill;    /* the value of y's padding */
+    double dropout; /* the probability */
+    double clip;    /* the limit of LSTM's cell state; 0 for none */
     cudnnForwardMode_t mode;
 } Network;
 
@@ -39,18 +39,18 @@ typedef struct {
 /* Uniform numbers from -scale to scale. */
 void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, double scale, Random *random);
 
-/* A plain one: LSTM, one layer, both biases, equal lengths, all states. */
+/* A plain network: LSTM, one layer, both biases, equal lengths, all states. */
 Network network_plain(cudnnDataType_t type, int hidden, int steps, int batch);
 void network_print(const Network *network, char *text, size_t size);
 
-/* Makes descriptors and random data, with a workspace of the size that is asked for. */
+/* Makes descriptors and random data, with a workspace of the size that cuDNN reports. */
 void rnn_open(cudnnHandle_t handle, Rnn *rnn, const Network *network, Random *random);
 void rnn_close(Rnn *rnn);
 /* Poisons the results and runs. */
 cudnnStatus_t rnn_run(cudnnHandle_t handle, Rnn *rnn);
-/* Ends the program if anything was written that is no result. */
+/* Ends the program if anything except the results was written. */
 void rnn_check(const Rnn *rnn);
-/* ||result - expected|| / ||expected|| of y, hy and cy; 0 of what is not wanted. NaN where poison is left. */
+/* ||result - expected|| / ||expected|| of y, hy and cy; 0 for a result that is not wanted. NaN where poison is left. */
 void rnn_errors(const Rnn *rnn, double errors[3]);
 
 #endif

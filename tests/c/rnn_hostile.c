@@ -1,12 +1,12 @@
-/* Null, garbage, mismatched and aliased arguments to the functions of the RNN API that run something, and networks that
- * are cuDNN's alone. A line a call: what it was, its status and, where cuDNN itself is to have computed it, a hash of the
- * results. */
+/* Null, garbage, mismatched and aliased arguments to the functions of the RNN API that run a network, and networks that
+ * only cuDNN runs. Prints a line for each call: its text, its status and, if cuDNN itself must have computed it, a hash
+ * of the results. */
 #include <string.h>
 
 #include "rnn.h"
 
 static cudnnHandle_t handle;
-static unsigned char garbage[4096]; /* readable, and no descriptor */
+static unsigned char garbage[4096]; /* readable, but not a descriptor */
 
 /* The arguments of cudnnRNNForward. */
 typedef struct {
@@ -43,7 +43,7 @@ static uint64_t hashed(uint64_t hash, const Guarded *memory) {
     return hash;
 }
 
-/* Runs, with the results poisoned; `is_cudnn`: its bits are the plain library's. */
+/* Poisons the results and runs. `is_cudnn`: the results must have the plain library's bits. */
 static void say(const char *call, Rnn *rnn, const Arguments *arguments, int is_cudnn) {
     memset(rnn->y.start, 0xff, rnn->y.bytes);
     memset(rnn->hy.start, 0xff, rnn->hy.bytes);
@@ -63,7 +63,7 @@ static void say(const char *call, Rnn *rnn, const Arguments *arguments, int is_c
         changed.field = (value);                                                            \
         say(#field " = " #value, rnn, &changed, is_cudnn);                                  \
     } while (0)
-/* What is forwarded is computed by cuDNN in any case. */
+/* cuDNN computes every forwarded call. */
 #define WITH_FORWARDED(field, value)                                                        \
     do {                                                                                    \
         Arguments changed = arguments_of(rnn);                                              \
@@ -71,7 +71,7 @@ static void say(const char *call, Rnn *rnn, const Arguments *arguments, int is_c
         say(#field " = " #value, rnn, &changed, 1);                                         \
     } while (0)
 
-/* A data descriptor like y's with something else. */
+/* A data descriptor like y's, with other values. */
 static cudnnRNNDataDescriptor_t other_data(const Network *n, int type, int layout, int steps, int batch, int vector) {
     static int lengths[MOST_BATCH];
     for (int i = 0; i < MOST_BATCH; i++) lengths[i] = steps;
@@ -126,7 +126,7 @@ static void each(Rnn *rnn, int is_cudnn) {
     WITH(reserve_bytes, 0);
     WITH(reserve, NULL);
     WITH_FORWARDED(hy, rnn->hx.start);
-    if (n->cell == CUDNN_LSTM) WITH_FORWARDED(cy, rnn->cx.start); /* others look at neither */
+    if (n->cell == CUDNN_LSTM) WITH_FORWARDED(cy, rnn->cx.start); /* other cells ignore both */
     WITH_FORWARDED(x, rnn->x.start + 1);
     WITH_FORWARDED(weights, rnn->weights.start + 1);
     cudnnRNNDescriptor_t unset;
@@ -190,10 +190,10 @@ int main(void) {
     CALL(cudnnCreate(&handle));
     Network networks[9];
     for (int i = 0; i < 9; i++) networks[i] = network_plain(CUDNN_DATA_FLOAT, 16, 3, 2);
-    /* Ours from here on … */
+    /* libucudnn.so runs networks 0 to 2 … */
     networks[1].cell = CUDNN_GRU, networks[1].direction = CUDNN_BIDIRECTIONAL, networks[1].lengths[1] = 1;
     networks[2].layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED, networks[2].lengths[1] = 2;
-    /* … and cuDNN's. */
+    /* … and cuDNN runs the others. */
     networks[3].type = CUDNN_DATA_DOUBLE;
     networks[4].projection = 9;
     networks[5].clip = 0.1;

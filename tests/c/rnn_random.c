@@ -1,5 +1,5 @@
-/* Random recurrent networks, each run three times. A line a network: what it is, and how far y, hy and cy are from double
- * precision.
+/* Random recurrent networks, each run three times. Prints a line for each network: its description, and the errors of
+ * y, hy and cy against double precision.
  *
  * rnn_random SEED NETWORKS [RUNS] */
 #include <math.h>
@@ -7,13 +7,13 @@
 
 #include "rnn.h"
 
-/* The first two are such as clusters and wavefronts are chosen for. */
+/* For the first two networks, clusters and wavefronts are chosen. */
 static Network random_network(int i, Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int sizes[] = {5, 16, 33, 48, 160};
     int steps = 1 + random_below(random, 5), batch = 1 + random_below(random, 7);
     int size = random_below(random, 5);
-    /* Now and then more rows than a block multiplies at once, and more sequences than are mostly there. */
+    /* Sometimes more rows than a block multiplies at once, and more sequences than usual. */
     if (i == 0) size = 4;
     else if (random_below(random, 6) == 0) size = random_below(random, 2), batch = 33 + random_below(random, MOST_BATCH - 32);
     Network n = network_plain(types[random_below(random, 3)], sizes[size], steps, batch);
@@ -34,7 +34,7 @@ static Network random_network(int i, Random *random) {
     n.has_device_lengths = random_below(random, 2);
     n.fill = random_below(random, 3) - 1;
     n.math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
-    /* Inference drops nothing, whatever the probability. */
+    /* Inference ignores dropout, whatever its probability. */
     n.dropout = random_below(random, 2) * 0.5;
     return n;
 }

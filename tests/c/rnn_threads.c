@@ -1,4 +1,4 @@
-/* Eight threads with a handle each run recurrent networks at once: some that all have, and their own. */
+/* Eight threads with a handle each run recurrent networks at once: some that all threads run, and their own. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-/* Runs an LSTM again and again until a file has something in it, or so many times.
+/* Runs an LSTM until a file has contents, or RUNS times.
  *
  * rnn_until FILE [RUNS] */
 #include "rnn.h"

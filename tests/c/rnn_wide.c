@@ -1,5 +1,5 @@
-/* An LSTM of 160 units, wide enough for tensor cores, three times over. A line: how far y, hy and cy are from double
- * precision at most.
+/* An LSTM of 160 units, wide enough for tensor cores, run three times. Prints the largest errors of y, hy and cy
+ * against double precision.
  *
  * rnn_wide TYPE MATH BATCH */
 #include <math.h>

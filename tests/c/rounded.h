@@ -1,5 +1,5 @@
-/* Numbers in double, and the variance of what each is off where it is computed in float: the roundings of all operations
- * that it comes from, each anything up to a unit of its result, and independent of the others. To first order. */
+/* Numbers in double, with the variance of the error of computing them in float: each operation has an independent
+ * rounding error of up to a unit of its result. To first order. */
 #ifndef ROUNDED_H_
 #define ROUNDED_H_
 
@@ -9,12 +9,12 @@ typedef struct {
     double value, variance;
 } Rounded;
 
-/* Half the distance between 1 and the next float; and what functions are off at most, of their result. */
+/* Half the distance between 1 and the next float; and the largest relative error of functions. */
 static const double FLOAT_UNIT = 1.0 / (1 << 24), FUNCTION_UNIT = 1.0 / (1 << 23);
 
 static inline Rounded exact(double value) { return (Rounded){value, 0}; }
 
-/* To within a unit of itself, or to within `least`. */
+/* Adds an error of up to `unit` times the value, or up to `least`. */
 static inline Rounded to_within(Rounded a, double unit, double least) {
     double most = fmax(unit * fabs(a.value), least);
     return (Rounded){a.value, a.variance + most * most / 3};
@@ -29,7 +29,7 @@ static inline Rounded times(Rounded a, Rounded b) {
     return to_within((Rounded){a.value * b.value, variance}, FLOAT_UNIT, 0);
 }
 
-/* sum + weight * a, of a weight that is exact, rounded once. */
+/* sum + weight * a with an exact weight, rounded once. */
 static inline Rounded plus_product(Rounded sum, double weight, Rounded a) {
     return plus(sum, (Rounded){weight * a.value, weight * weight * a.variance});
 }
@@ -49,7 +49,7 @@ static inline Rounded logistic(Rounded a) {
     return through(a, value, value * (1 - value));
 }
 
-/* Around 0 it is as inexact as elsewhere. */
+/* A maximum with 0 does not change the variance. */
 static inline Rounded not_negative(Rounded a) { return (Rounded){fmax(a.value, 0), a.variance}; }
 
 /* (1 - z) n + z h. */

@@ -1,25 +1,25 @@
 /* Trains networks by a scenario, step by step, and checks every result. It knows only cudnn.h; built with
- * `-DSTEERED` it takes steps that steer the library by ucudnn.h too.
+ * `-DSTEERED` it also takes steps that steer the library by ucudnn.h.
  *
  * scenario STEP...
  *
- *   open=BATCH     opens a network and takes it; random=SEED: one of any shapes; use=I: takes the I-th again
- *   graph          what is opened from now on asks and runs by the graph API
- *   ask=HOW        asks for all its kernels: never, fixed, get, find, findex; a line "told ALGORITHM BYTES" each
+ *   open=BATCH     opens a network and selects it; random=SEED: one of any shapes; use=I: selects the I-th again
+ *   graph          networks opened from now on ask and run by the graph API
+ *   ask=HOW        asks for all problems: never, fixed, get, find, findex; prints "told ALGORITHM BYTES" for each
  *   again          asks as before: the answers must be the same
- *   lazily=HOW     from now on kernels are asked for just before they run
+ *   lazily=HOW     from now on each problem is asked for just before it runs
  *   anew           from now on filter gradients are allocated anew in each iteration
- *   shared         the last layer's filter becomes the first's
- *   threads=N      from now on so many threads train at once, each with a handle of its own
- *   streams=N      from now on each iteration is on the next of so many streams
- *   train=N        trains for so many iterations
- *   divided=L,N    trains until the report says that L layers or more share the total, and then for N iterations; what it
- *                  said before the last network was opened, or the total set, does not count
- *   evaluate=N     so many passes of Forward alone
+ *   shared         the last layer uses the first one's filter
+ *   threads=N      from now on N threads train at once, each with its own handle
+ *   streams=N      from now on each iteration uses the next of N streams
+ *   train=N        trains for N iterations
+ *   divided=L,N    trains until the report says that L layers or more share the total, then for N iterations; ignores
+ *                  report lines from before the last network was opened or the total was set
+ *   evaluate=N     runs N forward passes
  *   report=PATH    where the report is
  *   named          from now on layers are named; steering.h has more steps
  *   leave          the process ends, whatever is under way
- *   fork           a child takes the steps that are left, and the process ends as the child does
+ *   fork           a child runs the remaining steps, and the process ends when the child does
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -39,12 +39,12 @@ enum { MOST_NETWORKS = 4, MOST_THREADS = 8, PATIENCE = 60 /* seconds */ };
 static struct {
     cudnnHandle_t handle;
     Network networks[MOST_NETWORKS];
-    Network *network; /* the one that is taken */
+    Network *network; /* the selected network */
     int count;
     Ask ask;
     int by_graph, lazily, anew, threads, streams, named;
     const char *report;
-    long report_start; /* what counts of it */
+    long report_start; /* where the lines that count begin */
 } program = {.threads = 1, .streams = 1};
 
 static void name_layer(cudnnHandle_t handle, const Use *use) {
@@ -75,7 +75,7 @@ static void forward(cudnnHandle_t handle, Network *network) {
 static void iterate(cudnnHandle_t handle, Network *network, int iteration) {
     if (program.anew) network_renew_gradients(network, iteration);
     if (program.streams > 1) {
-        static char streams[8]; /* opaque to a library that computes on the host */
+        static char streams[8]; /* hostdnn does not look into streams */
         CALL(cudnnSetStream(handle, (cudaStream_t)(void *)&streams[iteration % program.streams]));
     }
     forward(handle, network);
@@ -85,7 +85,7 @@ static void iterate(cudnnHandle_t handle, Network *network, int iteration) {
     }
 }
 
-/* How many layers the last division has that counts; 0 if there is none. */
+/* The number of layers of the last division that counts; 0 if there is none. */
 static int layers_divided(void) {
     REQUIRE(program.report, "report=PATH first");
     FILE *file = fopen(program.report, "r");
@@ -104,7 +104,7 @@ static int layers_divided(void) {
     return layers;
 }
 
-/* What the report has said so far does not count. */
+/* Ignores all lines that the report has so far. */
 static void forget_report(void) {
     FILE *file = program.report ? fopen(program.report, "r") : NULL;
     if (!file) return;
@@ -119,14 +119,14 @@ static time_t seconds(void) {
     return now.tv_sec;
 }
 
-/* Until so many layers or more share the total, and then for `iterations`. */
+/* Ends once at least `layers` layers share the total and `iterations` more have run. */
 static struct {
     int layers, iterations, ended;
     time_t deadline;
     pthread_barrier_t together;
 } training;
 
-/* Thread 0 says when training has ended; the others hear of it where they meet. */
+/* Thread 0 decides when training ends; the others learn it at the barrier. */
 static void train_until_end(cudnnHandle_t handle, Network *network, int thread) {
     for (int i = 0, left = training.iterations; !training.ended; i++) {
         iterate(handle, network, i);
@@ -205,7 +205,7 @@ static void go_on_in_child(void) {
     _exit(0);
 }
 
-/* The network for a mini-batch, or where that is 0 a random one. */
+/* Opens the network for a mini-batch, or a random one if `batch` is 0. */
 static void open_network(int batch, uint64_t seed) {
     REQUIRE(program.count < MOST_NETWORKS, "too many networks");
     forget_report();

@@ -35,7 +35,7 @@ static void expect_refused_nulls(cudnnHandle_t handle) {
 }
 
 static void set_policy(cudnnHandle_t handle, const char *name) {
-    static const char *const names[] = {"wr", "wd", "off"}; /* as UCUDNN_POLICY_... are numbered */
+    static const char *const names[] = {"wr", "wd", "off"}; /* in the order of UCUDNN_POLICY_... */
     for (int i = 0; i < 3; i++) {
         if (strcmp(names[i], name) != 0) continue;
         ucudnnPolicy_t policy = -1;
@@ -47,7 +47,7 @@ static void set_policy(cudnnHandle_t handle, const char *name) {
     REQUIRE(0, "policy: wr, wd or off, not %s", name);
 }
 
-/* As snprintf: what fits and a zero, and what the whole takes. */
+/* Like snprintf: writes as much text as fits and a zero, and returns the size of the whole. */
 static void describe(cudnnHandle_t handle) {
     size_t needed = 0, again = 0;
     CALL(ucudnnGetDivisionDescription(handle, NULL, 0, &needed));

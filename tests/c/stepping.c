@@ -1,7 +1,7 @@
-/* Runs a first call and a second one instruction by instruction, and at each instruction of the
- * trampoline and of what it falls into unwinds the stack: main must be found from every one of
- * them, or debuggers, profilers and exceptions lose their way there. The function that loads the
- * library is stepped over. x86-64: it uses the trap flag. */
+/* Runs a first and a second call one instruction at a time, and unwinds the stack at each instruction of the trampoline
+ * and of the code that it falls into. Unwinding must reach main from every one of them; otherwise debuggers, profilers
+ * and exceptions lose their way there. Does not step into the function that loads the library. x86-64: uses the trap
+ * flag. */
 #define _GNU_SOURCE
 #include "fake_cudnn.h"
 
@@ -21,7 +21,7 @@ static uintptr_t low, high; /* libucudnn.so's code */
 static long steps, lost, calls;
 static uintptr_t first_lost, last;
 static void *sought;
-static unsigned char *breakpoint, below; /* where a call will return, and what int3 hides there */
+static unsigned char *breakpoint, below; /* where a call will return, and the byte that int3 replaces there */
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *found) {
     *(int *)found |= _Unwind_FindEnclosingFunction((void *)(_Unwind_GetIP(context) - 1)) == sought;
@@ -46,7 +46,7 @@ static void step(int signal, siginfo_t *info, void *context) {
     uintptr_t at = (uintptr_t)registers[REG_RIP];
     if (at < low || at >= high) return;
     uintptr_t top = *(uintptr_t *)registers[REG_RSP];
-    if (last && top > last && top < last + 8) { /* only a call leaves that on the stack */
+    if (last && top > last && top < last + 8) { /* only a call leaves such an address on the stack */
         breakpoint = (unsigned char *)top;
         below = *breakpoint;
         patch(0xcc);

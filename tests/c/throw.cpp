@@ -1,5 +1,5 @@
-// An exception that goes from the real library to the program: with LIBRARY, who throws; without,
-// who catches.
+// An exception that passes from the real library to the program. With LIBRARY this file throws it; without, it catches
+// it.
 #include <cstdio>
 #include <stdexcept>
 #include <string>

@@ -25,7 +25,7 @@ static void describe_kernel(int batch) {
     CALL(cudnnSetConvolution2dDescriptor(convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
 }
 
-/* Asks for the kernel; the first result. */
+/* Asks for the problem's algorithms. Returns the first result. */
 static cudnnConvolutionFwdAlgoPerf_t ask(cudnnHandle_t handle) {
     cudnnConvolutionFwdAlgoPerf_t results[16];
     int count = 0;
@@ -92,7 +92,7 @@ static void check_policies(cudnnHandle_t one, cudnnHandle_t other) {
     REQUIRE(ucudnnGetWorkspaceLimit(NULL, &bytes) != CUDNN_STATUS_SUCCESS);
 }
 
-/* What was set shows in what is answered. */
+/* Settings must show in the answers. */
 static void check_effects(cudnnHandle_t one, cudnnHandle_t other) {
     describe_kernel(16);
     CALL(ucudnnSetWorkspaceLimit(one, 2000));
@@ -115,7 +115,7 @@ static void check_effects(cudnnHandle_t one, cudnnHandle_t other) {
     REQUIRE(strstr(text, "division: 15[") || strstr(text, "division: 1\xc3\x97" "15["));
     free(text);
 
-    /* Off: nothing stands behind what is answered. */
+    /* Off: cuDNN's answers have no plan. */
     describe_kernel(13);
     CALL(ucudnnSetPolicy(other, UCUDNN_POLICY_OFF));
     text = plan(other, ask(other).algo);
@@ -136,7 +136,7 @@ int main(void) {
     check_policies(one, other);
     check_effects(one, other);
 
-    /* A handle's settings go with it: a new one, at the same address perhaps, has the environment's. */
+    /* Settings end with their handle: a new handle, perhaps at the same address, has the environment's. */
     CALL(cudnnDestroy(other));
     CALL(cudnnCreate(&other));
     ucudnnPolicy_t policy = -1;

@@ -1,4 +1,4 @@
-/* Which libraries this process has. */
+/* Prints which libraries this process has. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <dlfcn.h>

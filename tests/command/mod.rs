@@ -1,6 +1,6 @@
-//! The `ucudnn` command as a user has it: installed in a folder of its own, `bin/ucudnn` with its libraries in `lib`,
-//! and started there by its name.
-#![allow(dead_code)] // each test takes what it needs
+//! The `ucudnn` command as a user has it: installed in its own folder, `bin/ucudnn` with its libraries in `lib`, and
+//! started there by its name.
+#![allow(dead_code)] // each test uses a part
 
 #[path = "../hostdnn/mod.rs"]
 pub mod hostdnn;
@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-// By `self`: the crate of this name must not be linked beside ours, whose functions have the same names.
+// By `self`: the crate `hostdnn` must not be linked beside `ucudnn`: their functions have the same names.
 pub use self::hostdnn::programs;
 use convolution::problem::graph::{self, EngineConfiguration, Notes};
 use convolution::problem::{Algorithm, Kernel};
@@ -37,7 +37,7 @@ impl Installed {
     pub fn new(name: &str) -> Self {
         let folder = Folder::new(&format!("command-{name}"));
         let beside = |name: &str| std::env::current_exe().unwrap().with_file_name(name);
-        // A hard link is a file of its own name: the command finds itself here, and not where it was built.
+        // A hard link has its own name: the command finds itself in this folder, not where it was built.
         let _ = std::fs::remove_file(folder.join("bin/ucudnn"));
         // The command is another package's: `cargo build` puts it a folder above the tests.
         let command = beside("../ucudnn");
@@ -61,14 +61,14 @@ impl Installed {
         self.folder.join(name)
     }
 
-    /// Writes a file.
+    /// Writes a file and returns its path.
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         write(&path, text).unwrap();
         path
     }
 
-    /// The command in the folder, with no variables but these, a search path and a home in the folder.
+    /// The command in the folder. Its environment has only `variables`, a search path and a home in the folder.
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.path("bin/ucudnn"));
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home"));
@@ -77,7 +77,7 @@ impl Installed {
         command
     }
 
-    /// Runs it to whatever end.
+    /// Runs the command, however it ends.
     pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
         let output = self.command(arguments, variables).output().unwrap();
         Ended {
@@ -88,20 +88,20 @@ impl Installed {
         }
     }
 
-    /// Runs it; it must succeed. Its standard output.
+    /// Runs the command, which must succeed, and returns its standard output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let Ended { stdout, stderr, code, .. } = self.end(arguments, &[]);
         assert_eq!(code, Some(0), "{arguments:?}\n{stdout}\n{stderr}");
         stdout
     }
 
-    /// Runs it; it must succeed and print JSON.
+    /// Runs the command, which must succeed and print JSON.
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let text = self.run(arguments);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// Runs it; it must end with this status. Its standard error.
+    /// Runs the command, which must end with status `code`, and returns its standard error.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let ended = self.end(arguments, &[]);
         assert_eq!(ended.code, Some(code), "{arguments:?}\n{}\n{}", ended.stdout, ended.stderr);
@@ -109,21 +109,21 @@ impl Installed {
     }
 }
 
-/// One row of a network file: name, layers, and the shape: images, channels, height and width, output channels, and
-/// the filter's height, which is its width too. Padded to the same size.
+/// One row of a network file: name, layers, the shape (images, channels, height and width), output channels, and the
+/// filter's height, which is also its width. Padded to the same size.
 #[derive(Clone, Copy)]
 pub struct Row(pub &'static str, pub usize, pub [i32; 4], pub i32, pub i32);
 
 pub const HEADER: &str = "network,layer,count,n,c,h,w,k,r,s,pad_h,pad_w,stride_h,stride_w,dilation_h,dilation_w,groups";
 
-/// A network of a few layers, two of which are alike.
+/// A network of four layers, two of them alike.
 pub const NETWORK: [Row; 3] = [
     Row("conv1", 1, [8, 3, 16, 16], 8, 5),
     Row("block.3x3", 2, [8, 8, 16, 16], 8, 3),
     Row("last-1x1", 1, [8, 8, 16, 16], 4, 1),
 ];
 
-/// The file.
+/// The rows as a network file.
 pub fn csv(rows: &[Row]) -> String {
     let row = |Row(name, count, [n, c, h, w], k, r): &Row| {
         format!("net,{name},{count},{n},{c},{h},{w},{k},{r},{r},{0},{0},1,1,1,1,1\n", r / 2)
@@ -131,7 +131,7 @@ pub fn csv(rows: &[Row]) -> String {
     format!("{HEADER}\n{}", rows.iter().map(row).collect::<String>())
 }
 
-/// The kernel of a row as cuDNN's descriptors would describe it, in full.
+/// The convolution problem of a row, with everything that cuDNN's descriptors would say.
 pub fn kernel(Row(_, _, [n, c, h, w], k, r): &Row, direction: &str) -> Kernel {
     let image = |channels: i32| format!("float:{n}x{channels}x{h}x{w}@{}x{}x{w}x1", channels * h * w, h * w);
     let spec = format!(
@@ -150,7 +150,7 @@ pub fn environment() -> Environment {
     Environment { device: "A device".into(), multiprocessors: 7, cudnn: "91900".into(), driver: "13000".into() }
 }
 
-/// A database that knows all of a network: an algorithm that needs nothing, and one that is four times as fast and
+/// Fills a database with the whole network: an algorithm without workspace, and one that is four times as fast and
 /// takes 1 KiB an image and channel, with a launch that costs as much as half an image.
 pub fn filled(path: &Path, rows: &[Row]) {
     let database = Database::open(path, None).unwrap();
@@ -162,8 +162,8 @@ pub fn filled(path: &Path, rows: &[Row]) {
     }
 }
 
-/// The same of the operation graphs of its convolutions, each by an engine in place of an algorithm; the fast one is not
-/// deterministic.
+/// Does the same for the operation graphs of its convolutions, each by an engine instead of an algorithm; the fast
+/// engine is not deterministic.
 pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
     let database = Database::open(path, None).unwrap();
     for row in rows {

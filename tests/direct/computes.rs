@@ -7,10 +7,10 @@ use super::{has_emulator, program};
 
 const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
 
-/// A result is off by more of its standard deviations once in 16,000 times where all of its errors are one.
+/// An error of one rounding alone exceeds this number of standard deviations once in 16,000 times.
 const MOST_DEVIATIONS: f64 = 4.0;
 
-/// A line of the program: what was run, what ran it, and how many standard deviations y, hy and cy are off.
+/// A line of the program: the run, its configuration, and the errors of y, hy and cy in standard deviations.
 struct Line<'a> {
     run: &'a str,
     configuration: &'a str,
@@ -27,7 +27,7 @@ impl<'a> Line<'a> {
         stdout.lines().filter(|line| *line != "ended").map(parse).collect()
     }
 
-    /// The number behind a word of the run.
+    /// The number that follows a word of the run.
     fn number(&self, word: &str) -> usize {
         let mut words = self.run.split(' ').skip_while(|other| *other != word);
         words.nth(1).unwrap_or_else(|| panic!("no {word} in {}", self.run)).parse().unwrap()
@@ -66,7 +66,7 @@ fn random_networks_are_exact() {
     assert_eq!(ran.stderr, "");
 }
 
-/// One time step after the other: what is left where nothing fits on the chip.
+/// One time step after the other: the only way if no GPU kernel fits on the chip.
 #[test]
 fn steps_are_exact() {
     if !has_emulator() {
@@ -79,7 +79,7 @@ fn steps_are_exact() {
     lines.iter().for_each(Line::assert_exact);
 }
 
-/// Canonical GRU in both ways in which its blocks exchange; 16 is its number.
+/// Canonical GRU with both ways of exchange between its blocks; 16 is its enumerator.
 #[test]
 fn canonical_gru_is_exact_with_one_exchange_and_with_two() {
     if !has_emulator() {
@@ -110,7 +110,7 @@ fn the_fastest_is_chosen() {
     }
 }
 
-/// All candidates' times are told, of which the chosen one's is the least.
+/// The log has all candidates' times; the chosen one's is the least.
 #[test]
 fn what_was_timed_is_told() {
     if !has_emulator() {
@@ -122,7 +122,7 @@ fn what_was_timed_is_told() {
     let told = ran.stderr.lines().find_map(|line| Some(line.split_once("microseconds a step: ")?.1));
     let told = told.unwrap_or_else(|| panic!("{}", ran.stderr)).split(", ").map(|one| one.rsplit_once(": ").unwrap());
     let mut told: Vec<_> = told.map(|(one, time)| (one, time.parse::<f64>().unwrap())).collect();
-    // The model's three, and a product a step.
+    // The model's three candidates, and one with a matrix product for each step.
     assert_eq!((told.len(), told[3].0), (4, "step"));
     told.sort_by(|(_, a), (_, b)| a.total_cmp(b));
     assert!(told[0].0 == chosen || told[0].1 == told[1].1, "{chosen}, of {told:?}");

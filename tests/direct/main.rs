@@ -1,4 +1,4 @@
-//! The direct call of `ucudnn.h`, by C programs that link `libucudnn.so`: on hostdnn, where kernels run emulated on the CPU.
+//! The direct call of `ucudnn.h`, by C programs that link `libucudnn.so`: on hostdnn, where GPU kernels are emulated.
 
 #[path = "../hostdnn/mod.rs"]
 mod hostdnn;
@@ -10,14 +10,14 @@ mod table;
 
 use self::hostdnn::{Build, Program, programs};
 
-/// Compiles `tests/c/{name}.c` with what programs of the direct call share.
+/// Compiles `tests/c/{name}.c` with the sources that programs of the direct call share.
 fn program(name: &str) -> Program {
     let main = format!("{name}.c");
     let sources = [main.as_str(), "direct.c", "rnn.c", "kernel.c"];
     Program::build(name, Build { sources: &sources, with_ucudnn: true, ..Build::default() })
 }
 
-/// Whether kernels can be compiled for the CPU here; says aloud if not.
+/// Whether GPU kernels can be compiled for the CPU here; reports a skipped test if not.
 fn has_emulator() -> bool {
     let compiler = std::process::Command::new("c++").arg("--version").output();
     let found = compiler.is_ok_and(|output| output.status.success());

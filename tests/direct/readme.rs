@@ -1,4 +1,4 @@
-//! README's example compiles, without a warning, and computes what it says.
+//! README's example compiles without a warning, and computes the values that README states.
 
 use super::has_emulator;
 use super::hostdnn::programs::Folder;

@@ -1,4 +1,4 @@
-//! What is refused: with a status and a reason, and nothing written.
+//! Refusals come with a status and a reason, and write nothing.
 
 use super::hostdnn::{Build, Program, fault_points};
 use super::{has_emulator, program};
@@ -13,7 +13,7 @@ fn misuse_is_refused() {
     }
 }
 
-/// Where there is neither cuDNN nor a GPU the call says what it lacks, which is not cuDNN.
+/// Without cuDNN and a GPU, the call names only the missing GPU: it does not need cuDNN.
 #[test]
 fn cudnn_is_not_asked_for() {
     let options = &["-Wl,--as-needed"];
@@ -28,7 +28,7 @@ fn cudnn_is_not_asked_for() {
     assert_eq!(ran.stderr, "");
 }
 
-/// A failure inside, and what is missing: an error, which the program tells.
+/// Internal failures and missing parts are errors, which the program reports.
 #[test]
 fn failures_are_statuses() {
     let program = program("direct_random");

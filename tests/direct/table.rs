@@ -1,4 +1,4 @@
-//! What `scripts/gpu_canonical_gru.py` prints, here of emulated kernels.
+//! The table of `scripts/gpu_canonical_gru.py`, here of emulated GPU kernels.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn ways_to_exchange_are_timed() {
     assert_eq!((*hidden, *batch), ("160", "1"));
     let timed = kinds.iter().zip(times).filter_map(|(kind, time)| Some((*kind, time.parse::<f64>().ok()?)));
     let timed: Vec<_> = timed.collect();
-    // The model's best are of both ways to exchange, or none.
+    // The model's best candidates include both ways of exchange.
     assert!(timed.iter().any(|(kind, _)| *kind == "grid-single") && timed.len() >= 3, "{text}");
     assert!(timed.iter().all(|(_, time)| *time > 0.0) && ratio.parse::<f64>().unwrap() >= 1.0, "{text}");
     let least = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap().0;

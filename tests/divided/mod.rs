@@ -1,5 +1,5 @@
-//! Scenarios of training (`tests/c/scenario.c`) under Workspace Division, and what every report of one must say.
-#![allow(dead_code)] // each test takes what it needs
+//! Scenarios of training (`tests/c/scenario.c`) under Workspace Division, and the requirements on every report of one.
+#![allow(dead_code)] // each test uses a part
 
 #[path = "../hostdnn/mod.rs"]
 pub mod hostdnn;
@@ -13,9 +13,9 @@ use hostdnn::programs::Outcome;
 use hostdnn::{Build, Program, is_divided, report};
 use serde_json::Value;
 
-/// Kernels of the network that `open=BATCH` opens: four layers of three directions.
+/// Problems of the network that `open=BATCH` opens: four layers of three directions.
 pub const LAYERS: usize = 12;
-/// Enough for a kernel's tuning to come to its end, which it does in less; from then on the database knows it.
+/// Seconds that let a problem's tuning finish early; from then on the database knows the problem.
 const ENOUGH: (&str, &str) = ("UCUDNN_TUNE_SECONDS", "5");
 const SOURCES: [&str; 8] = [
     "scenario.c",
@@ -28,12 +28,12 @@ const SOURCES: [&str; 8] = [
     "graph.c",
 ];
 
-/// Planning that takes long, and says how far it is.
+/// Makes planning slow, and logs its progress.
 pub const SLOWLY: [(&str, &str); 3] =
     [("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECONDS", "10"), ("UCUDNN_LOG", "info")];
 
-/// Processes that end, in either way, while a thread of ours plans for their layers end well, and do not wait for the plan:
-/// of a network, trained `iterations` times, then more and more often.
+/// Processes that exit, or return from main, while a background thread plans for their layers end well and do not wait
+/// for the plan: of a network that is trained `iterations` times, then more often each round.
 pub fn may_end_while_planned_for(network: &str, iterations: usize, total: (&str, &str)) {
     let stage = Stage::plain();
     let mut under_way = 0;
@@ -49,7 +49,7 @@ pub fn may_end_while_planned_for(network: &str, iterations: usize, total: (&str,
     assert!(under_way >= 5, "planning was under way in {under_way} of 20 processes only");
 }
 
-/// Random numbers below what they are asked for, from the tests' seed.
+/// Returns random numbers below the argument, from the tests' seed.
 pub fn random() -> impl FnMut(u64) -> u64 {
     let mut state = hostdnn::seed();
     move |below| {
@@ -58,7 +58,7 @@ pub fn random() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The program, and a database of what its network's kernels took.
+/// The program, and a database of its problems' times.
 pub struct Stage {
     program: Program,
     database: PathBuf,
@@ -71,7 +71,7 @@ impl Stage {
         shared(&SHARED, || Program::build("scenario", Build { sources: &SOURCES, ..Build::default() }))
     }
 
-    /// The program that uses ucudnn.h too. It is linked with us, not preloaded.
+    /// The program that also uses ucudnn.h. It is linked with libucudnn.so, not preloaded.
     pub fn steered() -> Arc<Self> {
         static SHARED: Mutex<Weak<Stage>> = Mutex::new(Weak::new());
         let sources: Vec<_> = SOURCES.into_iter().chain(["steering.c"]).collect();
@@ -86,7 +86,7 @@ impl Stage {
         self.program.file(&format!("{name}-{number}")).to_str().unwrap().to_owned()
     }
 
-    /// Runs a scenario, with us, that must end well; and with the shared database and a report, unless the
+    /// Runs a scenario with libucudnn.so, which must end well. It has the shared database and a report, unless the
     /// variables say otherwise.
     pub fn run(&self, steps: &str, variables: &[(&str, &str)]) -> Run {
         let path = self.new_file("report");
@@ -113,11 +113,11 @@ fn shared(shared: &Mutex<Weak<Stage>>, program: impl Fn() -> Program) -> Arc<Sta
     })
 }
 
-/// What a scenario left.
+/// The output and report of a scenario.
 pub struct Run {
     pub outcome: Outcome,
     pub lines: Vec<Value>,
-    /// For messages: what was run.
+    /// The scenario's steps, for messages.
     pub steps: String,
 }
 
@@ -126,18 +126,18 @@ impl Run {
         self.lines.iter().filter(move |line| line["event"] == event)
     }
 
-    /// How often the report has an event.
+    /// The number of times that the report has an event.
     pub fn count(&self, event: &str) -> usize {
         self.events(event).count()
     }
 
-    /// The workspaces that the program was told, in bytes.
+    /// The workspaces that were reported to the program, in bytes.
     pub fn told(&self) -> Vec<usize> {
         let lines = self.outcome.stdout.lines().filter_map(|line| line.strip_prefix("told "));
         lines.map(|line| line.split_once(' ').unwrap().1.parse().unwrap()).collect()
     }
 
-    /// All divisions, each of which keeps what is promised of every one.
+    /// All divisions, each checked against the promises of every division.
     pub fn divisions(&self) -> Vec<Divided> {
         let all: Vec<_> = self.events("divided").map(Divided::read).collect();
         for divided in &all {
@@ -153,14 +153,14 @@ impl Run {
         all.remove(0)
     }
 
-    /// The program was told of no workspace, and nothing was said.
+    /// The program got 0 as every workspace, and no message was printed.
     pub fn is_silent_and_told_nothing(&self) -> &Self {
         assert_eq!(self.outcome.stderr, "", "{}", self.steps);
         assert!(self.told().iter().all(|told| *told == 0), "{}\n{}", self.steps, self.outcome.stdout);
         self
     }
 
-    /// Nothing got any workspace, and each kernel is spoken of once; how many were.
+    /// Nothing got any workspace, and each problem is named in one message. Returns the number of messages.
     pub fn got_no_workspace(&self) -> usize {
         assert!(self.told().iter().all(|told| *told == 0), "{}", self.steps);
         assert!(self.divisions().iter().all(|division| division.arena == 0), "{}", self.steps);
@@ -172,7 +172,7 @@ impl Run {
         spoken_of.len()
     }
 
-    /// `UCUDNN_CHECK=1`: what ran in our memory kept to its part of it, and what was compared was right.
+    /// `UCUDNN_CHECK=1`: every call in our memory kept to its part of it, and every compared result was right.
     pub fn is_clean(&self) -> &Self {
         for kept in self.events("kept") {
             let clean = kept["overwritten"].is_null() && kept["known"] == true;
@@ -191,13 +191,13 @@ impl Run {
         self.is_clean()
     }
 
-    /// The most bytes that lived at once as device memory.
+    /// The most bytes of device memory that were allocated at once.
     pub fn peak(&self) -> usize {
         self.outcome.line("peak").parse().unwrap()
     }
 }
 
-/// A report's line of a division.
+/// A report's line about a division.
 pub struct Divided {
     line: Value,
     pub total: usize,
@@ -224,7 +224,7 @@ impl Divided {
         self.layers.iter().any(is_divided)
     }
 
-    /// Layers that run without a segment.
+    /// The number of layers that run without a segment.
     pub fn ready(&self) -> usize {
         self.line["ready"].as_array().unwrap().len()
     }

@@ -1,11 +1,11 @@
-//! Plans put into CUDA graphs: as `tests/c/graph_cuda_graph.c` launches and updates them.
+//! Plans put into CUDA graphs, launched and updated by `tests/c/graph_cuda_graph.c`.
 
 use std::path::PathBuf;
 
 use super::program;
 use crate::hostdnn::{Program, programs};
 
-/// A plan: which, the bytes that it tells, and the nodes of its graph, 0 if it has none.
+/// A plan: its number, its workspace in bytes, and the nodes of its graph, 0 if it has none.
 struct Put {
     which: [usize; 2],
     bytes: usize,
@@ -13,7 +13,7 @@ struct Put {
 }
 
 impl Put {
-    /// Half filter gradients: sums of their parts have no form in graphs.
+    /// Half filter gradients: sums of their parts cannot be put into graphs.
     fn is_half_filter(&self) -> bool {
         self.which[0] / 8 == 1 && self.which[0] % 4 == 2
     }
@@ -30,13 +30,13 @@ fn puts(stdout: &str) -> Vec<Put> {
     lines.iter().map(put).collect()
 }
 
-/// CUDA graphs on the CPU, in the place of the driver and in front of hostdnn.
+/// Makes CUDA graphs on the CPU, which replace the driver and stand in front of hostdnn.
 fn graphs(program: &Program) -> PathBuf {
     let [library, other_name] = ["libcuda.so.1", "libcuda.so"].map(|name| program.file(name));
     let source = programs::source("cuda_graphs.c");
     let include = format!("-I{}/hostdnn/include", env!("CARGO_MANIFEST_DIR"));
     let folder = format!("-L{}", library.parent().unwrap().display());
-    // All other functions are found through it.
+    // Through this dependency, lookups of all other functions find hostdnn's.
     let needed = ["-Wl,--no-as-needed", "-lcudnn", "-ldl"];
     let options =
         ["-shared", "-fPIC", include.as_str(), source.to_str().unwrap(), folder.as_str()].into_iter().chain(needed);
@@ -46,13 +46,12 @@ fn graphs(program: &Program) -> PathBuf {
     library
 }
 
-/// Of each plan: as the program finds it without us, and under a limit, where engines from a number on have a form in
-/// graphs.
+/// Runs each plan without planning and under a limit; only engines with at least the number `engines` support graphs.
 fn under(limit: &str, engines: &str) -> Vec<(Put, Put)> {
     let program = program("graph_cuda_graph");
     let graphs = graphs(&program);
     let (graphs, engines) = (("UCUDNN_CUDNN_LIBRARY", graphs.to_str().unwrap()), ("CUDA_GRAPHS_ENGINES", engines));
-    // Through us, which is how a program gets at what stands in front of cuDNN.
+    // Preloaded with its policy off, the library forwards to the CUDA graphs in front of hostdnn.
     let plain = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_POLICY", "off")]).stdout);
     let limited = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_WORKSPACE_LIMIT", limit)]).stdout);
     assert!(plain.iter().map(|put| put.which).eq(limited.iter().map(|put| put.which)));
@@ -76,7 +75,7 @@ fn plans_have_the_form_in_graphs_of_what_is_ready_in_their_place() {
     }
 }
 
-/// Engines that take no workspace have no form in graphs: they would be ready in the place of all others.
+/// Engines without workspace do not support graphs; otherwise they would be the fallback of all others.
 #[test]
 fn micro_batches_run_one_after_the_other_where_only_they_have_a_form_in_graphs() {
     let mut divided = Vec::new();
@@ -89,7 +88,7 @@ fn micro_batches_run_one_after_the_other_where_only_they_have_a_form_in_graphs()
             divided.push(limited.which[0]);
         }
     }
-    // Data gradients, and filter gradients that begin anew and that add.
+    // Data gradients, filter gradients that start from zero, and filter gradients that add.
     assert!([1, 2, 6].iter().all(|kernel| divided.contains(kernel)), "{divided:?}");
 }
 

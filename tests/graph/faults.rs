@@ -1,34 +1,34 @@
-//! Whatever fails inside us or inside cuDNN: no execution that says it succeeded is wrong, no canary is touched, nothing
-//! aborts.
+//! Failures inside the library or inside cuDNN: no execution that reports success is wrong, no canary is touched, and
+//! nothing aborts.
 
 use super::program;
 use crate::hostdnn::fault_points;
 
-/// Enough to see tuning begin and end.
+/// Enough for tuning to begin and end.
 const EXECUTIONS: &str = "60";
 const LIMITS: [&str; 3] = ["", "0", "3000"];
 const EXECUTION_FAILED: &str = "5000";
 const INTERNAL_ERROR: &str = "4000";
 
-/// The lines that tell of a failed call.
+/// The lines about failed calls.
 fn failures(stdout: &str) -> Vec<&str> {
     assert!(stdout.lines().any(|line| line == "ended"), "{stdout}");
     stdout.lines().filter(|line| *line != "ended").collect()
 }
 
-/// The words of a line: what failed, the kernel and the status.
+/// The words of a line: the failed step, the problem and the status.
 fn parse(failure: &str) -> (&str, usize, &str) {
     let words: Vec<_> = failure.split(' ').collect();
     (words[0], words[1].parse().unwrap(), words[2])
 }
 
-/// Whether a kernel of the program adds to what its result held, or overwrites what it reads.
+/// Whether a problem of the program adds to its result's previous contents, or overwrites its own input.
 fn adds(kernel: usize) -> bool {
     kernel / 4 % 2 == 1 && (kernel % 4 != 3 || kernel / 8 == 0)
 }
 
-/// A panic of ours is not the program's: every call succeeds, but for those that say so: whose result was already added to
-/// when it struck, or which a limit leaves nothing to run with but what it strikes each time. And it does strike.
+/// A panic inside the library does strike, but calls succeed, except executions that report failure: their result was
+/// already modified, or a limit leaves only configurations in which the panic always strikes.
 #[test]
 fn panics_stay_inside() {
     let program = program("graph_faults");
@@ -56,8 +56,8 @@ fn panics_stay_inside() {
     }
 }
 
-/// An execution that fails in cuDNN: the first, and one or all somewhere in the middle of what we make of it. Where it is
-/// one alone, it is the program's at most once.
+/// An execution fails in cuDNN: the first one, or one or all in the middle of a divided execution. A single failure
+/// reaches the program at most once.
 #[test]
 fn an_execution_that_fails_is_right_or_says_so() {
     let program = program("graph_faults");
@@ -73,7 +73,7 @@ fn an_execution_that_fails_is_right_or_says_so() {
     }
 }
 
-/// An engine that fails at one micro-batch size alone is not planned with, and what the program runs itself still runs.
+/// No plan uses an engine at a micro-batch size at which it fails, and the program's own plans still run.
 #[test]
 fn a_size_that_fails_is_avoided() {
     let program = program("graph_faults");
@@ -83,7 +83,7 @@ fn a_size_that_fails_is_avoided() {
             let variables = [("UCUDNN_WORKSPACE_LIMIT", limit), ("UCUDNN_BATCH_SIZE_POLICY", "all")];
             let outcome = program.preloaded(&[EXECUTIONS, &fault, "between"], &variables);
             for failure in failures(&outcome.stdout) {
-                // Half a sum that was added to is lost, and said to be.
+                // A sum that was partly added to its result is lost, and the execution reports that.
                 let (what, kernel, status) = parse(failure);
                 assert!(what == "run" && adds(kernel) && status == EXECUTION_FAILED, "{fault}: {failure}");
             }
@@ -91,8 +91,8 @@ fn a_size_that_fails_is_avoided() {
     }
 }
 
-/// What we need around plans fails, when plans are finalized or later. The program's own calls fail as they would without
-/// us; plans that it got run or, where what is ready cannot be made, say that they do not.
+/// Other calls around plans fail, when plans are finalized or later. The program's own calls fail as without the
+/// library; plans that it got run, or report failure if their fallback cannot be made.
 #[test]
 fn what_we_need_besides_may_fail() {
     let program = program("graph_faults");
@@ -106,7 +106,7 @@ fn what_we_need_besides_may_fail() {
                 for failure in failures(&outcome.stdout) {
                     let (what, _, status) = parse(failure);
                     let own = what == "plan" && when == "before";
-                    // Without a limit the program's own plans fit, and run.
+                    // Without a limit, the program's own plans fit and run.
                     let ready = what == "run" && !limit.is_empty();
                     assert!((own || ready) && status == EXECUTION_FAILED, "{fault} {when} under {limit:?}: {failure}");
                 }

@@ -1,16 +1,16 @@
-//! Null, garbage and mismatched arguments to every function of the graph API: the plain library's statuses, and no crash.
+//! Null, garbage and mismatched arguments to every graph-API function: the plain library's statuses, and no crash.
 
 use super::program;
 use crate::hostdnn::{programs, seed};
 
-/// The same calls plain and with the library. Under a limit, plans may tell a smaller workspace, and what is executed by a
-/// variant pack that does not hold together may be refused for another reason, or need no workspace and run. How many
-/// calls were refused.
+/// Runs the same calls plain and with the library, and returns the number of refused calls. Under a limit, plans may
+/// report a smaller workspace; and an execution with an inconsistent variant pack may be refused for another reason, or
+/// need no workspace and run.
 fn same_statuses(arguments: &[&str]) -> usize {
     let program = program("graph_hostile");
     let plain = program.plain(arguments, &[]).stdout;
     for limit in ["", "0"] {
-        // What is refused is also said.
+        // The library logs its refusals; here only errors are wanted.
         let quiet = ("UCUDNN_LOG", "error");
         let programs::Outcome { stdout: ours, stderr } =
             program.preloaded(arguments, &[("UCUDNN_WORKSPACE_LIMIT", limit), quiet]);

@@ -1,5 +1,5 @@
 //! The graph (backend) API, by C programs that know only `cudnn.h`: the same programs plain on hostdnn and with
-//! `libucudnn.so` preloaded. What they check themselves is said at the top of each, in `tests/c/graph*.c`.
+//! `libucudnn.so` preloaded. The top of each, in `tests/c/graph*.c`, says which checks it makes itself.
 
 #[path = "../hostdnn/mod.rs"]
 mod hostdnn;
@@ -16,14 +16,14 @@ use std::path::PathBuf;
 
 use self::hostdnn::{Build, Program, programs};
 
-/// Compiles `tests/c/{name}.c` with what programs of the graph API share.
+/// Compiles `tests/c/{name}.c` with the sources that programs of the graph API share.
 fn program(name: &str) -> Program {
     let main = format!("{name}.c");
     let sources = [main.as_str(), "graph.c", "kernel.c"];
     Program::build(name, Build { sources: &sources, ..Build::default() })
 }
 
-/// A library in front of hostdnn that counts what is finalized, and refuses plans if it is told to.
+/// A library in front of hostdnn that counts finalized descriptors, and refuses plans if a variable says so.
 fn counting(program: &Program) -> PathBuf {
     let library = program.file("libcounting.so");
     let include = format!("-I{}/hostdnn/include", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Every execution of every plan is right, whatever runs it and however far tuning is.
+//! Every execution of every plan is right, whichever configuration runs it and however far tuning is.
 
 use crate::hostdnn::{Program, is_divided, report, seed};
 
@@ -6,11 +6,11 @@ use super::program;
 
 /// Random convolutions of one run.
 const CASES: &str = "40";
-/// `UCUDNN_WORKSPACE_LIMIT`, and its bytes: without, none at all, and some that bite differently.
+/// `UCUDNN_WORKSPACE_LIMIT` and its bytes: unset, zero, and some limits with different effects.
 const LIMITS: [(&str, usize); 5] =
     [("", usize::MAX), ("0", 0), ("2000", 2000), ("20000", 20000), ("200KiB", 200 << 10)];
 
-/// A line of the program: one plan.
+/// A line of the program's output: one plan.
 struct Plan<'a> {
     /// The case, its shape and whether it can be cut.
     case: &'a str,
@@ -32,18 +32,18 @@ fn plans(stdout: &str) -> Vec<Plan<'_>> {
         .collect()
 }
 
-/// What was seen in some runs.
+/// Counts over some runs.
 #[derive(Debug, Default)]
 struct Seen {
     plans: usize,
     executions: usize,
-    /// Plans that were told a smaller workspace than cuDNN tells.
+    /// Plans that report a smaller workspace than cuDNN does.
     limited: usize,
     settled: usize,
     divided: usize,
 }
 
-/// Runs the same random cases plain and with the library under limits, and holds what plans tell against each other.
+/// Runs the same random cases plain and with the library under limits, and compares the plans' reported workspaces.
 fn run(offset: u64, limits: &[(&str, usize)], variables: &[(&str, &str)]) -> Seen {
     let program = program("graph_random");
     let mut seen = Seen::default();
@@ -60,8 +60,8 @@ fn run(offset: u64, limits: &[(&str, usize)], variables: &[(&str, &str)]) -> See
         for (plain, ours) in plain.iter().zip(&ours) {
             assert_eq!(plain.case, ours.case);
             let is_off = variables.contains(&("UCUDNN_POLICY", "off"));
-            // hostdnn has an engine for everything that needs no workspace, so that every limit can be kept, of what
-            // cannot be cut too.
+            // hostdnn has an engine without workspace for everything, so that every limit can be kept, even for a
+            // mini-batch that cannot be cut.
             let told = if is_off { plain.workspace } else { plain.workspace.min(*bytes) };
             assert_eq!(ours.workspace, told, "{arguments:?} under {limit:?}: {}", ours.case);
             seen.limited += usize::from(ours.workspace < plain.workspace);
@@ -118,7 +118,7 @@ fn switched_off_it_is_not_there() {
     assert_eq!((seen.limited, seen.settled), (0, 0), "{seen:?}");
 }
 
-/// Where every engine needs some workspace, what is ready is in micro-batches: and right from the first execution.
+/// Every engine needs some workspace: the fallback runs in micro-batches, and is right from the first execution on.
 #[test]
 fn results_agree_where_everything_needs_workspace() {
     let program = program("graph_random");
@@ -151,7 +151,7 @@ fn results_agree_where_everything_needs_workspace() {
     assert!(divided > 0, "nothing was ready in micro-batches");
 }
 
-/// BackwardFilter in half and in bfloat16, added to what the filter held: summed over 64 parts as accurate as in one.
+/// BackwardFilter in half and in bfloat16, added to the filter's previous contents: as accurate in 64 parts as in one.
 #[test]
 fn half_sums_of_64_parts_are_as_accurate_as_one() {
     let program = program("graph_half_sums");
@@ -163,7 +163,7 @@ fn half_sums_of_64_parts_are_as_accurate_as_one() {
 fn assert_accurate(program: &Program, data_type: &str) {
     let error = |stdout: &crate::hostdnn::programs::Outcome| stdout.line("error").parse::<f64>().unwrap();
     let plain = error(&program.plain(&[data_type, "8"], &[]));
-    // Larger parts fail, once the program has run undivided for a while: 64 of one image are all that is left.
+    // Larger parts fail, once the program has run undivided for a while: only 64 parts of one image remain.
     let larger = ["2", "4", "8", "16", "32"].map(|batch| format!("cudnnBackendExecute@batch={batch}:1+")).join(",");
     let faults = format!("{larger},cudnnBackendExecute@batch=64:4+");
     let decisions = program.file(&format!("report-{data_type}"));

@@ -1,9 +1,9 @@
-//! What plans promise besides their results.
+//! The promises of plans besides their results.
 
 use super::{counting, program};
 use crate::hostdnn::programs;
 
-/// 40 plans of one convolution plan once, as PyTorch makes them in benchmark mode; without a limit not at all.
+/// 40 plans of one convolution, as PyTorch makes them in benchmark mode, are planned once; without a limit not at all.
 #[test]
 fn many_plans_of_one_convolution_plan_once() {
     let program = program("graph_promises");
@@ -24,14 +24,14 @@ fn many_plans_of_one_convolution_plan_once() {
             let (ours, plain) = (ours(plans, limit), plain(plans));
             [0, 1, 2].map(|i| ours[i] - plain[i])
         };
-        // All of heuristics' results once, then four times: most need more than the limit.
+        // All candidates of heuristics once, then four times: most need more than the limit.
         let (once, often) = (extra("10"), extra("40"));
         assert!(once[2] > 0, "nothing was planned: {once:?}");
         assert_eq!(once, often, "planned more than once within {limit} bytes");
     }
 }
 
-/// Descriptors are destroyed as early as frameworks do, and others take their places.
+/// Descriptors are destroyed as early as frameworks do, and others take their addresses.
 #[test]
 fn descriptors_come_and_go() {
     let program = program("graph_promises");
@@ -41,8 +41,8 @@ fn descriptors_come_and_go() {
     }
 }
 
-/// Variant packs of all kinds, from the first execution until tuning has ended: without a limit as cuDNN takes them; under
-/// one they are right or refused.
+/// Variant packs of all kinds, from the first execution until tuning has ended: without a limit they have cuDNN's
+/// statuses; under one they are right or refused.
 #[test]
 fn odd_variant_packs_are_right_or_refused() {
     const REFUSED: &str = "3000";
@@ -61,7 +61,7 @@ fn odd_variant_packs_are_right_or_refused() {
         let mut other = 0;
         for (plain, ours) in plain.lines().zip(ours.lines().filter(|line| *line != "ended")) {
             let [(pack, expected), (_, status)] = [plain, ours].map(|line| line.rsplit_once(' ').unwrap());
-            // What needed a workspace may need none now, and run.
+            // A plan that needed a workspace may need none now, and run.
             let needs_less = pack.ends_with(" 7") || pack.ends_with(" 8");
             let is_refused = status == REFUSED && expected != "0";
             assert!(
@@ -83,8 +83,8 @@ fn plans_run_on_any_handle_and_stream() {
     }
 }
 
-/// A configuration that is read of a plan is that plan's, and plans of it keep the limit; but where the descriptor held
-/// another kernel's, they are cuDNN's own.
+/// A configuration that is read from a plan belongs to that plan, and plans made from it keep the limit. If its
+/// descriptor was a candidate for another problem, they are cuDNN's own.
 #[test]
 fn configurations_that_are_read_back_make_plans() {
     let program = program("graph_promises");
@@ -103,7 +103,7 @@ fn configurations_that_are_read_back_make_plans() {
     }
 }
 
-/// Whatever is read of a descriptor is what cuDNN says, but for the workspace of plans, and that is within the limit.
+/// Every attribute has cuDNN's value, except the workspace of plans, which is within the limit.
 #[test]
 fn attributes_are_as_plain_but_for_the_workspace() {
     let program = program("graph_promises");
@@ -127,8 +127,8 @@ fn attributes_are_as_plain_but_for_the_workspace() {
     assert!(smaller > 0, "no plan needs more than {limit} bytes");
 }
 
-/// Where every engine needs some workspace: the limit is kept wherever that can be, and else the least is told that
-/// anything runs in.
+/// Every engine needs some workspace: plans keep the limit wherever possible, and otherwise report the least workspace
+/// in which anything runs.
 #[test]
 fn the_limit_is_kept_or_the_least_is_used() {
     let program = program("graph_least");

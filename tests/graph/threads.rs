@@ -1,5 +1,5 @@
-//! Several threads at once, processes that fork, and processes that end while a thread of ours is at work. A deadlock ends
-//! the program after two minutes, and the test with it.
+//! Several threads at once, processes that fork, and processes that end while a background thread works. A deadlock
+//! ends the program after two minutes, and the test with it.
 
 use super::program;
 
@@ -21,7 +21,7 @@ fn threads_share_kernels_and_plans() {
 #[test]
 fn processes_fork_at_any_time() {
     let program = program("graph_threads");
-    // hostdnn's own threads are not forked either: it computes without.
+    // Fork does not copy hostdnn's threads either: it computes on the calling thread.
     let alone = ("RAYON_NUM_THREADS", "1");
     program.plain(&["1", "2", "fork", "1"], &[alone]);
     for limit in LIMITS {

@@ -1,4 +1,4 @@
-//! What running programs found of graphs is reported, kept, and known to the next that starts.
+//! Findings about graphs in running programs are reported, kept, and known at the next start.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ fn text<'a>(line: &'a Value, name: &str) -> &'a str {
     line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
-/// Kernels, and what was found for them.
+/// Problems, and the configuration found for each.
 fn found(lines: &[Value]) -> HashMap<String, String> {
     let pair = |line: &Value| (text(line, "spec").to_owned(), text(line, "division").to_owned());
     events(lines, "ran").into_iter().map(pair).collect()
 }
 
-/// A second process starts with what the first has found, and measures nothing anew.
+/// A second process starts with the first one's findings, and measures nothing again.
 #[test]
 fn what_was_explored_is_known_at_the_next_start() {
-    // One plan of each of 8 kernels.
+    // Eight problems with one plan each.
     let program = program("graph_promises");
     let database = program.file("database");
     let run = |name: &str| {
@@ -43,13 +43,13 @@ fn what_was_explored_is_known_at_the_next_start() {
     for (kernel, division) in &known {
         assert_eq!(again.get(kernel), Some(division), "{kernel}");
     }
-    // Kernels that had not settled when the first process ended go on.
+    // Problems that had not settled when the first process ended continue.
     for line in events(&second, "timed") {
         assert!(!known.contains_key(text(line, "spec")), "measured anew: {line}");
     }
 }
 
-/// Lines of graphs say the same things as those of other kernels.
+/// Report lines about graphs have the same fields as those about legacy problems.
 #[test]
 fn reports_tell_of_graphs() {
     let program = program("graph_random");
@@ -59,7 +59,7 @@ fn reports_tell_of_graphs() {
     let lines = report(&decisions);
     let (timed, ran) = (events(&lines, "timed"), events(&lines, "ran"));
     assert!(timed.len() > 20 && ran.len() >= 3, "{} timed, {} ran", timed.len(), ran.len());
-    // Exploring a kernel is told of when it begins, and before what it has found.
+    // The line about the start of exploring comes before the problem's line about the findings.
     let begun = |ran: &Value| {
         let begins = |line: &Value| ["event", "spec", "limit"].map(|name| line[name].clone());
         lines.iter().position(|line| begins(line) == [json!("exploring"), ran["spec"].clone(), ran["limit"].clone()])
@@ -87,8 +87,8 @@ fn reports_tell_of_graphs() {
     }
 }
 
-/// Kernels whose channels come first are also tried on copies that have them last, in every direction and type, and what
-/// is settled on is right.
+/// Problems with channels first are also tried on copies with channels last, in every direction and type, and the
+/// chosen configuration is right.
 #[test]
 fn copies_with_channels_last_are_tried() {
     let program = program("graph_random");
@@ -105,7 +105,7 @@ fn copies_with_channels_last_are_tried() {
     are_right(&lines);
 }
 
-/// What ran in place of the program's own engines is held against these.
+/// Checks the comparisons with the program's own engines.
 fn are_right(lines: &[Value]) {
     for line in events(lines, "checked") {
         let (error, tolerance) = (line["error"].as_f64().unwrap(), line["tolerance"].as_f64().unwrap());
@@ -113,12 +113,12 @@ fn are_right(lines: &[Value]) {
     }
 }
 
-/// Convolutions are also tried by our own engines, where the program's choice allows what these do to numbers, gradients of
-/// filters in one part and in several, and what is settled on is right.
+/// Our engines are also tried where the program's numerics allow them, for filter gradients in one part and in several,
+/// and the chosen configuration is right.
 #[test]
 fn our_engines_are_tried() {
     let program = program("graph_random");
-    // Which of our engines timed what.
+    // The names of our timed engines, with the problem of each.
     let run = |numerics: &str, limit: &str| {
         let decisions = program.file(&format!("{numerics}{limit}"));
         let variables = [
@@ -150,7 +150,7 @@ fn our_engines_are_tried() {
     for kind in [" float ", " half ", " bfloat16 "] {
         assert!(gradients.iter().any(|(_, kernel)| kernel.contains(kind)), "{kind}: {gradients:?}");
     }
-    // No engine of hostdnn's uses tensor cores: what multiplies floats as such is left.
+    // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain.
     let exact = run("match", "1GiB");
     are_as_expected(&exact, ["UCUDNN_ENGINE_1[", "UCUDNN_ENGINE_3["]);
     assert!(exact.iter().all(|(_, kernel)| kernel.contains(" float ")), "{exact:?}");
@@ -159,7 +159,7 @@ fn our_engines_are_tried() {
         println!("{count} of {direction}");
         assert!(count >= 1, "{direction}: {exact:?}");
     }
-    // What is slower than cuDNN's engines on tensor cores is tried where none of these has room.
+    // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
     let without_room = run("any", "0");
     are_as_expected(&without_room, on_tensor_cores);
     let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();

@@ -1,5 +1,5 @@
 //! C programs that know only `cudnn.h`, run on hostdnn: plain, and with `libucudnn.so` preloaded.
-#![allow(dead_code)] // each test takes what it needs
+#![allow(dead_code)] // each test uses a part
 
 #[path = "../programs/mod.rs"]
 pub mod programs;
@@ -22,7 +22,7 @@ pub struct Program {
 /// How a program is built.
 #[derive(Clone, Copy, Default)]
 pub struct Build<'a> {
-    /// Sources under `tests/c`, besides those that all share.
+    /// Sources under `tests/c`.
     pub sources: &'a [&'a str],
     /// More options for the compiler.
     pub options: &'a [&'a str],
@@ -30,14 +30,14 @@ pub struct Build<'a> {
     pub with_ucudnn: bool,
 }
 
-/// What a program left when it could not be foreseen that it succeeds.
+/// The output and status of a program that may fail.
 pub struct Ended {
     pub outcome: Outcome,
     pub code: Option<i32>,
 }
 
 impl Program {
-    /// Compiles `tests/c/{name}.c` with what programs share.
+    /// Compiles `tests/c/{name}.c` with the sources that programs share.
     pub fn new(name: &str) -> Self {
         let main = format!("{name}.c");
         let sources = [main.as_str(), "kernel.c", "kernel_calls.c"];
@@ -50,7 +50,7 @@ impl Program {
         Self::build_by(&programs::c_compiler(), &strict, name, build)
     }
 
-    /// Compiles by a compiler with options of its own.
+    /// Compiles with the given compiler and options.
     pub fn build_by(compiler: &OsStr, strict: &[&str], name: &str, build: Build) -> Self {
         let folder = Folder::new(&format!("{name}-{}", next()));
         let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
@@ -78,27 +78,27 @@ impl Program {
         Self { folder, path }
     }
 
-    /// The path of a file of the program's own.
+    /// The path of a file in the program's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Runs without us; must succeed.
+    /// Runs the program without libucudnn.so; it must succeed.
     pub fn plain(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
         self.end(arguments, variables, false).succeeded()
     }
 
-    /// Runs with us preloaded; must succeed.
+    /// Runs the program with libucudnn.so preloaded; it must succeed.
     pub fn preloaded(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
         self.end(arguments, variables, true).succeeded()
     }
 
-    /// Runs to whatever end within two minutes.
+    /// Runs the program, however it ends. After five minutes it has failed.
     pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Ended {
         end(self.command(arguments, variables, preloaded), &self.folder)
     }
 
-    /// The program, for a test that starts it in a way of its own.
+    /// The program as a command, for a test that starts it in its own way.
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Command {
         let mut command = Command::new(&self.path);
         command.args(arguments).env_clear().envs(variables.iter().copied());
@@ -119,13 +119,13 @@ impl Ended {
     }
 }
 
-/// A number of its own for each call.
+/// A number that differs in each call.
 fn next() -> usize {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Runs a command to its end. One that hangs is a failure, not a hanging test.
+/// Runs a command to its end. A command that hangs is a failure, not a hanging test.
 fn end(mut command: Command, folder: &Folder) -> Ended {
     let number = next();
     // To files: a full pipe would stop the program.
@@ -155,13 +155,13 @@ pub fn report(path: &Path) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// A report's line: whether its configuration has more than one micro-batch.
+/// Whether a report line's configuration has more than one micro-batch.
 pub fn is_divided(line: &serde_json::Value) -> bool {
     line["parts"].as_array().is_some_and(|parts| parts.len() > 1 || parts[0]["count"] != 1)
 }
 
-/// The seed of random cases: `UCUDNN_TEST_SEED`, or the clock's; it is in the arguments of the program
-/// whose failure is shown.
+/// The seed of random cases: `UCUDNN_TEST_SEED`, or from the clock. A failure shows the program's arguments, which
+/// include it.
 pub fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {
@@ -175,7 +175,7 @@ pub fn seed() -> u64 {
     })
 }
 
-/// The places in a folder of our sources that can be made to panic (`UCUDNN_FAULT`), but for those `without` others.
+/// The places in a folder of our sources that can be made to panic (`UCUDNN_FAULT`), except those in `without`.
 pub fn fault_points(folder: &str, without: &[&str]) -> Vec<String> {
     fn search(folder: &Path, without: &[PathBuf], found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,9 +1,9 @@
-//! Compiles C programs and runs them against the finished `libucudnn.so`. They know nothing of
-//! Rust, and each is a process of its own, since the library settles itself once a process.
+//! Compiles C programs and runs them against the finished `libucudnn.so`. They know nothing of Rust, and each is its
+//! own process, since the library settles itself once a process.
 //!
 //! For another architecture: `UCUDNN_TEST_LIBRARY` names its library, `UCUDNN_TEST_CC` and
 //! `UCUDNN_TEST_CXX` its compilers, `UCUDNN_TEST_RUNNER` a user-mode qemu with its options.
-#![allow(dead_code)] // each test takes what it needs
+#![allow(dead_code)] // each test uses a part
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
 
-/// The real cuDNN's folder, if the tests were told of one.
+/// The real cuDNN's folder, if `UCUDNN_TEST_REAL_CUDNN` names one.
 pub fn real_cudnn() -> Option<PathBuf> {
     let folder = std::env::var_os("UCUDNN_TEST_REAL_CUDNN").map(PathBuf::from);
     if folder.is_none() {
@@ -33,7 +33,7 @@ pub fn real_cudnn() -> Option<PathBuf> {
     folder
 }
 
-/// Says, past the capture of output, that the running test does not test.
+/// Reports, past the capture of output, that the running test is skipped.
 pub fn skip(why: &str) {
     use std::io::Write;
     let thread = std::thread::current();
@@ -42,7 +42,7 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }
 
-/// A folder of a test's own, removed when the test has passed.
+/// A folder for one test, removed when the test has passed.
 pub struct Folder {
     path: PathBuf,
 }
@@ -52,14 +52,14 @@ impl Folder {
         Self::lasting(&format!("{name}-{}", std::process::id()))
     }
 
-    /// One for a static, which is never dropped: the next run writes over it.
+    /// A folder for a static, which is never dropped: the next run overwrites it.
     pub fn lasting(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self { path }
     }
 
-    /// The path of `name` in it; folders on the way are made.
+    /// The path of `name` in the folder. Makes the folders on the way.
     pub fn join(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -96,14 +96,14 @@ pub fn compile_with<A: AsRef<OsStr>>(compiler: &OsStr, output: &Path, arguments:
     assert!(result.status.success(), "{command:?}:\n{message}");
 }
 
-/// What a program left.
+/// A program's output.
 pub struct Outcome {
     pub stdout: String,
     pub stderr: String,
 }
 
 impl Outcome {
-    /// The rest of the output's line that starts with `word`.
+    /// The rest of the output line that starts with `word`.
     pub fn line(&self, word: &str) -> &str {
         let lines = self.stdout.lines();
         lines
@@ -114,7 +114,7 @@ impl Outcome {
     }
 }
 
-/// Runs a program that must succeed, with these variables and no others.
+/// Runs a program that must succeed, with only these variables.
 pub fn run(program: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
     let runner = std::env::var("UCUDNN_TEST_RUNNER").unwrap_or_default();
     let mut runner = runner.split_whitespace();

@@ -1,12 +1,12 @@
-//! Parts of tests that need a process of their own, since libraries and settings are chosen once a process: this
-//! program again, with one of its ignored tests.
+//! Parts of tests that need their own process, since libraries and settings are chosen once a process: the child is
+//! this program with one of its ignored tests.
 
 use crate::backend::Backend;
 use crate::programs::{Folder, library, real_cudnn};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Which library a process calls.
+/// The library that a process calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Through {
     Real,
@@ -21,12 +21,12 @@ pub fn h200() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/devices/h200.json")).unwrap()
 }
 
-/// The library that this process was told to call.
+/// The library that this process must call.
 pub fn told() -> Backend {
     Backend::open(Path::new(&std::env::var_os(LIBRARY).expect("only started by other tests")))
 }
 
-/// What the ignored test `name` writes to its standard error with these variables, or `None`, said aloud.
+/// The ignored test `name`'s standard error with these variables; `None`, and a skipped test, without the real library.
 pub fn run(name: &str, through: Through, variables: &[(&str, &str)]) -> Option<String> {
     let real = real_cudnn()?.join("libcudnn.so.9");
     let folder = Folder::new(&format!("{}-{through:?}", name.replace("::", "-")));

@@ -1,4 +1,4 @@
-//! Operation graphs that are not ours to split, as programs build them: matrix products, softmax, normalisation,
+//! Operation graphs that libucudnn.so does not split, as programs build them: matrix products, softmax, normalization,
 //! attention.
 
 use crate::graphs::{Builder, Tensor};
@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-// Attributes and enumerators of operations that nothing else in the repository makes.
+// Attributes and enumerators of operations that only these tests make.
 const MATMUL_COMP_TYPE: cudnnBackendAttributeName_t = 1500;
 const MATMUL_A: cudnnBackendAttributeName_t = 1520;
 const MATMUL_B: cudnnBackendAttributeName_t = 1521;
@@ -32,7 +32,7 @@ const NORM_Y: cudnnBackendAttributeName_t = 2013;
 const LAYER_NORM: i32 = 0;
 const NORM_TRAINING: i32 = 1;
 
-/// Writes graphs of one family each. Returns the slots of a graph's operations.
+/// Writes graphs, each of one family. Its methods return the slots of a graph's operations.
 pub struct Family<'a, 'b> {
     pub builder: &'a mut Builder<'b>,
     data_type: cudnnDataType_t,
@@ -45,7 +45,7 @@ impl<'a, 'b> Family<'a, 'b> {
         Self { builder, data_type }
     }
 
-    /// A graph of any of them.
+    /// A graph of a random family.
     pub fn graph(mut self) -> Slot {
         let operations = match self.builder.dice.random_range(0..5) {
             0 => self.matmul(),
@@ -63,7 +63,7 @@ impl<'a, 'b> Family<'a, 'b> {
         tensor
     }
 
-    /// A description of what an operation does: attributes and their enumerators.
+    /// The description of an operation: its attributes and their enumerators.
     fn description(
         &mut self,
         kind: cudnnBackendDescriptorType_t,
@@ -125,7 +125,7 @@ impl<'a, 'b> Family<'a, 'b> {
         8 * self.builder.dice.random_range(1..9)
     }
 
-    /// A product of matrices, alone or with an activation behind it.
+    /// A matrix product, alone or followed by an activation.
     fn matmul(&mut self) -> Vec<Slot> {
         let (batch, data_type) = (self.builder.dice.random_range(1..4), self.data_type);
         let [m, k, n] = [(); 3].map(|()| self.eights());

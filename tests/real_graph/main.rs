@@ -1,8 +1,8 @@
-//! The graph API of the real cuDNN through `libucudnn.so`, which needs no GPU to plan: what we do not split answers as
-//! without us, and what we split tells a workspace that its micro-batches fit in.
+//! The graph API of the real cuDNN through `libucudnn.so`; planning needs no GPU. Graphs that are not split answer as
+//! without the library, and graphs that are split report a workspace that their micro-batches fit in.
 //!
-//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`, which the loader's search
-//! path must find too (`scripts/test-real.sh`). The scripts are those that hostdnn is held against the real library by.
+//! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`, which the loader's search path must
+//! find too (`scripts/test-real.sh`). The scripts are those that compare hostdnn with the real library.
 
 #[allow(dead_code)] // hostdnn's tests use the rest
 #[path = "../../hostdnn/tests/real_graph/attributes.rs"]

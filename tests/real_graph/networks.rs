@@ -1,6 +1,6 @@
-//! All kernels of four networks, planned for an H200 by the real library through us: a plan tells the limit, or its own
-//! workspace if that is less, and what runs in its place needs no more, or no more than results still to be computed leave
-//! free.
+//! All problems of four networks, planned for an H200 by the real library through libucudnn.so. A plan reports the
+//! limit, or its own workspace if that is less. The configuration that replaces it fits into that workspace, or into
+//! results that are still to be computed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use rand::rngs::StdRng;
 
 const NETWORKS: [&str; 4] = ["alexnet", "resnet18", "resnet50", "vgg16"];
 
-/// One kernel of a network: a layer's extents, in a direction, a type and a layout.
+/// One problem of a network: a layer's extents, in a direction, a type and a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Case {
     x: [i64; 4],
@@ -35,7 +35,7 @@ impl Case {
         [self.x[0], self.w[0], extent(0), extent(1)]
     }
 
-    /// As the legacy API has it, in words.
+    /// The problem as the legacy API describes it, in words.
     fn kernel(&self) -> Kernel {
         let data_type = if self.data_type == CUDNN_DATA_HALF { "half" } else { "float" };
         let tensor = |[n, c, h, w]: [i64; 4]| match self.channels_last {
@@ -50,10 +50,12 @@ impl Case {
             tensor(*x),
             tensor(self.y()),
         );
-        Kernel::of_convolution(&cudnn::Kernel::from_spec(&spec).unwrap_or_else(|e| panic!("{spec}: {e}")))
+        Kernel::of_convolution(
+            &convolution::problem::Kernel::from_spec(&spec).unwrap_or_else(|e| panic!("{spec}: {e}")),
+        )
     }
 
-    /// A plan of what heuristics think best, and how much workspace it tells.
+    /// Plans the best candidate of heuristics, and reads its workspace.
     fn script(&self, properties: &str) -> Vec<Step> {
         let dice = &mut StdRng::seed_from_u64(0);
         let mut builder = Builder::new(dice);
@@ -75,7 +77,7 @@ impl Case {
     }
 }
 
-/// The different kernels of all networks.
+/// The different problems of all networks.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for network in NETWORKS {
@@ -102,7 +104,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Said before each kernel, and before what its plan tells.
+/// Printed before each problem, and before its plan's workspace.
 const KERNEL: &str = "kernel ";
 const TELLS: &str = "tells ";
 
@@ -120,7 +122,7 @@ fn told_workspaces() {
     }
 }
 
-/// What a plan for a kernel tells under a limit, and the configuration that is ready to run in its place, if that was
+/// The workspace of a plan for a problem under a limit, and the fallback configuration that replaces it, if one was
 /// needed.
 struct Told {
     workspace: usize,
@@ -132,7 +134,7 @@ fn told_by(through: Through, variables: &[(&str, &str)]) -> Option<Vec<Told>> {
     let kernels = text.split(KERNEL).skip(1).map(|about| {
         let (before, tells) = about.split_once(TELLS).unwrap_or_else(|| panic!("no plan: {about}"));
         let workspace = tells.lines().next().unwrap().parse().unwrap();
-        // The last: pages for smaller limits come first.
+        // The last line counts: states for smaller limits come first.
         let mut ready = before.lines().filter_map(|line| Some(line.split_once("ready within ")?.1.split_once(": ")?.1));
         Told { workspace, ready: ready.next_back().map(str::to_owned) }
     });
@@ -154,7 +156,7 @@ impl Device {
         Ok(ExecutionPlan::new(&OperationGraph::new(kernel, &self.0)?, engine)?.workspace())
     }
 
-    /// What micro-batches of a divided kernel need: BackwardFilter adds to the results of those before.
+    /// The workspace of a divided problem's micro-batches: BackwardFilter adds to the results of earlier ones.
     fn part(&self, kernel: &Kernel, size: usize, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
         let part = kernel.with_batch(size);
         let own = self.workspace(&part, engine)?;
@@ -163,7 +165,7 @@ impl Device {
     }
 }
 
-/// `2×16[ENGINE_1[k2=4]]+…`: the images of each part, in micro-batches of which size, and their engine.
+/// `2×16[ENGINE_1[k2=4]]+…`: the images of each part, the size of its micro-batches, and their engine.
 fn parts(configuration: &str) -> Vec<(usize, usize, &str)> {
     fn part(text: &str) -> Option<(usize, usize, &str)> {
         let (count, rest) = text.split_once('×')?;
@@ -177,7 +179,7 @@ fn parts(configuration: &str) -> Vec<(usize, usize, &str)> {
 
 #[test]
 fn plans_tell_what_their_micro_batches_need() {
-    // By a process of its own: what heuristics put first may depend on the plans that were made before.
+    // In its own process: the first candidate of heuristics may depend on earlier plans.
     let Some(owns) = told_by(Through::Real, &[]) else { return };
     let device = Device(Target::from_json(&h200()).unwrap());
     let cases = cases();
@@ -190,7 +192,7 @@ fn plans_tell_what_their_micro_batches_need() {
         let engines = device.heuristics(&kernel);
         let own = owns[index].workspace;
         for size in (0..).map(|power| 1 << power).take_while(|size| *size <= kernel.batch()) {
-            // A split over the batch that the whole mini-batch is fastest with may be too much for few images.
+            // The engine that is fastest for the mini-batch may split it into too many parts for few images.
             let runs = |engine: &EngineConfiguration| device.part(&kernel, size, engine).is_ok();
             let found = runs(&engines[0]) || device.heuristics(&kernel.with_batch(size)).iter().any(runs);
             assert!(found, "{kernel} in micro-batches of {size}: nothing finalizes");
@@ -217,13 +219,13 @@ fn plans_tell_what_their_micro_batches_need() {
                     (device.part(&kernel, size, engine).unwrap(), images)
                 })
                 .collect();
-            // What runs in the plan's place needs no more than was told, or than results still to be computed leave
-            // free: what needs most runs first.
+            // The replacement fits into the reported workspace, or into results still to be computed: the part with the
+            // largest workspace runs first.
             needs.sort_by_key(|(needed, _)| std::cmp::Reverse(*needed));
             let mut rest = kernel.batch();
             for (needed, images) in needs {
                 rest -= images;
-                // Where a workspace may start costs one of them.
+                // The alignment of a workspace costs the results of one image.
                 let free = rest.saturating_sub(1) * kernel.unwritten_per_image();
                 assert!(needed <= (*workspace).max(free), "{kernel} within {limit}: {ready} needs {needed}");
             }

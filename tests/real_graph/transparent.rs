@@ -1,4 +1,4 @@
-//! Random scripts on the real library, directly and through us: the same statuses and the same attributes.
+//! Random scripts on the real library, directly and through libucudnn.so: the same statuses and the same attributes.
 
 use crate::children::{Through, h200, run as run_child, told};
 use crate::families::Family;
@@ -9,7 +9,7 @@ use cudnn_abi::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A graph of any kind, plans for it, a plan made from another's text, and an execution; with up to three things wrong.
+/// A graph of any kind, plans for it, a plan made from another's text, and an execution; with up to three errors.
 fn random_plans(seed: u64, properties: &str) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
@@ -40,7 +40,7 @@ fn random_plans(seed: u64, properties: &str) -> Vec<Step> {
     }
     script.append(&mut spoilt);
     script.push(Step::Create(read, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
-    // Not spoilt: cuDNN crashes on some texts, and without a device.
+    // Never spoilt: cuDNN crashes on some texts, and without a device.
     let (name, of, elements) =
         (CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![device]));
     script.push(Step::Set { slot: read, name, of, count: 1, elements });
@@ -80,8 +80,8 @@ fn transcript() {
     }
 }
 
-/// A line but for what a limit changes of plans that we split: the workspace they tell, and that a call that could not
-/// be run anyway is refused by us.
+/// A line without the parts that a limit changes in split plans: their reported workspace, and the library's own
+/// refusal of a call that could not run anyway.
 fn but_for_limits(line: &str) -> &str {
     let of_split = (line.contains("Get {") && line.contains("name: 402,")) || line.contains("Execute {");
     if of_split { line.split(" -> ").next().unwrap_or(line) } else { line }
@@ -96,7 +96,7 @@ fn passing_through_changes_nothing() {
         let is_limited = variables.iter().any(|(name, _)| *name == "UCUDNN_WORKSPACE_LIMIT");
         let kept = |line: &str| if is_limited { but_for_limits(line).to_owned() } else { line.to_owned() };
         let ours = transcript(Through::Ours, variables).unwrap();
-        // What we say ourselves is no answer of cuDNN's.
+        // The library's own messages are no answers of cuDNN's.
         let answers =
             |text: &str| -> Vec<String> { text.lines().filter(|line| line.starts_with("seed ")).map(kept).collect() };
         let (real, ours) = (answers(&real), answers(&ours));

@@ -1,13 +1,13 @@
-//! Which of cuDNN's and our kernels runs a network, and what is told of it.
+//! The choice between cuDNN's and our GPU kernels for a network, and its reports.
 
 use super::{FORCE, decisions, has_emulator, program};
 
-/// With nothing set both are timed in the program's own executions. On the CPU our kernels are emulated, and slower.
+/// With nothing set, the program's own executions time both. On the CPU, our GPU kernels are emulated and slower.
 #[test]
 fn the_faster_is_chosen() {
     let program = program("rnn_until");
     let report = program.file("report.jsonl");
-    // Where nothing was compiled before the first of ours is timed while the second is compiled.
+    // With no compiled kernels, our first candidate is timed while the second is compiled.
     let kernels = program.file("kernels");
     let variables = [
         ("UCUDNN_RNN_TOP_K", "2"),
@@ -32,7 +32,7 @@ fn the_faster_is_chosen() {
     assert!(time(0) < 1.1 * time(1).min(time(2)), "{decision}");
 }
 
-/// Of several of ours the fastest is chosen, and cuDNN is not among them.
+/// The fastest of several configurations is chosen; cuDNN is not among them.
 #[test]
 fn the_best_of_ours_is_found() {
     if !has_emulator() {
@@ -50,7 +50,7 @@ fn the_best_of_ours_is_found() {
     assert!(times.iter().all(|time| time["what"] != "cuDNN"), "{decision}");
 }
 
-/// Results are to be the same bits each time: nothing is timed.
+/// Nothing is timed, since results must be the same bits each time.
 #[test]
 fn deterministic_programs_keep_cudnn() {
     let program = program("rnn_random");

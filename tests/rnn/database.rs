@@ -1,4 +1,4 @@
-//! The tuning database: a network that was timed once runs by what is best from the next process's first call on.
+//! The tuning database: once timed, a network runs by its best configuration from the next process's first call on.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{FORCE, decisions, has_emulator, program};
 const KNOWN: &str = "known from before";
 const TIMED: &str = "timed in place";
 
-/// A program that runs an LSTM until something is decided, with a database of its own.
+/// A program that runs an LSTM until the library decides, with its own database.
 struct Network {
     program: Program,
     database: PathBuf,
@@ -25,7 +25,7 @@ impl Network {
         Self { database: program.file("tuning.sqlite"), program, runs: 0 }
     }
 
-    /// Runs until the first decision, or `calls` times; the one that there must be.
+    /// Runs until the first decision, or `calls` times; returns the one decision, which must exist.
     fn decide(&mut self, calls: Option<&str>, variables: &[(&str, &str)]) -> Value {
         self.runs += 1;
         let report = self.program.file(&format!("report-{}.jsonl", self.runs));
@@ -44,7 +44,7 @@ impl Network {
     }
 }
 
-/// What was timed, and in how many milliseconds a step.
+/// The timed candidates, with milliseconds a step.
 fn times(decision: &Value) -> Vec<(String, Option<f64>)> {
     let times = decision["times"].as_array().unwrap().iter();
     let mut times: Vec<_> =
@@ -69,17 +69,17 @@ fn the_second_start_runs_the_best_at_once() {
     let warm = network.decide(Some("1"), &[]);
     assert_eq!((&warm["why"], &warm["chosen"]), (&KNOWN.into(), &"cuDNN".into()), "{warm}");
     assert_eq!(times(&warm), times(&cold));
-    // As if ours had been found the fastest: it runs from the first call on.
+    // Makes our first candidate the fastest in the database: it runs from the first call on.
     let first = cold["first"].as_str().unwrap();
     network.change(&format!("UPDATE step_times SET step_ms = 1e-9 WHERE what = '{first}'"));
     let ours = network.decide(Some("1"), &[]);
     assert_eq!((&ours["why"], &ours["chosen"]), (&KNOWN.into(), &first.into()), "{ours}");
-    // Where it is not on disk it is compiled behind the program, and nothing else is.
+    // If it is not on disk, only this one is compiled, in the background.
     let cache = network.program.file("kernels");
     let ours = network.decide(None, &[("HOSTDNN_KERNEL_CACHE", cache.to_str().unwrap())]);
     assert_eq!((&ours["why"], &ours["chosen"]), (&KNOWN.into(), &first.into()), "{ours}");
     assert_eq!(objects(&cache), 2, "the recurrence, and what comes before it");
-    // Off is cuDNN, whatever the database says.
+    // Off means cuDNN, whatever the database contains.
     let report = network.program.file("off.jsonl");
     let database = network.database.to_str().unwrap();
     let variables = [("UCUDNN_RNN", "off"), ("UCUDNN_DATABASE", database), ("UCUDNN_REPORT", report.to_str().unwrap())];
@@ -87,7 +87,7 @@ fn the_second_start_runs_the_best_at_once() {
     assert!(!report.exists());
 }
 
-/// Under force the fastest of ours runs, and cuDNN's time says nothing.
+/// Under force, the fastest of our configurations runs, and cuDNN's time is ignored.
 #[test]
 fn force_remembers_too() {
     if !has_emulator() {
@@ -98,14 +98,14 @@ fn force_remembers_too() {
     assert_eq!((&cold["why"], times(&cold).len()), (&TIMED.into(), 2), "{cold}");
     let warm = network.decide(Some("1"), &FORCE[..1]);
     assert_eq!((&warm["why"], &warm["chosen"]), (&KNOWN.into(), &cold["chosen"]), "{warm}");
-    // Without force cuDNN is to be timed, and then all is known.
+    // Without force, cuDNN must be timed too; then everything is known.
     let cold = network.decide(None, &[]);
     assert_eq!((&cold["why"], times(&cold).len()), (&TIMED.into(), 3), "{cold}");
     let warm = network.decide(Some("1"), &FORCE[..1]);
     assert!(warm["why"] == KNOWN && warm["chosen"] != "cuDNN", "{warm}");
 }
 
-/// What another version wrote, or nobody did, is as if it were not there.
+/// Rows of another version, or without one, are ignored.
 #[test]
 fn what_is_not_understood_is_timed_anew() {
     if !has_emulator() {
@@ -134,17 +134,17 @@ fn what_is_not_understood_is_timed_anew() {
         assert_eq!(network.decide(Some("1"), &[])["why"], KNOWN, "{change}");
         let _ = Connection::open(&network.database).unwrap().execute(&restore, []);
     }
-    // More are wanted than are known.
+    // The program requests more configurations than are known.
     assert_eq!(network.decide(None, &[("UCUDNN_RNN_TOP_K", "3")])["why"], TIMED);
     assert_eq!(network.decide(Some("1"), &[("UCUDNN_RNN_TOP_K", "3")])["why"], KNOWN);
-    // Nothing is kept, and all is as without.
+    // Nothing is kept; everything else is as without a database.
     for database in ["off", "/proc/none"] {
         let decision = network.decide(None, &[("UCUDNN_DATABASE", database)]);
         assert_eq!(decision["why"], TIMED, "{database}: {decision}");
     }
 }
 
-/// Under force the first call waits until the model's first choice is compiled: once for all processes.
+/// Under force, the first call waits until the model's first choice is compiled; all processes share that compilation.
 #[test]
 fn what_was_compiled_once_is_taken_from_disk() {
     if !has_emulator() {

@@ -1,4 +1,4 @@
-//! Whatever fails inside us, or in what we need of cuDNN: every call succeeds, and has the right result.
+//! Failures inside the library, or in the cuDNN functions that it calls: every call succeeds and has the right result.
 
 use super::hostdnn::fault_points;
 use super::numerics::assert_exact;
@@ -19,14 +19,14 @@ fn panics_stay_inside() {
             let ours = program.preloaded(&ARGUMENTS, &variables);
             assert_exact(&plain, &ours.stdout);
             let strikes = ours.stderr.contains(&format!("a panic at {place}"));
-            // One choice needs no thread that compiles others, and without a compiler nothing is launched.
+            // A single choice needs no compiling thread, and without a compiler nothing is launched.
             let is_needed = (place != "rnn-load" || top_k != "1") && (place != "rnn-launch" || has_emulator());
             assert_eq!(strikes, is_needed, "{fault}, the best {top_k}:\n{}", ours.stderr);
         }
     }
 }
 
-/// Compiling, and what we need of cuDNN that the program does not.
+/// Compilation fails, and so do the cuDNN functions that only the library calls.
 #[test]
 fn what_cannot_be_had_is_done_without() {
     let program = program("rnn_random");
@@ -49,8 +49,8 @@ fn what_cannot_be_had_is_done_without() {
     }
 }
 
-/// No call waits for what compiles on a thread of ours, whatever it holds: eight threads come to their end while the first
-/// compilation of any network hangs, and so does the process. Calls that waited would be ended by the harness.
+/// No call waits for a background compilation, whatever locks it holds: eight threads end while the first compilation
+/// of any network hangs, and so does the process. The harness would end calls that waited.
 #[test]
 fn a_compilation_that_hangs_delays_no_call() {
     let program = program("rnn_threads");
@@ -58,7 +58,7 @@ fn a_compilation_that_hangs_delays_no_call() {
     let variables = [("UCUDNN_FAULT", "hang"), ("UCUDNN_LOG", "debug"), ("UCUDNN_REPORT", report.to_str().unwrap())];
     let ours = program.preloaded(&[], &variables);
     assert_eq!(ours.stdout, "ended\n");
-    // It did hang, up to the end: nothing was decided.
+    // The compilation did hang to the end: nothing was decided.
     assert!(ours.stderr.contains("compiling hangs"), "{}", ours.stderr);
     assert!(!report.exists());
 }

@@ -1,4 +1,4 @@
-//! Null, garbage, mismatched and aliased arguments: the plain library's statuses. What is cuDNN's has its bits.
+//! Null, garbage, mismatched and aliased arguments: the plain library's statuses. cuDNN's own results have its bits.
 
 use super::{FORCE, program};
 

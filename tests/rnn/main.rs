@@ -1,5 +1,5 @@
-//! The RNN API, by C programs that know only `cudnn.h`: plain on hostdnn, and with `libucudnn.so` preloaded, where the
-//! kernels run emulated on the CPU. What they check themselves is said at the top of each, in `tests/c/rnn*.c`.
+//! The RNN API, by C programs that know only `cudnn.h`: plain on hostdnn, and with `libucudnn.so` preloaded, whose GPU
+//! kernels are emulated. The top of each, in `tests/c/rnn*.c`, says which checks it makes itself.
 
 #[path = "../hostdnn/mod.rs"]
 mod hostdnn;
@@ -17,17 +17,17 @@ use serde_json::Value;
 
 use self::hostdnn::{Build, Program, programs, report};
 
-/// Ours wherever they can, by the model's first choice.
+/// Our GPU kernels wherever they can run, by the model's first choice.
 const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", "1")];
 
-/// Compiles `tests/c/{name}.c` with what programs of the RNN API share.
+/// Compiles `tests/c/{name}.c` with the sources that programs of the RNN API share.
 fn program(name: &str) -> Program {
     let main = format!("{name}.c");
     let sources = [main.as_str(), "rnn.c", "kernel.c"];
     Program::build(name, Build { sources: &sources, options: &["-pthread"], ..Build::default() })
 }
 
-/// Whether the kernels can be compiled for the CPU here; says aloud if not.
+/// Whether GPU kernels can be compiled for the CPU here; reports a skipped test if not.
 fn has_emulator() -> bool {
     let compiler = std::process::Command::new("c++").arg("--version").output();
     let found = compiler.is_ok_and(|output| output.status.success());

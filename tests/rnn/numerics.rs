@@ -7,7 +7,7 @@ use super::{FORCE, decisions, has_emulator, program};
 
 /// See [`assert_exact`].
 const MOST_UNITS: f64 = 8.0;
-/// How many times plain's our errors may be, in the geometric mean of many networks.
+/// The largest ratio of our errors to the plain run's, as the geometric mean of many networks.
 const MOST_IN_THE_MEAN: f64 = 1.5;
 
 /// A line of the program: the network, and the errors of y, hy and cy.
@@ -17,9 +17,9 @@ fn parse(line: &str) -> (&str, [f64; 3]) {
     (network, [(); 3].map(|()| words.next().unwrap().parse().unwrap()))
 }
 
-/// The errors of two runs of the program: the second's at most the first's twice over, and some units of the type's last
-/// digit, as few numbers may be off that are small differences of large ones. Of each type the second's beside the first's,
-/// where there are any.
+/// Compares the errors of two runs: the second's are at most twice the first's and some units of the type's last digit,
+/// as a few results may be small differences of large numbers. Returns the ratios of the second's to the first's, by
+/// type.
 pub fn assert_exact(plain: &str, ours: &str) -> HashMap<String, Vec<f64>> {
     assert_eq!(plain.lines().count(), ours.lines().count());
     let mut ratios = HashMap::<_, Vec<_>>::new();
@@ -42,8 +42,8 @@ pub fn assert_exact(plain: &str, ours: &str) -> HashMap<String, Vec<f64>> {
     ratios
 }
 
-/// Networks of all cells, types, layouts, directions, layers, lengths and biases, with and without states: our kernels are
-/// about as exact as hostdnn's own arithmetic in the same type.
+/// Networks of all cells, types, layouts, directions, layers, lengths and biases, with and without states: our GPU
+/// kernels are about as exact as hostdnn's own arithmetic in the same type.
 #[test]
 fn random_networks_are_as_exact_as_without_us() {
     let program = program("rnn_random");

@@ -1,4 +1,4 @@
-//! Products on tensor cores, emulated: where the network's math type allows them, and as exact as they are.
+//! Products on emulated tensor cores: used where the network's math type allows them, with their expected accuracy.
 
 use cudnn_abi::*;
 
@@ -13,14 +13,14 @@ fn tensor_cores_multiply_what_they_may() {
     let errors = |text: &str| -> Vec<f64> { text.trim().split('|').map(|error| error.parse().unwrap()).collect() };
     let tf32 = 1.0 / 2048.0;
     let all = [
-        // TF32's own error, and never where it is forbidden.
+        // TF32's own error, and none where it is forbidden.
         (CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, 48, Some(tf32)),
         (CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, 48, Some(tf32)),
         (CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 24, None),
         (CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH, 48, Some(0.0)),
         (CUDNN_DATA_HALF, CUDNN_FMA_MATH, 12, None),
         (CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH, 48, Some(0.0)),
-        // Too few rows to be worth their while.
+        // Too few rows to make tensor cores worthwhile.
         (CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH, 7, None),
     ];
     for (i, (data_type, math, batch, more)) in all.into_iter().enumerate() {

@@ -1,6 +1,6 @@
-//! `examples/convnet.c`, a program that knows only cudnn.h, trained with a tuning database; and what its reports say
-//! was measured.
-#![allow(dead_code)] // each test takes what it needs
+//! `examples/convnet.c`, a program that knows only cudnn.h, trained with a tuning database; and the measurements in its
+//! reports.
+#![allow(dead_code)] // each test uses a part
 
 #[path = "../hostdnn/mod.rs"]
 pub mod hostdnn;
@@ -39,7 +39,7 @@ pub fn write_network(path: &Path, layers: &[[usize; 4]]) {
     std::fs::write(path, text).unwrap();
 }
 
-/// What a run is told, besides its network.
+/// A run's arguments and variables.
 pub struct Run<'a> {
     pub program: &'a Program,
     /// The file that its report is written to.
@@ -49,7 +49,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Of one iteration of a network.
+    /// A run of one iteration of a network.
     pub fn new(program: &'a Program, network: &str, report: &str) -> Self {
         let report = program.file(report);
         let arguments = [network, "--warmup", "0", "--iterations", "1", "--limit", "256KiB"].map(str::to_owned);
@@ -57,31 +57,31 @@ impl<'a> Run<'a> {
         run.with("UCUDNN_REPORT", report)
     }
 
-    /// With a variable set.
+    /// Sets a variable.
     pub fn with(mut self, name: &str, value: impl AsRef<Path>) -> Self {
         self.variables.push((name.to_owned(), value.as_ref().to_str().unwrap().to_owned()));
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     pub fn and(mut self, arguments: &[&str]) -> Self {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
     }
 
-    /// Ready to be started, with us preloaded.
+    /// The run as a command, with libucudnn.so preloaded.
     pub fn command(&self) -> std::process::Command {
         let (arguments, variables) = self.parts();
         self.program.command(&arguments, &variables, true)
     }
 
-    /// Runs it with us preloaded; it must succeed.
+    /// Runs with libucudnn.so preloaded; the program must succeed.
     pub fn preloaded(&self) -> self::hostdnn::programs::Outcome {
         let (arguments, variables) = self.parts();
         self.program.preloaded(&arguments, &variables)
     }
 
-    /// Runs it without us; it must succeed.
+    /// Runs without libucudnn.so; the program must succeed.
     pub fn plain(&self) -> self::hostdnn::programs::Outcome {
         self.program.plain(&self.parts().0, &[])
     }
@@ -91,12 +91,12 @@ impl<'a> Run<'a> {
         (arguments, self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
     }
 
-    /// What it measured.
+    /// The measurements of this run.
     pub fn timed(&self) -> Vec<Timed> {
         timed(&self.report)
     }
 
-    /// What its kernels were answered: the kernel, the division and its bytes of workspace.
+    /// The answers to its queries: the problem, the division and its bytes of workspace.
     pub fn answers(&self) -> Vec<(String, String, u64)> {
         let lines = self::hostdnn::report(&self.report).into_iter().filter(|line| line["event"] == "asked");
         let text = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
@@ -107,10 +107,10 @@ impl<'a> Run<'a> {
 /// A micro-configuration that was measured, as a report names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Timed {
-    /// Over one image.
+    /// For a mini-batch of one image.
     pub kernel: Kernel,
     pub batch: usize,
-    /// It is a part whose sum is kept in float.
+    /// Whether it is a part whose sum is kept in float.
     pub summed: bool,
     pub algorithm: String,
 }
@@ -142,7 +142,7 @@ pub fn lines(report: &Path) -> Vec<(Timed, Value)> {
         .collect()
 }
 
-/// Those that occur more than once.
+/// The micro-configurations that occur more than once.
 pub fn repeated(timed: impl IntoIterator<Item = Timed>) -> Vec<Timed> {
     let mut counts: HashMap<Timed, usize> = HashMap::new();
     timed.into_iter().for_each(|timed| *counts.entry(timed).or_default() += 1);

@@ -1,4 +1,4 @@
-//! `ucudnn db`: looks after the tuning database.
+//! `ucudnn db`: maintains the tuning database.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -24,8 +24,8 @@ const TEXTS: Texts = Texts {
 
 /// List, export, import and prune the tuning database
 ///
-/// The database keeps what tuning measured, so that it is measured once. Its results are valid for one device, driver
-/// and cuDNN: an environment. Any number of processes may use it meanwhile.
+/// The database keeps tuning results, so that nothing is measured twice. Results are valid for one environment: a
+/// device, a driver and a cuDNN. Other processes may use the database at the same time.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn db list --kernels\n  \
@@ -41,21 +41,21 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// Show what it holds, an environment a line
+    /// Show the database's contents, one environment per line
     List {
-        /// And every kernel
+        /// Also list every kernel
         #[arg(long)]
         kernels: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write all it holds as text, a JSON object a line
+    /// Write the whole database as text, one JSON object per line
     Export {
-        /// Where to [default: standard output]
+        /// The file [default: standard output]
         file: Option<PathBuf>,
     },
-    /// Add what an export holds; of two results for one thing the newer stays
+    /// Add the results of exports; of two results for the same thing the newer stays
     Import {
         /// The exports (- for standard input)
         #[arg(required = true)]
@@ -64,13 +64,13 @@ enum What {
     /// Remove results
     #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
     Prune {
-        /// Of the environment of this number in `ucudnn db list`
+        /// Those of the environment with this number in `ucudnn db list`
         #[arg(long, value_name = "N", group = "which")]
         environment: Option<i64>,
-        /// That were measured longer ago: 90d, 12h
+        /// Those measured longer ago than this: 90d, 12h
         #[arg(long, value_name = "AGE", group = "which", value_parser = age)]
         older_than: Option<Duration>,
-        /// That other versions of ucudnn stored, which this one does not read
+        /// Those stored by other versions of ucudnn, which this version does not read
         #[arg(long, group = "which")]
         other_versions: bool,
     },
@@ -198,7 +198,7 @@ fn named(kernel: &KernelContents) -> String {
     AnyKernel::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
 }
 
-/// A few numbers, or how many there are from where to where.
+/// A few numbers, or their count and range.
 fn sizes(sizes: &[usize]) -> String {
     match sizes {
         [first, .., last] if sizes.len() > 12 => format!("{} from {first} to {last}", sizes.len()),

@@ -1,7 +1,7 @@
-//! How each kernel of a network is run, and what that costs: what reports and plans have in common, read from either.
+//! How each convolution problem of a network is run, and at what cost: the common part of reports and plans.
 //!
-//! A report holds one JSON object a line, as `UCUDNN_REPORT` takes them. A plan is what `ucudnn plan --json` prints: one
-//! object with `plans`, whose layers have the same keys as a report's lines.
+//! A report is the file of `UCUDNN_REPORT`, with one JSON object per line. A plan is the output of
+//! `ucudnn plan --json`: one object with `plans`, whose layers have the same keys as a report's lines.
 
 use std::path::Path;
 
@@ -9,32 +9,32 @@ use serde_json::{Map, Value, json};
 
 use crate::network;
 
-/// One kernel of one layer, or of several that are alike and run alike.
+/// The decision on one layer's problem, or on several layers that are alike and run alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The layer's name, or the kernel's shapes where nothing names it.
+    /// The layer's name, or the problem's shapes if it has none.
     pub layer: String,
     /// F, BD or BF.
     pub direction: String,
-    /// The kernel for people.
+    /// The problem as text for people.
     pub kernel: String,
-    /// The kernel in full: equal for equal kernels.
+    /// The problem's full text, equal for equal problems.
     pub spec: String,
-    /// How many layers this stands for.
+    /// The number of layers.
     pub count: usize,
-    /// As `2×64[FFT]`.
+    /// Such as `2×64[FFT]`.
     pub division: String,
-    /// Bytes, of each layer.
+    /// Bytes for each layer.
     pub workspace: usize,
-    /// Milliseconds, of each layer.
+    /// Milliseconds for each layer.
     pub time: f64,
-    /// The fastest that needs no division, where it is known.
+    /// The fastest way without division, if known.
     pub undivided: Option<Undivided>,
-    /// Where its segment begins in Workspace Division's arena, in bytes, where one is laid out.
+    /// The start of its segment in Workspace Division's arena, in bytes, if it has one.
     pub offset: Option<usize>,
 }
 
-/// A kernel in one piece, within the same limit.
+/// A problem in one piece, within the same limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undivided {
     pub algorithm: String,
@@ -42,25 +42,25 @@ pub struct Undivided {
     pub time: f64,
 }
 
-/// What the decisions were made under.
+/// The policy behind the decisions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// Workspace Reuse, each kernel within `limit` bytes; none where limits differ or were the program's.
+    /// Workspace Reuse, each problem within `limit` bytes; `None` if limits differ or came from the program.
     Reuse { limit: Option<usize> },
     /// Workspace Division.
     Division(Division),
 }
 
-/// How a total is divided.
+/// The division of a total.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
     /// Bytes.
     pub total: usize,
-    /// Layers run one after another and share segments: the total bounds each of them, and not their sum.
+    /// True if layers run one after another and share segments: the total limits each layer, not their sum.
     pub shared: bool,
-    /// Whether no division is faster.
+    /// True if no division is faster.
     pub proven: bool,
-    /// How much faster one may be, as a fraction.
+    /// How much faster another division may be, as a fraction.
     pub gap: f64,
     /// Milliseconds that solving took.
     pub solve_ms: Option<f64>,
@@ -69,7 +69,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// From a plan's element or a report's line.
+    /// Reads an element of a plan or a report's line.
     pub fn from_fields(fields: &Fields) -> Result<Self, String> {
         Ok(Self {
             total: fields.size("total")?,
@@ -81,13 +81,13 @@ impl Division {
         })
     }
 
-    /// How near it is to the best.
+    /// The distance from the optimum, in words.
     pub fn quality(&self) -> String {
         if self.proven { "proven optimal".into() } else { format!("within {:.2}% of the optimum", self.gap * 100.0) }
     }
 }
 
-/// The decisions of a whole network, in its order.
+/// The decisions for a whole network, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decisions {
     pub policy: Policy,
@@ -100,7 +100,7 @@ impl Decisions {
         self.rows.iter().map(|row| row.time * row.count as f64).sum()
     }
 
-    /// Milliseconds of all layers undivided; none if that is not known of all.
+    /// Milliseconds of all layers undivided; `None` if some time is unknown.
     pub fn undivided_time(&self) -> Option<f64> {
         self.rows.iter().map(|row| Some(row.undivided.as_ref()?.time * row.count as f64)).sum()
     }
@@ -110,17 +110,17 @@ impl Decisions {
         self.rows.iter().map(|row| row.workspace * row.count).sum()
     }
 
-    /// Bytes of the layer that needs most.
+    /// Bytes of the layer with the largest workspace.
     pub fn largest(&self) -> usize {
         self.rows.iter().map(|row| row.workspace).max().unwrap_or(0)
     }
 
-    /// How many kernels of layers there are.
+    /// The number of layers, counted once per direction.
     pub fn layers(&self) -> usize {
         self.rows.iter().map(|row| row.count).sum()
     }
 
-    /// As JSON, an element of a plan's `plans`.
+    /// The JSON of an element of a plan's `plans`.
     pub fn to_json(&self) -> Value {
         let mut value = match &self.policy {
             Policy::Reuse { limit } => json!({ "policy": "wr", "limit": limit }),
@@ -151,7 +151,7 @@ impl Decisions {
 }
 
 impl Decision {
-    /// Reads a report's line or a plan's layer. `Err` says which part of it is not as it should be.
+    /// Reads a report's line or a plan's layer. `Err` names the part that is wrong.
     pub fn from_json(value: &Value) -> Result<Self, String> {
         let fields = Fields::of(value)?;
         let kernel = fields.text("kernel")?;
@@ -160,7 +160,7 @@ impl Decision {
             Ok::<_, String>(Undivided { algorithm: algorithm.to_owned(), workspace, time })
         });
         Ok(Self {
-            // A division's layers are numbered by the library; such a number names nothing to people.
+            // The library numbers a division's layers; people get shapes, because such a number means nothing to them.
             layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(kernel), str::to_owned),
             direction: fields.text("direction")?.to_owned(),
             kernel: kernel.to_owned(),
@@ -184,19 +184,19 @@ impl Decision {
         })
     }
 
-    /// The layer with its direction, and how many there are.
+    /// The layer with its direction, and the number of such layers.
     pub fn name(&self) -> String {
         let count = if self.count > 1 { format!(" ×{}", self.count) } else { String::new() };
         format!("{} {}{count}", self.layer, self.direction)
     }
 }
 
-/// A kernel's text without its direction: the same for the three kernels of a layer.
+/// A problem's text without its direction, equal for the three problems of a layer.
 pub fn shapes(kernel: &str) -> String {
     kernel.split_once(' ').map_or(kernel, |(_, shapes)| shapes).to_owned()
 }
 
-/// The members of a JSON object, with what a reader wants of them.
+/// The members of a JSON object, read by type.
 pub struct Fields<'a>(pub &'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
@@ -245,8 +245,8 @@ fn short(value: &Value) -> String {
     if text.chars().count() > 40 { text.chars().take(39).chain(['…']).collect() } else { text }
 }
 
-/// Reads a report or a plan, whichever the file is. A plan may hold several decisions, a report gives one or two: what
-/// Workspace Division divided, and what was decided kernel by kernel.
+/// Reads a report or a plan. A plan may hold several decisions. A report has one or two: the division of Workspace
+/// Division, and the decisions by problem.
 pub fn read(file: &Path) -> Result<Vec<Decisions>, String> {
     let text = network::read(file)?;
     if let Some(plans) = plans_of(&text) {
@@ -263,7 +263,7 @@ pub fn read(file: &Path) -> Result<Vec<Decisions>, String> {
     Ok(decisions)
 }
 
-/// The plans of a plan's text; none if it is no plan.
+/// The plans in a plan's text; `None` for any other text.
 pub fn plans_of(text: &str) -> Option<Vec<Value>> {
     match serde_json::from_str(text).ok()? {
         Value::Object(mut whole) => match whole.remove("plans")? {

@@ -1,19 +1,19 @@
-//! `ucudnn`, the command: runs programs on the library, tunes and plans networks ahead of time, and shows what was
-//! chosen.
+//! `ucudnn`, the command: runs programs on the library, tunes and plans networks ahead of time, and shows the results.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `run` | starting a program with the library in front of its cuDNN |
-//! | `tune`, `plan`, `db` | the tuning database: filling it, planning from it, looking after it |
-//! | `report` | what a run wrote to `UCUDNN_REPORT`, as tables |
+//! | `tune`, `plan`, `db` | filling the tuning database, planning from it, maintaining it |
+//! | `report` | a run's `UCUDNN_REPORT` as tables |
 //! | `plot` | pictures of reports and plans |
-//! | `network` | the layers of a network: from a CSV file, or from a report |
-//! | `decisions` | what plans and reports have in common: how each kernel is run, and what that costs |
-//! | `recurrent` | recurrent networks: which, and what was found of them |
-//! | `sets` | what each kernel may run, and what Workspace Reuse and Division make of that |
+//! | `network` | the layers of a network, from a CSV file or a report |
+//! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
+//! | `recurrent` | recurrent networks: their descriptions and their results |
+//! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
 //! | `table`, `quantity` | text for people |
 //!
-//! It uses the library's planner and database and holds none of their logic. Only `tune` loads a cuDNN.
+//! The command adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
+//! `run --dlopen` load a cuDNN.
 
 mod db;
 mod decisions;
@@ -33,12 +33,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// How a command ends when it does not succeed.
+/// How a command fails.
 #[derive(Debug)]
 enum Failure {
-    /// The command line asks for something that is not possible: exit status 2.
+    /// The command line requests something impossible: exit status 2.
     Usage(String),
-    /// What was asked for could not be done: exit status 1.
+    /// The request could not be fulfilled: exit status 1.
     Failed(String),
 }
 
@@ -79,8 +79,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Rust ignores SIGPIPE, and printing to `head` would end in a panic.
-    // SAFETY: no other thread runs yet, and the default action is no handler of ours.
+    // Rust ignores SIGPIPE, so printing to `head` would panic.
+    // SAFETY: no other thread runs yet, and the default action installs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let ended = match Cli::parse().command {
         Command::Run(options) => run::run(options),

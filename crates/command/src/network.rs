@@ -1,4 +1,4 @@
-//! The layers of a network: read from a CSV file as in `examples/networks`, each with its kernels.
+//! The layers of a network with their convolution problems, read from a CSV file as in `examples/networks`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use cudnn_abi::*;
 
 use crate::decisions::{Decision, Decisions, Policy};
 
-/// What a file of layers leaves open.
+/// The choices that a file of layers leaves open.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Network (of a CSV file)")]
 pub struct Shapes {
@@ -27,7 +27,7 @@ pub struct Shapes {
     /// The convolutions' math type; half runs on tensor cores only by tensor-op [default: default]
     #[arg(long)]
     pub math: Option<Math>,
-    /// The API whose kernels they are: legacy (cudnnConvolution…) or graph (cudnnBackend…, as PyTorch uses) [default: legacy]
+    /// The kernels' API: legacy (cudnnConvolution…) or graph (cudnnBackend…, as PyTorch uses) [default: legacy]
     #[arg(long)]
     pub api: Option<Api>,
     /// Only these layers, by their names in the file
@@ -68,7 +68,7 @@ pub enum Api {
     Graph,
 }
 
-/// How an option's value is written.
+/// An option's value as the command line takes it.
 pub fn name_of<T: ValueEnum>(value: T) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -81,10 +81,10 @@ fn direction(text: &str) -> Result<Direction, String> {
 /// One layer of a network in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Of the layer; several kernels, and repeated layers, share one.
+    /// The layer's name; its three problems, and repeated layers, share it.
     pub name: String,
     pub kernel: AnyKernel,
-    /// How many layers of the network are like this.
+    /// The number of such layers in the network.
     pub count: usize,
 }
 
@@ -96,8 +96,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Calls decisions' layers by this network's names, as far as it has layers of their shapes; batch and types do not
-    /// matter. Decisions by kernel count for all layers that have it.
+    /// Gives the decisions' layers this network's names where their shapes agree; batch and types do not matter. A
+    /// decision by problem counts for all layers that have the problem.
     pub fn name_layers(&self, decisions: &mut Decisions) {
         let is_division = matches!(decisions.policy, Policy::Division(_));
         let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.kernel)).collect();
@@ -109,7 +109,7 @@ impl Network {
             let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
             let before = rows.len();
             if is_division {
-                // A row is a layer: names are given out in turn.
+                // A row is one layer, so each name is given out once per layer.
                 if let Some((index, layer)) = alike.find(|(index, layer)| named[*index] < layer.count) {
                     named[index] += row.count;
                     rows.push(Decision { layer: layer.name.clone(), ..row.clone() });
@@ -127,13 +127,13 @@ impl Network {
     }
 }
 
-/// What tells a layer whatever its batch and its types.
+/// The identity of a layer, whatever its batch and its types.
 #[derive(PartialEq, Eq)]
 struct Shape {
     direction: Direction,
-    /// The extents of x, w and y, without images.
+    /// The extents of x, w and y, without the batch.
     tensors: [Vec<i64>; 3],
-    /// Padding before and behind, stride and dilation.
+    /// Padding before and after, stride, and dilation.
     parameters: [Vec<i64>; 4],
 }
 
@@ -151,7 +151,7 @@ impl Shape {
     }
 }
 
-/// The columns of a network file, in their order, with the least value of those that are numbers.
+/// The columns of a network file, in order; numbers have a least value.
 const COLUMNS: [(&str, i32); 17] = [
     ("network", 0),
     ("layer", 0),
@@ -171,12 +171,12 @@ const COLUMNS: [(&str, i32); 17] = [
     ("dilation_w", 1),
     ("groups", 1),
 ];
-/// The most layers that a row may stand for.
+/// The largest count in a row.
 const MOST_REPEATS: i32 = 10_000;
-/// The longest name.
+/// The longest name, in bytes.
 const NAME_LENGTH: usize = 56;
 
-/// A row's numbers.
+/// The fields of a row.
 struct Row<'a> {
     layer: &'a str,
     count: i32,
@@ -189,7 +189,7 @@ struct Row<'a> {
     groups: i32,
 }
 
-/// Where something is wrong.
+/// The position of an error.
 struct At<'a> {
     file: &'a Path,
     line: usize,
@@ -201,7 +201,7 @@ impl At<'_> {
     }
 }
 
-/// Reads a CSV file's text; `file` is for messages.
+/// Reads a CSV file's text; `file` only appears in messages.
 pub fn parse(file: &Path, text: &str, shapes: &Shapes) -> Result<Network, String> {
     if shapes.api == Some(Api::Graph) && shapes.math.is_some() {
         return Err("--math is of the legacy API; in --api graph engines tell what they do to numbers".into());
@@ -270,7 +270,7 @@ fn read_row<'a>(at: &At, line: &'a str) -> Result<(&'a str, Row<'a>), String> {
         let (column, field) = (COLUMNS[index].0, fields[index]);
         Err(at.complain(format_args!("{column} (column {}): expected {accepted}, not {field:?}", index + 1)))
     };
-    // Names become parts of file names and of tables.
+    // Names become parts of file names and tables.
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     for (index, field) in fields.iter().enumerate().take(2) {
         if field.is_empty() || field.len() > NAME_LENGTH || !field.chars().all(safe) {
@@ -306,8 +306,8 @@ fn read_row<'a>(at: &At, line: &'a str) -> Result<(&'a str, Row<'a>), String> {
     Ok((fields[0], row))
 }
 
-/// The kernels of a row, as a program sets the descriptors: tensors packed in the layout, cross-correlation, half data
-/// summed in float.
+/// The problems of a row, as a program sets their descriptors: tensors packed in the layout, cross-correlation, half
+/// data summed in float.
 fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>, String> {
     let Row { layer, count, image: [n, c, h, w], k, filter: [r, s], pad, stride, dilation, groups } = *row;
     let n = shapes.batch.unwrap_or(n);
@@ -364,7 +364,7 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     Ok(all.into_iter().filter(wanted).map(layer).filter(|layer| layer.count > 0).collect())
 }
 
-/// A tensor without gaps, as `cudnnSetTensor4dDescriptor` makes it; none if its elements cannot be counted.
+/// A tensor without gaps, as `cudnnSetTensor4dDescriptor` makes it; `None` if it has more elements than cuDNN counts.
 fn packed(data_type: cudnnDataType_t, channels_last: bool, dims: [i32; 4]) -> Option<Tensor> {
     let [n, c, h, w] = dims;
     let plane = h.checked_mul(w)?;
@@ -374,7 +374,7 @@ fn packed(data_type: cudnnDataType_t, channels_last: bool, dims: [i32; 4]) -> Op
     Some(Tensor { data_type, dims: [n, c, h, w, 0], strides })
 }
 
-/// A file's text. A file that is none is an error that names it.
+/// A file's text, or standard input's for `-`. Errors name the file.
 pub fn read(file: &Path) -> Result<String, String> {
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin())

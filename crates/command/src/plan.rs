@@ -1,5 +1,5 @@
-//! `ucudnn plan`: plans a network from the tuning database, without running anything; or shows what cuDNN's engines would
-//! take on a device that need not be there.
+//! `ucudnn plan`: plans a network from the tuning database without running anything, or shows the workspaces of cuDNN's
+//! engines on a device that need not be present.
 
 mod engines;
 
@@ -19,18 +19,18 @@ use crate::sets;
 use crate::table::{Side, Table};
 use crate::workload::{Costs, Workload};
 
-/// What solving one division may take.
+/// The time limit for solving one division.
 const SOLVE: Duration = Duration::from_secs(10);
 
 /// Plan a network from the tuning database: what would run under a limit, and how fast
 ///
 /// Workspace Reuse (--limit) plans each kernel within the same limit; Workspace Division (--total) divides a total
-/// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. What the database does not know is named,
-/// with the command that measures it.
+/// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. Kernels that the database lacks are listed,
+/// with the command that measures them.
 ///
-/// With --device, cuDNN itself is asked, and nothing is timed: the engines of its graph API for each kernel, the workspace
-/// that each takes at each micro-batch size, and which of them a limit admits. The file describes the GPU as cuDNN's
-/// device properties do, so that none need be at hand.
+/// With --device, cuDNN lists the engines of its graph API for each kernel, with their workspaces at each micro-batch
+/// size, and the engines that each limit admits. Nothing is timed. The file holds cuDNN's device properties of the GPU,
+/// so the GPU itself is not needed.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
@@ -54,15 +54,15 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["limit", "total"])]
     kernels: bool,
 
-    /// Show the engines that cuDNN has for the kernels on the device of these properties, a JSON file
+    /// Show cuDNN's engines for the kernels on the device with these properties, a JSON file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["total", "kernels", "environment"])]
     device: Option<PathBuf>,
 
-    /// The cuDNN that --device asks, where it is not found by itself
+    /// The cuDNN for --device, if it is not found automatically
     #[arg(long, value_name = "FILE", requires = "device")]
     cudnn_library: Option<PathBuf>,
 
-    /// Print JSON, for `ucudnn plot` and others
+    /// Print JSON, for `ucudnn plot` and other programs
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +107,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The kernels that the file stands for.
+/// Lists the convolution problems of the file.
 fn list(options: &Options) -> Result<(), Failure> {
     let (network, _) = options.workload.kernels.read()?;
     if options.json {
@@ -142,7 +142,7 @@ fn print_json(costs: &Costs, plans: &[Decisions]) {
     println!("{:#}", json!({ "environment": environment, "plans": plans }));
 }
 
-/// All plans in one table.
+/// One table of all plans.
 fn compared(plans: &[Decisions]) -> String {
     let mut table = Table::new(&[
         ("plan", Side::Left),

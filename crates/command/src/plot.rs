@@ -22,7 +22,7 @@ use crate::workload::{Workload, quoted};
 
 /// Draw reports and plans as SVG pictures
 ///
-/// A report is what a run wrote (`ucudnn run --report FILE`), a plan what `ucudnn plan --json` printed.
+/// A report comes from a run (`ucudnn run --report FILE`), a plan from `ucudnn plan --json`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg     time per layer of two runs\n  \
@@ -45,13 +45,13 @@ enum What {
     },
     /// Draw the time of each layer, forward and backward, for several runs or plans side by side
     Layers {
-        /// Reports and plans, each with the name it has in the picture if wanted
+        /// Reports and plans, each with an optional name for the picture
         #[arg(required = true, value_name = "FILE[=NAME]")]
         files: Vec<String>,
-        /// Beside them, the time without division in the limits of the first
+        /// Add the time without division, within the limits of the first file
         #[arg(long)]
         undivided: bool,
-        /// A CSV file of the network, to call layers by their names
+        /// A CSV file of the network that gives layers their names
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
@@ -61,10 +61,10 @@ enum What {
     Totals {
         #[command(flatten)]
         workload: Workload,
-        /// The smallest total [default: the least that anything runs in, or 1MiB]
+        /// The smallest total [default: the least in which all layers run, or 1MiB]
         #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
         from: Option<usize>,
-        /// The largest total [default: that at which more is of no use]
+        /// The largest total [default: where more brings nothing]
         #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
         to: Option<usize>,
         #[command(flatten)]
@@ -74,7 +74,7 @@ enum What {
     Division {
         /// A report, or a plan
         file: PathBuf,
-        /// A CSV file of the network, to call layers by their names
+        /// A CSV file of the network that gives layers their names
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
@@ -84,7 +84,7 @@ enum What {
 
 #[derive(Args)]
 struct Output {
-    /// Where the picture goes [default: standard output]
+    /// The picture's file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The picture's title
@@ -141,7 +141,7 @@ fn write(picture: &str, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls layers by the names of a network file, if one is given.
+/// Gives layers the names in a network file, if there is one.
 fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<&Path>) -> Result<(), Failure> {
     if let Some(file) = network {
         let network = network::parse(file, &network::read(file)?, &network::Shapes::default())?;
@@ -150,7 +150,7 @@ fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<
     Ok(())
 }
 
-/// What `FILE` or `FILE=NAME` holds. A file that is called so comes first.
+/// The decisions of `FILE` or `FILE=NAME`. An existing file with the whole name has precedence.
 fn read_sources(argument: &str) -> Result<Vec<layers::Source>, String> {
     let (file, label) = match argument.rsplit_once('=') {
         Some((file, label)) if !Path::new(argument).exists() => (file, Some(label)),
@@ -178,7 +178,7 @@ fn label_of(decisions: &Decisions) -> String {
     }
 }
 
-/// The same kernels without division.
+/// The same problems without division.
 fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
     let mut decisions = of.decisions.clone();
     for row in &mut decisions.rows {
@@ -204,9 +204,9 @@ fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failur
     Ok(desirable::draw(group, output.title.as_deref()))
 }
 
-/// How many totals are drawn.
+/// The number of totals in the picture.
 const TOTALS: usize = 24;
-/// What solving each of them may take: what is not the best then differs from it by less than a line's width.
+/// The time limit for solving each total. A result that is not optimal then differs by less than a line's width.
 const SOLVE: Duration = Duration::from_millis(500);
 
 fn totals_picture(

@@ -1,8 +1,8 @@
-//! Bytes, times and ratios as people write them, and back.
+//! Bytes, times and ratios in the form that people write, and reading them.
 
 use guest::settings::parse_bytes;
 
-/// `0 B`, `512 B`, `1.50 KiB`, `119 MiB`: three digits or the nearest, with a binary unit.
+/// `0 B`, `512 B`, `1.50 KiB`, `119 MiB`: about three digits, with a binary unit.
 pub fn bytes(count: usize) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1024 {
@@ -10,7 +10,7 @@ pub fn bytes(count: usize) -> String {
     }
     let mut value = count as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.6 would be written as 1024.
+    // 1023.6 would be rounded to 1024.
     while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -18,7 +18,7 @@ pub fn bytes(count: usize) -> String {
     format!("{} {}", digits(value), UNITS[unit])
 }
 
-/// A size that someone chose, without digits behind the point where it has none: `64 MiB`, `1.41 GiB`.
+/// A size that someone chose, without decimals if it is a whole number of its unit: `64 MiB`, `1.41 GiB`.
 pub fn chosen_bytes(count: usize) -> String {
     let exact = exact_bytes(count);
     match exact.find(|c: char| !c.is_ascii_digit()) {
@@ -27,7 +27,7 @@ pub fn chosen_bytes(count: usize) -> String {
     }
 }
 
-/// A size that came from an option, as short as it can be given back to one: `64MiB`.
+/// The shortest exact form of a size that an option reads: `64MiB`.
 pub fn exact_bytes(count: usize) -> String {
     match count {
         0 => "0".into(),
@@ -43,7 +43,7 @@ pub fn milliseconds(time: f64) -> String {
     format!("{} ms", digits(time))
 }
 
-/// Three digits of a number that is not negative, and no fewer before the point than it has.
+/// A number of 0 or more with three digits, or with all digits before the point if there are more.
 pub fn digits(value: f64) -> String {
     let decimals = match value {
         _ if value >= 99.95 => 0,
@@ -60,7 +60,7 @@ pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Reads a size that an option gives.
+/// Reads the size in an option.
 pub fn read_bytes(text: &str) -> Result<usize, String> {
     parse_bytes(text).ok_or_else(|| "expected a number of bytes, with KiB, MiB or GiB behind it if wanted".into())
 }

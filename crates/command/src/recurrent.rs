@@ -1,4 +1,4 @@
-//! Recurrent networks: which ones a command is to work on, and what was found of them as a table.
+//! Recurrent networks: reading the description of one, and showing results as a table.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::quantity;
 use crate::report::ratio;
 use crate::table::{Side, Table};
 
-/// What database and reports call cuDNN.
+/// The name of cuDNN in the database and in reports.
 const CUDNN: &str = "cuDNN";
 
-/// What was found of a network.
+/// The result for one network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The network, for people.
     pub network: String,
-    /// What tells it from others.
+    /// The text that identifies the network.
     pub spec: String,
-    /// What runs it.
+    /// cuDNN, or the configuration of our kernels that runs the network.
     pub chosen: String,
     pub why: String,
     /// The performance model's first choice.
@@ -30,7 +30,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Reads a report's line. `Err` says which part of it is not as it should be.
+    /// Reads a report's line. `Err` names the part that is wrong.
     pub fn from_fields(fields: &Fields) -> Result<Self, String> {
         let times = fields.0.get("times").and_then(Value::as_array).ok_or("times is missing, or no list")?;
         let step_time = |value: &Value| {
@@ -57,12 +57,12 @@ impl Decision {
         })
     }
 
-    /// Milliseconds of a time step.
+    /// Milliseconds per time step.
     fn time(&self, what: &str) -> Option<f64> {
         self.step_times.iter().find(|known| known.what == what)?.time
     }
 
-    /// The model's first choice's time, as a multiple of the fastest of our kernels'.
+    /// The time of the model's first choice, as a multiple of our fastest configuration's time.
     pub fn first_over_best(&self) -> Option<f64> {
         let ours = self.step_times.iter().filter(|known| known.what != CUDNN).filter_map(|known| known.time);
         let best = ours.min_by(f64::total_cmp).filter(|best| *best > 0.0)?;
@@ -70,7 +70,7 @@ impl Decision {
     }
 }
 
-/// Networks as a heading, a table, and how good the model's first choices were.
+/// A heading, a table of networks, and the quality of the model's first choices.
 pub fn text_of(decisions: &[Decision]) -> String {
     let networks = quantity::counted(decisions.len(), "recurrent network");
     let mut table = Table::new(&[
@@ -112,7 +112,7 @@ fn summary(decisions: &[Decision]) -> String {
     text
 }
 
-/// Reads what `--rnn` names: a file, or words.
+/// Reads the value of `--rnn`: a file, or a description in words.
 pub fn read(text: &str) -> Result<Vec<Inference>, String> {
     let file = Path::new(text);
     if !text.contains('=') {
@@ -123,7 +123,7 @@ pub fn read(text: &str) -> Result<Vec<Inference>, String> {
     words(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// A JSON array of networks, or a JSON object a line, of which those are taken that speak of networks.
+/// Reads a JSON array of networks, or one JSON object per line; lines about other subjects are skipped.
 fn parse(text: &str) -> Result<Vec<Inference>, String> {
     let mut networks = Vec::new();
     let mut add = |value: &Value, at: &str| {
@@ -152,7 +152,7 @@ fn parse(text: &str) -> Result<Vec<Inference>, String> {
     Ok(networks)
 }
 
-/// A network's object: the keys of its text. A report's line of another event is none.
+/// The networks of an object whose keys are those of a network's text. A report's line of another event has none.
 fn of_json(value: &Value) -> Result<Vec<Inference>, String> {
     let fields = Fields::of(value)?;
     match fields.0.get("event").and_then(Value::as_str) {
@@ -177,7 +177,7 @@ fn of_json(value: &Value) -> Result<Vec<Inference>, String> {
     words(all)
 }
 
-/// What a network's text says, in order, and what it says where nothing is said: PyTorch's own choices.
+/// The keys of a network's text, in order, with their defaults: PyTorch's own choices.
 const KEYS: [(&str, Option<&str>); 13] = [
     ("input", None),
     ("hidden", None),
@@ -194,7 +194,7 @@ const KEYS: [(&str, Option<&str>); 13] = [
     ("full", Some("yes")),
 ];
 
-/// A cell, and of the keys those that are needed or are to differ: one network for each batch of a list.
+/// The networks that a cell and some keys describe, one for each batch in the list.
 fn words(words: Vec<String>) -> Result<Vec<Inference>, String> {
     let (mut cell, mut given): (Option<String>, Vec<(String, String)>) = (None, Vec::new());
     for word in words {
@@ -221,7 +221,7 @@ fn words(words: Vec<String>) -> Result<Vec<Inference>, String> {
         for (key, default) in KEYS {
             let value = match key {
                 "batch" => Some(batch),
-                // As wide as its states, if nothing is said.
+                // As wide as the states by default.
                 "input" => value("input").or(value("hidden")),
                 key => value(key).or(default),
             };

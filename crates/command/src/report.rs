@@ -1,4 +1,4 @@
-//! `ucudnn report`: what a run chose, and what that saves.
+//! `ucudnn report`: the choices of a run, and the time that they save.
 
 pub mod lines;
 
@@ -17,11 +17,11 @@ use lines::Divided;
 
 /// Show what a run chose for each convolution, and what that saves
 ///
-/// The file is what a program wrote that ran with UCUDNN_REPORT=FILE, or by `ucudnn run --report FILE`. For every kernel
-/// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) it shows the division
-/// of the mini-batch, as 2×64[FFT] for two micro-batches of 64 images by the algorithm FFT, the workspace it takes, its
-/// time, and beside it the fastest way without division in the same limit. For every recurrent network it shows what runs
-/// it, cuDNN or a configuration of our kernels, why, and what a time step takes.
+/// The file comes from a program that ran with UCUDNN_REPORT=FILE, or from `ucudnn run --report FILE`. For every kernel
+/// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
+/// division of the mini-batch, such as 2×64[FFT] for two micro-batches of 64 images with the algorithm FFT, its
+/// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
+/// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step.
 #[derive(Args)]
 #[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
     ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
@@ -29,11 +29,11 @@ pub struct Options {
     /// The report (- for standard input)
     file: PathBuf,
 
-    /// A CSV file of the network, to call layers by their names
+    /// A CSV file of the network that gives layers their names
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
 
-    /// Print JSON: what is in the tables, and the totals
+    /// Print JSON: the contents of the tables, and the totals
     #[arg(long)]
     json: bool,
 }
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a report says besides decisions.
+/// A report's other results.
 fn also(report: &lines::Report) -> String {
     let mut said = String::new();
     if !report.timed.is_empty() {
@@ -105,7 +105,7 @@ fn also(report: &lines::Report) -> String {
     said
 }
 
-/// Decisions as a heading, a table, and what it comes to.
+/// Decisions as a heading, a table and a summary.
 pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
     let mut text = heading(decisions, divided) + "\n\n";
     let merged = merged(&decisions.rows);
@@ -173,7 +173,7 @@ fn heading(decisions: &Decisions, divided: Option<&Divided>) -> String {
     }
 }
 
-/// What the table comes to, in a sentence.
+/// The table's sums in a sentence.
 fn summary(decisions: &Decisions) -> String {
     let time = quantity::milliseconds(decisions.time());
     let mut text = match decisions.undivided_time() {
@@ -200,7 +200,7 @@ pub fn ratio(before: f64, after: f64) -> String {
     if after > 0.0 { format!("{:.2}×", before / after) } else { String::new() }
 }
 
-/// Layers that are alike and run alike as one row, where the first of them stands.
+/// Merges layers that are alike and run alike into one row, at the place of the first.
 pub fn merged(rows: &[Decision]) -> Vec<Decision> {
     let mut merged: Vec<Decision> = Vec::new();
     for row in rows {

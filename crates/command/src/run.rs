@@ -21,8 +21,8 @@ const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// Start a program with its cuDNN convolutions in micro-batches
 ///
-/// The program is started with LD_PRELOAD=libucudnn.so and runs as it is. It takes the place of this command: its exit
-/// status and the signals it is sent are its own.
+/// The program runs unchanged, with LD_PRELOAD=libucudnn.so. It replaces this command, so signals go to it, and its
+/// exit status is this command's.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn run --workspace-limit 64MiB ./train --epochs 3     each convolution within 64 MiB\n  \
@@ -38,18 +38,18 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
-    /// Reach a program that opens libcudnn.so.9 by name while it runs (JAX does), which LD_PRELOAD does not: preload a
-    /// library of that name that stands for libucudnn.so, and put its folder at the front of LD_LIBRARY_PATH. A program
-    /// that takes the functions of a library that it opened by a path is not reached
+    /// Reach a program that opens libcudnn.so.9 by name while it runs, as JAX does; LD_PRELOAD alone does not reach it.
+    /// Preloads a library of that name that stands for libucudnn.so, and puts its folder first in LD_LIBRARY_PATH. Does
+    /// not reach a program that takes functions from a library that it opened by path
     #[arg(long)]
     dlopen: bool,
 
-    /// The program, and what it is given
+    /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     command: Vec<OsString>,
 }
 
-/// Becomes the program; returns only if that fails.
+/// Replaces this process with the program. Returns only on failure.
 pub fn run(options: Options) -> Result<(), Failure> {
     options.variables.check()?;
     let library = find_library(options.library.as_deref())?;
@@ -81,7 +81,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     Err(Failure::Failed(format!("{} cannot be run: {error}", program.display())))
 }
 
-/// The library as an absolute path that the loader's lists can hold.
+/// The library's absolute path, which the loader's lists must be able to hold.
 fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match given {
         Some(path) => {
@@ -106,7 +106,7 @@ fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(found)
 }
 
-/// The loader splits LD_PRELOAD at spaces and colons, and knows no way to quote them.
+/// Refuses a space or a colon: the loader splits LD_PRELOAD at both and has no quotes.
 fn listable(library: &Path) -> Result<(), Failure> {
     if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let why =
@@ -116,7 +116,7 @@ fn listable(library: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// LD_PRELOAD with these libraries first and what is there behind them.
+/// LD_PRELOAD with these libraries first and the earlier ones after them.
 fn preload(libraries: &[&Path], before: Option<OsString>) -> OsString {
     let before = before.unwrap_or_default();
     let listed = before.as_bytes().split(|byte| matches!(byte, b' ' | b':')).map(OsStr::from_bytes);
@@ -125,7 +125,7 @@ fn preload(libraries: &[&Path], before: Option<OsString>) -> OsString {
     all.join(OsStr::new(":"))
 }
 
-/// A search path with this folder first. An empty entry of what was there would mean the current folder, and is kept.
+/// A search path with this folder first. Empty entries stay: they mean the current folder.
 fn in_front(folder: &Path, before: Option<OsString>) -> OsString {
     let mut value = folder.as_os_str().to_owned();
     if let Some(before) = before.filter(|before| !before.is_empty()) {
@@ -154,10 +154,10 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The loader ignores LD_PRELOAD for programs that gain rights as they start, so that one would silently run without us.
+/// Refuses a program that gains rights as it starts: the loader ignores LD_PRELOAD for it, so it would run without us.
 fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
     let metadata = program.metadata().map_err(|error| format!("{}: {error}", program.display()))?;
-    // SAFETY: both always succeed.
+    // SAFETY: both functions always succeed.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let gains = (metadata.mode() & libc::S_ISUID != 0 && metadata.uid() != user)
         || (metadata.mode() & libc::S_ISGID != 0 && metadata.gid() != group)
@@ -174,7 +174,7 @@ fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
 
 fn has_capabilities(program: &Path) -> bool {
     let Ok(path) = std::ffi::CString::new(program.as_os_str().as_bytes()) else { return false };
-    // SAFETY: two C strings, and no buffer: only the attribute's size is asked for.
+    // SAFETY: both names are C strings, and without a buffer the call only returns the attribute's size.
     unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 

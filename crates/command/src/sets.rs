@@ -1,5 +1,5 @@
-//! Networks as sets of choices: what each kernel's layers may run, and what Workspace Reuse and Workspace Division make
-//! of that. The choices come from a database or from a report.
+//! Networks as sets of choices, from a database or a report: the choices for each convolution problem's layers, and the
+//! results of Workspace Reuse and Workspace Division over them.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use planner::{Alternative, DivisionError};
 use crate::decisions::{Decision, Decisions, Division, Policy, Undivided};
 use crate::report::lines::Report;
 
-/// One way to run a kernel.
+/// One way to run a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// As `2×64[FFT]`, or an algorithm alone where it is undivided.
+    /// Such as `2×64[FFT]`, or only the algorithm if undivided.
     pub division: String,
     /// Bytes.
     pub workspace: usize,
@@ -19,27 +19,27 @@ pub struct Choice {
     pub time: f64,
 }
 
-/// Layers with equal kernels.
+/// Layers with equal problems.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub layer: String,
     pub direction: String,
     pub kernel: String,
     pub spec: String,
-    /// How many layers there are.
+    /// The number of layers.
     pub count: usize,
     /// The desirable set: workspace ascending, time descending.
     pub choices: Vec<Choice>,
-    /// The same among what does not divide the mini-batch.
+    /// The desirable set of the choices that do not divide the mini-batch.
     pub undivided: Vec<Choice>,
 }
 
-/// The fastest within a limit.
+/// The fastest choice within a limit.
 pub fn within(choices: &[Choice], limit: usize) -> Option<&Choice> {
     choices.iter().rev().find(|choice| choice.workspace <= limit)
 }
 
-/// Choices that no other beats in both time and workspace, workspace ascending.
+/// The choices that no other beats in both time and workspace, workspace ascending.
 pub fn front(mut choices: Vec<Choice>) -> Vec<Choice> {
     choices.sort_by(|a, b| a.workspace.cmp(&b.workspace).then(a.time.total_cmp(&b.time)));
     let mut best = f64::INFINITY;
@@ -77,12 +77,12 @@ impl Group {
     }
 }
 
-/// Workspace Reuse: each kernel the fastest within `limit` bytes. `Err` names a kernel that has nothing so small.
+/// Workspace Reuse: each problem's fastest choice within `limit` bytes. `Err` names a problem without such a choice.
 pub fn reuse(groups: &[Group], limit: usize) -> Result<Decisions, String> {
     let row = |group: &Group| {
         let choice = within(&group.choices, limit).ok_or_else(|| nothing_within(group, limit))?;
         let mut row = group.decision(choice, group.count);
-        // Beside it stands what cuDNN would run within the limit, and not within what we take of it.
+        // The row compares with cuDNN's best within the limit, not within our choice's workspace.
         row.undivided = within(&group.undivided, limit).map(|choice| Undivided {
             algorithm: choice.division.clone(),
             workspace: choice.workspace,
@@ -99,8 +99,8 @@ fn nothing_within(group: &Group, limit: usize) -> String {
     format!("{} {}: nothing runs within {limit} bytes{least}", group.layer, group.direction)
 }
 
-/// The time of all layers under the largest limit, the same for every kernel, at which what they take adds up to no more
-/// than `total` bytes; by the desirable sets, or by what `of` makes of the groups. None if nothing is so small.
+/// The time of all layers under one limit for every problem: the largest limit at which their workspaces add up to at
+/// most `total` bytes. `of` selects the choices of a group. `None` if no limit is small enough.
 pub fn reuse_time_within(groups: &[Group], total: usize, of: impl Fn(&Group) -> &[Choice]) -> Option<f64> {
     let mut limits: Vec<usize> = groups.iter().flat_map(&of).map(|choice| choice.workspace).collect();
     limits.sort_unstable();
@@ -111,12 +111,12 @@ pub fn reuse_time_within(groups: &[Group], total: usize, of: impl Fn(&Group) -> 
             Some((workspace.saturating_add(choice.workspace * group.count), time + choice.time * group.count as f64))
         })
     };
-    // What is taken grows with the limit, and where a kernel has nothing so small no limit below will do either.
+    // The sum grows with the limit. Where a problem has no choice within a limit, no smaller limit helps either.
     let fits = limits.partition_point(|&limit| under(limit).is_none_or(|(workspace, _)| workspace <= total));
     under(*limits.get(fits.checked_sub(1)?)?).map(|(_, time)| time)
 }
 
-/// Workspace Division of `total` bytes, the best that is found in `time_limit`. `Err` says why there is none.
+/// Workspace Division of `total` bytes: the best division found in `time_limit`. `Err` says why there is none.
 pub fn divide(groups: &[Group], total: usize, time_limit: Duration) -> Result<Decisions, DivisionError> {
     let alternatives = |group: &Group| {
         let alternative = |choice: &Choice| Alternative { time: choice.time, workspace: choice.workspace };
@@ -129,7 +129,7 @@ pub fn divide(groups: &[Group], total: usize, time_limit: Duration) -> Result<De
     let mut rows = Vec::new();
     let mut offset = 0;
     for (group, chosen) in groups.iter().zip(&division.chosen) {
-        // Layers with equal kernels need not run alike; those that do are one row.
+        // Layers with equal problems may run differently; those that run alike share a row.
         let mut chosen = chosen.clone();
         chosen.sort_unstable();
         for alike in chosen.chunk_by(|a, b| a == b) {
@@ -153,7 +153,7 @@ pub fn divide(groups: &[Group], total: usize, time_limit: Duration) -> Result<De
     Ok(Decisions { policy, rows })
 }
 
-/// A report's kernels with the desirable sets that it tells of. `Err` names a kernel without one.
+/// A report's problems with their desirable sets. `Err` names a problem without one.
 pub fn of_report(report: &Report) -> Result<Vec<Group>, String> {
     let mut groups: Vec<Group> = Vec::new();
     for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {

@@ -1,13 +1,13 @@
 //! Aligned columns for a terminal.
 
-/// Which side a column's cells keep to.
+/// The side to which a column's cells are aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
-/// A header, rows of as many cells, and the row of totals if there is one.
+/// A header, rows with one cell per column, and an optional row of totals.
 pub struct Table {
     columns: Vec<(String, Side)>,
     rows: Vec<Vec<String>>,
@@ -30,7 +30,7 @@ impl Table {
         self.total = Some(cells);
     }
 
-    /// The lines, each ended. Columns that are empty in every row are left out.
+    /// The lines, each with a newline. Columns that are empty in every row are left out.
     pub fn lines(&self) -> String {
         let filled = |column: usize| self.rows.iter().chain(&self.total).any(|row| !row[column].is_empty());
         let shown: Vec<usize> = (0..self.columns.len()).filter(|&column| filled(column)).collect();

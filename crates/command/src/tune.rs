@@ -1,4 +1,4 @@
-//! `ucudnn tune`: measures a network's kernels ahead of time, into the tuning database.
+//! `ucudnn tune`: measures a network's convolution problems ahead of time, into the tuning database.
 
 mod interrupt;
 mod networks;
@@ -27,9 +27,9 @@ use progress::Bar;
 
 /// Measure a network's kernels on this machine's device, for later runs and plans
 ///
-/// Times the micro-batches of each kernel on buffers of its own, and keeps the results in the tuning database, where
-/// programs that run on ucudnn find them at their start, and `ucudnn plan` too. What is known already is not measured
-/// again: a command that was stopped (Ctrl-C) goes on where it was.
+/// Times the micro-batches of each kernel on this command's own buffers, and keeps the results in the tuning database.
+/// Programs that run on ucudnn find them there at their start, and so does `ucudnn plan`. Known results are not
+/// measured again, so a command that was stopped (Ctrl-C) continues where it was.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn tune examples/networks/alexnet.csv --batch 128              for any limit and any total\n  \
@@ -44,26 +44,26 @@ pub struct Options {
     #[command(flatten)]
     shapes: Shapes,
 
-    /// Time recurrent networks instead: of a run's report or a JSON file, or one in words
+    /// Time recurrent networks instead: those of a run's report or a JSON file, or one in words
     ///
-    /// In words: the cell (LSTM, GRU, tanh, ReLU), hidden=N and steps=N, and where they are to differ from what PyTorch
-    /// asks for of one layer, input=N (as wide as hidden), layers=N, directions=2, bias=none|input|recurrent|double,
+    /// In words: the cell (LSTM, GRU, tanh, ReLU), hidden=N and steps=N, and every key that differs from PyTorch's
+    /// default for one layer: input=N (default: hidden), layers=N, directions=2, bias=none|input|recurrent|double,
     /// type=float|half|bfloat16, math=default|tensor-op|fma, algorithm=standard|persist-static|persist-dynamic|
     /// persist-static-small-h (cuDNN's), layout=sequence-major|batch-major|packed, padded=no, full=no (sequences of
-    /// many lengths), batch=N,N,… A JSON file has an object of these for each network. cuDNN and the configurations of
-    /// our kernels that the performance model ranks best are timed on data of their own.
+    /// many lengths), batch=N,N,… A JSON file has one object of these keys per network. cuDNN and the configurations of
+    /// our kernels that the performance model ranks best are timed on generated data.
     #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
     rnn: Vec<String>,
 
-    /// Of a recurrent network, how many configurations [default: UCUDNN_RNN_TOP_K, or 5]
+    /// The number of configurations to time per recurrent network [default: UCUDNN_RNN_TOP_K, or 5]
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 
-    /// Measure what programs ask for under these limits of each kernel, and no more
+    /// Measure only the kernels' micro-batches that programs use under these limits
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
     limit: Vec<usize>,
 
-    /// Measure what dividing a total of at most this may use [default: any, unless --limit is given]
+    /// Measure what dividing a total of up to this may use [default: any total, unless --limit is given]
     #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
     total: Option<usize>,
 
@@ -75,7 +75,7 @@ pub struct Options {
     #[arg(long, value_name = "CLASS")]
     numerics: Option<String>,
 
-    /// Devices that measure at the same time: 0,1 or all [default: the first]
+    /// Devices that measure in parallel: 0,1 or all [default: the first]
     #[arg(long, value_name = "0,1|all")]
     devices: Option<String>,
 
@@ -83,11 +83,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     seconds: f64,
 
-    /// The most memory of a device, the kernel's data included
+    /// The most device memory, including the kernel's data
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = quantity::read_bytes)]
     bytes: usize,
 
-    /// The real cuDNN, where it is not found by itself
+    /// The real cuDNN, if it is not found automatically
     #[arg(long, value_name = "FILE")]
     cudnn_library: Option<PathBuf>,
 
@@ -100,12 +100,12 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "expected a number of seconds, more than 0".into())
 }
 
-/// What became of a kernel.
+/// The outcome for one convolution problem.
 struct Tuned<'a> {
     layer: &'a Layer,
-    /// For the last goal; `Err` says why there is nothing.
+    /// The result for the last goal; `Err` says why there is none.
     found: Result<Found, String>,
-    /// Micro-configurations that were measured now.
+    /// The number of micro-configurations measured by this run.
     measured: usize,
 }
 
@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
     }
     let (network, _) = Kernels { file, shapes: options.shapes.clone() }.read()?;
-    // Made first, so that what is wrong with it is known before anything is measured.
+    // Made first, so that an error in it shows before anything is measured.
     let database = options.place.create()?.path().to_owned();
     set_variables(options, &database)?;
     check_library()?;
@@ -145,7 +145,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         tuned.push(tune(options, layer, &devices, &bar));
     }
     bar.finish();
-    // A database that fails is given up with a warning, for programs to go on; here the results are what counts.
+    // For a program's sake the library only warns if its database fails. Here the results are the purpose.
     let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
     if !kept && tuned.iter().any(|tuned| tuned.measured > 0) {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
@@ -163,7 +163,7 @@ fn check_library() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the library reads from its environment.
+/// Sets the environment variables that the library reads.
 fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Failure> {
     let mut variables: Vec<(&str, OsString)> = vec![("UCUDNN_DATABASE", database.into())];
     let mut add = |name, value: Option<&OsStr>| variables.extend(value.map(|value| (name, value.to_owned())));
@@ -173,7 +173,7 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
     let top_k = options.top_k.map(|k| k.to_string());
     add("UCUDNN_RNN_TOP_K", top_k.as_deref().map(OsStr::new));
     if !options.rnn.is_empty() {
-        // What keeps programs from our kernels does not keep these from being timed.
+        // Settings that keep programs from our kernels must not prevent timing them.
         add("UCUDNN_RNN", Some(OsStr::new("auto")));
         add("UCUDNN_POLICY", Some(OsStr::new("wr")));
     }
@@ -189,11 +189,11 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
         }
     }
     if std::env::var_os("UCUDNN_LOG").is_none_or(|filter| filter.is_empty()) {
-        // It warns programs of the time that tuning takes, which is all that this command is for.
+        // By default the log warns of the time that tuning takes, which is this command's purpose.
         variables.push(("UCUDNN_LOG", "warn,tuning::waiting=error".into()));
     }
     for (name, value) in variables {
-        // SAFETY: no other thread runs yet, and nothing of the environment is held.
+        // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
         unsafe { std::env::set_var(name, value) };
     }
     Ok(())
@@ -239,7 +239,7 @@ fn search<K: Executable>(
     found
 }
 
-/// Shows what was found. A kernel without any result makes the command fail; an interrupt ends it as one does.
+/// Shows the results. A problem without a result makes the command fail; after an interrupt it ends by the signal.
 fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::path::Path) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("kernel", Side::Left),

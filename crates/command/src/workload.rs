@@ -1,5 +1,5 @@
-//! The kernels that a command works on: a network's, from its CSV file, or a run's, from its report; and what the
-//! tuning database knows of them.
+//! The convolution problems that a command works on, from a network's CSV file or a run's report, and their results in
+//! the tuning database.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::network::{self, Layer, Network, Shapes};
 use crate::report::lines;
 use crate::sets::{self, Choice, Group};
 
-/// Which kernels.
+/// The selection of convolution problems.
 #[derive(Args)]
 pub struct Kernels {
     /// A network's CSV file, as in examples/networks, or a run's report
@@ -27,7 +27,7 @@ pub struct Kernels {
     pub shapes: Shapes,
 }
 
-/// Where tuning results are.
+/// The place of the tuning results.
 #[derive(Args)]
 #[command(next_help_heading = "Tuning results")]
 pub struct Place {
@@ -39,7 +39,7 @@ pub struct Place {
     seed_database: Option<PathBuf>,
 }
 
-/// Which kernels, and where their costs are known.
+/// The convolution problems, and the place of their costs.
 #[derive(Args)]
 pub struct Workload {
     #[command(flatten)]
@@ -57,15 +57,15 @@ pub struct Workload {
     pub deterministic: bool,
 }
 
-/// What a command knows of its kernels.
+/// The choices and costs of a command's problems.
 pub struct Costs {
     pub groups: Vec<Group>,
-    /// Where they were measured; none of a report that says so itself.
+    /// The environment that measured them; `None` for a report, which has its own results.
     pub environment: Option<Environment>,
 }
 
 impl Kernels {
-    /// The layers, and the report if it is one.
+    /// The layers, and the report if the file is one.
     pub fn read(&self) -> Result<(Network, Option<lines::Report>), Failure> {
         let text = network::read(&self.file)?;
         if !text.trim_start().starts_with('{') {
@@ -103,7 +103,7 @@ impl Kernels {
 }
 
 impl Place {
-    /// The database's file: of the option, or of the settings.
+    /// The database's file, from the option or the settings.
     pub fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(path) = &self.database {
             return Ok(path.clone());
@@ -113,13 +113,13 @@ impl Place {
         place.ok_or_else(|| Failure::Usage("UCUDNN_DATABASE is off: name a file with --database".into()))
     }
 
-    /// The seed behind it: of the option, or of the settings.
+    /// The seed database's file, from the option or the settings.
     pub fn seed(&self) -> Option<PathBuf> {
         let set = || std::env::var_os("UCUDNN_SEED_DATABASE").filter(|path| !path.is_empty()).map(PathBuf::from);
         self.seed_database.clone().or_else(set)
     }
 
-    /// Opens the database to read from it; one that does not exist is an error.
+    /// Opens the database for reading; a missing file is an error.
     pub fn open(&self) -> Result<Database, Failure> {
         let path = self.path()?;
         if !path.exists() {
@@ -129,7 +129,7 @@ impl Place {
         Ok(Database::open(&path, self.seed().as_deref())?)
     }
 
-    /// Opens the database to write to it, and makes it and its folder if they do not exist.
+    /// Opens the database for writing; creates the file and its folder if they are missing.
     pub fn create(&self) -> Result<Database, Failure> {
         let path = self.path()?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -140,7 +140,7 @@ impl Place {
 }
 
 impl Workload {
-    /// What each kernel may run. `Err` names the kernels of which nothing is known, and how to measure them.
+    /// The choices for each problem. `Err` lists the problems without results, and the command that measures them.
     pub fn costs(&self) -> Result<Costs, Failure> {
         let (network, report) = self.kernels.read()?;
         let keep = |group: &Group| network.layers.iter().any(|layer| layer.kernel.spec() == group.spec);
@@ -179,7 +179,7 @@ impl Workload {
         Err(Failure::Failed(why))
     }
 
-    /// What each kernel may run.
+    /// The choices for each problem.
     pub fn groups(&self) -> Result<Vec<Group>, Failure> {
         self.costs().map(|costs| costs.groups)
     }
@@ -202,7 +202,7 @@ impl Workload {
         }
     }
 
-    /// A kernel's desirable set, and that of its mini-batch in one piece.
+    /// A problem's desirable set, and the desirable set of its undivided mini-batch.
     fn choices<K: Subject>(
         &self,
         database: &Database,
@@ -223,7 +223,7 @@ impl Workload {
         (sets::front(divided.collect()), sets::front(undivided.collect()))
     }
 
-    /// The environment that is asked for, or else the one measured last that knows any of the kernels.
+    /// The requested environment, or the latest one that has results for any of the problems.
     fn environment(&self, database: &Database, network: &Network) -> Result<Environment, Failure> {
         let file = database.path().display();
         let contents: Vec<_> = database.contents()?.into_iter().filter(|entry| entry.schema == SCHEMA).collect();
@@ -247,7 +247,7 @@ impl Workload {
         })
     }
 
-    /// The command line that measures what is not known.
+    /// The command line that measures the problems without results.
     fn tune_line(&self, network: &Network, unknown: &[&Layer]) -> String {
         let Kernels { file, shapes } = &self.kernels;
         let mut line = format!("ucudnn tune {}", quoted(file.display()));
@@ -275,7 +275,7 @@ impl Workload {
     }
 }
 
-/// A text as a shell takes it.
+/// A text quoted for a shell.
 pub fn quoted(text: impl std::fmt::Display) -> String {
     let text = text.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);

@@ -1,4 +1,4 @@
-//! Which micro-configurations of a kernel there are to time.
+//! The micro-configurations of a convolution problem that can be timed.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 
 use tuning::search::Candidate;
 
-/// The micro-batch sizes to try: the policy's, as far as the kernel can be cut there. Those that the
-/// smaller policies name come first, and of those the largest, so that a search that runs out of time
-/// has seen what matters most.
+/// Returns the micro-batch sizes to try: the policy's, where the problem can be cut at them. Sizes of the smaller
+/// policies come first, the largest of them first, so that a search that runs out of time has seen the most important
+/// sizes.
 pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy, device: Device) -> Vec<usize> {
     let batch = kernel.batch();
     let policy = if kernel.splittable() { policy } else { BatchSizePolicy::Undivided };
@@ -26,14 +26,14 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy, device: Device) -> Vec<us
     sizes
 }
 
-/// The candidates of `kernel` in a class, whatever their workspace, sizes in the order of [`sizes`]
-/// and algorithms in the order of `results`, which is what cuDNN says of the whole mini-batch.
+/// Returns the candidates of `kernel` in a class, whatever their workspace: sizes in the order of [`sizes`], algorithms
+/// in the order of `results`, which are cuDNN's for the whole mini-batch.
 ///
-/// cuDNN is asked for each size's workspace, but for its choice of algorithms only once more, at half
-/// the mini-batch: some algorithms take small batches only.
+/// Asks cuDNN for the workspace of each size, but for its choice of algorithms only once more, at one smaller size:
+/// some algorithms take small batches only.
 ///
 /// # Safety
-/// The handle is the program's.
+/// The caller promises that `handle` is a live cuDNN handle.
 pub unsafe fn candidates(
     handle: cudnnHandle_t,
     kernel: &Kernel,
@@ -44,7 +44,7 @@ pub unsafe fn candidates(
     let mut algorithms = admitted(kernel, results, class);
     if let Some(&part) = sizes.iter().find(|&&size| size < kernel.batch()) {
         let part = OwnedDescriptors::new(&kernel.with_batch(part), kernel.math_type);
-        // SAFETY: our own descriptors.
+        // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
         let more = part.and_then(|part| unsafe { part.raw().get_algorithms(handle) }).unwrap_or_default();
         for algorithm in admitted(kernel, &more, class) {
             if !algorithms.contains(&algorithm) {
@@ -57,7 +57,7 @@ pub unsafe fn candidates(
         let micro = kernel.with_batch(size);
         for &algorithm in &algorithms {
             let Ok(descriptors) = OwnedDescriptors::new(&micro, algorithm.math_type) else { continue };
-            // SAFETY: our own descriptors.
+            // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
             let Ok(own) = (unsafe { descriptors.raw().workspace_size(handle, algorithm.id) }) else { continue };
             let workspace = if size < kernel.batch() { divided_workspace(kernel, own) } else { own };
             candidates.push(Candidate { batch: size, algorithm, workspace });
@@ -70,7 +70,7 @@ fn admitted(kernel: &Kernel, results: &[AlgoPerf], class: Class) -> Vec<Algorith
     results.iter().filter(|result| class.admits(result)).map(|result| Algorithm::of(kernel.direction, result)).collect()
 }
 
-/// The limits that leave the same candidates as `limit` does.
+/// Returns the limits that leave the same candidates as `limit` does.
 pub fn covers<A>(candidates: &[Candidate<A>], limit: usize) -> Range<usize> {
     let workspaces = || candidates.iter().map(|candidate| candidate.workspace);
     let from = workspaces().filter(|&workspace| workspace <= limit).max().unwrap_or(0);
@@ -78,8 +78,8 @@ pub fn covers<A>(candidates: &[Candidate<A>], limit: usize) -> Range<usize> {
     from..below
 }
 
-/// Some configuration of the mini-batch from candidates that nobody has timed: the first of them that
-/// still fits, again and again. `None` if that does not come out even.
+/// Returns some configuration of the mini-batch from untimed candidates: it repeats the first candidate that still
+/// fits. `None` if images remain for which none fits.
 pub fn any_division<A: Copy + PartialEq>(batch: usize, candidates: &[Candidate<A>]) -> Option<Configuration<A>> {
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {

@@ -1,16 +1,16 @@
-//! The graph (backend) API: descriptors with attributes, as far as convolutions and the pointwise operations around
-//! them use it. Read off cuDNN 9.19.0.
+//! The graph (backend) API, from cuDNN 9.19.0: the descriptors and attributes of convolutions and of the pointwise
+//! operations around them.
 
 use std::ffi::{c_int, c_void};
 
 /// A descriptor of any kind.
 pub type cudnnBackendDescriptor_t = *mut c_void;
 
-/// A CUDA graph, which only CUDA looks into.
+/// A CUDA graph, opaque to all but CUDA.
 pub struct CUgraph_st(());
 pub type cudaGraph_t = *mut CUgraph_st;
 
-/// What a backend descriptor describes.
+/// The kind of a backend descriptor.
 pub type cudnnBackendDescriptorType_t = c_int;
 pub const CUDNN_BACKEND_POINTWISE_DESCRIPTOR: cudnnBackendDescriptorType_t = 0;
 pub const CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: cudnnBackendDescriptorType_t = 1;
@@ -57,7 +57,7 @@ pub const CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR: cudnnBackendDescriptorTyp
 pub const CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR: cudnnBackendDescriptorType_t = 42;
 pub const CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR: cudnnBackendDescriptorType_t = 43;
 
-/// Attributes of the descriptors that convolution graphs are made of.
+/// The attributes of the descriptors that make up convolution graphs.
 pub type cudnnBackendAttributeName_t = c_int;
 pub const CUDNN_ATTR_POINTWISE_MODE: cudnnBackendAttributeName_t = 0;
 pub const CUDNN_ATTR_POINTWISE_MATH_PREC: cudnnBackendAttributeName_t = 1;
@@ -172,7 +172,7 @@ pub const CUDNN_ATTR_DEVICEPROP_DEVICE_ID: cudnnBackendAttributeName_t = 2700;
 pub const CUDNN_ATTR_DEVICEPROP_HANDLE: cudnnBackendAttributeName_t = 2701;
 pub const CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION: cudnnBackendAttributeName_t = 2702;
 
-/// What an attribute's elements are.
+/// The type of an attribute's elements.
 pub type cudnnBackendAttributeType_t = c_int;
 pub const CUDNN_TYPE_HANDLE: cudnnBackendAttributeType_t = 0;
 pub const CUDNN_TYPE_DATA_TYPE: cudnnBackendAttributeType_t = 1;
@@ -260,7 +260,7 @@ pub const CUDNN_POINTWISE_LOGICAL_NOT: cudnnPointwiseMode_t = 402;
 pub const CUDNN_POINTWISE_GEN_INDEX: cudnnPointwiseMode_t = 501;
 pub const CUDNN_POINTWISE_BINARY_SELECT: cudnnPointwiseMode_t = 601;
 
-/// How heuristics rank engines.
+/// The heuristics that rank engines.
 pub type cudnnBackendHeurMode_t = c_int;
 pub const CUDNN_HEUR_MODE_INSTANT: cudnnBackendHeurMode_t = 0;
 pub const CUDNN_HEUR_MODE_B: cudnnBackendHeurMode_t = 1;
@@ -268,7 +268,7 @@ pub const CUDNN_HEUR_MODE_FALLBACK: cudnnBackendHeurMode_t = 2;
 pub const CUDNN_HEUR_MODE_A: cudnnBackendHeurMode_t = 3;
 pub const CUDNN_HEUR_MODES_COUNT: cudnnBackendHeurMode_t = 4;
 
-/// What an engine does to numbers.
+/// A property of an engine's arithmetic.
 pub type cudnnBackendNumericalNote_t = c_int;
 pub const CUDNN_NUMERICAL_NOTE_TENSOR_CORE: cudnnBackendNumericalNote_t = 0;
 pub const CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: cudnnBackendNumericalNote_t = 1;
@@ -282,7 +282,7 @@ pub const CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: cudnnBackendNumericalNote_t 
 pub const CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: cudnnBackendNumericalNote_t = 9;
 pub const CUDNN_NUMERICAL_NOTE_TYPE_COUNT: cudnnBackendNumericalNote_t = 10;
 
-/// What else an engine does.
+/// Any other property of an engine.
 pub type cudnnBackendBehaviorNote_t = c_int;
 pub const CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION: cudnnBackendBehaviorNote_t = 0;
 pub const CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER: cudnnBackendBehaviorNote_t = 1;
@@ -291,7 +291,7 @@ pub const CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API: cudnnBackendBehavi
 pub const CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY: cudnnBackendBehaviorNote_t = 4;
 pub const CUDNN_BEHAVIOR_NOTE_TYPE_COUNT: cudnnBackendBehaviorNote_t = 5;
 
-/// What an engine may be tuned by.
+/// A knob that tunes an engine.
 pub type cudnnBackendKnobType_t = c_int;
 pub const CUDNN_KNOB_TYPE_SPLIT_K: cudnnBackendKnobType_t = 0;
 pub const CUDNN_KNOB_TYPE_SWIZZLE: cudnnBackendKnobType_t = 1;

@@ -1,19 +1,19 @@
-//! What hostdnn has beside cuDNN's API: kernels that it compiles for the CPU.
+//! hostdnn's addition to cuDNN's API: kernels that it compiles for the CPU.
 
 use std::ffi::c_char;
 
-/// A source in the words of `kernels/device.cuh`, as C strings: none of them is null.
+/// A source in the vocabulary of `kernels/device.cuh`, as C strings, none of them null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hostdnnKernelSource_t {
-    /// What it is called in the compiler's words.
+    /// The source's name in compiler messages.
     pub name: *const c_char,
     pub text: *const c_char,
-    /// So many names and texts that `#include` finds. May be null where there are none.
+    /// The names and texts of `headerCount` headers for `#include`. May be null if there are none.
     pub headerNames: *const *const c_char,
     pub headerTexts: *const *const c_char,
     pub headerCount: usize,
-    /// Those that define are taken; others are to NVRTC. May be null where there are none.
+    /// The options that define macros are used; all others are for NVRTC. May be null if there are none.
     pub options: *const *const c_char,
     pub optionCount: usize,
 }

@@ -1,8 +1,8 @@
-//! cuDNN 9's C types, statuses and enumerators, as far as the shim and hostdnn use them.
+//! cuDNN 9's C types, statuses and enumerators that the shim and hostdnn use.
 //!
-//! Enumerations are integers, never Rust enums: a newer cuDNN, or a careless program, may hand
-//! over values that are not listed here. Descriptors and handles are opaque. Names are cuDNN's
-//! own, so that the headers made from this crate read as a cuDNN header does.
+//! Enumerations are integers, never Rust enums: a newer cuDNN or a careless program may pass values missing here.
+//! Descriptors and handles are opaque. Names are cuDNN's own, so that the headers made from this crate read as a cuDNN
+//! header does.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 #![allow(missing_docs)] // the names are cuDNN's; its reference documents them
 
@@ -16,7 +16,7 @@ pub use graph::*;
 pub use host::*;
 pub use rnn::*;
 
-/// An execution context: device, stream and what the library keeps for them.
+/// An execution context: a device, a stream and the library's state for them.
 pub struct cudnnContext(());
 /// A tensor's type, dimensions and strides.
 pub struct cudnnTensorStruct(());
@@ -29,7 +29,7 @@ pub struct cudnnActivationStruct(());
 /// An element-wise operation on two tensors.
 pub struct cudnnOpTensorStruct(());
 
-/// A CUDA stream, which only CUDA looks into.
+/// A CUDA stream, opaque to all but CUDA.
 pub struct CUstream_st(());
 
 pub type cudaStream_t = *mut CUstream_st;
@@ -98,7 +98,7 @@ pub const CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING: cudnnStatus_t =
     CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
 pub const CUDNN_STATUS_VERSION_MISMATCH: cudnnStatus_t = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH;
 
-/// CUDA's: 0 major version, 1 minor version, 2 patch level.
+/// CUDA's enumeration: 0 major version, 1 minor version, 2 patch level.
 pub type libraryPropertyType = c_int;
 
 pub type cudnnDataType_t = c_int;
@@ -191,10 +191,10 @@ pub const CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED: cudnnConvolutionB
 pub const CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING: cudnnConvolutionBwdFilterAlgo_t = 6;
 pub const CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT: cudnnConvolutionBwdFilterAlgo_t = 7;
 
-/// The most dimensions a tensor descriptor takes.
+/// The most dimensions of a tensor descriptor.
 pub const CUDNN_DIM_MAX: c_int = 8;
 
-/// What cuDNN says of one Forward algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+/// cuDNN's result for one Forward algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cudnnConvolutionFwdAlgoPerfStruct {
@@ -208,7 +208,7 @@ pub struct cudnnConvolutionFwdAlgoPerfStruct {
 }
 pub type cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerfStruct;
 
-/// What cuDNN says of one BackwardData algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+/// cuDNN's result for one BackwardData algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
@@ -222,7 +222,7 @@ pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
 }
 pub type cudnnConvolutionBwdDataAlgoPerf_t = cudnnConvolutionBwdDataAlgoPerfStruct;
 
-/// What cuDNN says of one BackwardFilter algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+/// cuDNN's result for one BackwardFilter algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cudnnConvolutionBwdFilterAlgoPerfStruct {

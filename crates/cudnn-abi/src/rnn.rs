@@ -1,12 +1,12 @@
-//! The RNN API: recurrent networks, their data and their dropout. Read off cuDNN 9.19.0.
+//! The RNN API, from cuDNN 9.19.0: recurrent networks, their data and their dropout.
 
 use std::ffi::c_int;
 
 /// A recurrent network: cell, biases, directions, layers, types and sizes.
 pub struct cudnnRNNStruct(());
-/// A batch of sequences: type, layout, extents, the length of each sequence, and what fills the rest.
+/// A batch of sequences: type, layout, extents, the length of each sequence and the padding's fill value.
 pub struct cudnnRNNDataStruct(());
-/// How often values are dropped, and the random numbers that say which.
+/// A dropout probability and the state of its random numbers.
 pub struct cudnnDropoutStruct(());
 
 pub type cudnnRNNDescriptor_t = *mut cudnnRNNStruct;
@@ -24,9 +24,9 @@ pub type cudnnForwardMode_t = c_int;
 pub const CUDNN_FWD_MODE_INFERENCE: cudnnForwardMode_t = 0;
 pub const CUDNN_FWD_MODE_TRAINING: cudnnForwardMode_t = 1;
 
-/// The cell. With W on the input, R on the previous hidden state, b and d their biases, σ the logistic function:
-/// ReLU and tanh apply theirs to Wx + b + Rh + d; the others have gates, in the order of their matrices:
-/// LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
+/// The cell. W multiplies the input and R the previous hidden state; b and d are their biases, and σ is the logistic
+/// function. ReLU and tanh apply their function to Wx + b + Rh + d. The others have gates, in the order of their
+/// matrices: LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
 pub type cudnnRNNMode_t = c_int;
 pub const CUDNN_RNN_RELU: cudnnRNNMode_t = 0;
 pub const CUDNN_RNN_TANH: cudnnRNNMode_t = 1;
@@ -43,23 +43,23 @@ pub type cudnnDirectionMode_t = c_int;
 pub const CUDNN_UNIDIRECTIONAL: cudnnDirectionMode_t = 0;
 pub const CUDNN_BIDIRECTIONAL: cudnnDirectionMode_t = 1;
 
-/// What the first layer does to its input: multiplies it by a matrix, or takes it as it is.
+/// The first layer's treatment of its input: multiplied by a matrix, or taken unchanged.
 pub type cudnnRNNInputMode_t = c_int;
 pub const CUDNN_LINEAR_INPUT: cudnnRNNInputMode_t = 0;
 pub const CUDNN_SKIP_INPUT: cudnnRNNInputMode_t = 1;
 
-/// Whether LSTM's cell state is clipped.
+/// Clipping of LSTM's cell state.
 pub type cudnnRNNClipMode_t = c_int;
 pub const CUDNN_RNN_CLIP_NONE: cudnnRNNClipMode_t = 0;
 pub const CUDNN_RNN_CLIP_MINMAX: cudnnRNNClipMode_t = 1;
 
 /// Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
-/// sequence first, and at each time step only the sequences that still go on.
+/// sequence first, and each time step holds only the sequences that have not ended.
 pub type cudnnRNNDataLayout_t = c_int;
 pub const CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED: cudnnRNNDataLayout_t = 0;
 pub const CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED: cudnnRNNDataLayout_t = 1;
 pub const CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED: cudnnRNNDataLayout_t = 2;
 
-/// Bits of `auxFlags`: whether data with padding is taken.
+/// The bits of `auxFlags`: data with padding is accepted or not.
 pub const CUDNN_RNN_PADDED_IO_DISABLED: u32 = 0;
 pub const CUDNN_RNN_PADDED_IO_ENABLED: u32 = 1;

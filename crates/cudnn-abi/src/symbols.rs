@@ -1,15 +1,14 @@
-//! The one list of cuDNN 9's public functions. Trampolines, the table of the real library's
-//! addresses, overrides and tests are made from it. Pure data: everything may use it.
+//! The one list of cuDNN 9's public functions. It generates the trampolines, the table of the real library's addresses,
+//! the overrides and the tests. Pure data: every module may use it.
 //!
-//! The names were read off the dynamic symbols of `libcudnn.so.9` 9.19.0 (`nm -D`), the return
-//! types off its headers; the four functions that no header declares (`cudnn*Backdoor*` and
-//! `cudnnGetRNNDropoutLocationsInternal`) return statuses, by their code. `since` is the first of
-//! the wheels 9.0.0, 9.1.0, 9.5.1, 9.10.2 and 9.19.0 that exports the function. None of these
-//! wheels exports a `cudnn*` function that is not here.
+//! The names come from the dynamic symbols of `libcudnn.so.9` 9.19.0 (`nm -D`), the return types from its headers. No
+//! header declares `cudnn*Backdoor*` and `cudnnGetRNNDropoutLocationsInternal`; their code shows that these four
+//! functions return statuses. `since` is the first of the wheels 9.0.0, 9.1.0, 9.5.1, 9.10.2 and 9.19.0 that exports
+//! the function. None of these wheels exports a `cudnn*` function missing here.
 
 use std::ffi::CStr;
 
-/// What a function returns, and so what a caller gets when the real library lacks it.
+/// A function's return type, which decides what a caller gets when the real library lacks the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
     /// `cudnnStatus_t`.
@@ -22,19 +21,19 @@ pub enum Return {
     Message,
 }
 
-/// Who answers a call.
+/// The function that takes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The real library, by a trampoline (`forward.rs`).
+    /// The real library's, through a trampoline (`forward.rs`).
     Forwarded,
-    /// A function of that name in this crate.
+    /// The function of that name in this crate.
     Overridden,
 }
 
-/// Calls `$callback!` with a row `name: return, since, route;` for each function.
+/// Calls `$callback!` with one row `name: return, since, route;` per function.
 ///
-/// To override a function: write it, `#[unsafe(no_mangle)] pub unsafe extern "C"`, and change
-/// its last word to `overridden`.
+/// To override a function, write it as `#[unsafe(no_mangle)] pub unsafe extern "C"` and change the last word of its row
+/// to `overridden`.
 #[macro_export]
 macro_rules! for_each_symbol {
     ($callback:ident) => {
@@ -269,19 +268,19 @@ macro_rules! for_each_symbol {
 
 macro_rules! define {
     ($($name:ident: $ret:ident, $since:literal, $route:ident;)*) => {
-        /// A public function of cuDNN 9; the discriminant is its row in the list.
+        /// A public function of cuDNN 9. The discriminant is its row in the list.
         #[allow(non_camel_case_types, missing_docs)] // the names are cuDNN's
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]
         pub enum Symbol { $($name,)* }
 
         impl Symbol {
-            /// Every function, in the order of the discriminants.
+            /// All functions, in the order of the discriminants.
             pub const ALL: &'static [Symbol] = &[$(Symbol::$name,)*];
         }
 
         static ROWS: [Row; Symbol::ALL.len()] = [$(Row {
-            // SAFETY: the literal ends in the one NUL that it contains.
+            // SAFETY: the literal contains one NUL, at its end.
             name: unsafe { CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) },
             returns: returns!($ret),
             since: stringify!($since),
@@ -329,17 +328,17 @@ impl Symbol {
         ROWS[self as usize].name
     }
 
-    /// What it returns.
+    /// The function's return type.
     pub fn returns(self) -> Return {
         ROWS[self as usize].returns
     }
 
-    /// The first minor version of cuDNN 9 known to have it.
+    /// The first minor version of cuDNN 9 known to have the function.
     pub fn since(self) -> &'static str {
         ROWS[self as usize].since
     }
 
-    /// Who answers a call to it.
+    /// The function that takes a call.
     pub fn route(self) -> Route {
         ROWS[self as usize].route
     }

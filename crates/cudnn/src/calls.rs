@@ -1,8 +1,8 @@
-//! The real cuDNN's functions, with their types: each call loads the resolved address and jumps.
+//! The real cuDNN's functions with their types. Each call loads the resolved address and jumps.
 //!
-//! Safety, for every function here: the arguments are those of the cuDNN function of the same name,
-//! and its rules hold for them. A function that the loaded library lacks answers
-//! `CUDNN_STATUS_NOT_SUPPORTED`, and all of them `CUDNN_STATUS_NOT_INITIALIZED` without a library.
+//! Safety, for every function here: the caller keeps the rules of the cuDNN function of the same name. A call returns
+//! `CUDNN_STATUS_NOT_SUPPORTED` if the loaded library lacks the function, and `CUDNN_STATUS_NOT_INITIALIZED` if no
+//! library is loaded.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments, missing_docs)]
 
 use std::ffi::{c_int, c_void};
@@ -14,7 +14,7 @@ use cudnn_abi::symbols::Symbol;
 
 pub use gpu::Stream;
 
-/// The status of a function that is not there.
+/// The status of a call to a missing function.
 fn missing() -> cudnnStatus_t {
     if library::path().is_some() { CUDNN_STATUS_NOT_SUPPORTED } else { CUDNN_STATUS_NOT_INITIALIZED }
 }
@@ -24,8 +24,8 @@ macro_rules! calls {
         #[inline]
         pub unsafe fn $name($($argument: $type),*) -> cudnnStatus_t {
             type Function = unsafe extern "C" fn($($type),*) -> cudnnStatus_t;
-            // SAFETY: cuDNN's C prototype of the function of this name is the one in this table, and
-            // the caller keeps the function's own rules.
+            // SAFETY: this table repeats cuDNN's C prototype of the named function, and the caller keeps that
+            // function's rules.
             unsafe { library::function::<Function>(Symbol::$name).map_or_else(missing, |f| f($($argument),*)) }
         }
     )*};
@@ -133,10 +133,10 @@ calls! {
     );
 }
 
-/// The stream of a handle's work; `None` where cuDNN does not tell.
+/// The stream that a handle's work goes to; `None` if cuDNN reports none. The handle must be live.
 pub unsafe fn stream_of(handle: cudnnHandle_t) -> Option<Stream> {
     let mut stream = std::ptr::null_mut();
-    // SAFETY: as ours, and a place for the stream.
+    // SAFETY: the caller promises a live handle, and cuDNN writes one stream to `stream`.
     (unsafe { cudnnGetStream(handle, &mut stream) } == CUDNN_STATUS_SUCCESS).then_some(stream)
 }
 
@@ -235,13 +235,12 @@ pub mod rnn {
     }
 }
 
-/// The three directions' queries are alike but for the order and the types of the descriptors;
-/// here they take them as (first, second, third) in the function's own order.
+/// The queries of the three directions differ only in the order and types of their descriptors. Here each query takes
+/// untyped descriptors (first, second, third) in its own order.
 pub mod query {
     use super::*;
 
-    /// What the queries tell of one algorithm. cuDNN has one such structure a direction, all three
-    /// of the same layout.
+    /// A query's result for one algorithm. cuDNN has one such structure per direction, all three with the same layout.
     pub type AlgoPerf = cudnnConvolutionFwdAlgoPerfStruct;
 
     const _: () = {

@@ -1,4 +1,4 @@
-//! The legacy convolution functions, one interface for the three directions.
+//! The legacy convolution functions behind one interface for the three directions.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -8,7 +8,7 @@ use cudnn_abi::*;
 use crate::calls;
 use crate::calls::query::{self, AlgoPerf};
 
-/// Which of a convolution's three derivatives an operation computes.
+/// The derivative of a convolution that an operation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// y = w ∗ x
@@ -19,7 +19,7 @@ pub enum Direction {
     BackwardFilter,
 }
 
-/// F, BD or BF.
+/// Writes F, BD or BF.
 impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -30,7 +30,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The descriptors of one convolution call. x and y stand for dx and dy too.
+/// The descriptors of one convolution call. `x` also stands for dx, `w` for dw and `y` for dy.
 #[derive(Clone, Copy)]
 pub struct Descriptors {
     pub direction: Direction,
@@ -40,7 +40,7 @@ pub struct Descriptors {
     pub y: cudnnTensorDescriptor_t,
 }
 
-/// Bias, activation and a second summand, as `cudnnConvolutionBiasActivationForward` fuses them:
+/// The bias, activation and second summand that `cudnnConvolutionBiasActivationForward` fuses:
 /// y = activation(alpha1 · conv + alpha2 · z + bias).
 #[derive(Clone, Copy)]
 pub struct Epilogue {
@@ -52,8 +52,8 @@ pub struct Epilogue {
     pub activation: cudnnActivationDescriptor_t,
 }
 
-/// The data of one convolution call: result = alpha · conv + beta · result. `alpha` and `beta` point
-/// to host values, double for double data and float for all other; `beta` is unused with an epilogue.
+/// The data of one convolution call: result = alpha · conv + beta · result. `alpha` and `beta` point to host values,
+/// double for double data and float for all other types. An epilogue leaves `beta` unused.
 #[derive(Clone, Copy)]
 pub struct Operands {
     pub alpha: *const c_void,
@@ -65,7 +65,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// What the call writes.
+    /// The tensor that the call writes.
     pub fn result(&self, direction: Direction) -> *mut c_void {
         match direction {
             Direction::Forward => self.y,
@@ -74,7 +74,7 @@ impl Operands {
         }
     }
 
-    /// The same with another result.
+    /// The same operands with another result.
     pub fn with_result(mut self, direction: Direction, result: *mut c_void) -> Self {
         match direction {
             Direction::Forward => self.y = result,
@@ -92,7 +92,7 @@ impl Operands {
     }
 }
 
-/// Memory that a call may use and overwrite: `size` bytes of the device.
+/// Device memory of `size` bytes that a call may overwrite.
 #[derive(Clone, Copy)]
 pub struct Workspace {
     pub data: *mut c_void,
@@ -111,7 +111,7 @@ type Ask = unsafe fn(
 ) -> cudnnStatus_t;
 
 impl Descriptors {
-    /// The descriptors of the tensors in the order in which cuDNN's functions take them.
+    /// The tensors' descriptors in the order of the direction's cuDNN functions.
     fn in_order(&self) -> [*mut c_void; 3] {
         let (x, w, y) = (self.x.cast(), self.w.cast(), self.y.cast());
         match self.direction {
@@ -121,39 +121,39 @@ impl Descriptors {
         }
     }
 
-    /// `cudnnGetConvolution*Algorithm_v7`: cuDNN's own choice, nothing is timed.
+    /// Calls `cudnnGetConvolution*Algorithm_v7`: cuDNN's heuristics choose, and nothing is timed.
     ///
     /// # Safety
-    /// As for the function of cuDNN.
+    /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn get_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let get: Ask = match self.direction {
             Direction::Forward => query::cudnnGetConvolutionForwardAlgorithm_v7,
             Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithm_v7,
             Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithm_v7,
         };
-        // SAFETY: as ours.
+        // SAFETY: the caller keeps the rules of the cuDNN function that `get` names.
         unsafe { self.ask(get, handle) }
     }
 
-    /// What `results` say of an algorithm that runs: under `math_type` if they speak of that, and else under
-    /// any.
+    /// The successful result for algorithm `id`: the one with `math_type` if there is one, else the first with any math
+    /// type.
     pub fn of_algorithm(results: &[AlgoPerf], id: c_int, math_type: cudnnMathType_t) -> Option<AlgoPerf> {
         let of_id = |result: &&AlgoPerf| result.algo == id && result.status == CUDNN_STATUS_SUCCESS;
         let same_math = results.iter().filter(of_id).find(|result| result.mathType == math_type);
         same_math.or_else(|| results.iter().find(of_id)).copied()
     }
 
-    /// `cudnnFindConvolution*Algorithm`: cuDNN times its algorithms on buffers of its own.
+    /// Calls `cudnnFindConvolution*Algorithm`: cuDNN times its algorithms on its own buffers.
     ///
     /// # Safety
-    /// As for the function of cuDNN.
+    /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn find_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let find: Ask = match self.direction {
             Direction::Forward => query::cudnnFindConvolutionForwardAlgorithm,
             Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithm,
             Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithm,
         };
-        // SAFETY: as ours.
+        // SAFETY: the caller keeps the rules of the cuDNN function that `find` names.
         unsafe { self.ask(find, handle) }
     }
 
@@ -161,20 +161,20 @@ impl Descriptors {
         let [a, b, c] = self.in_order();
         let mut results = self.room(handle)?;
         let mut returned = 0;
-        // SAFETY: the results have room for as many as are asked for; the rest is the caller's.
+        // SAFETY: `results` holds the `count` results requested; the caller promises the other arguments.
         let status = unsafe {
             let (count, room) = (results.capacity() as c_int, results.as_mut_ptr());
             ask(handle, a, b, self.convolution, c, count, &mut returned, room)
         };
-        // SAFETY: cuDNN wrote that many.
+        // SAFETY: on success cuDNN has written `returned` results.
         unsafe { taken(results, returned, status) }
     }
 
-    /// `cudnnFindConvolution*AlgorithmEx`: cuDNN times its algorithms on the program's buffers; what
-    /// the result held is lost.
+    /// Calls `cudnnFindConvolution*AlgorithmEx`: cuDNN times its algorithms on the program's buffers and overwrites the
+    /// result's buffer.
     ///
     /// # Safety
-    /// As for the function of cuDNN.
+    /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn find_algorithms_in(
         &self,
         handle: cudnnHandle_t,
@@ -195,7 +195,7 @@ impl Descriptors {
         };
         let mut results = self.room(handle)?;
         let mut returned = 0;
-        // SAFETY: the results have room for as many as are asked for; the rest is the caller's.
+        // SAFETY: `results` holds as many results as requested; the caller promises the other arguments.
         let status = unsafe {
             find(
                 handle,
@@ -213,11 +213,11 @@ impl Descriptors {
                 workspace.size,
             )
         };
-        // SAFETY: cuDNN wrote that many.
+        // SAFETY: on success cuDNN has written `returned` results.
         unsafe { taken(results, returned, status) }
     }
 
-    /// Empty room for all results that the direction has.
+    /// An empty vector with capacity for every result of the direction.
     fn room(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let max_count = match self.direction {
             Direction::Forward => query::cudnnGetConvolutionForwardAlgorithmMaxCount,
@@ -225,30 +225,30 @@ impl Descriptors {
             Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
         };
         let mut count = 0;
-        // SAFETY: writes one number; cuDNN checks the handle.
+        // SAFETY: cuDNN writes one number to `count`, and checks the handle.
         match unsafe { max_count(handle, &mut count) } {
             CUDNN_STATUS_SUCCESS => Ok(Vec::with_capacity(count.clamp(1, 1024) as usize)),
             status => Err(status),
         }
     }
 
-    /// `cudnnGetConvolution*WorkspaceSize`, in bytes.
+    /// Calls `cudnnGetConvolution*WorkspaceSize`; the size is in bytes.
     ///
     /// # Safety
-    /// As for the function of cuDNN.
+    /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn workspace_size(&self, handle: cudnnHandle_t, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
         let mut size = 0;
-        // SAFETY: as ours.
+        // SAFETY: the caller keeps the rules of the cuDNN function; `size` is a valid place for the result.
         match unsafe { self.workspace_size_into(handle, algorithm, &mut size) } {
             CUDNN_STATUS_SUCCESS => Ok(size),
             status => Err(status),
         }
     }
 
-    /// As [`Self::workspace_size`], into the caller's own variable, null or not.
+    /// Like [`Self::workspace_size`], but writes to the caller's variable, which may be null.
     ///
     /// # Safety
-    /// As for the function of cuDNN.
+    /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn workspace_size_into(
         &self,
         handle: cudnnHandle_t,
@@ -261,14 +261,14 @@ impl Descriptors {
             Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterWorkspaceSize,
         };
         let [a, b, c] = self.in_order();
-        // SAFETY: as ours.
+        // SAFETY: the caller keeps the rules of the cuDNN function; `in_order` gives the direction's order.
         unsafe { workspace_size(handle, a, b, self.convolution, c, algorithm, size) }
     }
 
     /// Runs the convolution in the real cuDNN.
     ///
     /// # Safety
-    /// As for `cudnnConvolutionForward`, `BackwardData`, `BackwardFilter` or, with an epilogue,
+    /// The caller keeps the rules of `cudnnConvolutionForward`, `BackwardData`, `BackwardFilter` or, with an epilogue,
     /// `BiasActivationForward`.
     pub unsafe fn convolve(
         &self,
@@ -280,7 +280,7 @@ impl Descriptors {
         let Self { direction, x: x_descriptor, w: w_descriptor, convolution, y: y_descriptor } = *self;
         let Operands { alpha, beta, x, w, y, epilogue } = *operands;
         let Workspace { data, size } = workspace;
-        // SAFETY: as ours, in the order of each function.
+        // SAFETY: the caller keeps the rules of the function; each call passes the arguments in that function's order.
         unsafe {
             match (direction, epilogue) {
                 (Direction::Forward, Some(e)) => calls::cudnnConvolutionBiasActivationForward(
@@ -354,7 +354,7 @@ impl Descriptors {
 }
 
 /// # Safety
-/// `returned` results were written, if the status says success.
+/// If `status` says success, the first `returned` results have been written.
 unsafe fn taken(
     mut results: Vec<AlgoPerf>,
     returned: c_int,
@@ -363,7 +363,7 @@ unsafe fn taken(
     if status != CUDNN_STATUS_SUCCESS {
         return Err(status);
     }
-    // SAFETY: within the capacity, and written.
+    // SAFETY: the length is within the capacity, and the caller promises that these results were written.
     unsafe { results.set_len((returned.max(0) as usize).min(results.capacity())) };
     Ok(results)
 }

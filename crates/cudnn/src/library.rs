@@ -1,9 +1,9 @@
-//! The real cuDNN: found, loaded and its functions' addresses read, once, at the first use.
+//! Finds and loads the real cuDNN and resolves its functions' addresses, once, at the first use.
 //!
-//! No lock is held meanwhile. Loading a library runs its constructors, which may call a cuDNN
-//! function and so come back here; such a call loads for itself (the dynamic linker hands out a
-//! library whose constructors are still running), as does a second thread that arrives early.
-//! Whoever finishes first publishes; all found the same. What is loaded is never unloaded.
+//! No lock is held meanwhile. Loading a library runs its constructors, which may call a cuDNN function and so enter
+//! this module again. Such a call loads for itself (the dynamic linker returns a library whose constructors are still
+//! running), and so does a second thread that arrives early. All find the same library; the first to finish publishes
+//! its result. A loaded library is never unloaded.
 
 mod places;
 
@@ -20,17 +20,17 @@ use guest::libraries::home;
 use guest::settings::{self, CUDNN_LIBRARY};
 use places::Place;
 
-/// Null until the search is over; then a leaked `Library`.
+/// Null until the search is over, then a leaked `Library`.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What the search found, if anything.
+/// The result of the search.
 struct Library {
-    /// Or where it was looked for in vain, and why it is not there: a line each.
+    /// The library found, or one line for each place tried, with the reason for refusing it.
     real: Result<Real, String>,
     addresses: [Option<NonNull<c_void>>; Symbol::ALL.len()],
 }
 
-/// A loaded cuDNN that is not ourselves.
+/// A loaded cuDNN other than libucudnn itself.
 struct Real {
     handle: Handle,
     path: PathBuf,
@@ -38,8 +38,8 @@ struct Real {
     host: bool,
 }
 
-/// Where the real function is; none where the library lacks it or there is no library.
-/// A load and a test after the first time.
+/// The real function's address; `None` if the library lacks it or there is no library. After the first call this costs
+/// a load and a test.
 #[inline]
 pub fn address(symbol: Symbol) -> Option<NonNull<c_void>> {
     get().addresses[symbol as usize]
@@ -48,41 +48,41 @@ pub fn address(symbol: Symbol) -> Option<NonNull<c_void>> {
 /// The real function as a function pointer.
 ///
 /// # Safety
-/// `F` is the function's type: `unsafe extern "C" fn(…) -> …` as cuDNN declares it.
+/// `F` is the function's type, `unsafe extern "C" fn(…) -> …`, as cuDNN declares it.
 #[inline]
 pub unsafe fn function<F: Copy>(symbol: Symbol) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
-    // SAFETY: the sizes are equal, and the caller vouches for the type.
+    // SAFETY: the sizes are equal, and the caller promises that `F` is the function's type.
     address(symbol).map(|address| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// The address of a function that is not in the list, such as one that only an older major has.
+/// The address of a function outside the list of symbols, such as one that only an older major version has.
 pub fn address_of(name: &CStr) -> Option<NonNull<c_void>> {
     real().and_then(|real| lookup(&real.handle, name))
 }
 
-/// Whether the library is hostdnn, which computes on the CPU.
+/// Returns true if the library is hostdnn, which computes on the CPU.
 pub fn is_host() -> bool {
     real().is_some_and(|real| real.host)
 }
 
-/// What the loaded cuDNN computes on.
+/// The kind of device that the loaded cuDNN computes on.
 pub fn device() -> Device {
     if is_host() { Device::Host } else { Device::Cuda }
 }
 
-/// The library's version, as `cudnnGetVersion` tells it; none if there is no library.
+/// The version that the library's `cudnnGetVersion` returns; `None` if there is no library.
 pub fn version() -> Option<usize> {
     real().map(|real| real.version)
 }
 
-/// The library's major version if it is below 9: then nothing but forwarding is sound.
+/// The library's major version if it is below 9. Such a library only gets forwarded calls; overriding is unsound.
 pub fn older_major() -> Option<usize> {
     real().map(|real| major(real.version)).filter(|&major| major < 9)
 }
 
-/// The file that the library was loaded from; none if there is no library, which is said, once: to a program
-/// that calls cuDNN. Those that use our own API alone need none.
+/// The file that the library was loaded from; `None` if there is no library, logged once. Only a program that calls
+/// cuDNN gets here: one that uses our own API alone needs no cuDNN.
 pub fn path() -> Option<&'static Path> {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     let say = |tried: &&String| {
@@ -93,7 +93,7 @@ pub fn path() -> Option<&'static Path> {
     get().real.as_ref().inspect_err(say).ok().map(|real| real.path.as_path())
 }
 
-/// cuDNN numbered its versions by thousands up to 8 and by ten thousands since.
+/// cuDNN numbered its versions by thousands up to 8, and by ten thousands since.
 fn major(version: usize) -> usize {
     if version < 90_000 { version / 1_000 } else { version / 10_000 }
 }
@@ -108,7 +108,7 @@ fn get() -> &'static Library {
     if library.is_null() {
         return load();
     }
-    // SAFETY: only `load` stores here: a leaked Library, written before it was published.
+    // SAFETY: `load` alone stores here, and it stores a leaked Library, written before it was published.
     unsafe { &*library }
 }
 
@@ -127,17 +127,17 @@ fn load() -> &'static Library {
     let null = std::ptr::null_mut();
     match LIBRARY.compare_exchange(null, library, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            // SAFETY: leaked above and published: from now on it is shared and never freed.
+            // SAFETY: `Box::into_raw` made the pointer; once published, the library is shared and never freed.
             let library = unsafe { &*library };
             report(library, &refused);
             library
         }
-        // SAFETY: someone else's, published. Ours is leaked, since its handle must stay open.
+        // SAFETY: another caller published `first`, a leaked Library. This one leaks too: its handle must stay open.
         Err(first) => unsafe { &*first },
     }
 }
 
-/// Says what was found, and what was not where it matters. Once: only the publisher comes here.
+/// Logs the library found, and a refusal of the place that the user named. Only the publisher calls it, so once.
 fn report(library: &Library, refused: &[(Place, String)]) {
     settings::get(); // sets up logging
     let Ok(real) = &library.real else { return };
@@ -153,8 +153,8 @@ fn report(library: &Library, refused: &[(Place, String)]) {
 
 fn try_place(place: &Place) -> Result<Real, String> {
     let flags = RTLD_LAZY | RTLD_LOCAL | if place.loaded { libc::RTLD_NOLOAD } else { 0 };
-    // SAFETY: constructors of a library that the user, or the system, names as cuDNN; the
-    // process would have run them itself without us.
+    // SAFETY: this runs the constructors of a library that the user or the system names as cuDNN; without us the
+    // process would have run them itself.
     let handle = unsafe { Handle::open(Some(&place.file), flags) };
     let handle = handle.map_err(|error| match (&error, place.loaded) {
         (_, true) => "not loaded in this process".to_owned(),
@@ -169,7 +169,7 @@ fn try_place(place: &Place) -> Result<Real, String> {
         Some((_, None)) => "cudnnGetVersion lies in no loaded file",
         Some((_, Some((base, _)))) if ours || Some(base) == own_base() => "is ucudnn itself",
         Some((function, Some((_, path)))) => {
-            // SAFETY: cuDNN declares it so in every version.
+            // SAFETY: every cuDNN version declares `size_t cudnnGetVersion(void)`.
             let version: extern "C" fn() -> usize = unsafe { std::mem::transmute(function) };
             real.host = lookup(&real.handle, c"hostdnnGetVersion").is_some();
             real.version = version();
@@ -177,13 +177,13 @@ fn try_place(place: &Place) -> Result<Real, String> {
             return Ok(real);
         }
     };
-    // A library stays loaded even if refused: its constructors have run, and it may be ourselves.
+    // A refused library stays loaded too: its constructors have run, and it may be libucudnn itself.
     std::mem::forget(real.handle);
     Err(refusal.to_owned())
 }
 
 fn lookup(handle: &Handle, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: the pointer is kept as an address only; whoever calls it vouches for the type.
+    // SAFETY: the result is kept as an address only; whoever calls it promises its type.
     let symbol = unsafe { handle.get::<*mut c_void>(name.to_bytes_with_nul()) };
     NonNull::new(*symbol.ok()?)
 }

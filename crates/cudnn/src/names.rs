@@ -9,7 +9,7 @@ use crate::convolution::Direction;
 /// The directions, in the order in which their texts are tried.
 pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
 
-/// An enumeration of cuDNN's: the names of its values. One without a name is written as its number.
+/// The names of a cuDNN enumeration's values. A value without a name is written as its number.
 pub type Names = [(&'static str, c_int)];
 
 pub const TYPES: &Names = &[

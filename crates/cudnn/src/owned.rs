@@ -1,4 +1,4 @@
-//! Handles and descriptors of our own, destroyed with their owner.
+//! Our own cuDNN handles and descriptors, each destroyed with its owner.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -15,16 +15,16 @@ macro_rules! owned {
         $(#[$doc])*
         pub struct $name($raw);
 
-        // SAFETY: cuDNN's descriptors are plain memory that only their setters change, and ours are
-        // not set again once made.
+        // SAFETY: a cuDNN descriptor is plain memory that only its setters change, and this one is set before any other
+        // thread sees it.
         unsafe impl Send for $name {}
-        // SAFETY: as above.
+        // SAFETY: a shared descriptor is only read, because it is set before any other thread sees it.
         unsafe impl Sync for $name {}
 
         impl $name {
             pub fn create() -> Result<Self, cudnnStatus_t> {
                 let mut raw = ptr::null_mut();
-                // SAFETY: writes one pointer.
+                // SAFETY: cuDNN writes one pointer to `raw`.
                 checked(unsafe { $create(&mut raw) })?;
                 Ok(Self(raw))
             }
@@ -37,7 +37,7 @@ macro_rules! owned {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: made by `create` and destroyed once.
+                // SAFETY: `create` made the descriptor, and `drop` runs once.
                 unsafe { $destroy(self.0) };
             }
         }
@@ -88,24 +88,24 @@ owned!(
     calls::rnn::cudnnDestroyRNNDataDescriptor
 );
 owned!(
-    /// A recurrent network's descriptor alone.
+    /// A recurrent network's descriptor, without its dropout descriptor.
     RnnDescriptor,
     cudnnRNNDescriptor_t,
     calls::rnn::cudnnCreateRNNDescriptor,
     calls::rnn::cudnnDestroyRNNDescriptor
 );
 
-/// A handle, for the calling thread's device and for one thread at a time.
+/// A handle for the device that was current at its creation; one thread at a time may use it.
 pub struct OwnedHandle(cudnnHandle_t);
 
 impl OwnedHandle {
     /// A handle whose work goes to `stream`, which must outlive it.
     pub fn new(stream: calls::Stream) -> Result<Self, cudnnStatus_t> {
         let mut raw = ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: cuDNN writes one handle to `raw`.
         checked(unsafe { calls::cudnnCreate(&mut raw) })?;
         let handle = Self(raw);
-        // SAFETY: the handle from above, and a stream of its device.
+        // SAFETY: the handle was just created, and the caller passes a stream of its device.
         checked(unsafe { calls::cudnnSetStream(handle.0, stream) })?;
         Ok(handle)
     }
@@ -118,7 +118,7 @@ impl OwnedHandle {
 
 impl Drop for OwnedHandle {
     fn drop(&mut self) {
-        // SAFETY: made by `new` and destroyed once.
+        // SAFETY: `new` made the handle, and `drop` runs once.
         unsafe { calls::cudnnDestroy(self.0) };
     }
 }
@@ -128,7 +128,7 @@ pub fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
 }
 
 impl OwnedTensor {
-    /// One that cuDNN is to write to.
+    /// An unset descriptor, for cuDNN to write to.
     pub fn unset() -> Result<Self, cudnnStatus_t> {
         Self::create()
     }
@@ -136,7 +136,7 @@ impl OwnedTensor {
     /// A tensor of the first `rank` dimensions and strides of `tensor`.
     pub fn new(rank: usize, tensor: &Tensor) -> Result<Self, cudnnStatus_t> {
         let owned = Self::create()?;
-        // SAFETY: the arrays hold at least `rank` values.
+        // SAFETY: `rank` is at most MAX_RANK, the length of both arrays.
         checked(unsafe {
             calls::cudnnSetTensorNdDescriptor(
                 owned.0,
@@ -163,7 +163,7 @@ impl OwnedRnnData {
         let owned = Self::create()?;
         let int = |size: usize| c_int::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
         let mut fill = data.padding_fill;
-        // SAFETY: as many lengths as sequences, and an element to fill with.
+        // SAFETY: `lengths` has one entry per sequence, and `fill` holds one element of any type.
         checked(unsafe {
             calls::rnn::cudnnSetRNNDataDescriptor(
                 owned.0,
@@ -180,18 +180,18 @@ impl OwnedRnnData {
     }
 }
 
-/// A recurrent network's descriptor, with the one of no dropout that it refers to.
+/// A recurrent network's descriptor, with the dropout descriptor (probability 0) that it refers to.
 pub struct OwnedRnn {
     descriptor: RnnDescriptor,
     _dropout: OwnedDropout,
 }
 
 impl OwnedRnn {
-    /// A network that does not clip, computed in float, or double where its data are.
+    /// The descriptor of `network`: unclipped, computed in double for double data and in float for all other types.
     pub fn new(handle: &OwnedHandle, network: &Network) -> Result<Self, cudnnStatus_t> {
         let (descriptor, dropout) = (RnnDescriptor::create()?, OwnedDropout::create()?);
         let int = |size: usize| i32::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
-        // SAFETY: a handle and descriptors of our own; nothing is dropped, which takes no states.
+        // SAFETY: the handle and both descriptors are live; a dropout probability of 0 needs no states.
         unsafe {
             checked(calls::rnn::cudnnSetDropoutDescriptor(dropout.raw(), handle.0, 0.0, ptr::null_mut(), 0, 0))?;
             checked(calls::rnn::cudnnSetRNNDescriptor_v8(
@@ -225,7 +225,7 @@ impl OwnedOpTensor {
     /// A sum of tensors, computed in float.
     pub fn add() -> Result<Self, cudnnStatus_t> {
         let owned = Self::create()?;
-        // SAFETY: plain values.
+        // SAFETY: a live descriptor and plain values.
         checked(unsafe {
             calls::cudnnSetOpTensorDescriptor(owned.0, CUDNN_OP_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN)
         })?;

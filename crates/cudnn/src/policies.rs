@@ -1,5 +1,5 @@
-//! What a handle's calls are planned by: the environment's settings, unless the program set the
-//! handle's own through `ucudnn.h`.
+//! The settings by which we plan a handle's calls: the environment's, unless the program set the handle's own through
+//! `ucudnn.h`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,20 +16,20 @@ use planner::BatchSizePolicy;
 pub struct Policies {
     pub policy: Policy,
     pub batch_size_policy: BatchSizePolicy,
-    /// The most workspace of any kernel, in bytes.
+    /// The most workspace of any convolution problem, in bytes.
     pub workspace_limit: Option<usize>,
     /// The most workspace, in bytes, where the program gives no limit.
     pub default_workspace_limit: Option<usize>,
-    /// What the program calls the layer that its next queries and calls belong to.
+    /// The program's id for the layer of its next queries and calls.
     pub layer: Option<u64>,
 }
 
-/// Handles with settings of their own, by address: removed when the handle is destroyed.
+/// Handles with settings of their own, by address. A destroyed handle is removed.
 static HANDLES: RwLock<Option<HashMap<usize, Policies>>> = RwLock::new(None);
-/// Whether there are any: spares every other program the lock.
+/// True once any handle has settings of its own; all other programs never take the lock.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether every call of every handle goes through to cuDNN unchanged, and always did.
+/// True if every call of every handle goes to cuDNN unchanged, and always did.
 pub fn all_off() -> bool {
     !ANY.load(Ordering::Acquire) && environment().policy == Policy::Off
 }
@@ -51,7 +51,7 @@ pub fn change(handle: cudnnHandle_t, change: impl FnOnce(&mut Policies)) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Forgets a handle: its address may be another's next.
+/// Forgets a destroyed handle: another handle may get its address.
 pub fn forget(handle: cudnnHandle_t) {
     if ANY.load(Ordering::Acquire)
         && let Some(handles) = HANDLES.write().as_mut()
@@ -62,7 +62,7 @@ pub fn forget(handle: cudnnHandle_t) {
 
 fn environment() -> Policies {
     let settings = settings::get();
-    // What an older cuDNN takes and means may differ: it is only forwarded to.
+    // An older cuDNN may have other arguments with other meanings, so we only forward its calls.
     let policy = match settings.policy {
         _ if library::older_major().is_some() => Policy::Off,
         Policy::Division if !has_solver() => Policy::Reuse,
@@ -92,13 +92,13 @@ pub fn has_solver() -> bool {
 }
 
 impl Policies {
-    /// The most bytes that a call may use which brings `given` bytes of workspace.
+    /// The most bytes that a call with `given` bytes of workspace may use.
     pub fn call_limit(&self, given: usize) -> usize {
         given.min(self.workspace_limit.unwrap_or(usize::MAX))
     }
 
-    /// The limit of a query: the least of the variable and what the program said, else the default
-    /// limit. `None` if nobody gave one.
+    /// The limit of a query: the least of `UCUDNN_WORKSPACE_LIMIT` and the program's limit, or the default limit if the
+    /// program gives none. `None` if nobody gave a limit.
     pub fn query_limit(&self, said: Option<usize>) -> Option<usize> {
         match (said.or(self.default_workspace_limit), self.workspace_limit) {
             (Some(a), Some(b)) => Some(a.min(b)),

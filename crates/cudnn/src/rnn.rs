@@ -1,5 +1,5 @@
-//! The RNN API's descriptors as plain values, and where a weight space has what. In shapes T is the time steps, B the
-//! sequences, D the directions, G the cell's gates and H the hidden size.
+//! The RNN API's descriptors as plain values, and the layout of a weight space. In shapes, T is the number of time
+//! steps, B of sequences, D of directions and G of the cell's gates; H is the hidden size.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,13 +10,13 @@ use crate::calls;
 use crate::owned::OwnedTensor;
 use crate::tensor::element_size;
 
-/// GRU that resets h before R_n multiplies it: a cell that cuDNN does not have, among the numbers of those that it has.
+/// A GRU that resets h before R_n multiplies it. cuDNN lacks this cell; the number extends cuDNN's enumeration.
 pub const CANONICAL_GRU: cudnnRNNMode_t = 16;
 
-/// A recurrent network, as its descriptor has it; sizes are positive.
+/// A recurrent network as plain values, read from its descriptor. All sizes are positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
-    /// By which of cuDNN's own kernels; ours have no such choice.
+    /// Selects among cuDNN's own GPU kernels; our kernels have no such choice.
     pub algorithm: cudnnRNNAlgo_t,
     pub cell: cudnnRNNMode_t,
     pub bias: cudnnRNNBiasMode_t,
@@ -28,26 +28,26 @@ pub struct Network {
     pub input: usize,
     /// H.
     pub hidden: usize,
-    /// Elements of a hidden state once projected; H where nothing is.
+    /// Elements of a hidden state after projection; H without one.
     pub projection: usize,
     pub layers: usize,
-    /// `CUDNN_RNN_PADDED_IO_ENABLED`, or nothing.
+    /// `CUDNN_RNN_PADDED_IO_ENABLED` or 0.
     pub flags: u32,
-    /// Whether LSTM's cell state is clipped.
+    /// True if LSTM's cell state is clipped.
     pub is_clipped: bool,
 }
 
 impl Network {
-    /// Reads a descriptor. `None` where cuDNN refuses, or it is not set.
+    /// Reads a descriptor. Returns `None` if cuDNN refuses or the descriptor is not set.
     ///
     /// # Safety
-    /// cuDNN's rules for the descriptor.
+    /// The caller keeps cuDNN's rules for the descriptor.
     pub unsafe fn read(descriptor: cudnnRNNDescriptor_t) -> Option<Self> {
         let [mut algorithm, mut cell, mut bias, mut direction, mut input_mode] = [0; 5];
         let [mut data_type, mut math_precision, mut math_type] = [0; 3];
         let [mut input, mut hidden, mut projection, mut layers] = [0; 4];
         let (mut dropout, mut flags) = (ptr::null_mut(), 0);
-        // SAFETY: as ours, and a place for each value.
+        // SAFETY: the caller keeps cuDNN's rules for the descriptor, and each value has a place of its type.
         let status = unsafe {
             calls::rnn::cudnnGetRNNDescriptor_v8(
                 descriptor,
@@ -71,7 +71,7 @@ impl Network {
             return None;
         }
         let (mut clip, mut least, mut greatest) = (CUDNN_RNN_CLIP_NONE, 0.0, 0.0);
-        // SAFETY: likewise.
+        // SAFETY: the caller keeps cuDNN's rules for the descriptor, and each value has a place of its type.
         let status = unsafe { calls::rnn::cudnnRNNGetClip_v9(descriptor, &mut clip, &mut least, &mut greatest) };
         let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
         (status == CUDNN_STATUS_SUCCESS).then_some(())?;
@@ -92,7 +92,7 @@ impl Network {
         })
     }
 
-    /// G; 0 of a cell that we do not know.
+    /// G, the number of gates; 0 for an unknown cell.
     pub fn gates(&self) -> usize {
         match self.cell {
             CUDNN_RNN_RELU | CUDNN_RNN_TANH => 1,
@@ -102,22 +102,22 @@ impl Network {
         }
     }
 
-    /// D.
+    /// D, the number of directions.
     pub fn directions(&self) -> usize {
         if self.direction == CUDNN_BIDIRECTIONAL { 2 } else { 1 }
     }
 
-    /// Layers times directions: the first layer's forward, its backward, the second's forward…
+    /// The number of pseudo layers, layers · D: the first layer's forward, its backward, the second's forward…
     pub fn pseudo_layers(&self) -> usize {
         self.layers * self.directions()
     }
 
-    /// Elements of what a layer is handed, for each row.
+    /// Elements in each row of a layer's input.
     pub fn layer_input(&self, layer: usize) -> usize {
         if layer == 0 { self.input } else { self.directions() * self.hidden }
     }
 
-    /// Likewise, where all layers are handed as many.
+    /// Elements in each row of every layer's input; `None` if layers differ.
     pub fn input_of_all_layers(&self) -> Option<usize> {
         (self.layers == 1 || self.layer_input(0) == self.layer_input(1)).then_some(self.input)
     }
@@ -127,44 +127,44 @@ impl Network {
         element_size(self.data_type).unwrap_or(1)
     }
 
-    /// Whether there is a bias beside W.
+    /// Returns true if W has a bias.
     pub fn has_input_bias(&self) -> bool {
         matches!(self.bias, CUDNN_RNN_SINGLE_INP_BIAS | CUDNN_RNN_DOUBLE_BIAS)
     }
 
-    /// Whether there is a bias beside R.
+    /// Returns true if R has a bias.
     pub fn has_recurrent_bias(&self) -> bool {
         matches!(self.bias, CUDNN_RNN_SINGLE_REC_BIAS | CUDNN_RNN_DOUBLE_BIAS)
     }
 }
 
-/// A batch of sequences, as its descriptor has it; extents are positive.
+/// A batch of sequences as plain values, read from its descriptor. All extents are positive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     pub data_type: cudnnDataType_t,
     pub layout: cudnnRNNDataLayout_t,
-    /// T.
+    /// T, the number of time steps.
     pub steps: usize,
     /// Elements of a vector.
     pub vector: usize,
-    /// Of each of the B sequences; none is longer than T.
+    /// The length of each of the B sequences, at most T.
     pub lengths: Vec<i32>,
-    /// What fills the rest of a row: an element in its first bytes.
+    /// The element that fills the padding, in its first bytes.
     pub padding_fill: [u8; 8],
 }
 
 impl Data {
-    /// Reads a descriptor. `None` where cuDNN refuses, or it is not set.
+    /// Reads a descriptor. Returns `None` if cuDNN refuses or the descriptor is not set.
     ///
     /// # Safety
-    /// cuDNN's rules for the descriptor.
+    /// The caller keeps cuDNN's rules for the descriptor.
     pub unsafe fn read(descriptor: cudnnRNNDataDescriptor_t) -> Option<Self> {
-        /// What is asked for at first; more sequences take a second call.
+        /// The lengths requested by the first call; a batch with more sequences takes a second call.
         const FEW: usize = 64;
         let [mut data_type, mut layout, mut steps, mut batch, mut vector] = [0; 5];
         let (mut lengths, mut padding_fill) = (vec![0; FEW], [0; 8]);
         loop {
-            // SAFETY: as ours, a place for each value, and for as many lengths as are asked for.
+            // SAFETY: the caller keeps cuDNN's rules; each value has a place, and `lengths` has the requested size.
             let status = unsafe {
                 calls::rnn::cudnnGetRNNDataDescriptor(
                     descriptor,
@@ -194,22 +194,22 @@ impl Data {
         sound.then_some(Self { data_type, layout, steps, vector, lengths, padding_fill })
     }
 
-    /// B.
+    /// B, the number of sequences.
     pub fn batch(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether all sequences have T steps.
+    /// Returns true if all sequences have T steps.
     pub fn is_full(&self) -> bool {
         self.lengths.iter().all(|&length| length as usize == self.steps)
     }
 
-    /// Whether rows follow each other without padding, the longest sequence first.
+    /// Returns true if rows follow each other without padding, the longest sequence first.
     pub fn is_packed(&self) -> bool {
         self.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
     }
 
-    /// Rows in memory: vectors of all steps, padding's among them.
+    /// Rows in memory: the vectors of all steps, padding included.
     pub fn rows(&self) -> usize {
         match self.is_packed() {
             true => self.lengths.iter().map(|&length| length as usize).sum(),
@@ -218,15 +218,15 @@ impl Data {
     }
 }
 
-/// Whether a state's descriptor is that of a packed [layers · D, B, H], with dimensions of 1 behind or none: PyTorch's have
-/// two.
+/// Returns true if the descriptor describes a packed state of `shape` [layers · D, B, H]. Trailing dimensions of 1 may
+/// follow; PyTorch has two of them.
 ///
 /// # Safety
-/// cuDNN's rules for the descriptor.
+/// The caller keeps cuDNN's rules for the descriptor.
 pub unsafe fn is_state(descriptor: cudnnTensorDescriptor_t, shape: [usize; 3]) -> bool {
     let (mut data_type, mut rank) = (0, 0);
     let (mut dims, mut strides) = ([0; CUDNN_DIM_MAX as usize], [0; CUDNN_DIM_MAX as usize]);
-    // SAFETY: as ours, and places for as many values as are asked for.
+    // SAFETY: the caller keeps cuDNN's rules for the descriptor; both arrays hold the CUDNN_DIM_MAX values requested.
     let status = unsafe {
         calls::cudnnGetTensorNdDescriptor(
             descriptor,
@@ -243,25 +243,25 @@ pub unsafe fn is_state(descriptor: cudnnTensorDescriptor_t, shape: [usize; 3]) -
     status == CUDNN_STATUS_SUCCESS && rank >= 3 && (0..3).all(alike) && dims[3..rank].iter().all(|&dim| dim == 1)
 }
 
-/// Where in a weight space a pseudo layer's weights begin, in bytes. The matrices of all gates follow each other, and so
-/// do the biases.
+/// The byte offsets of a pseudo layer's weights in a weight space. The matrices of all gates are contiguous, and so are
+/// their biases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
     /// W: [G·H, layer's input], row-major.
     pub input: usize,
     /// R: [G·H, H], row-major.
     pub recurrent: usize,
-    /// Beside W: [G·H].
+    /// The bias of W: [G·H].
     pub input_bias: Option<usize>,
-    /// Beside R: [G·H].
+    /// The bias of R: [G·H].
     pub recurrent_bias: Option<usize>,
 }
 
 impl Weights {
-    /// Asks cuDNN for a pseudo layer's. `None` where it refuses, or where gates lie apart.
+    /// Asks cuDNN for a pseudo layer's offsets. Returns `None` if cuDNN refuses or the gates are not contiguous.
     ///
     /// # Safety
-    /// The handle and the descriptor are the program's, and the latter `network`'s; `space` has `size` bytes.
+    /// `handle` and `descriptor` are live, `descriptor` describes `network`, and `space` has `size` bytes.
     pub unsafe fn find(
         handle: cudnnHandle_t,
         descriptor: cudnnRNNDescriptor_t,
@@ -274,7 +274,7 @@ impl Weights {
         let mut regions = Vec::with_capacity(2 * gates);
         for id in 0..2 * gates {
             let (mut matrix_data, mut bias_data) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: as ours; our own descriptors, and places for the addresses.
+            // SAFETY: the caller promises the handle, the descriptor and the space; all else is local to this call.
             let status = unsafe {
                 calls::rnn::cudnnGetRNNWeightParams(
                     handle,

@@ -6,25 +6,25 @@ use cudnn_abi::*;
 
 use crate::calls;
 
-/// Most dimensions of a tensor that we read: 3-D convolutions have N, C, D, H, W.
+/// The most dimensions that we read of a tensor: 3-D convolutions have N, C, D, H, W.
 pub const MAX_RANK: usize = 5;
-/// What descriptors are asked for; cuDNN may write as many values as that.
+/// The rank that we request from descriptors; cuDNN may write as many values.
 pub const ASKED_RANK: usize = CUDNN_DIM_MAX as usize;
-/// The most that `cudnnGetConvolutionNdDescriptor` may be asked for.
+/// The largest rank that `cudnnGetConvolutionNdDescriptor` accepts as a request.
 pub const ASKED_SPATIAL_RANK: usize = ASKED_RANK - 2;
 
-/// A tensor's element type, and its dimensions and strides in elements; those not in use are 0.
+/// A tensor's element type, and its dimensions and strides in elements. Unused dimensions and strides are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
-    /// Of an element.
+    /// The type of an element.
     pub data_type: cudnnDataType_t,
-    /// Images, channels, then depth where there is one, height and width.
+    /// Images, channels, depth if there is one, height and width.
     pub dims: [c_int; MAX_RANK],
     /// From one element to the next along each dimension.
     pub strides: [c_int; MAX_RANK],
 }
 
-/// Bytes of an element of the types whose convolutions we plan; `None` for all others.
+/// Bytes of an element, for the types whose convolutions we plan; `None` for all others.
 pub fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
     match data_type {
         CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => Some(2),
@@ -35,11 +35,11 @@ pub fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
 }
 
 impl Tensor {
-    /// Reads a descriptor: the rank and the tensor. `None` where it is null, unset, of a rank that
-    /// convolutions do not have, or runs backwards.
+    /// Reads a descriptor's rank and tensor. Returns `None` for a null or unset descriptor, a rank that convolutions do
+    /// not have, or a negative stride.
     ///
     /// # Safety
-    /// `descriptor` is null or one of cuDNN's.
+    /// `descriptor` is null or a live cuDNN tensor descriptor.
     pub unsafe fn read(descriptor: cudnnTensorDescriptor_t) -> Option<(usize, Self)> {
         if descriptor.is_null() {
             return None;
@@ -73,7 +73,7 @@ impl Tensor {
         self.strides[0] as usize * self.element()
     }
 
-    /// Bytes from the first element to behind the last: what a buffer for it must hold.
+    /// The size of the tensor's buffer in bytes, from its first element to the end of its last.
     pub fn bytes(&self) -> usize {
         let last: usize = (self.dims.iter().zip(&self.strides))
             .filter(|(dim, _)| **dim > 0)
@@ -82,7 +82,7 @@ impl Tensor {
         (last + 1) * self.element()
     }
 
-    /// Whether no two elements share an address.
+    /// Returns true if no two elements share an address.
     pub fn disjoint(&self) -> bool {
         disjoint(self.strides.iter().zip(&self.dims).map(|(stride, dim)| (i64::from(*stride), i64::from(*dim))))
     }
@@ -98,8 +98,8 @@ impl Tensor {
     }
 }
 
-/// Whether no two elements of a tensor of these strides and dimensions share an address, so that images can be written one
-/// after another.
+/// Returns true if no two elements of a tensor share an address, so that images can be written one after another. Each
+/// axis is (stride, dimension).
 pub fn disjoint(axes: impl Iterator<Item = (i64, i64)>) -> bool {
     let mut axes: Vec<_> = axes.filter(|(_, dim)| *dim > 1).collect();
     axes.sort_unstable();

@@ -1,5 +1,5 @@
-//! Products of matrices by cublasLt, found and loaded at the first use, never unloaded. Every function answers a failure
-//! as such, and nothing is needed where there is no cublasLt.
+//! Matrix products by cublasLt, which is found and loaded at first use and never unloaded. Every function reports a
+//! failure as a value; programs also run without cublasLt.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -17,7 +17,7 @@ use guest::process_end;
 type Status = c_int;
 const SUCCESS: Status = 0;
 
-/// What inputs are stored as; sums and products are float.
+/// The storage type of inputs. Sums and products are float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Input {
@@ -26,23 +26,23 @@ pub enum Input {
     Bfloat16 = 14,
 }
 
-/// How products are computed.
+/// The arithmetic of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Compute {
     Float = 68,
-    /// Inputs of float may be rounded to TF32.
+    /// cublasLt may round float inputs to TF32.
     Tf32 = 77,
 }
 
 const FLOAT: c_int = 0;
-// Attributes of a product, with the values that are set, and of a preference.
+// Attributes of a product with their values, and attributes of a preference.
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSED: i32 = 1;
 const MOST_WORKSPACE: c_int = 1;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 
-/// How one product is computed; cublasLt's own affair.
+/// cublasLt's opaque choice of how to compute a product.
 type Algorithm = [u64; 8];
 
 #[repr(C)]
@@ -63,7 +63,7 @@ macro_rules! functions {
             /// # Safety
             /// The library is cublasLt.
             unsafe fn of(library: &Library) -> Result<Self, String> {
-                // SAFETY: cublasLt's header declares its functions so.
+                // SAFETY: the caller promises cublasLt, whose header declares the functions with these types.
                 Ok(Self { $($name: unsafe {
                     *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| concat!("it has no ", $symbol))?
                 },)* })
@@ -93,7 +93,7 @@ functions! {
     );
 }
 
-/// An object of cublasLt's, destroyed with its owner.
+/// An object of cublasLt, destroyed with its owner.
 struct Object {
     raw: *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void) -> Status,
@@ -112,7 +112,7 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: made by the function that goes with this one, destroyed once.
+        // SAFETY: `raw` comes from the matching create function, and only this drop destroys it.
         unsafe { (self.destroy)(self.raw) };
     }
 }
@@ -122,7 +122,7 @@ fn check(what: &str, status: Status) -> Result<(), String> {
 }
 
 impl Functions {
-    /// The process's, looked for once.
+    /// The process's functions, looked up once.
     fn of_process() -> Result<&'static Self, String> {
         static FUNCTIONS: OnceCell<Result<Functions, String>> = OnceCell::new();
         FUNCTIONS.get_or_init(|| Self::find(places::all("libcublasLt"))).as_ref().map_err(Clone::clone)
@@ -133,9 +133,9 @@ impl Functions {
     }
 
     fn load(place: &Place) -> Result<Self, String> {
-        // SAFETY: constructors of a library that the user, or the system, names as cublasLt; cuDNN loads it too.
+        // SAFETY: runs constructors of a library that the user, or the system, names cublasLt; cuDNN loads it too.
         let library = unsafe { place.open() }?;
-        // SAFETY: a library of that name.
+        // SAFETY: the user, or the system, names the library cublasLt; a missing function is an error.
         let functions = unsafe { Self::of(&library) }?;
         std::mem::forget(library);
         process_end::loaded();
@@ -145,22 +145,22 @@ impl Functions {
 
     fn matrix(&self, data_type: c_int, rows: usize, columns: usize) -> Result<Object, String> {
         let (rows, columns, leading) = (rows as u64, columns as u64, rows as i64);
-        // SAFETY: writes one pointer.
+        // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_matrix)(raw, data_type, rows, columns, leading) };
         Object::new(self.destroy_matrix, create)
     }
 
     fn set<T>(&self, product: &Object, attribute: c_int, value: T) -> Result<(), String> {
-        // SAFETY: a live product, and a value of its size.
+        // SAFETY: `product` is live, and `value` has the size given.
         let status = unsafe { (self.set_product)(product.raw, attribute, (&raw const value).cast(), size_of::<T>()) };
         check("an attribute of a product", status)
     }
 
-    /// A product's description and those of its matrices, as cublasLt has them, column by column: `products` of
-    /// [columns, rows] is the transpose of [depth, columns] times [depth, rows].
+    /// Describes a product and its matrices in cublasLt's column-major terms: `products` of [columns, rows] is the
+    /// transpose of [depth, columns] times [depth, rows].
     fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
         let Shape { input, compute, rows, columns, depth, .. } = *shape;
-        // SAFETY: writes one pointer.
+        // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
         let product = Object::new(self.destroy_product, create)?;
         self.set(&product, TRANSPOSE_A, TRANSPOSED)?;
@@ -169,7 +169,7 @@ impl Functions {
     }
 }
 
-/// What a product's algorithm depends on.
+/// The properties that determine a product's algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     input: Input,
@@ -177,11 +177,11 @@ struct Shape {
     rows: usize,
     columns: usize,
     depth: usize,
-    /// Of weights, x and products, in bytes.
+    /// The alignments of weights, x and products, in bytes.
     alignments: [u32; 3],
 }
 
-/// Matrices, row by row in memory.
+/// A product of matrices that are stored row by row.
 #[derive(Clone, Copy)]
 pub struct Product {
     /// [rows][depth]
@@ -195,46 +195,46 @@ pub struct Product {
     pub depth: usize,
 }
 
-/// A product that can be computed again and again.
+/// A prepared product, which can run any number of times.
 struct Ready {
     descriptions: [Object; 4],
     algorithm: Algorithm,
 }
 
-// SAFETY: nothing writes to what is described, and cublasLt reads it from any thread.
+// SAFETY: nothing writes to the descriptions after their creation, and cublasLt reads them from any thread.
 unsafe impl Send for Ready {}
-// SAFETY: as above.
+// SAFETY: nothing writes to the descriptions after their creation, so threads may read them at once.
 unsafe impl Sync for Ready {}
 
-/// cublasLt on the device that was current when it was made.
+/// cublasLt on the device that was current at its creation.
 pub struct CublasLt {
     functions: &'static Functions,
     handle: Object,
     ready: Mutex<HashMap<Shape, Option<Arc<Ready>>>>,
 }
 
-// SAFETY: cublasLt takes calls with one handle from any thread, at once too.
+// SAFETY: cublasLt accepts calls with one handle from any thread.
 unsafe impl Send for CublasLt {}
-// SAFETY: as above.
+// SAFETY: cublasLt accepts concurrent calls with one handle, and a mutex guards `ready`.
 unsafe impl Sync for CublasLt {}
 
-/// A program whose shapes never come back must not fill the memory.
+/// Bounds the memory for programs whose shapes never repeat.
 const MOST_SHAPES: usize = 1 << 12;
 
 impl CublasLt {
-    /// Loads it, and makes it ready on the calling thread's device; never while that thread captures.
+    /// Loads cublasLt and prepares it on the calling thread's device. Never call it while that thread captures.
     pub fn new() -> Result<Self, String> {
         let functions = Functions::of_process()?;
-        // SAFETY: writes one handle.
+        // SAFETY: writes one handle to a live variable.
         let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) })?;
         Ok(Self { functions, handle, ready: Mutex::default() })
     }
 
-    /// Multiplies, in the stream's order. Takes no workspace, and may be captured into a CUDA graph. `Err` where it has no
-    /// way to: then nothing was launched.
+    /// Multiplies in the stream's order, without workspace; the call may be captured into a CUDA graph. `Err` if
+    /// cublasLt cannot compute the product; then nothing was launched.
     ///
     /// # Safety
-    /// The memory is the device's, and as [`Product`] says.
+    /// The pointers are device memory with the sizes given in [`Product`].
     pub unsafe fn multiply(
         &self,
         stream: Stream,
@@ -249,7 +249,7 @@ impl CublasLt {
         let ready = self.ready(&shape)?;
         let [description, weights, x, products] = ready.descriptions.each_ref().map(|object| object.raw);
         let (one, zero) = (1.0_f32, 0.0_f32);
-        // SAFETY: live objects that describe the matrices, which are the caller's promise.
+        // SAFETY: `ready` keeps the descriptions alive; the caller promises matrices of the described sizes.
         let status = unsafe {
             (self.functions.multiply)(
                 self.handle.raw,
@@ -273,7 +273,7 @@ impl CublasLt {
         check("a product", status)
     }
 
-    /// Described, and by the heuristics' first choice without workspace, asked for once a shape.
+    /// The descriptions, with the heuristics' first algorithm without workspace, looked up once for each shape.
     fn ready(&self, shape: &Shape) -> Result<Arc<Ready>, String> {
         let none = || "cublasLt has no algorithm for the product".to_owned();
         if let Some(known) = self.ready.lock().get(shape) {
@@ -292,11 +292,11 @@ impl CublasLt {
 
     fn ask(&self, shape: &Shape, descriptions: &[Object; 4]) -> Result<Algorithm, String> {
         let functions = self.functions;
-        // SAFETY: writes one pointer.
+        // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (functions.create_preference)(raw) };
         let preference = Object::new(functions.destroy_preference, create)?;
         let set = |attribute, value: *const c_void, bytes| {
-            // SAFETY: a live preference, and a value of so many bytes.
+            // SAFETY: `preference` is live, and `value` points to `bytes` bytes.
             check("a preference", unsafe { (functions.set_preference)(preference.raw, attribute, value, bytes) })
         };
         set(MOST_WORKSPACE, ptr::from_ref(&0_usize).cast(), size_of::<usize>())?;
@@ -307,7 +307,7 @@ impl CublasLt {
         let [description, weights, x, products] = descriptions.each_ref().map(|object| object.raw);
         let none = Heuristic { algorithm: [0; 8], workspace: 0, state: -1, waves: 0.0, reserved: [0; 4] };
         let (mut result, mut count) = (none, 0);
-        // SAFETY: live objects, and room for one result.
+        // SAFETY: the borrowed objects are live, and `result` has space for the one result requested.
         let status = unsafe {
             (functions.heuristic)(
                 self.handle.raw,
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
     use guest::testing::skip;
 
-    /// cuDNN's package brings cublasLt, of which all but handles and products works without a GPU.
+    /// cuDNN's package brings cublasLt. Without a GPU all of cublasLt works except handles and products.
     #[test]
     fn the_real_library_takes_descriptions() {
         let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {

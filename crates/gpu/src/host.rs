@@ -1,5 +1,5 @@
-//! hostdnn's devices: the CPU, under as many numbers as hostdnn offers. One that offers none is one
-//! device.
+//! hostdnn's devices: the CPU, under each device number that hostdnn offers. A library without device numbers counts as
+//! one device.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -36,7 +36,7 @@ struct Functions {
 static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
     macro_rules! function {
         ($type:ty, $name:literal) => {
-            // SAFETY: hostdnn's header declares the function of this name so.
+            // SAFETY: hostdnn's header declares the function of this name with this type.
             unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address_of($name)?) }
         };
     }
@@ -54,32 +54,32 @@ fn number(read: impl FnOnce(&Functions, &mut c_int) -> cudnnStatus_t) -> Option<
 }
 
 pub fn count() -> i32 {
-    // SAFETY: writes one number.
+    // SAFETY: writes one number to a live variable.
     number(|functions, count| unsafe { (functions.count)(count) }).unwrap_or(1)
 }
 
 pub fn ordinal() -> i32 {
-    // SAFETY: writes one number.
+    // SAFETY: writes one number to a live variable.
     number(|functions, device| unsafe { (functions.get)(device) }).unwrap_or(0)
 }
 
-/// Makes a device the calling thread's.
+/// Makes `ordinal` the calling thread's device. Returns whether there is such a device.
 pub fn set(ordinal: i32) -> bool {
     match &*FUNCTIONS {
-        // SAFETY: takes any number.
+        // SAFETY: hostdnn accepts any number, and returns an error for an unknown one.
         Some(functions) => unsafe { (functions.set)(ordinal) == CUDNN_STATUS_SUCCESS },
         None => ordinal == 0,
     }
 }
 
-/// A device's name and how many threads compute on it.
+/// The name of a device, and its number of computing threads.
 pub fn properties(ordinal: i32) -> Option<(String, i32)> {
     let mut name = [0; 256];
-    // SAFETY: writes a C string of at most as many bytes, and one number.
+    // SAFETY: writes a C string of at most `name.len()` bytes, and one number.
     let threads = number(|functions, threads| unsafe {
         (functions.properties)(ordinal, name.as_mut_ptr(), name.len(), threads)
     })?;
-    // SAFETY: written by the call above.
+    // SAFETY: the call above has succeeded, so `name` holds a C string.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     Some((name.to_string_lossy().into_owned(), threads))
 }

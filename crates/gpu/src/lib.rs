@@ -1,5 +1,5 @@
-//! Where work runs: memory, streams, timing, capture state, CUDA graphs and kernels compiled at run time, of a GPU or
-//! of this machine's CPU. Asks `cudnn` which of the two its library computes on, and where libraries are.
+//! Where work runs: memory, streams, timing, capture state, CUDA graphs and run-time compiled kernels, on a GPU or on
+//! this machine's CPU. Asks `cudnn` which of the two its library uses, and where libraries are.
 
 pub mod background;
 pub mod cublaslt;
@@ -19,11 +19,10 @@ use once_cell::sync::OnceCell;
 
 use guest::settings::{self, Fault};
 
-/// A stream of the device: a CUDA stream, or an opaque value on the host, where calls are finished
-/// when they return.
+/// A stream of the device: a CUDA stream, or an opaque value on the host, where calls finish before they return.
 pub type Stream = *mut c_void;
 
-/// What the loaded cuDNN computes on.
+/// The kind of device that the loaded cuDNN computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
     /// Host pointers; the library is hostdnn.
@@ -32,24 +31,24 @@ pub enum Device {
     Cuda,
 }
 
-/// Devices of equal identity take equal times.
+/// The properties that determine timings: equal identities share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The GPU's, or the processor's.
+    /// The name of the GPU or processor.
     pub name: String,
-    /// Of the GPU; on the host the threads that compute.
+    /// The GPU's multiprocessors; on the host the number of computing threads.
     pub multiprocessors: i32,
-    /// Version of CUDA's driver: 1000 · major + 10 · minor; 0 on the host.
+    /// The version of CUDA's driver: 1000 · major + 10 · minor; 0 on the host.
     pub driver: i32,
 }
 
-/// The calling thread's device is another until this is dropped.
+/// Keeps another device current for the calling thread until it is dropped.
 pub struct Entered {
     _before: Before,
     _here: PhantomData<*const ()>,
 }
 
-/// What the thread goes back to.
+/// The state that the thread returns to.
 enum Before {
     Host(i32),
     Cuda { _guard: cuda::Entered },
@@ -63,7 +62,7 @@ impl Drop for Before {
     }
 }
 
-/// A stream, destroyed with its owner, on whose thread and device.
+/// A stream that is destroyed with its owner, on any thread and device.
 pub struct OwnStream {
     device: Device,
     stream: Stream,
@@ -84,19 +83,19 @@ impl Drop for OwnStream {
     }
 }
 
-/// How far apart two marks are.
+/// The time between two marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Elapsed {
     /// Milliseconds.
     Ready(f64),
     /// The later mark has not been reached yet.
     Pending,
-    /// It cannot be told.
+    /// The time is unknown.
     Lost,
 }
 
 impl Device {
-    /// The number of the calling thread's device, for keys: equal kernels on two devices are planned apart.
+    /// The calling thread's device number. Registry keys include it: each device plans its problems separately.
     pub fn ordinal(self) -> i32 {
         match self {
             Self::Host => host::ordinal(),
@@ -104,7 +103,7 @@ impl Device {
         }
     }
 
-    /// How many devices there are; their numbers are those below.
+    /// The number of devices. Ordinals start at 0.
     pub fn count(self) -> i32 {
         match self {
             Self::Host => host::count(),
@@ -112,8 +111,8 @@ impl Device {
         }
     }
 
-    /// What tells whether the device of this number takes the times of another. `None` if there is none
-    /// of this number.
+    /// The identity of the device `ordinal`; devices of equal identity share timings. `None` if there is no such
+    /// device.
     pub fn identity(self, ordinal: i32) -> Option<Identity> {
         let ((name, multiprocessors), driver) = match self {
             Self::Host => (host::properties(ordinal)?, 0),
@@ -122,7 +121,7 @@ impl Device {
         Some(Identity { name, multiprocessors, driver })
     }
 
-    /// Multiprocessors that kernels find on the device of this number; the host is as many of them to all.
+    /// The multiprocessors of the device `ordinal`. The host reports a constant.
     pub fn multiprocessors(self, ordinal: i32) -> Option<usize> {
         match self {
             Self::Host => Some(jit::MULTIPROCESSORS_OF_HOST as usize),
@@ -130,7 +129,7 @@ impl Device {
         }
     }
 
-    /// Bytes of shared memory that a block of the device of this number may have.
+    /// The most bytes of shared memory for a block on the device `ordinal`.
     pub fn shared_bytes(self, ordinal: i32) -> Option<usize> {
         match self {
             Self::Host => Some(jit::SHARED_BYTES_OF_HOST),
@@ -138,8 +137,8 @@ impl Device {
         }
     }
 
-    /// Whether kernels copy to shared memory without waiting and multiply on tensor cores in every type, on the device of this
-    /// number: compute capability 8.0 and above.
+    /// Returns whether the device `ordinal` has asynchronous copies to shared memory, and tensor cores for all our
+    /// types: compute capability 8.0 and above.
     pub fn copies_asynchronously(self, ordinal: i32) -> bool {
         match self {
             Self::Host => true,
@@ -147,7 +146,7 @@ impl Device {
         }
     }
 
-    /// The most blocks of a cluster on the device of this number; 0 where it has none.
+    /// The most blocks of a cluster on the device `ordinal`; 0 without clusters.
     pub fn cluster_blocks(self, ordinal: i32) -> usize {
         match self {
             Self::Host => jit::CLUSTER_BLOCKS_OF_HOST as usize,
@@ -155,8 +154,7 @@ impl Device {
         }
     }
 
-    /// Makes a device the calling thread's until the guard is dropped. `None` if there is none of this
-    /// number.
+    /// Makes `ordinal` the calling thread's device until the guard is dropped. `None` if there is no such device.
     pub fn enter(self, ordinal: i32) -> Option<Entered> {
         let before = match self {
             Self::Host => {
@@ -168,7 +166,7 @@ impl Device {
         Some(Entered { _before: before, _here: PhantomData })
     }
 
-    /// A stream of our own on the calling thread's device, which waits for no other.
+    /// Creates a stream on the calling thread's device. It does not wait for other streams.
     pub fn stream(self) -> Option<OwnStream> {
         let stream = match self {
             Self::Host => std::ptr::null_mut(),
@@ -177,8 +175,8 @@ impl Device {
         Some(OwnStream { device: self, stream })
     }
 
-    /// The alignment, in bytes, that every micro-batch's data must keep: cuDNN's GPU kernels load up
-    /// to 16 bytes at once from pointers that it takes to be aligned as allocations are.
+    /// The alignment in bytes that every micro-batch's data must keep. cuDNN's GPU kernels load up to 16 bytes at once,
+    /// and assume that pointers are aligned like allocations.
     pub fn alignment(self) -> usize {
         match self {
             Self::Host => 1,
@@ -186,7 +184,7 @@ impl Device {
         }
     }
 
-    /// Memory of the device, or `None` where it cannot be had.
+    /// Allocates device memory. `None` if the allocation fails.
     pub fn allocate(self, bytes: usize) -> Option<Buffer> {
         let bytes = bytes.max(1);
         if matches!(settings::get().fault, Some(Fault::Allocation(above)) if bytes > above) {
@@ -195,7 +193,7 @@ impl Device {
         let data = match self {
             Self::Host => {
                 let mut data = std::ptr::null_mut();
-                // SAFETY: a power of two, and a place for the pointer.
+                // SAFETY: 256 is a valid alignment (a power of two), and `data` receives the pointer.
                 let status = unsafe { libc::posix_memalign(&mut data, 256, bytes) };
                 NonNull::new(data).filter(|_| status == 0)
             }
@@ -204,13 +202,13 @@ impl Device {
         Some(Buffer { device: self, data, bytes })
     }
 
-    /// Whether the stream is being captured into a CUDA graph, when nothing may be timed, allocated
+    /// Returns whether the stream is being captured into a CUDA graph; during capture nothing may be timed, allocated
     /// or waited for.
     pub fn is_capturing(self, stream: Stream) -> bool {
         self == Self::Cuda && cuda::is_capturing(stream)
     }
 
-    /// A point in the stream's work, to measure time from and to.
+    /// Marks a point in the stream's work, for timing. `None` if the mark cannot be recorded.
     pub fn mark(self, stream: Stream) -> Option<Mark> {
         Some(match self {
             Self::Host => Mark(Point::Host(Instant::now())),
@@ -218,62 +216,62 @@ impl Device {
         })
     }
 
-    /// Waits for the stream's work; whether it went well.
+    /// Waits for the stream's work. Returns whether the wait succeeded.
     pub fn synchronize(self, stream: Stream) -> bool {
         self == Self::Host || cuda::synchronize(stream)
     }
 
-    /// Whether the stream is another in each thread, whose work nothing orders: `cudaStreamPerThread`, and
-    /// any on the host.
+    /// Returns whether the value names a separate, unordered stream in each thread: `cudaStreamPerThread`, and every
+    /// stream on the host.
     pub fn has_one_for_each_thread(self, stream: Stream) -> bool {
         self == Self::Host || cuda::is_per_thread(stream)
     }
 
-    /// Copies within the device, in the stream's order.
+    /// Copies within the device, in the stream's order. Returns whether the copy was queued.
     ///
     /// # Safety
-    /// Both are memory of the device, `bytes` long, apart from each other.
+    /// Both pointers are memory of the device, `bytes` long, and do not overlap.
     pub unsafe fn copy(self, to: *mut c_void, from: *const c_void, bytes: usize, stream: Stream) -> bool {
         match self {
             Self::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises separate ranges of `bytes` bytes, here host memory.
                 unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
                 true
             }
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the same promise to `cuda::copy`.
             Self::Cuda => unsafe { cuda::copy(to, from, bytes, stream) },
         }
     }
 
-    /// Reads the device's memory once the stream's work is done.
+    /// Reads device memory after the stream's work so far. Returns whether the read succeeded.
     ///
     /// # Safety
     /// `from` is memory of the device, as long as `to`.
     pub unsafe fn read(self, to: &mut [u8], from: *const c_void, stream: Stream) -> bool {
         match self {
             Self::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises `to.len()` bytes at `from`; the borrow of `to` excludes overlap.
                 unsafe { std::ptr::copy_nonoverlapping(from.cast(), to.as_mut_ptr(), to.len()) };
                 true
             }
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the same promise to `cuda::read`.
             Self::Cuda => unsafe { cuda::read(to, from, stream) },
         }
     }
 
-    /// Writes the device's memory in the stream's order; it is written when this returns. Copies that name
-    /// no stream would wait for all of the program's, and end its captures.
+    /// Writes device memory in the stream's order, and waits for the copy. A copy without a stream would wait for all
+    /// of the program's streams, and end their captures.
     ///
     /// # Safety
     /// `to` is memory of the device, as long as `from`.
     pub unsafe fn write(self, to: *mut c_void, from: &[u8], stream: Stream) -> bool {
         match self {
             Self::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises `from.len()` writable bytes, which are host memory on this device.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };
                 true
             }
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the same promise to `cuda::write`.
             Self::Cuda => unsafe { cuda::write(to, from, stream) },
         }
     }
@@ -288,7 +286,7 @@ enum Point {
 }
 
 impl Mark {
-    /// The time from `earlier` to here; never waits.
+    /// The time from `earlier` to this mark. Never waits.
     pub fn since(&self, earlier: &Self) -> Elapsed {
         match (&earlier.0, &self.0) {
             (Point::Host(from), Point::Host(to)) => Elapsed::Ready(to.duration_since(*from).as_secs_f64() * 1e3),
@@ -298,18 +296,18 @@ impl Mark {
     }
 }
 
-/// The end of what was launched last, of which it is enough that it can be waited for. That neither ends a
-/// program's captures, as waiting for the whole device does, nor takes its stream, which may be gone by then.
+/// The end of the last launch, for threads that wait for it. Unlike a wait for the whole device, waiting for a fence
+/// does not end the program's captures. It needs no stream, which may be destroyed by then.
 #[derive(Default)]
 pub struct Fence {
-    /// None on the host, where calls are finished when they return.
+    /// Empty on the host, where calls finish before they return.
     event: OnceCell<cuda::Event>,
-    /// What was launched cannot be waited for.
+    /// An event could not be recorded, so nobody can wait for the launch.
     is_lost: AtomicBool,
 }
 
 impl Fence {
-    /// The stream has been given something.
+    /// Records that the stream has new work.
     pub fn launched(&self, device: Device, stream: Stream) {
         let set = || self.event.get_or_try_init(|| cuda::Event::untimed().ok_or(())).is_ok_and(|end| end.set(stream));
         if device == Device::Cuda && !set() {
@@ -317,31 +315,31 @@ impl Fence {
         }
     }
 
-    /// Waits until it is done; whether that can be told.
+    /// Waits for the last launch. Returns false if the end of a launch could not be recorded, or the wait failed.
     pub fn wait(&self) -> bool {
         !self.is_lost.load(Ordering::Relaxed) && self.event.get().is_none_or(cuda::Event::wait)
     }
 }
 
-/// Memory of the device, freed with its owner.
+/// Device memory that is freed with its owner.
 pub struct Buffer {
     device: Device,
     data: NonNull<c_void>,
     bytes: usize,
 }
 
-// SAFETY: memory that no thread owns; who writes it is its user's concern.
+// SAFETY: no thread owns the memory, and `Buffer` never accesses it; users who do synchronize themselves.
 unsafe impl Send for Buffer {}
-// SAFETY: as above.
+// SAFETY: the methods only read two fields that never change.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Its first byte; aligned to 256 bytes.
+    /// The first byte's address, aligned to 256 bytes.
     pub fn data(&self) -> *mut c_void {
         self.data.as_ptr()
     }
 
-    /// How many bytes it has.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -350,7 +348,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         match self.device {
-            // SAFETY: allocated by posix_memalign, freed once.
+            // SAFETY: `posix_memalign` allocated the memory, and only this drop frees it.
             Device::Host => unsafe { libc::free(self.data.as_ptr()) },
             Device::Cuda => cuda::free(self.data),
         }

@@ -1,5 +1,5 @@
-//! Threads of ours that plan while the program runs. They end with the process: nothing may use cuDNN while the
-//! libraries below it are being taken down. A forked process has none, and so plans nothing.
+//! Background threads that plan while the program runs. We join them before the process ends: nothing may use cuDNN
+//! while the libraries below it are being taken down. A forked process has no such threads, so it plans nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -12,17 +12,17 @@ use parking_lot::{Condvar, Mutex};
 use crate::process_end;
 use crate::signals;
 
-/// The process is about to end.
+/// Set when the process is about to end.
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
 static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
-/// The process that has them: what a fork copies of them cannot be joined.
+/// The process that started the threads. A forked process copies their handles, but cannot join them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 static RESTING: Mutex<()> = Mutex::new(());
 static WAKE: Condvar = Condvar::new();
 
-/// Has a thread of ours wait so long. False, at once, if the process is about to end.
+/// Lets a background thread sleep for `time`. Returns false at once if the process is about to end.
 pub fn rest(time: Duration) -> bool {
     let until = Instant::now().checked_add(time);
     let mut resting = RESTING.lock();
@@ -35,7 +35,7 @@ pub fn rest(time: Duration) -> bool {
     !stopped()
 }
 
-/// Whether planning is to end at once.
+/// True if planning has to end at once.
 pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
@@ -81,10 +81,10 @@ fn stop() {
         return;
     }
     STOP.store(true, Ordering::Relaxed);
-    // Whoever has not seen that waits by now.
+    // Now that we have had the lock, each resting thread has seen `STOP` or waits for `WAKE`.
     drop(RESTING.lock());
     WAKE.notify_all();
     for thread in THREADS.lock().drain(..) {
-        let _ = thread.join(); // it has caught its own panics
+        let _ = thread.join(); // the thread caught its own panics
     }
 }

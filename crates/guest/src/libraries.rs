@@ -4,24 +4,24 @@ use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Where the library that contains `address` is mapped, and its file.
+/// The load address and the file of the library that contains `address`.
 pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr only compares the address with the mappings of loaded libraries.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
         return None;
     }
-    // SAFETY: filled by dladdr, and all zeroes is valid too.
+    // SAFETY: dladdr filled the record, and an all-zero record is valid too.
     let info = unsafe { info.assume_init() };
-    // SAFETY: dladdr gives a C string that lives as long as the library.
+    // SAFETY: dladdr returns a C string that lives as long as the library.
     let file = unsafe { CStr::from_ptr(info.dli_fname) };
     Some((info.dli_fbase, OsString::from_vec(file.to_bytes().to_vec()).into()))
 }
 
-/// Folders from which the process's Python, if it runs one, imports packages; surest first.
+/// Folders from which this process's Python, if it runs one, imports packages; the surest come first.
 pub fn package_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    // A package that has mapped a library of its own.
+    // Packages that have mapped a library.
     for file in loaded_files() {
         let parents = Path::new(&file).ancestors().skip(1);
         folders.extend(parents.filter(|parent| holds_packages(parent)).map(Path::to_owned));
@@ -31,8 +31,7 @@ pub fn package_folders() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let prefixes = [
         variable("PYTHONHOME"),
-        // The program as it was started comes before the file it is: in a virtual environment
-        // `bin/python` links to the system's.
+        // argv[0] precedes the resolved executable: in a virtual environment `bin/python` links to the system's Python.
         started_as().and_then(prefix),
         variable("VIRTUAL_ENV"),
         variable("CONDA_PREFIX"),
@@ -56,12 +55,12 @@ fn holds_packages(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == "site-packages" || name == "dist-packages")
 }
 
-/// `/usr` for `/usr/bin/python3`.
+/// The installation prefix: `/usr` for `/usr/bin/python3`.
 fn prefix(program: PathBuf) -> Option<PathBuf> {
     Some(program.parent()?.parent()?.to_owned())
 }
 
-/// The path by which the process was started, its links not resolved.
+/// The path that started the process, with its links unresolved.
 fn started_as() -> Option<PathBuf> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let name = OsStr::from_bytes(line.split(|&byte| byte == 0).next()?);
@@ -75,8 +74,8 @@ fn started_as() -> Option<PathBuf> {
 /// The files of all libraries in the process.
 pub fn loaded_files() -> Vec<OsString> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and
-        // our vector.
+        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and passes on the vector
+        // that the call below hands it.
         unsafe {
             let name = (*info).dlpi_name;
             if !name.is_null() {
@@ -87,7 +86,7 @@ pub fn loaded_files() -> Vec<OsString> {
         0
     }
     let mut files = Vec::<OsString>::new();
-    // SAFETY: `note` expects the vector that is passed.
+    // SAFETY: `note` expects a `Vec<OsString>`, and this call passes one that outlives it.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
     files
 }

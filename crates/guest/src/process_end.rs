@@ -1,29 +1,29 @@
-//! What is over before the process takes its libraries down. These go in the reverse of the order in which they came, and
-//! so do those who asked to be called, among them; but parts of a library that it makes while it works come last of all and
-//! go first. Before any of them go the main thread's own variables, where it is that thread that ends the process.
+//! Our shutdown hook, which runs before the process takes its libraries down. Exit handlers and library destructors run
+//! in reverse order of registration, so we register again after each library load. Parts that a library creates while
+//! it works register last and go first. The main thread's own variables go before all, if it ends the process.
 
 use once_cell::sync::OnceCell;
 
 static END: OnceCell<fn()> = OnceCell::new();
 
-/// Has `end` called when the process ends, before what has been loaded by now is taken down. There is one such function,
-/// which is called again for each time that it was asked for.
+/// Calls `end` when the process ends, before the libraries loaded so far are taken down. The process has one such
+/// function: the first `end` stays, and runs once for each registration.
 pub fn call(end: fn()) {
     END.get_or_init(|| end);
     loaded();
 }
 
-/// A library has been loaded: what ends is over before that is taken down too.
+/// Registers the hook again after a library load, so that the hook runs before that library is taken down.
 pub fn loaded() {
     // SAFETY: the handler is a function of this library, which is never unloaded while it runs.
     unsafe { libc::atexit(at_exit) };
 }
 
-/// The calling thread has what it asked for worked on beside it: if it is the main one, and the process ends by it, all
-/// ends before anything else.
+/// Notes that a background thread works for the calling thread. If that is the main thread, and it ends the process,
+/// the hook then runs before everything else.
 pub fn works_for_this_thread() {
     if is_main_thread() {
-        // During its own end there is nothing to register any more.
+        // While the thread's variables are being destroyed, there is nothing left to register.
         let _ = OF_MAIN_THREAD.try_with(|_| ());
     }
 }
@@ -41,7 +41,7 @@ thread_local! {
 }
 
 fn is_main_thread() -> bool {
-    // SAFETY: both only answer.
+    // SAFETY: both functions take nothing and return a number.
     unsafe { libc::gettid() == libc::getpid() }
 }
 

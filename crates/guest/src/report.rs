@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::settings;
 
-/// Appends a line to the report, if there is one. One write a line, so that several processes may
-/// share a file.
+/// Appends a line to the report, if there is one. Each line is one write, so several processes may share a file.
 pub fn write(line: impl FnOnce() -> Value) {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let Some(path) = &settings::get().report else { return };

@@ -1,7 +1,7 @@
 //! Every environment variable that ucudnn reads, in one table.
 //!
-//! Variables are read once, when the first exported function runs. A bad value is one warning that
-//! names the variable, the value and what is accepted; the default is used instead.
+//! Variables are read once, when the first exported function runs. A bad value logs one warning with the variable, the
+//! value and the accepted values; then the default applies.
 
 mod place;
 #[cfg(test)]
@@ -15,9 +15,9 @@ use planner::BatchSizePolicy;
 /// How workspace limits apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Workspace Reuse: each kernel is planned on its own.
+    /// Workspace Reuse: each convolution problem is planned on its own.
     Reuse,
-    /// Workspace Division: the kernels of a network share one budget.
+    /// Workspace Division: the problems of a network share one budget.
     Division,
     /// Every call goes through to cuDNN unchanged.
     Off,
@@ -37,37 +37,37 @@ pub enum Database {
 /// Which devices tune.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BenchmarkDevices {
-    /// The one that the program uses.
+    /// The program's own device.
     Current,
-    /// Every one of the machine that is like it.
+    /// All devices of the machine that are like the program's.
     All,
-    /// Those of these numbers.
+    /// The devices with these numbers.
     Listed(Vec<i32>),
 }
 
 /// Which numerical classes a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numerics {
-    /// The class of the algorithm that the program, or cuDNN for it, chose.
+    /// The class of the algorithm that the program chose, or that cuDNN chose for it.
     Match,
-    /// Any algorithm that cuDNN offers for the descriptors.
+    /// Any algorithm that cuDNN has for the descriptors.
     Any,
     /// Deterministic algorithms of the chosen class, and no exploring while the program runs.
     Deterministic,
 }
 
-/// What runs recurrent networks' inference.
+/// Which implementation runs inference of recurrent networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rnn {
-    /// Our kernels where they were timed to be faster than cuDNN's.
+    /// Our kernels where they were measured to be faster than cuDNN's.
     Auto,
     /// cuDNN.
     Off,
-    /// Our kernels wherever they can.
+    /// Our kernels wherever they can run.
     Force,
 }
 
-/// One row of the table: what README documents, and a test holds against it.
+/// One row of the table. README documents each row, and a test compares the two.
 pub struct Variable {
     /// The variable's name.
     pub name: &'static str,
@@ -120,40 +120,40 @@ const LOG: &str = "UCUDNN_LOG";
 const REPORT: &str = "UCUDNN_REPORT";
 const FAULT: &str = "UCUDNN_FAULT";
 
-/// What the environment asks for.
+/// The settings from the environment.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How limits apply.
     pub policy: Policy,
     /// Which micro-batch sizes are tried.
     pub batch_size_policy: BatchSizePolicy,
-    /// The most workspace of any kernel, in bytes, whatever the program allows.
+    /// The most workspace of any convolution problem, in bytes, even if the program allows more.
     pub workspace_limit: Option<usize>,
-    /// The most workspace, in bytes, of a kernel for which the program gives no limit.
+    /// The most workspace, in bytes, of a problem for which the program gives no limit.
     pub default_workspace_limit: Option<usize>,
-    /// Workspace Division's budget: the most workspace of a network's kernels together, in bytes.
+    /// Workspace Division's budget: the most workspace of all problems of a network together, in bytes.
     pub total_workspace_size: Option<usize>,
-    /// The most seconds that tuning one kernel may take while the program waits.
+    /// The most seconds that tuning one problem may take while the program waits.
     pub tune_seconds: f64,
-    /// The most bytes that tuning one kernel may allocate.
+    /// The most bytes that tuning one problem may allocate.
     pub tune_bytes: usize,
     /// Where tuning results are kept.
     pub database: Database,
-    /// A database that is only read, behind the other.
+    /// The path of a seed database, which is only read, for results that the user's database lacks.
     pub seed_database: Option<String>,
     /// Which devices tune.
     pub benchmark_devices: BenchmarkDevices,
     /// Which numerical classes a plan may use.
     pub numerics: Numerics,
-    /// Run the undivided convolution too and compare.
+    /// Run the undivided convolution too, and compare the results.
     pub check: bool,
-    /// What runs recurrent networks' inference.
+    /// Which implementation runs inference of recurrent networks.
     pub rnn: Rnn,
     /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
     pub rnn_top_k: usize,
-    /// What is logged, as an env_logger filter.
+    /// The log filter, in env_logger's syntax.
     pub log: String,
-    /// Where decisions are written, one JSON object a line.
+    /// The path of the report of decisions, one JSON object a line.
     pub report: Option<String>,
     /// A failure to be made on purpose, for tests.
     pub fault: Option<Fault>,
@@ -164,13 +164,13 @@ pub struct Settings {
 pub enum Fault {
     /// Panic at the named place.
     Panic(String),
-    /// Every allocation of ours on the device fails that is larger than this, in bytes.
+    /// Our device allocations fail if they are larger than this, in bytes.
     Allocation(usize),
-    /// There is no compiler for kernels of ours.
+    /// There is no compiler for our GPU kernels.
     Compiler,
-    /// No kernel of ours compiles.
+    /// None of our GPU kernels compiles.
     Compilation,
-    /// Compiling an RNN's kernels ends with the process.
+    /// Compiling an RNN's GPU kernels ends only with the process.
     Hang,
 }
 
@@ -263,7 +263,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         accepted: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> T {
-        // An empty variable is how shells unset one for a single command.
+        // Shells unset a variable for a single command by setting it to nothing.
         let Some(text) = (self.lookup)(name).filter(|text| !text.is_empty()) else {
             return default;
         };
@@ -275,7 +275,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<L> {
-    /// A total selects Workspace Division, which is nothing without one.
+    /// A total selects Workspace Division, which needs one.
     fn policy(&mut self, total: Option<usize>) -> Policy {
         let chosen = self.parse(POLICY, None, "wr, wd or off", |text| parse_policy(text).map(Some));
         match (chosen, total) {
@@ -359,7 +359,7 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
         return count.checked_mul(unit).and_then(|bytes| usize::try_from(bytes).ok());
     }
     let bytes = digits.parse::<f64>().ok()? * unit as f64;
-    // Above 2^53 a float no longer tells single bytes apart; nobody has such a workspace.
+    // Above 2^53 a float no longer holds every byte count; nobody has such a workspace.
     (unit > 1 && (0.0..9e15).contains(&bytes)).then_some(bytes as usize)
 }
 
@@ -367,10 +367,10 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
     SETTINGS.get_or_init(|| {
-        // A value that is no UTF-8 is no value that any variable takes: it is warned of as one.
+        // No variable accepts a value that is not UTF-8: the lossy text leads to the usual warning.
         let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         let (settings, warnings) = Settings::read(value);
-        // The program may hold its own logger: ours is the copy of `log` inside this library.
+        // The program may have its own logger. This one belongs to the copy of `log` inside our library.
         let _ = env_logger::Builder::new().parse_filters(&settings.log).format_timestamp(None).try_init();
         for warning in warnings {
             log::warn!("{warning}");
@@ -379,7 +379,7 @@ pub fn get() -> &'static Settings {
     })
 }
 
-/// Panics if the tests asked for it at this place (`UCUDNN_FAULT=panic:PLACE`).
+/// Panics if the tests requested a panic at this place (`UCUDNN_FAULT=panic:PLACE`).
 pub fn fault_point(place: &str) {
     if let Some(Fault::Panic(wanted)) = &get().fault {
         assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");

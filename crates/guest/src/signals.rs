@@ -1,14 +1,14 @@
-//! Signals are the program's. A thread of ours would take those that the program holds back in its own threads, and run
-//! its handlers where it does not expect them. `libucudnn.so` and `libucudnn_solver.so` both have this file.
+//! Signals are the program's. One of our threads could take a signal that the program blocks in its own threads, and
+//! run its handler where the program does not expect it. `libucudnn.so` and `libucudnn_solver.so` contain this file.
 
-/// What a thread brings upon itself: the program may have a handler that tells of it before the process ends.
+/// Signals that a thread raises by its own fault. The program may have a handler that reports them before it ends.
 const OWN_FAULTS: [libc::c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGSYS];
 
-/// From here on the calling thread, which is one of ours, takes no signal that is sent to the process.
+/// From here on, the calling thread, one of our own, takes no signal that is sent to the process.
 pub fn leave_to_program() {
     let mut signals = std::mem::MaybeUninit::uninit();
-    // SAFETY: the set is filled before it is used.
+    // SAFETY: `sigfillset` initializes the set before any other use, and all pointers are valid during the calls.
     unsafe {
         libc::sigfillset(signals.as_mut_ptr());
         for fault in OWN_FAULTS {
@@ -24,7 +24,7 @@ mod tests {
     fn our_threads_take_no_signals_but_their_own_faults() {
         let is_blocked = |signal| {
             let mut blocked = std::mem::MaybeUninit::uninit();
-            // SAFETY: the call fills the set.
+            // SAFETY: `blocked` is valid for writing, and the first call fills it before the second reads it.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.as_mut_ptr());
                 libc::sigismember(blocked.as_ptr(), signal) == 1

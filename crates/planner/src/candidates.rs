@@ -1,5 +1,5 @@
-//! Which configurations to run in place, and which of those run to keep: predicted sums are a model, since splitting
-//! costs launches and changes what stays in the cache.
+//! The configurations to time in place, and the choice among them. A predicted sum is only a model: splitting costs
+//! launches and changes the cache's contents.
 
 use std::cmp::Reverse;
 
@@ -12,9 +12,9 @@ use super::{
 /// Times this close, as a fraction of the best, count as equal.
 pub const TIE: f64 = 0.02;
 
-/// At most `count` configurations of `batch` images within `limit` bytes, predicted times ascending: for each size of
-/// largest micro-batch the fastest configuration, and of those the fastest. [`workspace_reuse`]'s answer comes first, and
-/// the undivided mini-batch, where it fits, is always among them if `count` is at least 2.
+/// At most `count` configurations of `batch` images within `limit` bytes, predicted times ascending. The candidates are
+/// the fastest configuration for each size of the largest micro-batch. [`workspace_reuse`]'s answer comes first. If
+/// `count` is at least 2 and the undivided mini-batch fits, it is always included.
 pub fn best_configurations<A: Clone>(
     batch: usize,
     micro: &[MicroConfiguration<A>],
@@ -35,7 +35,7 @@ pub fn best_configurations<A: Clone>(
         if part.size * grain(batch) == best_size || !division.least(rest).is_reachable() {
             continue;
         }
-        // one part of this size, whether or not smaller ones would be faster, and no larger one
+        // exactly this largest size: one part of it, even if smaller parts would be faster
         let mut parts = division.parts(rest);
         match parts.first_mut() {
             Some((count, index)) if *index == part.index => *count += 1,
@@ -56,9 +56,9 @@ fn largest<A>(configuration: &Configuration<A>) -> usize {
     configuration.parts().first().map_or(0, |(_, micro)| micro.batch)
 }
 
-/// The candidate with the least `cost` (its workspace, or that and what matters next) among those whose time is within
-/// [`TIE`] of the best; of equal costs the fastest, then the first. Works on predicted and on measured times alike. A
-/// candidate whose time is negative, infinite or not a number is passed over.
+/// The candidate with the least `cost` (its workspace, or that and a tie-breaker) among those with a time within
+/// [`TIE`] of the best. Equal costs go to the fastest, then to the first. Works on predicted and on measured times.
+/// Skips candidates with a time that is negative, infinite or not a number.
 pub fn prefer_small<T, C: Ord>(candidates: &[T], time: impl Fn(&T) -> f64, cost: impl Fn(&T) -> C) -> Option<&T> {
     let timed = || candidates.iter().map(|it| (time(it), it)).filter(|(time, _)| time.is_finite() && *time >= 0.0);
     let best = timed().map(|(time, _)| time).min_by(f64::total_cmp)?;

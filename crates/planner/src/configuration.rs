@@ -2,12 +2,12 @@ use std::{cmp::Reverse, fmt};
 
 use super::time;
 
-/// One measured way to run one micro-batch.
+/// A measured way to run a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MicroConfiguration<A> {
     /// Images in the micro-batch.
     pub batch: usize,
-    /// How they are computed.
+    /// The algorithm that computes them.
     pub algorithm: A,
     /// Time in milliseconds.
     pub time: f64,
@@ -15,9 +15,9 @@ pub struct MicroConfiguration<A> {
     pub workspace: usize,
 }
 
-/// A way to run a mini-batch: micro-configurations, each a number of times, the largest micro-batches first.
+/// A way to run a mini-batch: micro-configurations with a count each, the largest micro-batches first.
 ///
-/// It prints as `3×32[FFT]+1×4[GEMM]`.
+/// Prints as `3×32[FFT]+1×4[GEMM]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration<A> {
     parts: Vec<(usize, MicroConfiguration<A>)>,
@@ -29,48 +29,48 @@ impl<A> Configuration<A> {
         Self { parts: vec![(1, micro)] }
     }
 
-    /// From parts already merged; sorts them.
+    /// The configuration of merged parts, which this sorts.
     pub(super) fn from_merged(mut parts: Vec<(usize, MicroConfiguration<A>)>) -> Self {
         parts.sort_by_key(|(_, micro)| Reverse(micro.batch));
         Self { parts }
     }
 
-    /// The parts and how often each runs: counts are at least 1, micro-batch sizes descend, no two parts are equal.
+    /// The parts with their counts. Counts are at least 1, micro-batch sizes descend, and no two parts are equal.
     pub fn parts(&self) -> &[(usize, MicroConfiguration<A>)] {
         &self.parts
     }
 
-    /// The micro-batches one by one, in the order in which they run.
+    /// The micro-batches one by one, in running order.
     pub fn micro_batches(&self) -> impl Iterator<Item = &MicroConfiguration<A>> {
         self.parts.iter().flat_map(|(count, micro)| std::iter::repeat_n(micro, *count))
     }
 
-    /// Images in all parts together.
+    /// Images in all parts.
     pub fn batch(&self) -> usize {
         self.sum(|micro| micro.batch)
     }
 
-    /// The parts' times together, in milliseconds: a prediction, exact to about a picosecond a part.
+    /// The sum of the parts' times, in milliseconds: a prediction, exact to about a picosecond per part.
     pub fn time(&self) -> f64 {
         time::milliseconds(self.ticks().into())
     }
 
-    /// Bytes of workspace that running it takes: the most that any part needs, since they run one after the other.
+    /// The workspace in bytes: the maximum over the parts, since they run one after the other.
     pub fn workspace(&self) -> usize {
         self.parts.iter().map(|(_, micro)| micro.workspace).max().unwrap_or(0)
     }
 
-    /// How many micro-batches it runs.
+    /// The number of micro-batches.
     pub fn len(&self) -> usize {
         self.parts.iter().fold(0, |sum, (count, _)| sum.saturating_add(*count))
     }
 
-    /// Whether it is the empty mini-batch's configuration.
+    /// Returns true for the empty mini-batch's configuration.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Whether it runs the mini-batch in one piece.
+    /// Returns true if the mini-batch runs in one piece.
     pub fn is_undivided(&self) -> bool {
         self.len() == 1
     }
@@ -88,7 +88,7 @@ impl<A> Configuration<A> {
 }
 
 impl<A: PartialEq> Configuration<A> {
-    /// From parts in any order; equal ones are merged, those that run no time are left out.
+    /// The configuration of parts in any order. Equal parts are merged, and parts with a count of 0 are left out.
     pub fn new(parts: impl IntoIterator<Item = (usize, MicroConfiguration<A>)>) -> Self {
         let mut merged: Vec<(usize, MicroConfiguration<A>)> = Vec::new();
         for (count, micro) in parts.into_iter().filter(|(count, _)| *count > 0) {

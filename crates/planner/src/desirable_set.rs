@@ -3,27 +3,27 @@ use super::{
     division::{Cost, Division, configuration, usable},
 };
 
-/// Workspace Reuse: the fastest configuration of `batch` images that needs at most `limit` bytes of workspace, by the
-/// measured times in `micro`. None if there is none.
+/// Workspace Reuse: the fastest configuration of `batch` images within `limit` bytes of workspace, by the measured
+/// times in `micro`. `None` if there is none.
 ///
-/// T(0) = 0, T(b) = min over b_μ ≤ b of T_μ(b_μ) + T(b − b_μ), as in section III.A of the paper, here exact in the
-/// workspace too: of configurations that take equal time it is the one that needs the least. The empty mini-batch has
-/// the empty configuration.
+/// T(0) = 0, T(b) = min over b_μ ≤ b of T_μ(b_μ) + T(b − b_μ), as in section III.A of the paper. Here the workspace is
+/// exact too: among equally fast configurations the one with the least workspace wins. The empty mini-batch has the
+/// empty configuration.
 pub fn workspace_reuse<A: Clone>(
     batch: usize,
     micro: &[MicroConfiguration<A>],
     limit: usize,
 ) -> Option<Configuration<A>> {
-    // the fastest is the last to come as workspace grows
+    // the fastest comes last, as workspace grows
     let mut fastest = None;
     for_each_desirable(batch, micro, limit, |division| fastest = Some(division.parts(division.whole())));
     fastest.map(|parts| configuration(&parts, micro))
 }
 
-/// The desirable set: the configurations of `batch` images that no other beats in both time and workspace (one of those
-/// equal in both), workspace ascending and time descending.
+/// The desirable set: the configurations of `batch` images that no other beats in both time and workspace, one of each
+/// equal pair. Workspace ascends and time descends.
 ///
-/// The last one within a limit is [`workspace_reuse`]'s answer under that limit.
+/// The last configuration within a limit is [`workspace_reuse`]'s answer under that limit.
 pub fn desirable_set<A: Clone>(batch: usize, micro: &[MicroConfiguration<A>]) -> Vec<Configuration<A>> {
     let mut set = Vec::new();
     for_each_desirable(batch, micro, usize::MAX, |division| {
@@ -34,9 +34,9 @@ pub fn desirable_set<A: Clone>(batch: usize, micro: &[MicroConfiguration<A>]) ->
 
 /// Calls `visit` with the division at each point of the Pareto front within `limit`, workspace ascending.
 ///
-/// A configuration needs exactly the workspace of one of its parts. So the programme grows: micro-configurations join
-/// it in the order of their workspace, and whenever the next workspace brings the whole mini-batch's time down, that is a
-/// point of the front. Each joins in O(B), so the front costs no more than its last point.
+/// A configuration's workspace equals that of one of its parts. So micro-configurations join the programme in the order
+/// of their workspace, and each workspace that lowers the whole mini-batch's time gives a point of the front.
+/// Each joins in O(B), so the front costs no more than its last point.
 fn for_each_desirable<A>(
     batch: usize,
     micro: &[MicroConfiguration<A>],

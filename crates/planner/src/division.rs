@@ -1,10 +1,9 @@
-//! The dynamic programme: T(b), the least that a micro-batch of b images costs when divided over the
-//! micro-configurations added so far.
+//! The dynamic programme: T(b) is the least cost of b images divided over the micro-configurations added so far.
 
 use super::{Configuration, LARGEST_DIVIDED_BATCH, MicroConfiguration, time};
 
-/// What dividing costs, compared in this order. Both add up, so the least is found from the least of what remains;
-/// workspace, which does not add up, is handled by adding micro-configurations in its order.
+/// The cost of a division, compared by time, then by parts. Both are sums, so the least cost follows from the least
+/// cost of the remainder. Workspace is not a sum: callers add micro-configurations in the order of their workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cost {
     /// In ticks.
@@ -29,15 +28,15 @@ impl Cost {
     }
 }
 
-/// T(0), T(1), … T(B), and the micro-configuration in force at each size.
+/// T(0), T(1), … T(B), and the best micro-configuration of each size.
 pub(super) struct Division {
     least: Vec<Cost>,
-    /// By size: the cheapest part of that size, with the index that its adder knows it by.
+    /// By size: the cheapest part of that size, with the index that the caller of `add` gave it.
     part: Vec<Option<(Cost, usize)>>,
 }
 
 impl Division {
-    /// Of a mini-batch of `batch` images, which it counts in grains.
+    /// The empty division of a mini-batch of `batch` images, which it counts in grains.
     pub fn of(batch: usize) -> Self {
         let batch = batch / grain(batch);
         let mut least = vec![Cost::UNREACHABLE; batch + 1];
@@ -55,15 +54,15 @@ impl Division {
         self.least[batch]
     }
 
-    /// Allows any number of parts of `size` images that take `time`, known to the caller by `index`.
+    /// Allows any number of parts of `size` that take `time`; `index` identifies the part to the caller.
     pub fn add(&mut self, size: usize, time: u64, index: usize) {
         let part = Cost::part(time);
         if part >= self.least[size] {
-            return; // what is there already takes its place at no more cost
+            return; // the known division of this size costs no more
         }
         self.part[size] = Some((part, index));
         for b in size..self.least.len() {
-            // T(b − size) already allows this part, so this is any number of them
+            // T(b − size) already allows this part, so any number of parts is allowed
             let divided = part.plus(self.least[b - size]);
             if divided < self.least[b] {
                 self.least[b] = divided;
@@ -71,8 +70,8 @@ impl Division {
         }
     }
 
-    /// The parts of the cheapest division of `batch`, as (count, index), sizes descending; of equally cheap ones, that
-    /// with the largest parts. Empty if there is none.
+    /// The parts of the cheapest division of `batch`, as (count, index), sizes descending. Ties go to the largest
+    /// parts. Empty if there is no division.
     pub fn parts(&self, batch: usize) -> Vec<(usize, usize)> {
         let mut parts = Vec::new();
         if !self.least[batch].is_reachable() {
@@ -81,7 +80,7 @@ impl Division {
         let mut rest = batch;
         let mut size = batch;
         while rest > 0 {
-            // never a larger one than the last: it would have been taken before
+            // never larger than the last part: the loop would have taken it before
             size = size.min(rest);
             let mut count = 0;
             if let Some((part, index)) = self.part[size] {
@@ -99,7 +98,7 @@ impl Division {
     }
 }
 
-/// A micro-configuration that may be part of a configuration.
+/// A micro-configuration that can be part of a configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usable {
     /// In grains.
@@ -107,34 +106,34 @@ pub(super) struct Usable {
     /// In ticks.
     pub time: u64,
     pub workspace: usize,
-    /// Where it stands in the list that it came from.
+    /// Its index in the list that it came from.
     pub index: usize,
 }
 
-/// Those of `micro` that may be part of a configuration of `batch` within `limit`: the rule in the folder's docs.
+/// The micro-configurations that can be part of a configuration of `batch` within `limit` (see the module's docs).
 pub(super) fn usable<A>(batch: usize, micro: &[MicroConfiguration<A>], limit: usize) -> Vec<Usable> {
     let of = |(index, micro): (usize, &MicroConfiguration<A>)| {
         let size = in_grains(micro.batch, batch)?;
         let time = time::ticks(micro.time)?;
-        // so that no sum over a mini-batch overflows
+        // then no sum over a mini-batch overflows
         let adds_up = time as u128 * batch as u128 <= (u64::MAX - 1) as u128 * micro.batch as u128;
         (adds_up && micro.workspace <= limit).then_some(Usable { size, time, workspace: micro.workspace, index })
     };
     micro.iter().enumerate().filter_map(of).collect()
 }
 
-/// What sizes are counted in: images, or whole mini-batches where those are too large to divide.
+/// The unit of sizes: one image, or the whole mini-batch if it is too large to divide.
 pub(super) fn grain(batch: usize) -> usize {
     if batch > LARGEST_DIVIDED_BATCH { batch } else { 1 }
 }
 
-/// A micro-batch of `size` images in grains of the mini-batch; none if it cannot be part of that.
+/// `size` images in grains of the mini-batch; `None` if they cannot be one of its micro-batches.
 pub(super) fn in_grains(size: usize, batch: usize) -> Option<usize> {
     let grain = grain(batch);
     ((1..=batch).contains(&size) && size.is_multiple_of(grain)).then(|| size / grain)
 }
 
-/// The configuration of (count, index into `micro`).
+/// The configuration with parts (count, index into `micro`).
 pub(super) fn configuration<A: Clone>(parts: &[(usize, usize)], micro: &[MicroConfiguration<A>]) -> Configuration<A> {
     Configuration::from_merged(parts.iter().map(|&(count, index)| (count, micro[index].clone())).collect())
 }

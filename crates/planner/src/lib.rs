@@ -1,23 +1,22 @@
-//! Planning micro-batches, by arithmetic alone: which configuration of a kernel's mini-batch to run, given what its
-//! micro-configurations cost. Measuring them is `tune`'s work, running them `exec`'s.
+//! Plans micro-batches, by arithmetic alone: chooses the configuration of a problem's mini-batch from the costs of its
+//! micro-configurations. `tune` measures these costs, and `exec` runs the configuration.
 //!
-//! Generic over what an algorithm is, and uses std alone; but dividing one workspace over a network takes an integer
+//! Generic over the algorithm, and uses only std; dividing one workspace over a network also needs an integer
 //! programme, for which [`solver`] loads a library. The methods are Workspace Reuse, section III.A of Oyama et al.,
-//! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806), carried out on Pareto sets,
+//! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806), computed on Pareto sets,
 //! and Workspace Division, section III.B.
 //!
-//! **What is ignored.** Measurements come as they are: any order, several of one size, duplicates. A micro-configuration
-//! of no image or of more images than the mini-batch, one that needs more workspace than the limit, and one whose time
-//! is negative, not a number, or at whose rate the mini-batch would take half a year, cannot be part of a configuration;
-//! it is passed over.
+//! **Ignored.** Measurements may come in any order, with several for one size and with duplicates. The planner skips a
+//! micro-configuration that cannot be part of a configuration: it has no images or more than the mini-batch, or needs
+//! more workspace than the limit; or its time is negative, not a number, or so long that the mini-batch would take half
+//! a year.
 //!
-//! **Ties** go to the shorter time, then the smaller workspace, then the fewer parts, then the larger micro-batches; of
-//! micro-configurations equal in all that, to the first listed. So a plan does not depend on the order of the
-//! measurements.
+//! **Ties** go to the shorter time, then the smaller workspace, then the fewer parts, then the larger micro-batches,
+//! then to the micro-configuration listed first. So a plan does not depend on the order of the measurements.
 //!
-//! **Cost.** Planning takes O(B · n) time and O(B) memory for a mini-batch of B and n useful micro-configurations (those
-//! that nothing smaller in workspace beats): O(B log B) by `powerOfTwo`, O(B²) by `all`. How many are measured
-//! bounds the latter in practice; above [`LARGEST_DIVIDED_BATCH`] only the undivided ones are considered.
+//! **Cost.** Planning takes O(B · n) time and O(B) memory for a mini-batch of B and n useful micro-configurations (none
+//! with a smaller workspace beats them): O(B log B) by `powerOfTwo`, O(B²) by `all`. In practice the number of
+//! measurements bounds the latter. Above [`LARGEST_DIVIDED_BATCH`] only undivided ones are considered.
 
 mod candidates;
 mod configuration;

@@ -1,11 +1,11 @@
 use std::{error::Error, fmt, str::FromStr};
 
-/// The largest mini-batch that is divided. Above it, planning tables would outgrow their use (a tensor's dimension may
-/// be 2³¹ − 1), and the mini-batch runs undivided.
+/// The largest mini-batch that is divided. A larger one runs undivided: planning tables would outgrow their use (a
+/// tensor's dimension may be 2³¹ − 1).
 pub const LARGEST_DIVIDED_BATCH: usize = 1 << 20;
 
-/// Which micro-batch sizes are tried. Each policy's sizes include those of the next in `all`, `powerOfTwo`,
-/// `undivided`, so a plan by it is predicted no slower.
+/// The micro-batch sizes to try. In the order `all`, `powerOfTwo`, `undivided`, each policy's sizes include the next
+/// policy's, so its plan is predicted to be no slower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BatchSizePolicy {
     /// 1, 2, 4, … and the mini-batch itself.
@@ -13,7 +13,7 @@ pub enum BatchSizePolicy {
     PowerOfTwo,
     /// Every size up to the mini-batch.
     All,
-    /// The mini-batch alone.
+    /// Only the mini-batch itself.
     Undivided,
 }
 
@@ -21,7 +21,7 @@ impl BatchSizePolicy {
     /// All policies, the default first.
     pub const EVERY: [Self; 3] = [Self::PowerOfTwo, Self::All, Self::Undivided];
 
-    /// The name that settings use.
+    /// The name used in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::PowerOfTwo => "powerOfTwo",
@@ -30,7 +30,7 @@ impl BatchSizePolicy {
         }
     }
 
-    /// The micro-batch sizes to try for a mini-batch of `batch` images, ascending, the last of them `batch`; none for an
+    /// The micro-batch sizes to try for a mini-batch of `batch` images, ascending and ending with `batch`; empty for an
     /// empty mini-batch.
     pub fn sizes(self, batch: usize) -> Vec<usize> {
         if batch == 0 {
@@ -52,7 +52,7 @@ impl fmt::Display for BatchSizePolicy {
     }
 }
 
-/// A text that names no [`BatchSizePolicy`]; its message says which it was and what is accepted.
+/// A text that names no [`BatchSizePolicy`]; the message quotes the text and lists the accepted names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownBatchSizePolicy(String);
 

@@ -4,28 +4,27 @@ use super::{
     time,
 };
 
-/// A slack of 1 in fixed point, so that bounds are exact and round down.
+/// A slack of 1 in fixed point, which makes bounds exact and rounds them down.
 const SLACK_ONE: u64 = 1 << 32;
-/// How many groups of limits [`can_be_desirable`] tells apart.
+/// The most groups of limits that [`can_be_desirable`] distinguishes.
 const MOST_LEVELS: usize = 64;
 
-/// Which of the `untimed` (micro-batch size, algorithm) are still worth timing for a mini-batch of `batch` under
-/// `limit` bytes, after `timed`: true where a configuration with it may beat the best one so far.
+/// Returns, for each of the `untimed` (micro-batch size, algorithm), whether it is still worth timing for a mini-batch
+/// of `batch` under `limit` bytes, given `timed`: true if a configuration with it may beat the best one so far.
 ///
-/// **Assumption**, with `slack` in 0…1: no algorithm takes less time at one size than `slack` times what it takes at a
-/// smaller one, nor less time per image than `slack` times what it takes per image at a larger one. At 1 it is that
-/// more images take longer in all and no longer each; below 1 it leaves room for noise, and for small
-/// micro-batches that profit from staying in the cache.
+/// **Assumption**, with `slack` in 0…1: an algorithm takes at least `slack` times as long at one size as at a smaller
+/// one, and at least `slack` times as long per image as at a larger one. With a slack of 1, more images take longer in
+/// total and no longer each. A smaller slack tolerates noise, and small micro-batches that profit from the cache.
 ///
-/// **Bound.** So the times so far give each untimed micro-configuration a least time t̲; zero if its algorithm was
-/// never timed. Let T̲(b) be Workspace Reuse over the timed at their times and the untimed at their least. A
-/// configuration with a part of size s takes at least t̲ + T̲(B − s); where that is no less than the best so far, timing
-/// it cannot lower the optimum, whatever the other measurements will be. So all that are false may be dropped, at once and
-/// for good, as long as the assumption holds.
+/// **Bound.** The times so far thus give each untimed micro-configuration a least time t̲, zero if its algorithm was
+/// never timed. Let T̲(b) be Workspace Reuse over the timed ones at their times and the untimed ones at their least
+/// times. A configuration with a part of size s takes at least t̲ + T̲(B − s). If that is not below the best time so
+/// far, timing the part cannot lower the optimum, whatever the other measurements are. So every false entry can be
+/// dropped at once and for good, as long as the assumption holds.
 ///
-/// Bounds start to bite when each algorithm has been timed at the largest size where it fits: time those first.
-/// `timed` may hold micro-configurations over the limit; they serve the bounds. Workspaces of the untimed are not known
-/// here: list only those that fit.
+/// The bounds become effective once each algorithm has been timed at the largest size where it fits, so time those
+/// first. `timed` may include micro-configurations over the limit, which only serve the bounds. List only those
+/// `untimed` that fit, because their workspaces are not known here.
 pub fn can_win<A: PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -41,8 +40,8 @@ pub fn can_win<A: PartialEq>(
     worth_timing(batch, timed, untimed, slack, best, division)
 }
 
-/// As [`can_win`], within a room that depends on the place. List only those that fit at the beginning, while all other
-/// images are still to be computed.
+/// Like [`can_win`], within a budget that depends on the position. List only those that fit at the beginning, while all
+/// other images are still to be computed.
 pub fn can_win_within<A: Clone + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -52,7 +51,7 @@ pub fn can_win_within<A: Clone + PartialEq>(
 ) -> Vec<bool> {
     let best = best_within(batch, timed, room, 1);
     let best = best.first().map_or(Cost::UNREACHABLE, |best| Cost { time: best.ticks(), parts: best.len() as u32 });
-    // The bound takes no heed of places but the first.
+    // The bound uses only the first position's budget.
     let mut bound = Division::of(batch);
     for part in usable(batch, timed, usize::MAX) {
         let micro = &timed[part.index];
@@ -63,7 +62,7 @@ pub fn can_win_within<A: Clone + PartialEq>(
     worth_timing(batch, timed, untimed, slack, best, bound)
 }
 
-/// Which of the `untimed` may be part of a configuration that beats the `best`, where `bound` is T over the timed.
+/// Returns which of the `untimed` may be part of a configuration that beats `best`. `bound` is T over the timed.
 fn worth_timing<A: PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -72,7 +71,7 @@ fn worth_timing<A: PartialEq>(
     best: Cost,
     mut bound: Division,
 ) -> Vec<bool> {
-    let slack = (slack * SLACK_ONE as f64) as u64; // a NaN or less than 0 becomes 0
+    let slack = (slack * SLACK_ONE as f64) as u64; // NaN and negative numbers become 0
     let slack = slack.min(SLACK_ONE);
     let least: Vec<Option<(usize, u64)>> = untimed
         .iter()
@@ -84,12 +83,12 @@ fn worth_timing<A: PartialEq>(
     least.into_iter().map(|least| least.is_some_and(|(size, time)| beats(best, &bound, size, time))).collect()
 }
 
-/// As [`can_win`], under every limit up to `limit` at once: which of the `untimed` (micro-batch size, algorithm, bytes of
-/// workspace) may still change the desirable set within it.
+/// Like [`can_win`], for every limit up to `limit` at once: returns which of the `untimed` (micro-batch size,
+/// algorithm, bytes of workspace) may still change the desirable set within `limit`.
 ///
-/// The best so far and the bound both fall as limits grow, at no more limits than there are workspaces. More of those than
-/// [`MOST_LEVELS`] are taken in groups: against the best under a group's smallest limit, with the bound under its largest. So
-/// grouping may keep what exactness would drop, never the reverse.
+/// Both the best time and the bound fall as limits grow, and only at limits that equal some workspace. More than
+/// [`MOST_LEVELS`] limits are taken in groups: the best time under a group's smallest limit against the bound under its
+/// largest. So grouping may keep more than exact limits would, but never less.
 pub fn can_be_desirable<A: PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -136,18 +135,18 @@ pub fn can_be_desirable<A: PartialEq>(
     wins
 }
 
-/// Whether a configuration with a part of `size` that takes `time` may cost less time than `best`, all its other parts at
-/// the `bound`.
+/// Returns true if a configuration may be faster than `best` when one part of `size` takes `time` and all other parts
+/// take the `bound`.
 fn beats(best: Cost, bound: &Division, size: usize, time: u64) -> bool {
     let rest = bound.least(bound.whole() - size);
     rest.is_reachable() && (!best.is_reachable() || time.saturating_add(rest.time) < best.time)
 }
 
-/// The least time, in ticks, that `algorithm` may take at `size` images under [`can_win`]'s assumption.
+/// The least time, in ticks, of `algorithm` at `size` images under [`can_win`]'s assumption.
 fn least_time<A: PartialEq>(timed: &[MicroConfiguration<A>], size: usize, algorithm: &A, slack: u64) -> u64 {
     let bound = |known: &MicroConfiguration<A>| {
         let time = time::ticks(known.time).filter(|_| known.batch > 0 && known.algorithm == *algorithm)?;
-        // at a larger size its rate, at a smaller one its time
+        // bounded by the rate at a larger size, and by the time at a smaller one
         let scaled = time as u128 * size.min(known.batch) as u128 / known.batch as u128;
         Some((scaled * slack as u128 / SLACK_ONE as u128) as u64)
     };

@@ -1,31 +1,31 @@
-//! Workspace that depends on the place: a micro-batch may use what the caller brings, or the memory of results that are
-//! still to be computed, whatever lies in it now.
+//! A workspace budget that depends on the position: a micro-batch may use the caller's workspace, or the memory of
+//! results still to be computed, whose present contents do not matter.
 
 use std::cmp::Reverse;
 
 use super::division::{Cost, configuration, grain, usable};
 use super::{Configuration, MicroConfiguration};
 
-/// What a micro-batch may use. It must be in one piece: what the caller brings and unwritten results do not add up.
+/// The budget of a micro-batch. It must be one region: the caller's workspace and unwritten results do not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that the caller brings.
+    /// Bytes of the caller's workspace.
     pub limit: usize,
-    /// Bytes of the result of an image, where all results are overwritten and lie one after another; else 0.
+    /// Bytes of one image's result, if all results are overwritten and lie one after another; else 0.
     pub per_image: usize,
 }
 
 impl Room {
-    /// Bytes for a micro-batch after which `rest` images are still to be computed. The memory of one of these makes up for
-    /// where a workspace may start.
+    /// Bytes for a micro-batch after which `rest` images are still to be computed. One image's memory is set aside for
+    /// the alignment of the workspace's start.
     pub fn before(&self, rest: usize) -> usize {
         self.limit.max(rest.saturating_sub(1).saturating_mul(self.per_image))
     }
 }
 
 impl<A> Configuration<A> {
-    /// Its micro-batches in the order in which they run with results of `per_image` bytes as workspace: those that need
-    /// most come first, while most is unwritten. No other order gets by with less of the caller's.
+    /// The micro-batches in running order, with results of `per_image` bytes as workspace. The largest workspaces come
+    /// first, while most results are unwritten; no other order needs less of the caller's workspace.
     pub fn running_order(&self, per_image: usize) -> Vec<&(usize, MicroConfiguration<A>)> {
         let mut order: Vec<_> = self.parts().iter().collect();
         if per_image > 0 {
@@ -34,11 +34,11 @@ impl<A> Configuration<A> {
         order
     }
 
-    /// Bytes of workspace that the caller must bring: those of micro-batches that unwritten results have no room for.
+    /// The workspace that the caller must bring, in bytes: that of micro-batches too large for unwritten results.
     pub fn needs(&self, per_image: usize) -> usize {
         let (mut rest, mut needed) = (self.batch(), 0);
         for (count, micro) in self.running_order(per_image) {
-            // The last of them has the least room.
+            // The last of these micro-batches has the smallest budget.
             rest = rest.saturating_sub(count.saturating_mul(micro.batch));
             if micro.workspace > (Room { limit: 0, per_image }).before(rest) {
                 needed = needed.max(micro.workspace);
@@ -48,11 +48,11 @@ impl<A> Configuration<A> {
     }
 }
 
-/// At most `count` configurations of `batch` images within `room`, predicted times ascending: for each size of the first
-/// micro-batch the fastest, and of those the fastest.
+/// At most `count` configurations of `batch` images within `room`, predicted times ascending. The candidates are the
+/// fastest configuration for each size of the first micro-batch.
 ///
-/// T(0) = 0, T(r) = min over b ≤ r with M(b) ≤ room before the last r − b of T_μ(b) + T(r − b): Workspace Reuse, where
-/// what fits depends on how many images are left.
+/// Workspace Reuse with a budget that depends on the number of images left: T(0) = 0, T(r) = min of T_μ(b) + T(r − b)
+/// over b ≤ r with M(b) ≤ the budget before the last r − b images.
 pub fn best_within<A: Clone>(
     batch: usize,
     micro: &[MicroConfiguration<A>],
@@ -79,7 +79,7 @@ pub fn best_within<A: Clone>(
             }
         }
     }
-    // The best way to go on from each first micro-batch.
+    // The best continuation of each first micro-batch.
     let mut first: Vec<(Cost, usize)> = (0..parts.len()).filter_map(|i| Some((step(&least, whole, i)?, i))).collect();
     first.sort_unstable();
     let mut sizes = Vec::new();
@@ -143,7 +143,7 @@ mod tests {
         })
     }
 
-    /// All sequences of micro-batches, each where it fits.
+    /// Tries all sequences of micro-batches, each where it fits.
     fn brute(rest: usize, micro: &[MicroConfiguration<usize>], room: Room) -> Option<f64> {
         if rest == 0 {
             return Some(0.0);

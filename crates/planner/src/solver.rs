@@ -1,6 +1,6 @@
-//! `libucudnn_solver.so`, which solves Workspace Division's integer programme: loaded at the first use, once in a
-//! process, and never unloaded. It is looked for beside the file that holds this code, be that `libucudnn.so` or a
-//! program that was linked with us, and in the folder `lib` next to that file's folder, for an installed command.
+//! `libucudnn_solver.so`, which solves Workspace Division's integer programme: loaded at the first use, once per
+//! process, and never unloaded. The search starts beside the file that holds this code, `libucudnn.so` or a program
+//! linked with us, and goes on in the folder `lib` next to that file's folder, for an installed command.
 
 mod abi;
 
@@ -14,39 +14,39 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 const FILE: &str = "libucudnn_solver.so";
 
-/// A programme in the words of [`abi::Programme`]: minimise Σ costs · x, where x counts a group's layers by choice.
+/// A programme as in [`abi::Programme`]: minimise Σ costs · x, where x counts a group's layers by choice.
 #[derive(Debug)]
 pub(super) struct Programme {
-    /// How many choices each group has, in order.
+    /// The number of choices of each group, in order.
     pub group_choices: Vec<usize>,
-    /// How many layers each group has.
+    /// The number of layers of each group.
     pub layers: Vec<f64>,
     pub costs: Vec<f64>,
     /// The most layers of each choice.
     pub most: Vec<f64>,
-    /// What a layer of each choice needs of each resource, a row a resource.
+    /// The needs of one layer by choice, one row per resource.
     pub needs: Vec<Vec<f64>>,
     pub capacities: Vec<f64>,
-    /// An allowed x.
+    /// A feasible x.
     pub start: Vec<f64>,
 }
 
-/// What the solver found.
+/// The solver's result.
 #[derive(Debug)]
 pub(super) struct Solved {
     pub counts: Vec<f64>,
-    /// No allowed x costs less.
+    /// A lower bound on the cost of every feasible x.
     pub bound: f64,
-    /// Whether the search came to its end, so that none costs less than `counts`.
+    /// True if the search ended, so that no x costs less than `counts`.
     pub optimal: bool,
 }
 
-/// Loads the solver if that has not been tried; the reason if there is none.
+/// Loads the solver at the first call; `Err` gives the reason if it cannot be loaded.
 pub fn solver_available() -> Result<(), String> {
     functions().as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// Solves `programme` within `time`, as well as that allows.
+/// Solves `programme` as well as `time` allows.
 pub(super) fn solve(programme: &Programme, time: Duration) -> Result<Solved, String> {
     let functions = functions().as_ref().map_err(Clone::clone)?;
     let mut counts = programme.start.clone();
@@ -70,8 +70,8 @@ pub(super) fn solve(programme: &Programme, time: Duration) -> Result<Solved, Str
         seconds: time.as_secs_f64(),
     };
     let mut answer = abi::Answer { counts: counts.as_mut_ptr(), bound: f64::NEG_INFINITY, reason: [0; _] };
-    // SAFETY: the arrays are as long as the programme says, checked above, and outlive the call; a function of this ABI's
-    // version.
+    // SAFETY: the lengths checked above make the arrays as long as the programme says, and the arrays outlive the call;
+    // `load` has checked that the function has this version of the ABI.
     let status = unsafe { (functions.solve)(&raw, &mut answer) };
     match status {
         abi::OPTIMAL | abi::STOPPED => Ok(Solved { counts, bound: answer.bound, optimal: status == abi::OPTIMAL }),
@@ -94,7 +94,7 @@ fn functions() -> &'static Result<Functions, String> {
     FUNCTIONS.get_or_init(|| find(&own_file()?))
 }
 
-/// Loads it from where it belongs for `own`, the file that holds this code.
+/// Loads the solver from its places for `own`, the file that holds this code.
 fn find(own: &Path) -> Result<Functions, String> {
     let mut tried = String::new();
     for path in places(own) {
@@ -116,27 +116,27 @@ fn load(path: &Path) -> Result<Functions, String> {
     if !path.exists() {
         return Err("no such file".to_owned());
     }
-    // SAFETY: our own library beside ourselves; its constructors are those of GLPK's dependencies, which do nothing.
+    // SAFETY: this is our own library, found beside our file; the constructors of GLPK's dependencies do nothing.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| match error {
         libloading::Error::DlOpen { source } => source.to_string(),
         error => error.to_string(),
     })?;
-    // SAFETY: a function of this name has this type in every version of the ABI.
+    // SAFETY: the function of this name has this type in every version of the ABI.
     let version = unsafe { library.get::<abi::Version>(c"ucudnn_solver_version".to_bytes_with_nul()) };
-    // SAFETY: as above.
+    // SAFETY: the function of this name has this type in every version of the ABI, and takes no arguments.
     let version = unsafe { version.map_err(|_| "exports no ucudnn_solver_version")?() };
     if version != abi::VERSION {
         return Err(format!("its interface is version {version}, not {}: it is of another ucudnn", abi::VERSION));
     }
-    // SAFETY: a function of this name has this type in the version just checked.
+    // SAFETY: the function of this name has this type in the version just checked.
     let solve = unsafe { library.get::<abi::Solve>(c"ucudnn_solver_solve".to_bytes_with_nul()) };
     let solve = *solve.map_err(|_| "exports no ucudnn_solver_solve")?;
     std::mem::forget(library);
     Ok(Functions { solve })
 }
 
-/// The file that this code was loaded from. The dynamic linker knows it by the name it was given, which may be relative
-/// to a folder that the program has left; the kernel knows it in full.
+/// The file that this code was loaded from. The dynamic linker only knows the name that it was given, which may be
+/// relative to a folder that the program has left; the kernel knows the full path.
 fn own_file() -> Result<PathBuf, String> {
     const MAPS: &str = "/proc/self/maps";
     let maps = std::fs::read(MAPS).map_err(|error| format!("{MAPS}, which says where ucudnn is: {error}"))?;
@@ -144,7 +144,7 @@ fn own_file() -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{MAPS} does not say where ucudnn is"))
 }
 
-/// The file of a line of that table, if it is what `address` is mapped from.
+/// The file in a line of that table, if `address` is in its mapping.
 fn mapped(line: &[u8], address: usize) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
@@ -189,7 +189,7 @@ mod tests {
     fn null_is_refused() {
         let solve = functions().as_ref().map(|functions| functions.solve).unwrap();
         let mut answer = abi::Answer { counts: std::ptr::null_mut(), bound: 0.0, reason: [0; _] };
-        // SAFETY: null is allowed.
+        // SAFETY: the ABI allows null.
         let statuses = unsafe { [solve(std::ptr::null(), std::ptr::null_mut()), solve(std::ptr::null(), &mut answer)] };
         assert_eq!(statuses, [abi::REFUSED; 2]);
         assert_eq!(text(&answer.reason), "a null programme");

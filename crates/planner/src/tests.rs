@@ -1,4 +1,4 @@
-//! Plans against brute force, over small cases in full and random ones.
+//! Plans against brute force: all small cases, and random ones.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use super::*;
 
 type Micro = MicroConfiguration<u8>;
 
-/// What the planner minimises, in order: time, workspace, parts; the sizes, descending, the greater the better.
+/// The planner minimises these in order: time, workspace, parts. Then it prefers greater sizes, descending.
 type Key = (f64, usize, usize, Reverse<Vec<usize>>);
 
 fn micro(batch: usize, algorithm: u8, time: f64, workspace: usize) -> Micro {
@@ -20,7 +20,7 @@ fn key(configuration: &Configuration<u8>) -> Key {
     (configuration.time(), configuration.workspace(), configuration.len(), Reverse(sizes))
 }
 
-/// Every configuration of `batch`: each multiset of micro-configurations whose sizes add up, nothing pruned.
+/// Every configuration of `batch`: each multiset of micro-configurations whose sizes add up, with nothing pruned.
 fn every_configuration(batch: usize, micro: &[Micro], limit: usize) -> Vec<Key> {
     fn extend(batch: usize, micro: &[&Micro], key: Key, found: &mut Vec<Key>) {
         if batch == 0 {
@@ -83,17 +83,17 @@ fn check_against_brute_force(batch: usize, micro: &[Micro]) {
     }
 }
 
-/// Times in multiples of 2⁻¹⁰ ms, so that the brute force's sums are exact too; few values, so that many tie.
+/// Times in multiples of 2⁻¹⁰ ms, so that the brute force's sums are exact too. Few values, so that many tie.
 fn tying() -> BoxedStrategy<(f64, usize)> {
     (0u32..12, 0usize..5).prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace)).boxed()
 }
 
-/// As above, but hardly ever tying.
+/// Times as in `tying`, but with few ties.
 fn spread() -> BoxedStrategy<(f64, usize)> {
     (1u32..4_000_000, 0usize..1_000).prop_map(|(units, workspace)| (f64::from(units) / 1024.0, workspace)).boxed()
 }
 
-/// A mini-batch of up to `largest` and up to three algorithms a size, shuffled, with some that cannot be used.
+/// A mini-batch of up to `largest`, up to three algorithms per size, and some unusable micro-configurations, shuffled.
 fn case(largest: usize, cost: BoxedStrategy<(f64, usize)>) -> impl Strategy<Value = (usize, Vec<Micro>)> {
     (1..=largest)
         .prop_flat_map(move |batch| {
@@ -111,13 +111,13 @@ fn case(largest: usize, cost: BoxedStrategy<(f64, usize)>) -> impl Strategy<Valu
         })
 }
 
-/// Those whose sizes `policy` tries.
+/// The micro-configurations whose sizes `policy` tries.
 fn tried(policy: BatchSizePolicy, batch: usize, micro: &[Micro]) -> Vec<Micro> {
     let sizes = policy.sizes(batch);
     micro.iter().filter(|micro| sizes.contains(&micro.batch)).copied().collect()
 }
 
-/// A configuration's time, infinite where there is none.
+/// The best configuration's time, or infinity without one.
 fn time_by(policy: BatchSizePolicy, batch: usize, micro: &[Micro], limit: usize) -> f64 {
     workspace_reuse(batch, &tried(policy, batch, micro), limit).map_or(f64::INFINITY, |best| best.time())
 }
@@ -139,7 +139,7 @@ proptest! {
     fn finer_policies_are_never_slower(
         (batch, micro) in case(200, spread()), limit in 0usize..1_000, irregular in 0.0f64..1.0,
     ) {
-        // times that no binary fraction holds, so that rounding would show
+        // times without a finite binary fraction, so that rounding would show
         let scale = |mut micro: Micro| { micro.time *= irregular; micro };
         let micro: Vec<Micro> = micro.into_iter().map(scale).collect();
         let [power, all, undivided] = BatchSizePolicy::EVERY.map(|policy| time_by(policy, batch, &micro, limit));
@@ -161,7 +161,7 @@ proptest! {
         let best = workspace_reuse(batch, &micro, limit).map(|best| best.time());
         let brute = brute_force_best(batch, &micro, limit).map(|key| key.0);
         match (best, brute) {
-            // half a tick of rounding in, for each part, and the brute force's own rounding
+            // half a tick of rounding for each part, and the brute force's own rounding
             (Some(best), Some(brute)) => prop_assert!((best - brute).abs() <= 12.0 / (1u64 << 31) as f64 + 1e-15 * brute),
             (best, brute) => prop_assert_eq!(best, brute),
         }
@@ -213,20 +213,20 @@ proptest! {
             desirable_set(batch, micro).iter().map(|it| (it.workspace(), it.time())).collect()
         };
         prop_assert_eq!(set(&with_kept(&timed, &rest, &kept)), set(&[&timed[..], &rest].concat()));
-        // under the largest limit alone it drops no more than that limit's own rule
+        // under the largest limit it drops no more than `can_win` does under that limit
         let pairs: Vec<_> = untimed.iter().map(|(size, algorithm, _)| (*size, *algorithm)).collect();
         let wins = can_win(batch, &timed, limit, &pairs, slack * (1.0 - 1e-9));
         prop_assert!(wins.iter().zip(&kept).all(|(wins, kept)| !wins || *kept));
     }
 }
 
-/// A fixed time, a time an image and bytes an image of some algorithms.
+/// A fixed time, a time per image and bytes per image for each of some algorithms.
 fn algorithms() -> impl Strategy<Value = Vec<(u32, u32, usize)>> {
     prop::collection::vec((1u32..400, 1u32..100, 0usize..60), 1..=3)
 }
 
-/// What `algorithms` take at every size and within `limit`: about the part `now` of it, and the rest. A fixed cost and a
-/// cost an image keep the assumption of pruning, and so do errors of up to `slack` on top.
+/// The micro-configurations of `algorithms` at every size within `limit`: about the fraction `now` as timed, and the
+/// rest. A fixed cost plus a cost per image meets the assumption of pruning, and so do errors of up to `slack` on top.
 fn partly_timed(
     batch: usize,
     slack: f64,
@@ -244,7 +244,7 @@ fn partly_timed(
     for (algorithm, &(fixed, each, bytes)) in (0u8..).zip(algorithms) {
         for size in 1..=batch {
             let time = f64::from(fixed) + f64::from(each) * size as f64;
-            // a hair inside the assumption, so that rounding to ticks cannot leave it
+            // just inside the assumption, so that rounding to ticks cannot violate it
             let error = slack + (1.0 - slack) * random();
             all.push(micro(size, algorithm, time * error, bytes * size));
         }
@@ -257,7 +257,7 @@ fn with_kept(timed: &[Micro], rest: &[Micro], kept: &[bool]) -> Vec<Micro> {
     timed.iter().copied().chain(rest.iter().zip(kept).filter(|(_, kept)| **kept).map(|(micro, _)| *micro)).collect()
 }
 
-/// Every case with B ≤ 4, sizes with one of nine costs or none.
+/// Every case with B ≤ 4, in which each size has one of nine costs or none.
 #[test]
 fn equals_brute_force_on_all_small_cases() {
     let costs: Vec<Option<(f64, usize)>> =
@@ -273,7 +273,7 @@ fn equals_brute_force_on_all_small_cases() {
 
 #[test]
 fn splits_to_let_the_fast_algorithm_fit() {
-    // an FFT that is fast but grows with the batch, a GEMM that needs nothing
+    // an FFT that is fast but grows with the batch, a GEMM that needs little
     let sizes = BatchSizePolicy::PowerOfTwo.sizes(256);
     let of = |&size: &usize| {
         [micro(size, 1, 0.2 + 0.05 * size as f64, 3 << 20), micro(size, 2, 0.1 + 0.01 * size as f64, size << 20)]
@@ -302,21 +302,21 @@ fn nearly_as_fast_and_smaller_is_preferred() {
 
 #[test]
 fn slow_algorithms_need_no_timing_at_smaller_sizes() {
-    // GEMM fits everywhere and is slow; FFT fits from 8 down and is three times as fast there
+    // GEMM fits everywhere and is slow; FFT fits from size 8 down and is three times as fast there
     let timed = [micro(32, 1, 96.0, 0), micro(8, 2, 8.0, 80)];
     let untimed = [(16, 1), (8, 1), (4, 1), (4, 2), (64, 2), (0, 2)];
     assert_eq!(can_win(32, &timed, 80, &untimed, 1.0), [false; 6]);
     assert_eq!(can_win(32, &timed, 80, &untimed, 0.9), [false, false, false, true, false, false]);
-    // two parts of 16 would take at least 2 × 12 ms by what 32 take, but 2 × 30 by what 8 take, and 40 is to be beaten
+    // two parts of 16 take at least 2 × 12 ms by the time of 32, but 2 × 30 by the time of 8; the time to beat is 40
     let timed_too = [micro(32, 2, 40.0, 0), micro(32, 1, 24.0, 81), micro(8, 1, 30.0, 0)];
     assert_eq!(can_win(32, &timed_too[..2], 80, &[(16, 1)], 1.0), [true]);
     assert_eq!(can_win(32, &timed_too, 80, &[(16, 1)], 1.0), [false]);
-    // an algorithm of which nothing is known may always win
+    // an algorithm that was never timed may always win
     assert_eq!(can_win(32, &timed, 80, &[(4, 3)], 1.0), [true]);
     assert_eq!(can_win(32, &timed, 80, &[(4, 2)], f64::NAN), [true]);
-    // with no plan yet, whatever completes one is of use, and what cannot is not
+    // without a plan yet, a part that completes one is worth timing, and others are not
     assert_eq!(can_win(32, &[], 80, &[(32, 1), (20, 1)], 1.0), [true, false]);
-    // a size that is of use only beside another untimed one is kept
+    // a size that is useful only beside another untimed one is kept
     assert_eq!(can_win(12, &[micro(12, 1, 100.0, 0)], 0, &[(5, 2), (7, 3)], 1.0), [true, true]);
 }
 
@@ -331,7 +331,7 @@ fn extremes_do_not_panic() {
 
     let large = LARGEST_DIVIDED_BATCH;
     let slow = [micro(1, 1, 20_000.0, 0), micro(1, 1, f64::MAX, 0), micro(2, 1, 20_000.0, 0)];
-    // a million parts of 20 seconds at two images each add up to 121 days; at one each to more than can be held
+    // a million parts of 20 s: with two images each they add up to 121 days, with one each they overflow
     assert_eq!(workspace_reuse(large, &slow, 0).map(|it| it.len()), Some(large / 2));
     assert!(workspace_reuse(large, &slow[..2], 0).is_none());
 

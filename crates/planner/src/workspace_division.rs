@@ -1,16 +1,16 @@
-//! Workspace Division: one budget of workspace over all layers of a network, section III.B of the paper.
+//! Workspace Division: one workspace budget for all layers of a network, section III.B of the paper.
 //!
-//! minimise Σ T_k(c) · x_kc subject to Σ M_k(c) · x_kc ≤ M and, for each kernel k, Σ_c x_kc = 1; layers with equal
-//! kernels count together, so x_kc is how many of kernel k's layers run configuration c.
+//! Minimise Σ T_k(c) · x_kc subject to Σ M_k(c) · x_kc ≤ M and, for each problem k, Σ_c x_kc = 1. Layers with equal
+//! problems count together, so x_kc is the number of problem k's layers that run configuration c.
 //!
 //! 1. The linear relaxation, which greedy steps along the lower hulls solve exactly, gives a bound on the time and a
-//!    price of workspace; rounded and filled up, a first division. Equal shares for all layers give another.
-//! 2. An alternative that at this price costs more than its kernel's best by more than lies between the better of these
-//!    and the bound is in no better division. Few remain.
-//! 3. Whole networks are then divided in whole bytes and ticks, layer by layer: [`exact`]. That takes a millisecond where
-//!    GLPK may take seconds to prove the last digits of its optimum, but for very many kernels it takes too long.
-//! 4. Those GLPK solves as an integer programme, beginning with the division that is known. Its arithmetic is rounded, so
-//!    what it finds counts only if it fits in bytes.
+//!    price of workspace. Its rounded and filled-up solution is a first division; equal shares are a second.
+//! 2. Let the margin be the better division's time minus the bound. An alternative is in no division better still if,
+//!    at this price, it costs more than its problem's best alternative by more than the margin. Few remain.
+//! 3. Dynamic programming divides whole networks exactly, in bytes and ticks: [`exact`]. It takes a millisecond where
+//!    GLPK may take seconds to prove its optimum's last digits, but too long for networks of very many problems.
+//! 4. GLPK solves such networks as an integer programme, starting with the known division. Its arithmetic is rounded,
+//!    so its result counts only if it fits in bytes.
 
 mod exact;
 mod fronts;
@@ -30,7 +30,7 @@ use relaxation::Relaxation;
 /// The most layers, and the most alternatives, of one division.
 pub const MOST_DIVIDED_LAYERS: usize = 1 << 20;
 
-/// One configuration of a kernel, as far as a division cares.
+/// The cost of one configuration of a problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternative {
     /// Time in milliseconds; not negative.
@@ -39,50 +39,50 @@ pub struct Alternative {
     pub workspace: usize,
 }
 
-/// Layers with equal kernels.
+/// Layers with equal problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// How many they are.
+    /// The number of layers.
     pub layers: usize,
-    /// What each may run: the kernel's desirable set, in any order. One that another beats is never chosen.
+    /// The problem's desirable set, in any order. An alternative that another one beats is never chosen.
     pub alternatives: Vec<Alternative>,
 }
 
-/// Which alternative each layer runs.
+/// The alternative that each layer runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
     /// For each group, for each of its layers, the index of its alternative.
     pub chosen: Vec<Vec<usize>>,
-    /// All layers' times together, in milliseconds.
+    /// The sum of all layers' times, in milliseconds.
     pub time: f64,
-    /// All layers' workspaces together, in bytes.
+    /// The sum of all layers' workspaces, in bytes.
     pub workspace: usize,
-    /// Whether none is faster, but for a billionth of the time.
+    /// True if no division is faster, except by a billionth of the time.
     pub proven: bool,
-    /// The most that an optimal division may be faster, as a fraction of `time`; 0 if proven.
+    /// The most by which an optimal division may be faster, as a fraction of `time`; 0 if proven.
     pub gap: f64,
 }
 
-/// Why there is no division.
+/// The reason why there is no division.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DivisionError {
-    /// The layers need more than the total even where each takes its least.
+    /// The layers need more than the total, even with the least workspace for each.
     TooSmall {
-        /// What they need at least, in bytes.
+        /// The least workspace of all layers together, in bytes.
         least: usize,
     },
-    /// The solver could not be loaded, for the reason given.
+    /// The solver could not be loaded, for the given reason.
     NoSolver(String),
-    /// A group has layers and no alternative for them.
+    /// A group has layers but no alternative.
     NoAlternative {
-        /// Which.
+        /// The group's index.
         group: usize,
     },
     /// A time is negative, infinite or not a number.
     BadTime {
-        /// Whose.
+        /// The group's index.
         group: usize,
-        /// Which alternative's.
+        /// The alternative's index.
         alternative: usize,
         /// The time.
         time: f64,
@@ -107,11 +107,11 @@ impl fmt::Display for DivisionError {
 
 impl std::error::Error for DivisionError {}
 
-/// The division of `total` bytes with the least time, each layer running one of its group's alternatives. Never slower
-/// than equal shares for all layers.
+/// The fastest division of `total` bytes in which each layer runs one of its group's alternatives. Never slower than
+/// equal shares for all layers.
 ///
-/// Solving takes at most about `time_limit`; then it is the best division known, and its gap says how good that is. The
-/// solver is loaded only for networks that need it.
+/// Takes about `time_limit` at most. After that it returns the best division known, and `gap` limits its error. Only
+/// networks that need the solver load it.
 pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) -> Result<Division, DivisionError> {
     let begun = Instant::now();
     let fronts = Fronts::of(groups, total)?;
@@ -144,7 +144,7 @@ pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) 
     Ok(known.division(&fronts, groups, proven))
 }
 
-/// The best division so far, and a time in ticks that no division is below.
+/// The best division so far, and a lower bound on the time of every division, in ticks.
 struct Known {
     best: Counts,
     bound: f64,

@@ -1,4 +1,4 @@
-//! Timing a network ahead of time, on a handle and data of our own (`ucudnn tune --rnn`): programs find what was found.
+//! Times a network ahead of time, on our own handle and data (`ucudnn tune --rnn`). Programs recall the result.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,35 +18,35 @@ use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream};
 use tuning::database::StepTime;
 
-/// What is to be timed.
+/// A network to time.
 pub struct Job<'a> {
-    /// A network, on so many sequences of exactly so many time steps, or of up to so many where they are not full.
+    /// The network and its batches: each sequence has `steps` time steps, or at most `steps` if the batch is not full.
     pub network: &'a Inference,
-    /// The number of the device.
+    /// The device's number.
     pub device: i32,
-    /// It ends soon after this is set, with nothing kept.
+    /// Setting this stops the tuning soon after; nothing is stored then.
     pub stop: &'a AtomicBool,
-    /// Told after each compilation and each execution how many are to come at most.
+    /// Called after each compilation and execution, with an upper bound of those that remain.
     pub progress: &'a dyn Fn(usize),
 }
 
-/// What was found.
+/// The result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// What runs it: a configuration of our kernels, or `cuDNN`.
+    /// The fastest: a configuration of our kernels, or `cuDNN`.
     pub chosen: String,
-    /// Which configuration the performance model takes for the fastest.
+    /// The configuration that the performance model ranks first.
     pub first: Option<String>,
-    /// All that was timed.
+    /// The time of each candidate.
     pub step_times: Vec<StepTime>,
 }
 
-/// Times cuDNN and the configurations that the model ranks best, as many as `UCUDNN_RNN_TOP_K` says, and keeps what is
-/// found; what is known already is not timed again. `Err` says why it cannot be.
+/// Times cuDNN and the `UCUDNN_RNN_TOP_K` configurations that the model ranks best, and stores the times. A network
+/// that the database already knows is not timed again. `Err` gives the reason why the network cannot be timed.
 pub fn tune(job: &Job) -> Result<Found, String> {
     let device = cudnn::device();
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
-    // What cannot run takes no memory.
+    // These checks come before `Sequences::new` allocates memory.
     let shape = data(job.network);
     takes(&job.network.network, &shape)?;
     if page::page(&job.network.network, &shape).first_choice().is_none() {
@@ -54,7 +54,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     }
     let data = Sequences::new(device, job.network)?;
     let call = data.call();
-    // SAFETY: a handle, descriptors and data of our own, that belong together.
+    // SAFETY: `data` owns the call's handle, descriptors and buffers, made for one network, and outlives `running`.
     let running = unsafe { call.running() }?;
     let page = &running.page;
     let first = page.first_choice().map(ToString::to_string);
@@ -75,7 +75,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             Step::Over => break,
             Step::Wait => {}
             Step::Run(index) => {
-                // SAFETY: as above.
+                // SAFETY: `running` holds a valid call: `data` owns its handle, descriptors and buffers.
                 let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
                 match ran {
                     Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, running.case.data.steps, timed),
@@ -97,7 +97,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     Ok(Found { chosen, first, step_times: candidates.step_times(&times) })
 }
 
-/// A network's descriptors and data of our own.
+/// The descriptors and data of a network, which this struct owns.
 struct Sequences {
     x: OwnedRnnData,
     y: OwnedRnnData,
@@ -125,7 +125,7 @@ impl Sequences {
         let state = OwnedTensor::new(3, &state).map_err(refused)?;
         let [mut weights, mut workspace, mut reserve] = [0; 3];
         let mode = CUDNN_FWD_MODE_INFERENCE;
-        // SAFETY: a handle and descriptors of our own, and places for the sizes.
+        // SAFETY: this function owns the handle and the descriptors; the sizes go to local variables.
         let workspace = unsafe {
             let sized = calls::rnn::cudnnGetRNNWeightSpaceSize(handle.raw(), rnn.raw(), &mut weights);
             checked(sized).map_err(refused)?;
@@ -145,7 +145,7 @@ impl Sequences {
             let buffer = device.allocate(bytes);
             let buffer = buffer.ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))?;
             let values = values(network.data_type, bytes);
-            // SAFETY: a buffer of as many bytes.
+            // SAFETY: `buffer` and `values` both have `bytes` bytes.
             let written = unsafe { device.write(buffer.data(), &values, stream.raw()) };
             if written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
         };
@@ -183,7 +183,7 @@ impl Sequences {
     }
 }
 
-/// Sequences as long as each other, or from the longest down to one step.
+/// The sequences of x: equally long if the batch is full, else with lengths that fall from `steps` to 1.
 fn data(inference: &Inference) -> Data {
     let Inference { network, layout, batch, steps, is_full } = inference;
     let length = |row: usize| match (is_full, batch) {
@@ -201,7 +201,7 @@ fn data(inference: &Inference) -> Data {
     }
 }
 
-/// A packed [layers · D, B, H].
+/// The shape of a state: a packed [layers · D, B, H]. `None`: a size exceeds an `int`.
 fn state(network: &Network, batch: usize) -> Option<Tensor> {
     let mut dims = [0; 5];
     let mut strides = [0; 5];
@@ -213,15 +213,15 @@ fn state(network: &Network, batch: usize) -> Option<Tensor> {
     Some(Tensor { data_type: network.data_type, dims, strides })
 }
 
-/// So many bytes of numbers of a type, with magnitudes of 1/16 to 1/8: their exponents are set and other bits are random.
-/// Times depend on numbers only where they are none, or too small to be normal.
+/// Returns `bytes` bytes of random numbers, with magnitudes of 1/16 to 1/8: the exponents are fixed, the other bits
+/// random. Execution times depend on values only if these are subnormal or not numbers.
 fn values(data_type: cudnnDataType_t, bytes: usize) -> Vec<u8> {
     let (exponent, others, size) = match data_type {
         CUDNN_DATA_HALF => (0x2C00, 0x83FF, 2),
         CUDNN_DATA_BFLOAT16 => (0x3D80, 0x807F, 2),
         _ => (0x3D80_0000_u32, 0x807F_FFFF, 4),
     };
-    // The generator of Marsaglia's "Xorshift RNGs" (2003) with 64 bits.
+    // Marsaglia, "Xorshift RNGs" (2003): the generator with 64 bits.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let next = || {
         state ^= state << 13;

@@ -1,4 +1,4 @@
-//! Choosing between cuDNN and our kernels by their times: of a trial that has ended, or of one that the database knows.
+//! Chooses between cuDNN and our kernels by their times, from a trial that has ended or from the database.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use super::configuration::Configuration;
 use super::kernels::Engine;
 use tuning::database::StepTime;
 
-/// What the database and reports call it.
+/// cuDNN's name in the database and in reports.
 pub const CUDNN: &str = "cuDNN";
-/// Ours is to be faster by this much.
+/// Our kernels win only if they take less than this fraction of cuDNN's time.
 const MARGIN: f64 = 0.98;
 
-/// A configuration's name, or cuDNN's.
+/// Returns a configuration's name, or cuDNN's for `None`.
 pub fn name(configuration: Option<&Configuration>) -> String {
     configuration.map_or(CUDNN.to_owned(), ToString::to_string)
 }
 
-/// What is timed in turns, the preferred first.
+/// The engines that a trial times in turns, the preferred one first.
 pub struct Candidates {
-    /// cuDNN where there is no engine.
+    /// `None` stands for cuDNN.
     pub engines: Vec<Option<Arc<Engine>>>,
-    /// What cannot be loaded.
+    /// Configurations that could not be loaded.
     pub failed: Vec<Configuration>,
 }
 
 impl Candidates {
-    /// What came of it, given milliseconds a time step of each, and none of what did not run.
+    /// Returns the time of each candidate. `times` are in milliseconds a time step; `None`: it did not run.
     pub fn step_times(&self, times: &[Option<f64>]) -> Vec<StepTime> {
         let configurations = self.engines.iter().map(|engine| engine.as_ref().map(|engine| engine.configuration()));
         let timed =
@@ -33,30 +33,30 @@ impl Candidates {
         timed.chain(self.failed.iter().map(|failed| StepTime { what: name(Some(failed)), time: None })).collect()
     }
 
-    /// The fastest; cuDNN where there is no engine.
+    /// Returns the fastest engine; `None` stands for cuDNN.
     pub fn fastest(&self, times: &[Option<f64>]) -> Option<Arc<Engine>> {
         let timed = self.engines.iter().zip(times).map(|(engine, &time)| (engine.is_none(), time));
         fastest(timed).and_then(|index| self.engines[index].clone())
     }
 }
 
-/// Which is the fastest, ours only if it is faster than cuDNN beyond doubt. Each is cuDNN or not, and took so long.
+/// Returns the index of the fastest, given "is cuDNN" and the time of each. Our kernels must win by the margin.
 fn fastest(times: impl Iterator<Item = (bool, Option<f64>)>) -> Option<usize> {
     let handicap = |is_cudnn| if is_cudnn { MARGIN } else { 1.0 };
     let timed = times.enumerate().filter_map(|(index, (is_cudnn, time))| Some((index, time? * handicap(is_cudnn))));
     timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
 }
 
-/// What a trial found before.
+/// The result of an earlier trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled {
-    /// cuDNN where there is none.
+    /// `None` stands for cuDNN.
     pub chosen: Option<Configuration>,
     pub step_times: Vec<StepTime>,
 }
 
-/// What is to run by what is known, if that is enough: times of cuDNN, where it is a candidate, and of as many
-/// configurations as are `wanted`. Texts that are no configurations, or none of the space, are as if they were not there.
+/// Chooses by `known` times if they suffice: one of cuDNN, where it is a candidate, and entries of at least `wanted`
+/// configurations. Entries that are no configurations, or not in `space`, are ignored.
 pub fn recall(known: Vec<StepTime>, space: &[Configuration], wanted: usize, with_cudnn: bool) -> Option<Recalled> {
     let read = |step_time: StepTime| {
         let configuration = match step_time.what.as_str() {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     const GRID: &str = "grid u8 b4 t256 l32 r96";
-    /// One that is none of the space.
+    /// A configuration outside of the space.
     const BLOCK: &str = "block u1024 b1 t256 l32 r0";
 
     fn chosen(known: &[(&str, Option<f64>)], wanted: usize, with_cudnn: bool) -> Option<Option<String>> {

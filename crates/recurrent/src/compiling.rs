@@ -1,8 +1,8 @@
-//! What compiles and loads kernels while the program runs: one at a time, on one thread, with rests in between.
+//! Compiles and loads kernels while the program runs: one at a time, on one thread, with rests in between.
 //!
-//! The driver and the compiler take locks that launches take too, and loading may wait for the device. So that the program
-//! hardly notices, the thread rests some times as long as it has worked, and what was timed while it worked counts for
-//! nothing.
+//! The driver and the compiler take locks that launches also take, and loading may wait for the device. To spare the
+//! program, the thread rests several times as long as it has worked, and trials discard times that were measured while
+//! it worked.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use gpu::background;
 use guest::settings::{self, Fault};
 
-/// So many times as long as a compilation took nothing is compiled.
+/// After a compilation, the thread rests this many times as long as the compilation took.
 const REST: u32 = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -28,7 +28,7 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_threa
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread that has been promised to the queue. Where it cannot begin, what waits for it is dropped.
+/// A promise to the queue that a thread starts. If the thread cannot start, dropping the promise drops the jobs.
 struct Promise {
     is_kept: bool,
 }
@@ -45,8 +45,8 @@ impl Drop for Promise {
     }
 }
 
-/// Has a job done on the thread that compiles, on the calling thread's device, after those that wait already. It is done
-/// when the process is about to end, too. Where there can be no thread it is dropped, and the answer is false.
+/// Queues a job for the compiling thread, which runs it on the calling thread's device. Queued jobs also run while the
+/// process ends. If no thread can start, the job is dropped, and this returns false.
 pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
     let device = cudnn::device();
     let mut queue = QUEUE.lock();
@@ -77,7 +77,7 @@ fn work(mut promise: Promise) {
     }
 }
 
-/// Compiles on the thread that does, once it has rested. `None` if the process is about to end.
+/// Compiles on the compiling thread, after its rest. `None`: the process is about to end.
 pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
     static RESTED: Mutex<Option<Instant>> = Mutex::new(None);
     let rested = *RESTED.lock();
@@ -90,7 +90,7 @@ pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
     Some(compiled)
 }
 
-/// Compiles on the calling thread, which waits for it.
+/// Compiles on the calling thread.
 pub fn now<T>(compile: impl FnOnce() -> T) -> T {
     struct Ended;
     impl Drop for Ended {
@@ -103,24 +103,24 @@ pub fn now<T>(compile: impl FnOnce() -> T) -> T {
     compile()
 }
 
-/// A time in which nothing is compiled.
+/// A period without compilations.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet(usize);
 
 impl Quiet {
-    /// That begins here; `None` while something is compiled.
+    /// Begins a period. `None`: a compilation is running.
     pub fn begin() -> Option<Self> {
         let begun = BEGUN.load(Ordering::SeqCst);
         (ENDED.load(Ordering::SeqCst) == begun).then_some(Self(begun))
     }
 
-    /// Whether nothing has been since.
+    /// Returns true if no compilation has begun since.
     pub fn lasts(self) -> bool {
         BEGUN.load(Ordering::SeqCst) == self.0
     }
 }
 
-/// Compiling hangs until the process ends, if the tests asked for that.
+/// Hangs until the process ends, if a test asked for it (`UCUDNN_FAULT`).
 pub fn hang() -> Result<(), String> {
     if settings::get().fault == Some(Fault::Hang) {
         log::debug!("compiling hangs until the process ends: UCUDNN_FAULT asked for that");
@@ -145,7 +145,7 @@ mod tests {
         assert!(Quiet::begin().is_some() && !after.lasts(), "a panic ends it too");
     }
 
-    /// A thread that cannot begin leaves nothing behind, and the next is asked for anew.
+    /// If a thread cannot start, its jobs are dropped, and the next job starts a thread again.
     #[test]
     fn what_no_thread_can_do_is_dropped() {
         let shared = std::sync::Arc::new(());

@@ -1,5 +1,5 @@
-//! Which networks, data and calls our kernels can answer. Whatever cuDNN might refuse is none of them: it is to say so
-//! itself.
+//! Decides which networks, data and calls our kernels can answer. A call that cuDNN might refuse goes to cuDNN, which
+//! reports the error itself.
 
 use cudnn_abi::*;
 
@@ -8,20 +8,20 @@ use super::memory::Unsound;
 use cudnn::calls;
 use cudnn::rnn::{Data, Network, is_state};
 
-/// What a call computes.
+/// The network and the data of a call.
 pub struct Case {
     pub network: Network,
-    /// x's; y has the same sequences.
+    /// x's data; y has the same sequences.
     pub data: Data,
-    /// What y's rows hold past their sequences' ends.
+    /// The value of y's rows behind the ends of their sequences.
     pub padding_fill: [u8; 8],
 }
 
 impl Case {
-    /// Reads a call. `Err` says why cuDNN is to run it.
+    /// Reads a call. `Err` gives the reason why cuDNN has to run it.
     ///
     /// # Safety
-    /// The arguments are those of a call of `cudnnRNNForward`.
+    /// The fields of `call` are the arguments of a call of `cudnnRNNForward`.
     pub unsafe fn of(call: &Call) -> Result<Self, &'static str> {
         if call.mode != CUDNN_FWD_MODE_INFERENCE {
             return Err("it trains");
@@ -30,11 +30,11 @@ impl Case {
         if needed.iter().any(|pointer| pointer.is_null()) {
             return Err("data, weights or workspace are null");
         }
-        // SAFETY: as ours.
+        // SAFETY: the descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
         let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
-        // SAFETY: as ours.
+        // SAFETY: x's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
-        // SAFETY: as ours.
+        // SAFETY: y's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
         let y = unsafe { Data::read(call.y_descriptor) }.ok_or("y's descriptor is not readable")?;
         takes(&network, &data)?;
         let output = network.directions() * network.hidden;
@@ -45,24 +45,24 @@ impl Case {
         let state = [network.pseudo_layers(), data.batch(), network.hidden];
         let states = [(call.h_descriptor, call.hx, call.hy), (call.c_descriptor, call.cx, call.cy)];
         for (descriptor, first, last) in states {
-            // SAFETY: as ours.
+            // SAFETY: this descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
             if (!first.is_null() || !last.is_null()) && !unsafe { is_state(descriptor, state) } {
                 return Err("a state's descriptor does not go with the network's");
             }
         }
         let mut size = 0;
-        // SAFETY: as ours, and a place for the size. This also has cuDNN look at the handle.
+        // SAFETY: handle and descriptor are the call's (see `# Safety`), `size` is a local. cuDNN checks the handle.
         let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(call.handle, call.descriptor, &mut size) };
         if status != CUDNN_STATUS_SUCCESS || call.weight_space_size < size {
             return Err("the weight space is too small");
         }
-        // If ours fails, cuDNN runs the call anew.
+        // If our kernels fail, cuDNN runs the call again, so results must not overwrite inputs.
         call.memory().check(&network, &data).map_err(Unsound::why)?;
         Ok(Self { network, data, padding_fill: y.padding_fill })
     }
 }
 
-/// Whether our kernels compute such a network on such data in inference. `Err` says why not.
+/// Checks that our kernels support inference of such a network on such data. `Err` gives the reason if not.
 pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     let known = (CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS).contains(&network.bias)
         && (CUDNN_UNIDIRECTIONAL..=CUDNN_BIDIRECTIONAL).contains(&network.direction)

@@ -1,10 +1,9 @@
-//! The performance model's constants, fitted to what was timed on a device.
+//! Fits the performance model's constants to the times that were measured on a device.
 //!
-//! A time step is taken to be `a + s · clocks`: the clocks that the model predicts, s milliseconds a clock, and what the
-//! network's steps take with any configuration (input products).
-//! The constants, s, and each network's a have the least sum of squared relative errors, with a penalty on going away from
-//! the defaults, so that a constant that nothing was timed of stays. Found by the method of Levenberg (1944) and Marquardt
-//! (1963) in the constants' logarithms.
+//! The fit assumes that a time step takes `a + s · clocks`: the clocks that the model predicts, s milliseconds a clock,
+//! and the time a of a network's steps that no configuration changes (input products). It minimises the sum of squared
+//! relative errors over the constants, s, and each network's a. A penalty on leaving the defaults keeps a constant that
+//! no time depends on. The method is Levenberg's (1944) and Marquardt's (1963), in the constants' logarithms.
 
 use std::collections::HashMap;
 
@@ -17,17 +16,17 @@ use super::record::Record;
 use crate::inference::Inference;
 use tuning::database::StepTime;
 
-/// The most that a constant is multiplied or divided by.
+/// The largest factor between a constant and its default.
 const MOST: f64 = 4.0;
-/// What doubling a constant costs in squared relative errors is this times ln² 2: as much as five times that are 5% off.
+/// Doubling a constant costs this times ln² 2 in squared relative errors: as much as five times that are 5% off.
 const PENALTY: f64 = 0.026;
-/// So many more times than networks there must be.
+/// A fit needs this many more times than networks.
 const LEAST: usize = 8;
-/// More networks say no more, and take longer to fit.
+/// More networks add no information, and take longer to fit.
 const MOST_NETWORKS: usize = 256;
 const ITERATIONS: usize = 40;
 
-/// The model of the calling thread's device: its defaults until enough was timed there.
+/// The model of the calling thread's device: the defaults, until enough was timed there.
 pub fn model() -> Model {
     static MODELS: Mutex<Option<HashMap<i32, Model>>> = Mutex::new(None);
     let ordinal = cudnn::device().ordinal();
@@ -39,7 +38,7 @@ pub fn model() -> Model {
     model
 }
 
-/// Fits the model to all that is known of the calling thread's device, and keeps it for the next process.
+/// Fits the model to all known times of the calling thread's device, and stores it for the next process.
 pub fn learn(record: &Record) {
     let known = record.all_step_times();
     let part = known.len().div_ceil(MOST_NETWORKS).max(1);
@@ -51,7 +50,7 @@ pub fn learn(record: &Record) {
     }
 }
 
-/// A network's times by our kernels, in milliseconds.
+/// A network's times by our kernels, in milliseconds a time step.
 struct Timed {
     problem: Problem,
     times: Vec<(Configuration, f64)>,
@@ -70,8 +69,8 @@ fn text(mut model: Model) -> String {
     constants.join(" ")
 }
 
-/// What [`text`] writes. A constant that is not there, or that is none, is the default; one that is far from it is as far as
-/// may be.
+/// Reads the text that [`text`] writes. A missing or malformed constant gets its default; one too far from its default
+/// gets the nearest allowed value.
 fn read(text: &str) -> Model {
     let mut model = Model::default();
     let value = |name: &str| {
@@ -87,7 +86,7 @@ fn read(text: &str) -> Model {
     model
 }
 
-/// The defaults, each multiplied by the exponential of a number.
+/// Returns the defaults, each multiplied by the exponential of its logarithm here.
 fn scaled(logarithms: &[f64]) -> Model {
     let mut model = Model::default();
     for ((_, constant), logarithm) in model.constants().into_iter().zip(logarithms) {
@@ -97,15 +96,15 @@ fn scaled(logarithms: &[f64]) -> Model {
     model
 }
 
-/// The constants that go best with what was timed. `None` if that is too little, or if the configurations that they would
-/// have chosen took longer than those that the defaults would.
+/// Returns the constants that fit the times best. `None`: there are too few times, or the fitted model would choose
+/// slower configurations than the defaults.
 fn fit(networks: &[Timed]) -> Option<Model> {
     let times: usize = networks.iter().map(|network| network.times.len()).sum();
     if times < networks.len() + LEAST {
         return None;
     }
     let count = Model::default().constants().len();
-    // The constants' logarithms, and that of s.
+    // The logarithms of the constants, and of s.
     let mut unknowns = vec![0.0; count + 1];
     unknowns[count] = slope(networks).ln();
     let mut errors = errors(networks, &unknowns);
@@ -129,7 +128,7 @@ fn squares(errors: &[f64]) -> f64 {
     errors.iter().map(|error| error * error).sum()
 }
 
-/// The relative error of each time, and the root of each constant's penalty.
+/// The root of each constant's penalty, and the relative error of each time.
 fn errors(networks: &[Timed], unknowns: &[f64]) -> Vec<f64> {
     let (scale, constants) =
         unknowns.split_last().map(|(scale, constants)| (scale.exp(), constants)).unwrap_or_default();
@@ -146,8 +145,8 @@ fn errors(networks: &[Timed], unknowns: &[f64]) -> Vec<f64> {
     errors
 }
 
-/// Milliseconds a clock to begin with: what the slowest and the fastest of each network differ by, or else all that they
-/// take.
+/// The initial s, in milliseconds a clock, from the differences between the slowest and the fastest of each network; if
+/// these do not give one, from the fastest times.
 fn slope(networks: &[Timed]) -> f64 {
     let model = Model::default();
     let (mut clocks, mut time, mut more_clocks, mut more_time) = (0.0, 0.0, 0.0, 0.0);
@@ -162,13 +161,13 @@ fn slope(networks: &[Timed]) -> f64 {
         time += least;
     }
     let ratio = if more_clocks > 0.0 && more_time > 0.0 { more_time / more_clocks } else { time / clocks };
-    // No network takes more than all of its time.
+    // The predicted part of a network's time is at most all of it.
     ratio.min(time / clocks).max(f64::MIN_POSITIVE)
 }
 
-/// Where the damped normal equations lead.
+/// Solves the damped normal equations for the next step.
 fn step(networks: &[Timed], unknowns: &[f64], errors: &[f64], damping: f64) -> Vec<f64> {
-    /// Of a logarithm.
+    /// The difference in a logarithm, for numeric derivatives.
     const DIFFERENCE: f64 = 1e-4;
     let columns: Vec<Vec<f64>> = (0..unknowns.len())
         .map(|index| {
@@ -192,7 +191,7 @@ fn step(networks: &[Timed], unknowns: &[f64], errors: &[f64], damping: f64) -> V
     solve(rows)
 }
 
-/// Solves equations, each with its right side behind its coefficients, by elimination. They are positive definite.
+/// Solves positive definite equations by elimination. Each row has its right side behind its coefficients.
 fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
     let count = rows.len();
     for pivot in 0..count {
@@ -210,8 +209,8 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
     solution
 }
 
-/// How many times as long as the best the configurations took that a model would have chosen of those that were timed: the
-/// mean over the networks.
+/// The mean over the networks of chosen time / shortest time, among the configurations that were timed. The chosen time
+/// is the time of the configuration with the fewest clocks in the model.
 fn regret(networks: &[Timed], model: &Model) -> f64 {
     let of = |Timed { problem, times, .. }: &Timed| {
         let clocks = |configuration| model.clocks(problem, configuration);
@@ -235,7 +234,7 @@ mod tests {
         Problem { layers, tensor_cores: false, ..Problem::on_an_h200(cell, Element::Float, hidden, batch) }
     }
 
-    /// What would be timed on a device of such constants: so many configurations of each network, with 1% of noise.
+    /// Simulates the times of some configurations of each network on a device with these constants, with 1% of noise.
     fn measured(truth: &Model, seed: u64) -> Vec<Timed> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut networks = Vec::new();
@@ -272,11 +271,11 @@ mod tests {
         let others = measured(&truth, 2);
         let (before, after) = (regret(&others, &default), regret(&others, &fitted));
         assert!(after < 1.02 && after <= before, "{before} {after}: {fitted:?}");
-        // Only proportions tell: s is not known.
+        // The times show only ratios of constants: s is not known.
         let proportion = |model: &Model| model.grid_exchange / model.shuffle;
         let off = proportion(&fitted) / proportion(&truth);
         assert!((0.7..1.4).contains(&off), "{off}: {fitted:?}");
-        // Of the whole space, which was not timed, it chooses no worse than the defaults do.
+        // Over the whole space, which was not timed, the fit chooses no worse than the defaults do.
         for (hidden, batch) in [(128, 1), (256, 20), (768, 4)] {
             let problem = problem(Cell::Lstm, hidden, batch, 1);
             let time = |model: &Model| truth.clocks(&problem, &model.ranked(&problem, 1)[0]);
@@ -300,8 +299,8 @@ mod tests {
         assert!(fit(&[few]).is_none());
     }
 
-    /// What an H200 was timed with, by `ucudnn tune --rnn … --top-k 20` and less: LSTM and GRU, one layer, 100 steps; clusters of
-    /// up to 256 units and ten rows since they have warps for the input, in a program's calls.
+    /// Times on an H200 by `ucudnn tune --rnn … --top-k 20` and less: LSTM and GRU, one layer, 100 steps. Clusters of
+    /// up to 256 units and ten rows were timed in a program's calls, after they got input warps.
     fn timed_on_an_h200() -> Vec<Timed> {
         let mut networks: Vec<Timed> = Vec::new();
         for line in include_str!("h200.csv").lines().skip(1) {
@@ -322,7 +321,7 @@ mod tests {
         networks
     }
 
-    /// GRNN's first choice took 3% longer than the best of all.
+    /// GRNN's first choice took 3% longer than the best configuration.
     #[test]
     fn the_defaults_choose_well_on_an_h200() {
         let networks = timed_on_an_h200();
@@ -332,7 +331,7 @@ mod tests {
         assert!(networks.len() > 20 && mean < 1.03 && worst < 1.15, "{mean} {worst}");
     }
 
-    /// Whatever was timed, constants are sane.
+    /// Constants stay within bounds, whatever the times are.
     #[test]
     fn nonsense_is_bounded() {
         let mut random = StdRng::seed_from_u64(4);

@@ -1,4 +1,4 @@
-//! A call of `cudnnRNNForward`: ours or cuDNN's, and what happens when ours fails.
+//! A call of `cudnnRNNForward`: our kernels or cuDNN run it, and cuDNN also runs it if our kernels fail.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Call {
     pub handle: cudnnHandle_t,
     pub descriptor: cudnnRNNDescriptor_t,
     pub mode: cudnnForwardMode_t,
-    /// What cuDNN's kernels read: a copy of the lengths in x's descriptor, which ours take.
+    /// The copy of x's sequence lengths that cuDNN's kernels read; our kernels take those in x's descriptor.
     pub device_lengths: *const i32,
     pub x_descriptor: cudnnRNNDataDescriptor_t,
     pub x: *const c_void,
@@ -44,15 +44,15 @@ pub struct Call {
     pub reserve: *mut c_void,
 }
 
-/// Whether the handle's recurrent networks are cuDNN's alone.
+/// Returns true if the settings leave all recurrent networks of the handle to cuDNN.
 fn is_off(handle: cudnnHandle_t) -> bool {
     settings::get().rnn == Rnn::Off || policies::of(handle).policy == Policy::Off
 }
 
-/// Bytes of workspace that our kernels take for sequences as long and as many as `x` says; 0 where they run nothing.
+/// Bytes of workspace that our kernels need for the sequences of `x`; 0 where they run nothing.
 ///
 /// # Safety
-/// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes`, which cuDNN has taken.
+/// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes`, which cuDNN has accepted.
 pub unsafe fn workspace_size(
     handle: cudnnHandle_t,
     descriptor: cudnnRNNDescriptor_t,
@@ -63,7 +63,7 @@ pub unsafe fn workspace_size(
         return 0;
     }
     settings::fault_point("rnn-workspace");
-    // SAFETY: as ours.
+    // SAFETY: cuDNN has accepted both descriptors in the same call (see `# Safety`).
     let read = unsafe { Network::read(descriptor).zip(Data::read(x)) };
     let Some((network, data)) = read.filter(|(network, data)| takes(network, data).is_ok()) else { return 0 };
     let exchange_bytes = page::page(&network, &data).most_exchange_bytes();
@@ -72,12 +72,12 @@ pub unsafe fn workspace_size(
 }
 
 impl Call {
-    /// cuDNN, with the arguments unchanged.
+    /// Calls cuDNN with the arguments unchanged.
     ///
     /// # Safety
     /// The arguments are those of a call of `cudnnRNNForward`, or cuDNN refuses them.
     pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments of a `cudnnRNNForward` call, or ones that cuDNN refuses.
         unsafe {
             calls::rnn::cudnnRNNForward(
                 self.handle,
@@ -109,25 +109,25 @@ impl Call {
         Memory { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size }
     }
 
-    /// By our kernels where they can and are to, else by cuDNN. What is read is not changed before the call has ended: it
-    /// may be run anew.
+    /// Runs the call on our kernels if they can and may answer it, else on cuDNN. Inputs stay unchanged until the call
+    /// has ended, so cuDNN can run it again.
     ///
     /// # Safety
     /// As for [`Self::run_as_asked`].
     pub unsafe fn run(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: `running` requires the promise about the arguments that the caller makes here (see `# Safety`).
         match unsafe { self.running() } {
-            // SAFETY: as ours.
+            // SAFETY: `running` wraps this call, whose arguments the caller vouches for (see `# Safety`).
             Ok(running) => unsafe { running.run() },
             Err(why) => {
                 log::trace!("an RNN is cuDNN's: {why}");
-                // SAFETY: as ours.
+                // SAFETY: the caller makes the promise of `run_as_asked` (see `# Safety`).
                 unsafe { self.run_as_asked() }
             }
         }
     }
 
-    /// The call, if our kernels can answer it. `Err` says why they cannot.
+    /// Prepares to run the call, if our kernels can answer it. `Err` gives the reason if they cannot.
     ///
     /// # Safety
     /// As for [`Self::run_as_asked`].
@@ -136,9 +136,9 @@ impl Call {
             return Err("settings say so");
         }
         settings::fault_point("rnn");
-        // SAFETY: as ours.
+        // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
         let case = unsafe { Case::of(self) }?;
-        // SAFETY: as ours.
+        // SAFETY: the handle is the program's (see `# Safety`), and cuDNN has checked it in `Case::of`.
         let stream = unsafe { calls::stream_of(self.handle) }.ok_or("its stream is not told")?;
         let page = page::page(&case.network, &case.data);
         Ok(Running { call: self, case, stream, page })
@@ -162,7 +162,7 @@ impl Running<'_> {
         if matches!(run, Run::Load) {
             run = self.page.load().into();
         }
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments of a call (see `Call::run`); every branch requires that alone.
         unsafe {
             match run {
                 Run::Ours(engine) => self.by(&engine),
@@ -175,45 +175,45 @@ impl Running<'_> {
     /// # Safety
     /// As for [`Call::run`].
     unsafe fn by(&self, engine: &Engine) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments of a call (see `Call::run`), as `launch` requires.
         match unsafe { self.launch(engine) } {
             Ok(()) => CUDNN_STATUS_SUCCESS,
             Err(refusal) => {
                 if let Refusal::Failed(why) = refusal {
                     self.page.give_up(&why);
                 }
-                // SAFETY: as ours.
+                // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
                 unsafe { self.call.run_as_asked() }
             }
         }
     }
 
-    /// A candidate, between marks; cuDNN where there is no engine, or where it cannot run.
+    /// Times a candidate; `None` stands for cuDNN, which also runs the call if the candidate cannot.
     ///
     /// # Safety
     /// As for [`Call::run`].
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments of a call (see `Call::run`), as `measure` requires.
         let (ran, timed) = unsafe { self.measure(engine) };
         self.page.with_trial(|trial| match &ran {
             Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
-            // cuDNN refuses the call, which says nothing of its kernels.
+            // cuDNN refuses the call, which does not count against its kernels.
             Ok(_) => trial.skipped(),
             Err(Refusal::NoRoom) => trial.ran(index, self.case.data.steps, None),
             Err(Refusal::Failed(_)) => trial.failed(index),
         });
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
         ran.unwrap_or_else(|_| unsafe { self.call.run_as_asked() })
     }
 
-    /// An engine between marks, or cuDNN, whose status this is.
+    /// Runs an engine, or cuDNN, between time marks. Returns the status and the marks.
     ///
     /// # Safety
     /// As for [`Call::run`].
     pub unsafe fn measure(&self, engine: Option<&Engine>) -> (Result<cudnnStatus_t, Refusal>, Option<Timed>) {
         let (device, stream) = (cudnn::device(), self.stream);
         let timing = Timing::start(device, stream);
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the arguments of a call (see `Call::run`); both branches require that alone.
         let ran = unsafe {
             match engine {
                 Some(engine) => self.launch(engine).map(|()| CUDNN_STATUS_SUCCESS),
@@ -234,21 +234,21 @@ impl Running<'_> {
         let temporary = Temporary::of(network, data, engine.exchange_bytes());
         let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.workspace_size);
         let temporary = temporary.ok_or(Refusal::NoRoom)?;
-        // SAFETY: as ours.
+        // SAFETY: the caller promises a valid handle and descriptor; the page's key was made from this descriptor.
         let weights: Option<&[Weights]> = unsafe { self.page.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
         let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
-        // SAFETY: as ours, and the workspace was found large enough.
+        // SAFETY: the caller promises the call's buffers; the workspace was found large enough above.
         unsafe { work.launch() }.map_err(Refusal::Failed)
     }
 }
 
-/// Why ours did not run.
+/// Why our kernels did not run.
 pub enum Refusal {
-    /// The call brings too little workspace.
+    /// The workspace of the call is too small.
     NoRoom,
-    /// What went wrong.
+    /// The reason of the failure.
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! A recurrent network's inference on batches of one shape: what is timed together, and its text.
+//! A recurrent network's inference on batches of one shape, the unit of timing, and its text.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use cudnn_abi::*;
 use cudnn::names::{MATH_TYPES, Names, TYPES, named, value};
 use cudnn::rnn::{Data, Network};
 
-/// A network on batches of one shape. The network has neither projection nor clipping, and its first layer multiplies its
-/// input: the texts say nothing of these.
+/// A network on batches of one shape. The network has neither projection nor clipping, and its first layer multiplies
+/// its input (`CUDNN_LINEAR_INPUT`), so the text leaves these out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inference {
     /// The network.
     pub network: Network,
-    /// How vectors of sequences and time steps follow each other.
+    /// The order of vectors in memory, by sequence and time step.
     pub layout: cudnnRNNDataLayout_t,
     /// Sequences.
     pub batch: usize,
-    /// Time steps, rounded up to a power of two: programs have sequences of all lengths.
+    /// Time steps, rounded up to a power of two, because programs have sequences of every length.
     pub steps: usize,
-    /// Whether all sequences have as many.
+    /// True if every sequence has all of the batch's time steps.
     pub is_full: bool,
 }
 
@@ -45,7 +45,7 @@ const LAYOUTS: &Names = &[
 const YES: &Names = &[("no", 0), ("yes", 1)];
 
 impl Inference {
-    /// Of a network on such data.
+    /// The inference of `network` on batches of `data`'s shape.
     pub fn of(network: &Network, data: &Data) -> Self {
         Self {
             network: *network,
@@ -56,7 +56,7 @@ impl Inference {
         }
     }
 
-    /// All of it as one line of text. Equal ones have equal texts, and [`Self::from_spec`] reads it back:
+    /// The inference as one line of text. Equal inferences have equal texts, and [`Self::from_spec`] reads them back:
     ///
     /// `LSTM input=5 hidden=64 layers=2 directions=1 bias=double type=float math=default algorithm=standard
     /// layout=sequence-major padded=yes batch=4 steps=128 full=yes`
@@ -78,7 +78,7 @@ impl Inference {
         )
     }
 
-    /// Reads what [`Self::spec`] writes, and nothing else. `Err` says what is wrong with which part.
+    /// Reads the text of [`Self::spec`], and nothing else. `Err` names the part that is wrong, and why.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let mut fields = text.split(' ');
         let cell = fields.next().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Inference {
             steps: field("steps").and_then(|text| size("steps", text))?,
             is_full: field("full").and_then(|text| value("full", YES, text))? != 0,
         };
-        // Leading zeros, a number for a name, something behind the end: one network has one text.
+        // One network has one text: this rejects leading zeros, a number where a name exists, and trailing text.
         let canonical = inference.spec();
         if canonical == text { Ok(inference) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
     }
@@ -126,20 +126,20 @@ impl Inference {
         named(CELLS, self.network.cell)
     }
 
-    /// The type's name.
+    /// The data type's name.
     pub fn data_type(&self) -> String {
         named(TYPES, self.network.data_type)
     }
 }
 
-/// A number that cuDNN counts by.
+/// Reads a positive number that fits cuDNN's `int`.
 fn size(what: &str, text: &str) -> Result<usize, String> {
     let size = text.parse::<i32>().ok().filter(|&size| size > 0);
     size.map(|size| size as usize).ok_or_else(|| format!("{what} is {text:?}: it must be a number of at least 1"))
 }
 
 impl fmt::Display for Inference {
-    /// Such as `LSTM 5→64 ×2 layers, float, batch 4, up to 128 steps`.
+    /// Writes, for example, `LSTM 5→64 ×2, float, batch 4, up to 128 steps`.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Self { network, batch, steps, .. } = self;
         let directions = if network.directions() > 1 { ", both directions" } else { "" };

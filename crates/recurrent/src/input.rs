@@ -1,5 +1,5 @@
-//! What comes before the recurrence: the products of all time steps' inputs with W, and one launch that prepares the rest,
-//! where there is any: sequences' lengths in the device's memory, zeros. Twins of the structs and sizes in `kernels/rnn/input.cu`.
+//! The work before the recurrence: the products of all time steps' inputs with W, and one launch for the rest, if there
+//! is any (sequence lengths in device memory, zeros). Twins of the structs and sizes in `kernels/rnn/input.cu`.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -11,20 +11,20 @@ use gpu::jit::{Error, Function, Launch, Source};
 use gpu::{Device, Stream};
 
 const THREADS: u32 = 256;
-/// The side of a block's square of products, how much of a row is in shared memory at once, and how many such strips are.
+/// The side of a block's square of products, the length of a strip of a row, and the strips in shared memory at once.
 const TILE: usize = 32;
 const STRIP: usize = 64;
 const STAGES: usize = 3;
-/// Bytes between rows there, beside their numbers.
+/// Bytes of padding between the rows of a strip.
 const APART: usize = 16;
-/// What ours computes at most where there is cublasLt, of whole squares of rows: products, and multiply-adds of them; fewer of
-/// those where cublasLt multiplies on tensor cores, or where most of a square would be empty. Timed on an H200 at the sizes of
-/// LSTMs with 64 to 1,024 units, by events: ours took as long there or less, of 100 rows with H = 256 in float 9.7 µs, where an
-/// empty launch takes 7, and cublasLt 16.6.
+/// The most work of our kernel where there is cublasLt, counted in whole squares of rows: products, and multiply-adds;
+/// fewer multiply-adds where cublasLt uses tensor cores, or where most of a square would be empty. On an H200, for
+/// LSTMs with 64 to 1,024 units, our kernel took as long as cublasLt or less, timed by events. For example, 100 rows
+/// with H = 256 in float took 9.7 µs, and cublasLt 16.6; an empty launch takes 7.
 const MOST_PRODUCTS: usize = 1 << 19;
 const MOST_IN_FLOAT: usize = 1 << 29;
 const MOST_OF_OTHERS: usize = 1 << 25;
-/// Lengths of sequences that a launch brings.
+/// Sequence lengths that a launch carries.
 const LENGTHS: usize = 896;
 
 /// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
@@ -48,18 +48,18 @@ impl Products {
     }
 }
 
-/// What a call needs before its products.
+/// The preparation of a call.
 #[derive(Clone, Copy)]
 pub struct Preparation<'a> {
-    /// Memory that is to be zero, aligned to 16 bytes, and its bytes, a multiple of 16.
+    /// Memory to zero, aligned to 16 bytes, and its bytes, a multiple of 16.
     pub zeroed: (*mut c_void, usize),
-    /// Lengths of sequences, and where they go.
+    /// Sequence lengths, and their destination.
     pub lengths: Option<(&'a [i32], *mut i32)>,
-    /// Where the first row of each of so many steps goes, of packed sequences of those lengths.
+    /// For packed sequences: the destination of each step's first row index, and the number of steps.
     pub starts: Option<(*mut i32, usize)>,
 }
 
-/// The kernel's.
+/// The parameters of the kernel `prepare`.
 #[repr(C)]
 struct Prepare {
     zeroed: *mut c_void,
@@ -72,10 +72,10 @@ struct Prepare {
     values: [i32; LENGTHS],
 }
 
-/// Its kernels, for elements of one type, on one device.
+/// The kernels of this file, for elements of one type, on one device.
 pub struct Input {
     element: Element,
-    /// Where there is one: it multiplies what is not few, on tensor cores too.
+    /// Multiplies large matrices, also on tensor cores. `None` where it is not found.
     cublaslt: Option<CublasLt>,
     cublaslt_failed: AtomicBool,
     products: Function,
@@ -83,14 +83,14 @@ pub struct Input {
 }
 
 impl Input {
-    /// Compiles and loads.
+    /// Compiles and loads the kernels.
     pub fn load(device: Device, element: Element) -> Result<Self, Error> {
         let module = device.load(&source(element))?;
         let function = |name: &CStr| module.function(name);
         let cublaslt = match device {
             Device::Host => None,
             Device::Cuda => {
-                // Other threads' captures go on.
+                // In this scope, calls do not disturb captures of other threads.
                 let _entered = device.enter(device.ordinal());
                 let made = CublasLt::new();
                 made.inspect_err(|why| log::warn!("RNNs' inputs are multiplied by a kernel of ours: {why}")).ok()
@@ -107,16 +107,16 @@ impl Input {
         })
     }
 
-    /// Whether it is on disk, compiled for the calling thread's device.
+    /// Returns true if the kernels are on disk, compiled for the calling thread's device.
     pub fn is_compiled(device: Device, element: Element) -> bool {
         device.is_compiled(&source(element))
     }
 
-    /// Multiplies; `tf32` says whether floats may be rounded to that. Answers whether a kernel of ours does, behind which a
-    /// launch may be early: it is not early itself, so that all that was launched before has ended when it begins.
+    /// Multiplies; `tf32` allows floats to be rounded to TF32. Returns true if our kernel multiplies: the next launch
+    /// may then be early, because our kernel is not early itself and begins after all earlier launches have ended.
     ///
     /// # Safety
-    /// The memory is the stream's device's, and as [`Products`] says.
+    /// The memory is the stream's device's, with the sizes that [`Products`] gives.
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<bool, Error> {
         let [rows, columns, depth] = products.sizes();
         let whole = rows.next_multiple_of(TILE) * columns;
@@ -124,7 +124,7 @@ impl Input {
         let most = if full_in_float { MOST_IN_FLOAT } else { MOST_OF_OTHERS };
         let is_few = whole <= MOST_PRODUCTS && whole * depth <= most;
         if let Some(cublaslt) = self.cublaslt.as_ref().filter(|_| !is_few) {
-            // SAFETY: as ours.
+            // SAFETY: the caller promises the memory of `products`, which is all that `multiply_by` requires.
             match unsafe { self.multiply_by(cublaslt, stream, products, tf32) } {
                 Ok(()) => return Ok(false),
                 Err(why) if !self.cublaslt_failed.swap(true, Ordering::Relaxed) => {
@@ -133,7 +133,7 @@ impl Input {
                 Err(_) => {}
             }
         }
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the memory of `products`, which is all that `multiply_by_ours` requires.
         unsafe { self.multiply_by_ours(stream, products) }.map(|()| true)
     }
 
@@ -154,7 +154,7 @@ impl Input {
             Element::Half => (cublaslt::Input::Half, Compute::Float),
             Element::Bfloat16 => (cublaslt::Input::Bfloat16, Compute::Float),
         };
-        // SAFETY: as ours.
+        // SAFETY: `product` has the pointers and sizes of `products`, which the caller vouches for.
         unsafe { cublaslt.multiply(stream, &product, input, compute) }
     }
 
@@ -162,19 +162,19 @@ impl Input {
     /// As for [`Self::multiply`].
     unsafe fn multiply_by_ours(&self, stream: Stream, products: &Products) -> Result<(), Error> {
         let [rows, columns, _] = products.sizes();
-        // SAFETY: as ours.
+        // SAFETY: `products` is the kernel's parameter; the caller promises its memory.
         unsafe {
             let blocks = rows.div_ceil(TILE) * columns.div_ceil(TILE);
             launch(&self.products, stream, blocks, shared_bytes(self.element), products)
         }
     }
 
-    /// Zeroes, writes lengths and finds starts, in the stream's order: in one launch, or none where there is nothing to do.
-    /// Only more sequences than a launch brings lengths of take more. Lengths travel with the launches: nothing waits, and a
-    /// CUDA graph keeps them.
+    /// Zeroes memory, writes lengths and finds starts, in the stream's order: in one launch, or none if there is
+    /// nothing to do. More than `LENGTHS` sequences take more launches. The lengths are launch parameters: nothing
+    /// waits, and a CUDA graph keeps them.
     ///
     /// # Safety
-    /// The memory is the stream's device's, as [`Preparation`] says, and has room for what is written.
+    /// The memory is the stream's device's, with the sizes that [`Preparation`] gives.
     pub unsafe fn prepare(&self, stream: Stream, preparation: &Preparation) -> Result<(), Error> {
         let Preparation { zeroed: (zeroed, bytes), lengths, starts } = *preparation;
         let (values, lengths) = lengths.unwrap_or((&[], ptr::null_mut()));
@@ -200,9 +200,9 @@ impl Input {
             }
             parameters.count = part.len() as i32;
             parameters.values[..part.len()].copy_from_slice(part);
-            // SAFETY: as ours.
+            // SAFETY: `parameters` is the kernel's parameter; the caller promises its memory.
             unsafe { launch(&self.prepare, stream, most.div_ceil(THREADS as usize), 0, &parameters) }?;
-            // What is left is for the other sequences.
+            // Further launches carry the lengths of other sequences.
             let Some(next) = parts.next() else { return Ok(()) };
             parameters.first += part.len() as i32;
             parameters.quads = 0;
@@ -211,7 +211,7 @@ impl Input {
     }
 }
 
-/// Dynamic shared memory of a block of products: strips of both factors' rows.
+/// Dynamic shared memory of a block of products, in bytes: strips of both factors' rows.
 fn shared_bytes(element: Element) -> u32 {
     (STAGES * 2 * TILE * (STRIP * element.bytes() + APART)) as u32
 }
@@ -226,7 +226,7 @@ fn source(element: Element) -> Source {
 }
 
 /// # Safety
-/// `parameters` are the kernel's, and so is the memory that they name.
+/// `parameters` is the one parameter of the kernel, and its pointers are to valid memory.
 unsafe fn launch<P>(
     function: &Function,
     stream: Stream,
@@ -236,7 +236,7 @@ unsafe fn launch<P>(
 ) -> Result<(), Error> {
     let launch = Launch { grid: [blocks as u32, 1, 1], block: [THREADS, 1, 1], shared_bytes, ..Launch::default() };
     let mut arguments = [std::ptr::from_ref(parameters).cast_mut().cast()];
-    // SAFETY: as ours.
+    // SAFETY: the caller promises that `parameters` is the kernel's one parameter, with valid memory.
     unsafe { function.launch(stream, &launch, &mut arguments) }
 }
 
@@ -255,7 +255,7 @@ mod tests {
     use gpu::testing::resources;
     use guest::testing::skip;
 
-    /// Lengths of more sequences than a launch brings, starts and zeros; and what nobody asked for is left alone.
+    /// Lengths of more sequences than a launch carries, starts and zeros; memory behind them stays unchanged.
     #[test]
     fn all_is_prepared() {
         if !emulated::is_child("input::tests::all_is_prepared") {
@@ -273,7 +273,7 @@ mod tests {
                 lengths: (sequences > 0).then_some((&lengths, written.as_mut_ptr())),
                 starts: (sequences > 0).then_some((starts.as_mut_ptr(), steps)),
             };
-            // SAFETY: as much memory as is said.
+            // SAFETY: the vectors have the sizes that `preparation` gives, and outlive the launch.
             unsafe { input.prepare(ptr::null_mut(), &preparation) }.unwrap();
             assert!(zeroed[..quads].iter().all(|&quad| quad == 0));
             assert_eq!((zeroed[quads], written[sequences], starts[steps]), (-1, -1, -1));
@@ -283,13 +283,13 @@ mod tests {
                 assert_eq!(starts[..steps], [0, 1, 2, 3, 4, 5].map(before));
             }
         }
-        // Nothing to do is no launch, which would fail: it has no blocks.
+        // Nothing to do means no launch; a launch without blocks would fail.
         let nothing = Preparation { zeroed: (ptr::null_mut(), 0), lengths: None, starts: None };
-        // SAFETY: nothing is touched.
+        // SAFETY: `nothing` has no memory to write.
         unsafe { input.prepare(ptr::null_mut(), &nothing) }.unwrap();
     }
 
-    /// Products of random numbers, against double precision; of sizes that are no whole squares or strips, aligned and not.
+    /// Compares products of random numbers with double precision, also for partial squares and strips, and unaligned.
     fn check_products(
         device: Device,
         stream: Stream,
@@ -316,7 +316,7 @@ mod tests {
             )
         };
         let [(x_bytes, x), (w_bytes, weights)] = [rows * depth, columns * depth].map(&mut numbers);
-        // What is in front makes what is behind begin elsewhere.
+        // Elements in front change the alignment of the matrix.
         let [x_memory, w_memory] = [x_bytes, w_bytes]
             .map(|bytes| between_nans(device, &[&vec![0xff; offset * element.bytes()], &bytes[..]].concat(), stream));
         let products = device.allocate(4 * rows * columns + GUARD).unwrap();
@@ -330,7 +330,7 @@ mod tests {
             columns: columns as i32,
             depth: depth as i32,
         };
-        // SAFETY: as large as it says.
+        // SAFETY: the buffers have the sizes in `what`.
         unsafe { input.multiply_by_ours(stream, &what) }.unwrap();
         let found = read(device, &products, 4 * rows * columns + GUARD, stream);
         let (found, guard) = found.split_at(4 * rows * columns);
@@ -358,7 +358,7 @@ mod tests {
                 (Element::Half, [40, 20, 136], 0),
                 (Element::Half, [7, 9, 50], 0),
                 (Element::Bfloat16, [1, 64, 24], 1),
-                // More strips than are in shared memory at once.
+                // More strips than shared memory holds at once.
                 (Element::Float, [3, 5, 4 * STRIP + 4], 0),
                 (Element::Half, [3, 5, 5 * STRIP + 8], 0),
                 (Element::Float, [2, 3, 4 * STRIP + 1], 0),
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// How fast it is there, beside cublasLt.
+    /// Prints the times of our kernel and of cublasLt.
     #[test]
     fn products_on_a_gpu_are_timed() {
         let device = Device::Cuda;
@@ -407,10 +407,10 @@ mod tests {
                     columns: columns as i32,
                     depth: depth as i32,
                 };
-                // SAFETY: as large as it says.
+                // SAFETY: the buffers have the sizes in `what`.
                 let ours = on_gpu::median(stream, || unsafe { input.multiply_by_ours(stream.raw(), &what) }.unwrap());
                 let theirs = on_gpu::median(stream, || {
-                    // SAFETY: as above.
+                    // SAFETY: the buffers have the sizes in `what`.
                     unsafe { input.multiply_by(cublaslt, stream.raw(), &what, false) }.unwrap();
                 });
                 let millions = (rows.next_multiple_of(TILE) * columns * depth) as f64 / 1e6;
@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+    /// Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
     #[test]
     fn compiles_for_all_gpus() {
         let Some(nvrtc) = resources::nvrtc() else { return };

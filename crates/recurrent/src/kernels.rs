@@ -1,4 +1,4 @@
-//! The recurrence's kernels: their parameters, what they are compiled for, and launching them.
+//! The recurrence's kernels: parameters, compiling and launching.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;
 
-/// One layer and direction: the twin of the struct in `kernels/rnn/recurrence.cuh`, which says what is what.
+/// One layer and direction: twin of the struct in `kernels/rnn/recurrence.cuh`, which documents the fields.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Recurrence {
@@ -36,7 +36,7 @@ pub struct Recurrence {
     pub y_stride: i64,
     pub time_stride: i64,
     pub batch_stride: i64,
-    /// An element, in its first bytes; shorter ones are padded to as many.
+    /// An element in the first bytes; shorter ones are padded to 4 bytes.
     pub fill: [u8; 4],
     pub steps: i32,
     pub batch: i32,
@@ -44,14 +44,14 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// What a launch takes: the twin of the struct in `kernels/rnn/recurrence.cuh`.
+/// The parameter of a launch: twin of the struct in `kernels/rnn/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
     pub of: [Recurrence; MOST_RECURRENCES],
 }
 
-/// What a network's recurrences are made for on the calling thread's device, over about so many time steps. `None` if its
-/// cell is none of theirs, or where the device does not say what it has.
+/// The problem of a network on the calling thread's device, for about `steps` time steps. `None`: our kernels lack the
+/// cell or the type, or the device does not report its properties.
 pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
     let cell = match network.cell {
         CUDNN_LSTM => Cell::Lstm,
@@ -69,7 +69,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
     };
     let device = cudnn::device();
     let ordinal = device.ordinal();
-    // As for the input's products, but without tensor cores for other types either.
+    // The input's products use the same rule for TF32, but may use tensor cores for other types in any case.
     let tensor_cores = network.math_type != CUDNN_FMA_MATH;
     Some(Problem {
         cell,
@@ -87,7 +87,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
     })
 }
 
-/// What a configuration's kernel is compiled from.
+/// The source of a configuration's kernel.
 pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let source = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => &sources::CANONICAL_BLOCK,
@@ -99,17 +99,17 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     Source::new(source, configuration.options(problem))
 }
 
-/// Whether its launch may begin before the one in front has ended: its kernel waits before it reads what that makes.
+/// Returns true if the launch may begin before its predecessor ends: the kernel waits before it reads the results.
 pub fn may_be_early(configuration: &Configuration) -> bool {
     !is_cooperative(configuration)
 }
 
-/// Blocks that wait for each other run all at once, or not at all. Those of a cluster always do.
+/// Returns true if the blocks wait for each other: all run at once, or none. A cluster's blocks always run at once.
 fn is_cooperative(configuration: &Configuration) -> bool {
     !matches!(configuration.regime, Regime::Block | Regime::Cluster)
 }
 
-/// How a configuration's kernel is launched.
+/// The launch of a configuration's kernel.
 pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
     Launch {
         grid: configuration.grid(problem),
@@ -121,7 +121,7 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
     }
 }
 
-/// A recurrence's kernel in one configuration, loaded on the device that was current then, and what comes before it.
+/// A recurrence's kernel in one configuration and the kernels before it, loaded on the device that was current then.
 pub struct Engine {
     configuration: Configuration,
     recurrence: Function,
@@ -132,11 +132,11 @@ pub struct Engine {
 
 type Known<K, V> = Mutex<Option<HashMap<(i32, K), Weak<V>>>>;
 
-/// What is loaded, by the device's number.
+/// Loaded kernels, by device number and key.
 static ENGINES: Known<(Problem, Configuration), Engine> = Mutex::new(None);
 static INPUTS: Known<Element, Input> = Mutex::new(None);
 
-/// What is known, or what is made; nothing is held meanwhile, and of two that are made at once the first is kept.
+/// Finds a value or makes it. No lock is held while making it; of two made at the same time, the first is kept.
 fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
     known: &Known<K, V>,
     key: K,
@@ -157,21 +157,21 @@ fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
     }))
 }
 
-/// The kernels before a recurrence on the calling thread's device, loaded or taken from what is.
+/// The kernels before a recurrence, on the calling thread's device; loads them if necessary.
 pub fn input(element: Element) -> Result<Arc<Input>, String> {
     let load = || Input::load(cudnn::device(), element).map_err(|error| error.to_string());
     known_or_made(&INPUTS, element, load)
 }
 
 impl Engine {
-    /// Compiles and loads on the calling thread's device, or takes what is loaded. `Err` says why it cannot run there.
+    /// Finds or compiles and loads the kernels for the calling thread's device. `Err` says why they cannot run there.
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
-        // Kernels are the same for any time.
+        // The kernels do not depend on the number of steps.
         let key = (Problem { steps: 0, ..*problem }, configuration);
         known_or_made(&ENGINES, key, || Self::new(problem, configuration))
     }
 
-    /// Whether all of it is on disk, compiled for the calling thread's device, so that loading takes a moment.
+    /// Returns true if all kernels are on disk, compiled for the calling thread's device, so that loading is quick.
     pub fn is_compiled(problem: &Problem, configuration: &Configuration) -> bool {
         let device = cudnn::device();
         device.is_compiled(&source(problem, configuration)) && Input::is_compiled(device, problem.element)
@@ -205,7 +205,7 @@ impl Engine {
             if clusters == 0 {
                 return Err(format!("{configuration}: the device holds no cluster of {} blocks", launch.cluster[0]));
             }
-            // Those that run at once share out the tiles: others would begin when they have ended.
+            // The resident clusters share out the tiles: more clusters would begin only after these end.
             let [_, groups, at_once] = &mut launch.grid;
             *groups = (*groups).min((clusters / *at_once).max(1));
         }
@@ -213,7 +213,7 @@ impl Engine {
         Ok(Self { configuration, recurrence, launch, exchange_bytes, input })
     }
 
-    /// What it was compiled for.
+    /// The configuration that it was compiled for.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
@@ -245,7 +245,7 @@ impl Recurrent for Engine {
             let launch = Launch { grid: [x, y, part.len() as u32], early, ..self.launch };
             early = false;
             let mut arguments = [(&raw mut parameters).cast()];
-            // SAFETY: the kernel's one parameter; its memory is the caller's promise.
+            // SAFETY: the kernel takes one parameter, a `Recurrences`. The caller promises that its memory is valid.
             unsafe { self.recurrence.launch(stream, &launch, &mut arguments) }?;
         }
         Ok(())

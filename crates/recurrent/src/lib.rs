@@ -1,34 +1,34 @@
-//! Inference of recurrent networks (`cudnnRNNForward`) on persistent kernels of our own: one product for the input of all
-//! time steps, then one kernel for the recurrence, which keeps its weights on chip; or, of few rows, one kernel that also
-//! multiplies each step's input while h is on its way between blocks. The method is that of Holmes,
-//! Mawhirter, He, Yan and Wu, "GRNN: Low-Latency and Scalable RNN Inference on GPUs" (EuroSys 2019).
+//! Inference of recurrent networks (`cudnnRNNForward`) on our own persistent kernels. One product covers the input of
+//! all time steps; then one kernel runs the recurrence and keeps its weights on chip. With few rows, one kernel also
+//! multiplies each step's input while h travels between blocks. The method follows Holmes, Mawhirter, He, Yan and Wu,
+//! "GRNN: Low-Latency and Scalable RNN Inference on GPUs" (EuroSys 2019).
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
-//! | `forward` | a call: ours or cuDNN's, and what happens when ours fails |
-//! | [`direct`] | a call of `ucudnn.h`, which has no descriptors |
+//! | `forward` | a call of `cudnnRNNForward`: our kernels or cuDNN, and cuDNN again after a failure |
+//! | [`direct`] | the direct call of `ucudnn.h`, without descriptors |
 //! | [`ahead`] | timing a network ahead of time |
 //! | `eligible` | which calls our kernels can answer |
-//! | `page` | what is known of a shape: its weights' places, what runs it |
-//! | `choice` | which runs, by what was timed now or before |
-//! | `record` | what the tuning database knows, and where results go |
-//! | `compiling` | compiling while the program runs, so that it hardly notices |
+//! | `page` | the state of a network: the places of its weights, and the engine that runs it |
+//! | `choice` | choosing an engine by times, measured now or recalled from the database |
+//! | `record` | the tuning database: reading and storing results |
+//! | `compiling` | compiling in the background without disturbing the program |
 //! | `trial` | timing cuDNN and our kernels in the program's own executions |
-//! | `memory` | what a network is handed |
-//! | `temporary` | what lies where in the workspace |
-//! | `report` | telling what was decided |
+//! | `memory` | the buffers of a network |
+//! | `temporary` | the layout of the workspace |
+//! | `report` | reporting a decision |
 //! | `run` | the launches of a call |
-//! | `input` | what comes before the recurrence: input products, sequence lengths |
-//! | `configuration` | what the recurrence can be compiled for |
-//! | `model` | how long that takes, predicted |
-//! | `fit` | its constants, fitted to what was timed |
+//! | `input` | the work before the recurrence: input products, sequence lengths |
+//! | `configuration` | the configurations that the recurrence can be compiled for |
+//! | `model` | the performance model: predicts the time of a configuration |
+//! | `fit` | fitting the model's constants to measured times |
 //! | `kernels` | the recurrence: its parameters, compiling, launching |
-//! | `resources` | tests of what its kernels take once compiled |
-//! | `networks` | tests of what whole networks compute, on a GPU and emulated |
-//! | `on_a_gpu` | tests of what its kernels compute, on a GPU and emulated |
-//! | `in_double` | what is right in those |
+//! | `resources` | tests of the compiled kernels' resources |
+//! | `networks` | tests of the results of whole networks, on a GPU and emulated |
+//! | `on_a_gpu` | tests of the kernels' results, on a GPU and emulated |
+//! | `in_double` | the double-precision reference of these tests |
 //!
-//! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN itself, and `tune` for the database.
+//! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN, and `tune` for the database.
 
 pub mod ahead;
 mod choice;

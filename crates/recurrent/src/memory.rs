@@ -1,4 +1,4 @@
-//! The memory that a network runs in.
+//! The buffers of a network.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use cudnn::rnn::{Data, Network};
 
-/// What `cudnnRNNForward` takes, but for descriptors. States may be null.
+/// The buffers that `cudnnRNNForward` takes. States may be null.
 #[derive(Clone, Copy)]
 pub struct Memory {
     pub x: *const c_void,
@@ -22,7 +22,7 @@ pub struct Memory {
     pub workspace_size: usize,
 }
 
-/// Why a network does not run in it.
+/// Why a network cannot run in these buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsound {
     Misaligned,
@@ -39,8 +39,8 @@ impl Unsound {
 }
 
 impl Memory {
-    /// Whether data are aligned to their type, and results overlap nothing: what is read stays as it is while results are
-    /// written.
+    /// Checks that data are aligned to their type, and that results overlap nothing: inputs must stay unchanged while
+    /// results are written.
     pub fn check(&self, network: &Network, data: &Data) -> Result<(), Unsound> {
         let element = network.element();
         let state = (network.pseudo_layers() * element).saturating_mul(data.batch()).saturating_mul(network.hidden);

@@ -1,44 +1,44 @@
-//! How long a time step takes, predicted; which configurations are worth compiling.
+//! Predicts the time of a time step, and ranks the configurations that are worth compiling.
 //!
-//! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor. What
-//! the payload is to the exchange between blocks, weights and h in shared memory are to the products: reads that are under
-//! way while others compute. Where W x is computed within a step, that is done during the exchange, and counts as far as it
-//! takes longer; where warps of their own do that, as far as they keep the others waiting.
+//! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor.
+//! Reads overlap with computation: of weights and h (shared memory), and of packets (payload). If W x is within a step,
+//! its product runs during the exchange, and counts only as far as it takes longer. With input warps, the product
+//! counts as far as it delays the other warps.
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
-/// What the model knows of a device: an H200's until it has been measured, which were fitted to what is in `h200.csv`.
+/// The model's constants for a device. Until it is measured, these are an H200's, fitted to `h200.csv`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// Of the peak of fused multiply-adds, what the products' loop reaches.
+    /// The fraction of the peak of fused multiply-adds that the products' loop reaches.
     pub efficiency: f64,
-    /// Multiply-adds of a multiprocessor's tensor cores in a clock, of numbers of 2 bytes; of TF32 half as many. And the
-    /// clocks from one product of tiles to the next that adds to it.
+    /// Multiply-adds of a multiprocessor's tensor cores in a clock, for numbers of 2 bytes (TF32: half as many). And
+    /// the clocks between two products of tiles that add to the same sums.
     pub tensor: f64,
     pub tensor_latency: f64,
     /// Clocks of one round of the reduction over lanes.
     pub shuffle: f64,
-    /// Clocks of the gates' functions for one pair of a unit and a row, and for each gate of 16 more pairs of a block.
+    /// Clocks of the gates' functions: for one pair of a unit and a row, and for each gate of 16 more pairs of a block.
     pub elementwise: f64,
     pub more_pairs: f64,
-    /// Clocks between the last h and the first product in R1, or between products and what is added up of them on tensor
-    /// cores: a barrier and shared memory.
+    /// Clocks between the last h and the first product in R1, or between products and their sums on tensor cores: a
+    /// barrier and shared memory.
     pub block_exchange: f64,
-    /// Likewise in R2: a store's way to another block of the cluster.
+    /// Clocks of the exchange in R2: a store's way to another block of the cluster.
     pub cluster_exchange: f64,
-    /// Bytes that a multiprocessor gets from others of its cluster in a clock, in stores of 16.
+    /// Bytes that a multiprocessor gets from others of its cluster in a clock, in stores of 16 bytes.
     pub cluster_bytes: f64,
-    /// Likewise in R3: two barriers, and a packet's way through the L2 cache.
+    /// Clocks of the exchange in R3: two barriers, and a packet's way through the L2 cache.
     pub grid_exchange: f64,
     /// Bytes that a multiprocessor reads from the L2 cache in a clock.
     pub l2_bytes: f64,
-    /// Where threads ask for packets again once others have come: clocks of each time, a read of the L2 cache.
+    /// Clocks of each further round of reading packets: a read of the L2 cache.
     pub l2_latency: f64,
     /// Clocks in which a multiprocessor adds a packet of partial sums to others.
     pub packet: f64,
-    /// What a step does on h's way beside W x, in clocks; or beside W x's products by warps of their own.
+    /// Clocks of a step's other work beside W x while h is on its way, or beside W x by input warps.
     pub meanwhile: f64,
-    /// Of W x's products by warps of their own, what the others wait for.
+    /// The fraction of the input warps' products that the other warps wait for.
     pub beside: f64,
     /// Clocks that one more launch takes.
     pub launch: f64,
@@ -67,21 +67,21 @@ impl Default for Model {
     }
 }
 
-/// Fused multiply-adds of a quarter of a multiprocessor in a clock, which one warp alone gets at most; bytes that a
-/// multiprocessor reads from its shared memory, and values that it shuffles between lanes.
+/// Fused multiply-adds of a quarter of a multiprocessor in a clock, the most that a single warp gets; bytes that a
+/// multiprocessor reads from its shared memory in a clock; values that it shuffles between lanes in a clock.
 const FMAS: f64 = 32.0;
 const SHARED_BYTES: f64 = 128.0;
 const SHUFFLES: f64 = 32.0;
-/// Rounds of shuffles that a pair's gates take to come together on one lane.
+/// Rounds of shuffles that bring the gates of a pair together on one lane.
 const GATHERING: f64 = 1.0;
-/// The least bytes that a warp's read of 16 bytes a lane takes from shared memory, however many lanes read the same.
+/// The least bytes of shared memory traffic of a warp that reads 16 bytes a lane, however many lanes read the same.
 const LEAST_READ: usize = 256;
-/// Multiply-adds of a product of tiles; those of TF32 are half as many, and take as long. And bytes of a row of h in a chunk.
+/// Multiply-adds of a product of tiles (TF32: half as many, in the same time), and bytes of a row of h in a chunk.
 const PRODUCT: usize = 16 * 8 * 16;
 const CHUNK_BYTES: usize = 64;
 
 impl Model {
-    /// The constants by their names, to be read and set.
+    /// The constants by name, for reading and setting.
     pub fn constants(&mut self) -> [(&'static str, &mut f64); 16] {
         let Self { efficiency, tensor, tensor_latency, shuffle, elementwise, more_pairs, .. } = self;
         let Self { block_exchange, cluster_exchange, cluster_bytes, grid_exchange, .. } = self;
@@ -113,7 +113,7 @@ impl Model {
             Math::Fma => self.products(problem, configuration),
             Math::TensorCores => self.tensor_products(problem, configuration),
         };
-        // Where all blocks compute the new h, they have all units' last gate.
+        // If all blocks compute the new h, each has the last gate of all units.
         let functions = match configuration.regime {
             Regime::GridSingle => (gates - 1) * configuration.units + problem.hidden,
             _ => gates * configuration.units,
@@ -124,7 +124,7 @@ impl Model {
         (products + elementwise + on_the_way + beside).max(least)
     }
 
-    /// What W x by warps of their own adds to a step, and the least that a step takes with them.
+    /// The clocks that W x by input warps adds to a step, and the least clocks of a step with them.
     fn input_beside(&self, problem: &Problem, configuration: &Configuration) -> [f64; 2] {
         if !configuration.has_input_warps() {
             return [0.0; 2];
@@ -135,8 +135,8 @@ impl Model {
         [self.beside * math, self.meanwhile + math.max(weight_bytes as f64 / SHARED_BYTES)]
     }
 
-    /// W x within a step and what else is done on h's way, until h is there; 0 where W x is computed ahead, or by warps of
-    /// their own.
+    /// Clocks of W x within a step, and of the other work, until h arrives; 0 where W x is computed ahead or by input
+    /// warps.
     fn input_within(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         if !configuration.multiplies_input() || configuration.has_input_warps() {
             return 0.0;
@@ -146,20 +146,20 @@ impl Model {
         let x_bytes = row_bytes(configuration, configuration.padded_input(problem));
         let weight_bytes = configuration.threads * shared_weights * problem.element.bytes();
         let half = math.max((x_bytes + weight_bytes) as f64 / SHARED_BYTES) / 2.0;
-        // Blocks of a grid look for h when half of it is done.
+        // Blocks of a grid look for h after half of W x.
         let look = if configuration.regime == Regime::Grid { self.l2_latency } else { 0.0 };
         self.meanwhile + half + half.max(look)
     }
 
-    /// Fused multiply-adds with so many weights a thread, so many of them from shared memory: those of 2 bytes become
-    /// floats each time. What is multiplied in vain takes its time too.
+    /// Clocks of fused multiply-adds with `weights` weights a thread, `shared` of them from shared memory: weights of 2
+    /// bytes from there become floats each time. Multiplied padding takes time too.
     fn multiplying(&self, problem: &Problem, configuration: &Configuration, weights: usize, shared: usize) -> f64 {
         let Configuration { batch_tile: tile, threads, .. } = *configuration;
         let converted = if problem.element == Element::Float { 0 } else { shared };
         (threads * (weights * tile + converted)) as f64 / (FMAS * (threads / 32).min(4) as f64 * self.efficiency)
     }
 
-    /// What blocks hand each other in a step.
+    /// Clocks of the exchanges of a step.
     fn exchanges(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let collected = configuration.collected(problem) as f64;
         let again = (configuration.rounds(problem).max(1) - 1) as f64;
@@ -172,12 +172,12 @@ impl Model {
             Regime::Grid | Regime::Wavefront { .. } => through_l2,
             Regime::GridSingle => through_l2 + self.packet * collected,
         };
-        // Canonical GRU exchanges what each of its two products is with.
+        // Canonical GRU has two products a step, each with an exchange.
         let exchanges = if problem.cell == Cell::CanonicalGru && !is_single { 2.0 } else { 1.0 };
         exchanges * exchange
     }
 
-    /// Products with fused multiply-adds, and their reduction.
+    /// Clocks of the products with fused multiply-adds, and of their reduction.
     fn products(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let Configuration { batch_tile: tile, threads, lanes, .. } = *configuration;
         let (weights, shared) = (configuration.weights(problem), configuration.shared_weights(problem));
@@ -191,7 +191,7 @@ impl Model {
         math.max(shared) + reduction + self.second_product(problem, configuration)
     }
 
-    /// What the product with the columns takes that comes after the one with rows: a barrier, and a reduction of its own.
+    /// Clocks of the product with columns, which follows the one with rows: a barrier, and a reduction.
     fn second_product(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         match configuration.regime {
             Regime::GridSingle => {
@@ -201,7 +201,7 @@ impl Model {
         }
     }
 
-    /// Products on tensor cores, and adding up their parts in shared memory: written, and read.
+    /// Clocks of the products on tensor cores, and of adding up their parts in shared memory: written, then read.
     fn tensor_products(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let warps = configuration.threads / 32;
         let products = warps.div_ceil(4) * 4 * configuration.products(problem);
@@ -223,7 +223,7 @@ impl Model {
         launched * launches as f64 + (0..layers).map(|layer| self.input(problem, width(layer))).sum::<f64>()
     }
 
-    /// Clocks that a layer's input of one time step, so wide, takes where it is multiplied ahead.
+    /// Clocks of one time step of a layer's input products, if computed ahead, for inputs of `width` elements.
     fn input(&self, problem: &Problem, width: usize) -> f64 {
         let Problem { element, hidden, batch, directions, .. } = *problem;
         let weights = problem.cell.gates() * hidden * width * directions;
@@ -232,7 +232,7 @@ impl Model {
         (batch * weights) as f64 / (rate * problem.multiprocessors as f64) + launches
     }
 
-    /// Clocks of one time step in what is launched at once: tiles that wait for others' end count as more steps.
+    /// Clocks of one time step of one launch. Tiles that wait for others to end count as more steps.
     fn launched(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let tiles = match configuration.regime {
             Regime::Block => configuration.tiles(problem) * configuration.at_once(problem),
@@ -246,7 +246,7 @@ impl Model {
         // Blocks of one multiprocessor take turns.
         let sharing = match configuration.regime {
             Regime::Block => tiles.min(at_once).div_ceil(problem.multiprocessors) as f64,
-            // Of T steps, layers that begin one after the other.
+            // The layers of a wavefront begin one after the other, which takes `layers - 1` more steps.
             _ => 1.0 + (configuration.layers() - 1) as f64 / problem.steps as f64,
         };
         self.step(problem, configuration) * rounds as f64 * sharing
@@ -256,10 +256,9 @@ impl Model {
         (problem.shared_bytes / configuration.shared_bytes(problem).max(1)).min(512 / configuration.threads).max(1)
     }
 
-    /// The best, so many of them; the first is the model's choice. Some are of another kind, where there is one: layers in
-    /// a wavefront or not, blocks that exchange once a step or twice, blocks in clusters, which not every device of an
-    /// architecture that has them holds, or not, and the input multiplied within the steps or ahead. Empty where nothing
-    /// fits.
+    /// Returns the best `count` configurations, best first; the first is the model's choice. As far as `count` and the
+    /// space allow, each of these is there both with and without: a wavefront; a single exchange a step; clusters (not
+    /// every device of an architecture with clusters can hold them); W x within the steps. Empty where nothing fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
@@ -284,7 +283,7 @@ impl Model {
     }
 }
 
-/// Bytes that all warps of a block read of a tile's rows with so many elements.
+/// Bytes that all warps of a block read of a tile's rows, each of `elements` elements.
 fn row_bytes(configuration: &Configuration, elements: usize) -> usize {
     let Configuration { batch_tile: tile, threads, lanes, .. } = *configuration;
     (threads / 32) * tile * elements / (4 * lanes) * LEAST_READ.max(16 * lanes)
@@ -307,7 +306,7 @@ mod tests {
         Model::default().ranked(problem, 1)[0]
     }
 
-    /// The regimes that the kernels were designed for; and where the input may be multiplied beside the recurrence, it is.
+    /// Each size gets the regime that was designed for it, and input warps where these are possible.
     #[test]
     fn layers_are_where_they_have_room() {
         for batch in [1, 10, 20] {
@@ -326,13 +325,13 @@ mod tests {
         assert_eq!(all.len(), Configuration::space(&problem).len());
         assert!(all.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
         assert_eq!(model.ranked(&problem, 1), all[..1]);
-        // Too much for a cluster; and no input is multiplied within the steps.
+        // Too large for a cluster, and no W x within the steps.
         let wide = Problem { input: 0, ..lstm(1024, 10) };
         assert_eq!(model.ranked(&wide, 5), model.ranked(&wide, usize::MAX)[..5]);
         assert!(model.ranked(&lstm(4096, 1), 5).is_empty());
     }
 
-    /// Where all clusters turn out to be too large for a device something else is there.
+    /// If a device can hold none of the clusters, another candidate is there.
     #[test]
     fn not_all_that_is_tried_is_a_cluster() {
         let model = Model::default();
@@ -347,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Rows that are computed one after the other take their time.
+    /// Rows that are computed one after the other take longer.
     #[test]
     fn more_rows_take_no_less() {
         let model = Model::default();
@@ -367,7 +366,7 @@ mod tests {
         {
             let one = Problem { input: 0, ..lstm(hidden, batch) };
             let two = Problem { directions: 2, ..one };
-            // Beside the launch of each one's products.
+            // Without the launches of the input's products.
             let clocks = |problem| model.clocks(&problem, &first(&problem)) - model.input(&problem, 0);
             let [first, second] = [one, two].map(clocks);
             assert!((least..=most).contains(&(second / first)), "{hidden}: {first} {second}");
@@ -380,14 +379,14 @@ mod tests {
         assert!((one - 4.0 * 4.0 * 512.0 * 512.0 / (128.0 * model.efficiency * 132.0)).abs() < 1e-6 * one);
     }
 
-    /// Several layers at once save steps, launches and products, and begin one after the other.
+    /// Several layers at once save steps, launches and products, but begin one after the other.
     #[test]
     fn wavefronts_are_ranked_beside_layers_one_after_the_other() {
         let model = Model::default();
         let problem = Problem { layers: 3, input: 0, ..lstm(256, 1) };
         let best = first(&problem);
         assert_eq!(best.regime, Regime::Wavefront { layers: 3 });
-        // Beside the launches of the input's products and of the recurrence.
+        // Without the launches of the input's products and of the recurrence.
         let clocks = |steps| {
             let problem = Problem { steps, ..problem };
             model.clocks(&problem, &best) - 2.0 * model.launch / steps as f64
@@ -401,7 +400,7 @@ mod tests {
         assert_eq!(model.ranked(&problem, 1), [best]);
     }
 
-    /// Few blocks exchange once a step what becomes too much for many; and what may be chosen is tried in both ways.
+    /// A single exchange pays with few blocks; many blocks send too much. Where both may win, both are candidates.
     #[test]
     fn canonical_gru_exchanges_once_or_twice() {
         let problem = |hidden| Problem::on_an_h200(Cell::CanonicalGru, Element::Float, hidden, 1);
@@ -415,7 +414,7 @@ mod tests {
             let singles = ranked.iter().filter(|one| one.regime == Regime::GridSingle).count();
             assert!((1..3).contains(&singles), "{ranked:?}");
         }
-        // Every block takes packets of all units from all, at once or in turns.
+        // Every block reads the packets of all blocks for all units, at once or in rounds.
         let clocks = |text: &str, model: &Model| model.step(&problem(160), &text.parse().unwrap());
         let model = Model::default();
         let slow = Model { packet: model.packet + 0.1, l2_latency: 900.0, ..model };
@@ -434,7 +433,7 @@ mod tests {
     fn parts_of_a_step() {
         let (model, problem) = (Model::default(), lstm(1024, 8));
         let step = |text: &str| model.step(&problem, &text.parse().unwrap());
-        // Weights in registers or in shared memory, which 8 warps read 512 bytes of at a time.
+        // Weights in registers, or in shared memory, where 8 warps read 512 bytes at a time.
         let in_registers = step("grid u8 b1 t256 l32 r128");
         let in_shared = step("grid u8 b1 t256 l32 r0");
         let (h, weights) = (8 * 8 * 512 / 128, 128 * 256 * 4 / 128);
@@ -449,7 +448,7 @@ mod tests {
         let half = f64::from(h + weights) / 2.0;
         let longer = model.meanwhile + half + half.max(model.l2_latency) - exchange;
         assert!(longer > 0.0 && (within - in_registers - longer).abs() < 1e-6, "{within} {in_registers} {longer}");
-        // What else a step takes is the same in a cluster: of each row, stores of 4 units.
+        // In a cluster only the exchange differs: for each row, stores of 4 units.
         let problem = lstm(256, 8);
         let [cluster, grid] = ["cluster", "grid"].map(|regime| format!("{regime} u16 b4 t128 l16 r64"));
         let [cluster, grid] = [cluster, grid].map(|text| model.step(&problem, &text.parse().unwrap()));

@@ -1,5 +1,5 @@
-//! What whole networks compute, of several layers, directions and lengths, in each regime: against loops in double
-//! precision, on a GPU where there is one, and emulated.
+//! Tests whole networks, of several layers, directions and lengths, in each regime, against loops in double precision:
+//! on a GPU where there is one, and emulated.
 
 use std::ffi::c_void;
 
@@ -18,10 +18,10 @@ use gpu::testing::emulated;
 use gpu::testing::on_gpu;
 use gpu::{Buffer, Device, Stream};
 
-/// What fills y's padding.
+/// The fill value of y's padding.
 const FILL: f64 = -7.0;
 
-/// A number between -1 and 1 that float and half have.
+/// A number between -1 and 1 that float and half represent exactly.
 fn number(i: usize, salt: u64) -> f64 {
     let mixed = (i as u64 + (salt << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,7 +47,7 @@ fn values(network: &Network, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// A network, its data and its weights: W, R and both biases of each pseudo layer, one after the other.
+/// A network, its data and its weights: W and R of each pseudo layer, then both biases of each.
 struct Case {
     network: Network,
     data: Data,
@@ -89,7 +89,7 @@ impl Case {
         }
     }
 
-    /// The row of x and y of a sequence's step.
+    /// The row of x and y for a step of a sequence.
     fn row(&self, sequence: usize, step: usize) -> usize {
         let Data { lengths, steps, layout, .. } = &self.data;
         match *layout {
@@ -136,7 +136,7 @@ impl Case {
         [x, hy, cy.into_iter().map(|c| arithmetic.stored(c)).collect()]
     }
 
-    /// y, hy and cy as a configuration computes them, twice in the same memory.
+    /// y, hy and cy by a configuration's kernels, which run twice in the same memory.
     fn run(&self, device: Device, stream: Stream, problem: &Problem, configuration: Configuration) -> [Vec<f64>; 3] {
         let Self { network, data, weights, .. } = self;
         let engine = Engine::load(problem, configuration).unwrap_or_else(|why| panic!("{why}"));
@@ -144,7 +144,7 @@ impl Case {
         let put = |numbers: &[f64]| -> Buffer {
             let bytes = bytes(network, numbers);
             let buffer = device.allocate(bytes.len().max(1)).unwrap();
-            // SAFETY: a buffer of so many bytes.
+            // SAFETY: the buffer has at least as many bytes as `bytes`.
             assert!(unsafe { device.write(buffer.data(), &bytes, stream) });
             buffer
         };
@@ -171,12 +171,12 @@ impl Case {
         let work =
             Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine: &*engine, stream };
         for _ in 0..2 {
-            // SAFETY: memory of the network's and the data's sizes.
+            // SAFETY: the buffers have the sizes of the network and the data, the workspace the temporary's.
             unsafe { work.launch() }.unwrap();
         }
         let read = |from: *mut c_void, count: usize| {
             let mut bytes = vec![0; count * network.element()];
-            // SAFETY: a buffer of so many bytes.
+            // SAFETY: `from` is a buffer with as many bytes as `bytes`.
             assert!(unsafe { device.read(&mut bytes, from, stream) });
             values(network, &bytes)
         };
@@ -202,12 +202,12 @@ fn network(cell: cudnnRNNMode_t, data_type: cudnnDataType_t, hidden: usize, laye
     }
 }
 
-/// Each regime's best, for networks that the hidden sizes, layers and steps make.
+/// Runs the best configuration of each regime, on networks with these hidden sizes and steps.
 fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize) {
     let lengths = [vec![steps as i32; 3], vec![steps as i32, steps as i32 - 1, 1, 1, 1]];
     let layouts = [CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED];
     let (half, float) = (CUDNN_DATA_HALF, CUDNN_DATA_FLOAT);
-    // With an input as wide as the other layers' it is multiplied within the steps, too.
+    // An input as wide as the other layers' allows W x within the steps.
     let as_wide = |network: Network| Network { input: network.layer_input(1), ..network };
     let networks = [
         (network(CUDNN_LSTM, float, hidden[0], 2, false), 0),
@@ -226,7 +226,7 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         let expected = case.expected(problem.cell, Arithmetic::of(problem.element, Math::Fma));
         let problem = Problem { layers: network.layers, ..problem };
         let all = Model::default().ranked(&problem, usize::MAX);
-        // Of wavefronts of each depth: the last launch may have fewer layers.
+        // Wavefronts of each depth: the last launch may have fewer layers.
         let depths = (2..=network.layers).map(|layers| Regime::Wavefront { layers });
         let regimes_of_all = [Regime::Block, Regime::Cluster, Regime::Grid].into_iter().chain(depths);
         let kinds = regimes_of_all.flat_map(|regime| [(regime, false), (regime, true)]);

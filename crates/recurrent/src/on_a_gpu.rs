@@ -1,4 +1,4 @@
-//! What the recurrence's kernels compute, of each regime, math, cell and type, against loops in double precision: on a GPU
+//! Tests the recurrence's kernels, of each regime, math, cell and type, against loops in double precision: on a GPU
 //! where there is one, and emulated.
 
 use std::collections::HashSet;
@@ -21,14 +21,14 @@ const STEPS: usize = 4;
 const CELLS: [Cell; 5] = [Cell::Lstm, Cell::Gru, Cell::CanonicalGru, Cell::Tanh, Cell::Relu];
 const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
 
-/// A kind of kernels: the last says whether the input is multiplied within each step.
+/// A kind of kernel; the last value is true if W x is computed within each step.
 pub type Kind = (Regime, Math, bool);
 
 pub fn kind(configuration: &Configuration) -> Kind {
     (configuration.regime, configuration.math, configuration.multiplies_input())
 }
 
-/// Those that a cell has, where there are clusters and where not.
+/// The kinds that a cell has, with or without clusters.
 fn kinds(cell: Cell, has_clusters: bool) -> Vec<Kind> {
     let (regimes, all): (&[Regime], &[(Math, bool)]) = match cell {
         Cell::CanonicalGru => (&[Regime::Block, Regime::Grid, Regime::GridSingle], &[(Math::Fma, false)]),
@@ -44,7 +44,7 @@ fn kinds(cell: Cell, has_clusters: bool) -> Vec<Kind> {
 
 /// A recurrence's numbers, each exact in the problem's type.
 struct Data {
-    /// W x, [steps][batch][gates][hidden]; and x, [steps][batch][input], and W, [gates][hidden][input], of another.
+    /// W x, [steps][batch][gates][hidden]; or x, [steps][batch][input], and W, [gates][hidden][input], to multiply.
     input: Vec<f64>,
     x: Vec<f64>,
     input_weights: Vec<f64>,
@@ -59,7 +59,7 @@ impl Data {
     fn random(problem: &Problem) -> Self {
         let Problem { cell, element, hidden, batch, .. } = *problem;
         let mut random = StdRng::seed_from_u64(7);
-        // Sums of uniform numbers: none is far out, all are everywhere.
+        // Sums of uniform numbers: bounded, and spread over the whole range.
         let mut numbers = |element, count: usize, scale: f64| -> Vec<f64> {
             let sums = (0..count).map(|_| scale * (0..4).map(|_| random.random_range(-1.0..1.0)).sum::<f64>());
             sums.map(|sum| number(element, &bits(element, sum))).collect()
@@ -115,7 +115,7 @@ fn number(element: Element, bytes: &[u8]) -> f64 {
     }
 }
 
-/// y as the kernel leaves it, [steps][batch][hidden]; `None`, aloud, on a machine that has no compiler for it.
+/// Runs the kernel and returns y, [steps][batch][hidden]. `None`, with a message, on a machine without a compiler.
 fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &Data) -> Option<Vec<f64>> {
     let Problem { element, hidden, batch, .. } = *problem;
     let module = device.load(&source(problem, configuration)).map_err(|error| error.to_string());
@@ -128,7 +128,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let stream = device.stream().expect("a stream");
     let memory = |bytes: &[u8]| {
         let buffer = device.allocate(bytes.len()).unwrap();
-        // SAFETY: a buffer of as many bytes.
+        // SAFETY: the buffer has as many bytes as `bytes`.
         assert!(unsafe { device.write(buffer.data(), bytes, stream.raw()) });
         buffer
     };
@@ -139,7 +139,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let [weights, h0, c0] = [&data.weights, &data.h0, &data.c0].map(|values| stored(element, values));
     let within = configuration.multiplies_input();
     let only = |is_there: bool, buffer: &Buffer| if is_there { buffer.data().cast_const() } else { null() };
-    // No numbers, and room for what is written past its end.
+    // NaNs, and a guard behind y that detects writes past its end.
     let y_bytes = STEPS * batch * hidden * element.bytes();
     let y = memory(&vec![0xff; y_bytes + 256]);
     let exchange = memory(&vec![0; configuration.exchange_bytes(problem)]);
@@ -169,7 +169,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     let mut parameters = Recurrences { of: [recurrence; MOST_RECURRENCES] };
     let mut arguments = [(&raw mut parameters).cast()];
     let mut found = vec![0; y_bytes + 256];
-    // SAFETY: the kernel's struct, and memory of the sizes that the problem and the configuration have.
+    // SAFETY: `parameters` is the kernel's struct; its memory has the sizes of the problem and the configuration.
     unsafe {
         function.launch(stream.raw(), &launch, &mut arguments).unwrap();
         assert!(device.read(&mut found, y.data(), stream.raw()));
@@ -178,7 +178,7 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     Some(found[..y_bytes].chunks_exact(element.bytes()).map(|bytes| number(element, bytes)).collect())
 }
 
-/// The model's best of each kind for each cell, type, and H and batch: what it computes is right.
+/// Checks the results of the model's best configuration of each kind, for each cell, type, H and batch.
 fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
     let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
     let cluster_blocks = device.cluster_blocks(0);
@@ -191,7 +191,7 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
                 multiprocessors,
                 shared_bytes,
                 cluster_blocks,
-                // Some rows of x are as wide as h, others no whole vectors.
+                // Some rows of x are as wide as h; others are not whole vectors.
                 input: if hidden % 4 == 0 { hidden } else { hidden + 3 },
                 ..Problem::on_an_h200(cell, element, hidden, batch)
             };

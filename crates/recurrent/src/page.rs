@@ -1,4 +1,4 @@
-//! What is known of the networks that the program runs, by their content: where weights lie, and what runs them.
+//! The state of each network that the program runs, found by content: where its weights lie, and which engine runs it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use cudnn::rnn::{Data, Network, Weights};
 use guest::settings::{self, Numerics, Rnn};
 use tuning::database::StepTime;
 
-/// Executions that cuDNN runs before any of ours is compiled for them: programs that do inference run thousands.
+/// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
-/// A program whose networks never come back must not fill the memory.
+/// The most states: a program whose networks never come back must not fill the memory.
 const MOST_PAGES: usize = 1 << 10;
 
-/// What tells a network's executions: those of one key are timed together.
+/// The key of a network's state: executions with equal keys are timed together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The device's number.
@@ -35,57 +35,56 @@ pub struct Key {
     pub inference: Inference,
 }
 
-/// Why none of ours runs where the model has none to offer.
+/// The reported reason if the model has no configuration for a network.
 pub const NOTHING_FITS: &str = "nothing fits on the device";
-/// Why something runs that the database knows.
+/// The reported reason if the database made the choice.
 const KNOWN: &str = "known from before";
 
-/// What is known of a key.
+/// The state of a network.
 pub struct Page {
     pub key: Key,
     weights: OnceCell<Option<Vec<Weights>>>,
     ranked: OnceCell<Option<Ranked>>,
     recalled: OnceCell<Option<Recalled>>,
     course: Mutex<Course>,
-    /// Ours has failed once: cuDNN runs it from then on.
+    /// Our kernels failed once: cuDNN runs the network from then on.
     is_broken: AtomicBool,
 }
 
-/// How far it is decided what runs. Not held across calls that may block.
+/// The progress of the choice between engines. The lock is not held across calls that may block.
 enum Course {
-    /// It is not known yet what the database knows.
+    /// The database was not asked yet.
     New,
-    /// Nothing: so many executions have been cuDNN's.
+    /// The database knows nothing; cuDNN has had this many executions.
     Untouched(usize),
-    /// A thread of ours compiles; this runs meanwhile.
+    /// The background thread compiles; this engine runs meanwhile, or cuDNN.
     Loading(Option<Arc<Engine>>),
-    /// Executions are timed: of cuDNN where there is no engine, else of that. What runs meanwhile, and whether these are
-    /// all candidates.
+    /// Executions are timed. `meanwhile` runs those that are not timed. `is_last` is false while more candidates are
+    /// being compiled.
     Trying { trial: Trial, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
-    /// cuDNN where there is no engine.
+    /// Decided; `None` stands for cuDNN.
     Settled(Option<Arc<Engine>>),
 }
 
-/// What an execution is to run.
+/// The choice for an execution.
 pub enum Run {
-    /// cuDNN.
     Cudnn,
-    /// Ours.
+    /// Our engine.
     Ours(Arc<Engine>),
-    /// A candidate between marks: cuDNN where there is no engine.
+    /// A candidate between time marks; `None` stands for cuDNN.
     Timed(usize, Option<Arc<Engine>>),
-    /// Ours, which is to be compiled first.
+    /// Our engine, to be compiled first.
     Load,
 }
 
 impl From<Option<Arc<Engine>>> for Run {
-    /// cuDNN where there is no engine.
+    /// `None` stands for cuDNN.
     fn from(engine: Option<Arc<Engine>>) -> Self {
         engine.map_or(Self::Cudnn, Self::Ours)
     }
 }
 
-/// What the recurrences are made for, and by which configurations, the model's first choice first.
+/// The problem of the recurrences, and its best configurations, the model's first choice first.
 struct Ranked {
     problem: Problem,
     configurations: Vec<Configuration>,
@@ -100,7 +99,7 @@ impl Ranked {
 
 static PAGES: Lazy<RwLock<HashMap<Key, Arc<Page>, foldhash::fast::RandomState>>> = Lazy::new(RwLock::default);
 
-/// The page of a network on such data on the calling thread's device.
+/// Returns the state of a network on such data, on the calling thread's device.
 pub fn page(network: &Network, data: &Data) -> Arc<Page> {
     let key = Key { device: cudnn::device().ordinal(), inference: Inference::of(network, data) };
     if let Some(page) = PAGES.read().get(&key) {
@@ -122,23 +121,23 @@ pub fn page(network: &Network, data: &Data) -> Arc<Page> {
     let page = pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone();
     drop(pages);
     if !forgotten.is_empty() {
-        // Kernels are unloaded with it, which may wait for the device.
+        // This unloads kernels, which may wait for the device.
         compiling::later(move || drop(forgotten));
     }
     page
 }
 
 impl Page {
-    /// Where each pseudo layer's weights lie in the weight space, asked of cuDNN once. `None` if they lie otherwise than
-    /// our kernels take them.
+    /// Where each pseudo layer's weights lie in the weight space; asks cuDNN once. `None`: our kernels do not take this
+    /// layout.
     ///
     /// # Safety
-    /// The call's handle and descriptor are sound, and the latter is the key's network's.
+    /// The call's handle and descriptor are valid, and the descriptor is for the network in the key.
     pub unsafe fn weights(&self, call: &Call) -> Option<&[Weights]> {
         let space = (call.weight_space, call.weight_space_size);
         let find = || {
             let layers = 0..self.key.inference.network.pseudo_layers();
-            // SAFETY: as ours.
+            // SAFETY: the caller promises the handle and the descriptor of the key's network; `space` is the call's.
             let of = |layer| unsafe {
                 Weights::find(call.handle, call.descriptor, &self.key.inference.network, layer, space)
             };
@@ -147,7 +146,7 @@ impl Page {
         self.weights.get_or_init(find).as_deref()
     }
 
-    /// The configurations that may run; `None` if there is none.
+    /// The best configurations; `None` if there is none.
     fn ranked(&self) -> Option<&Ranked> {
         let rank = || {
             let Inference { network, batch, steps, .. } = &self.key.inference;
@@ -159,7 +158,7 @@ impl Page {
         self.ranked.get_or_init(rank).as_ref()
     }
 
-    /// Bytes that the exchange takes at most, by whatever is still to be chosen from; `None` where cuDNN runs it.
+    /// The most bytes of exchange memory of any remaining candidate; `None` where cuDNN runs the network.
     pub fn most_exchange_bytes(&self) -> Option<usize> {
         let most = self.ranked()?.most_exchange_bytes;
         if self.is_broken.load(Ordering::Relaxed) {
@@ -177,7 +176,7 @@ impl Page {
         self.ranked().and_then(|ranked| ranked.configurations.first())
     }
 
-    /// What the database knew when it was asked first, if that is enough.
+    /// The result in the database when it was first asked, if that suffices.
     pub fn recalled(&self) -> Option<&Recalled> {
         let recall = || {
             let Ranked { problem, configurations, .. } = self.ranked()?;
@@ -188,7 +187,7 @@ impl Page {
         self.recalled.get_or_init(recall).as_ref()
     }
 
-    /// What the next execution is to run. Under capture nothing is compiled or timed.
+    /// Decides how the next execution runs. During a capture nothing is compiled or timed.
     pub fn decide(self: &Arc<Self>, is_capturing: bool) -> Run {
         if self.is_broken.load(Ordering::Relaxed) {
             return Run::Cudnn;
@@ -197,7 +196,7 @@ impl Page {
         match &mut *course {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
             Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
-            // Results are to be the same bits each time.
+            // Deterministic: results have the same bits each time.
             Course::New if !is_forced() && is_deterministic() => Run::Cudnn,
             Course::New => {
                 drop(course);
@@ -238,7 +237,7 @@ impl Page {
         }
     }
 
-    /// The first execution: by what the database knows, if it does.
+    /// Starts with the first execution: recalls a result from the database.
     fn begin(self: &Arc<Self>) -> Run {
         let Some(recalled) = self.recalled() else {
             if is_forced() {
@@ -265,7 +264,7 @@ impl Page {
         Run::Cudnn
     }
 
-    /// Goes on to another course, if it is still such a one.
+    /// Goes on to another course if `from` accepts the current one; returns true then.
     fn leave(&self, from: impl FnOnce(&Course) -> bool, to: Course) -> bool {
         let mut course = self.course.lock();
         let leaves = from(&course);
@@ -274,7 +273,7 @@ impl Page {
         leaves
     }
 
-    /// Loads what the database says is the best. `None` if it names nothing, or that does not run any more.
+    /// Loads the best engine by the database. `None`: the database names none, or that engine does not run any more.
     fn load_recalled(&self) -> Option<Arc<Engine>> {
         let (Recalled { chosen, step_times }, Ranked { problem, .. }) = (self.recalled()?, self.ranked()?);
         let is_open = |course: &Course| matches!(course, Course::New | Course::Loading(None));
@@ -293,8 +292,8 @@ impl Page {
         }
     }
 
-    /// Compiles the best by the database or else by the model, for a caller that waits, and begins to compile others
-    /// behind.
+    /// Compiles the best engine, by the database or else by the model, while the caller waits. Then begins to compile
+    /// other candidates in the background.
     pub fn load(self: &Arc<Self>) -> Option<Arc<Engine>> {
         let recalled = compiling::now(|| self.load_recalled());
         if recalled.is_some() || !is_forced() {
@@ -320,14 +319,14 @@ impl Page {
                 self.report(None, &why, &[]);
                 None
             }
-            // Another thread has been faster.
+            // Another thread was faster.
             (Course::Loading(chosen) | Course::Settled(chosen), _) => chosen.clone(),
             (Course::Trying { .. }, first) => first,
         }
     }
 
-    /// Compiles what else may be best on a thread of ours; what is there already comes first. Without one there, cuDNN is
-    /// a candidate too.
+    /// Compiles the other candidates in the background. `first` is compiled already; without it, cuDNN is a candidate
+    /// too.
     fn load_others(self: &Arc<Self>, first: Option<Arc<Engine>>) {
         let page = self.clone();
         let known = first.clone();
@@ -374,7 +373,7 @@ impl Page {
         let candidates = Candidates { engines, failed };
         let mut course = self.course.lock();
         let (mut trial, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
-            // The first is still timed. It is among all, at the same place.
+            // The first engine is still being timed. It has the same index among all candidates.
             Course::Trying { trial, meanwhile, .. } => (trial, meanwhile),
             Course::Loading(chosen) => (Trial::new(0), chosen),
             _ => (Trial::new(0), first),
@@ -383,7 +382,7 @@ impl Page {
         *course = Course::Trying { trial, candidates, meanwhile, is_last: true };
     }
 
-    /// Times what is compiled first beside cuDNN: the faster runs while others are compiled.
+    /// Times the first compiled engine beside cuDNN; the faster one runs while others are compiled.
     fn try_first(&self, engine: &Arc<Engine>) {
         let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
         let trial = Course::Trying { trial: Trial::new(2), candidates, meanwhile: None, is_last: false };
@@ -395,8 +394,8 @@ impl Page {
         self.leave(|_| true, Course::Settled(chosen));
     }
 
-    /// Compiles what is to be timed, cuDNN beside it, for a caller that waits. `each` is told after each how many are to
-    /// come, and may end it. `Err` says why, or why none of ours runs.
+    /// Compiles the candidates, cuDNN beside them, while the caller waits. `each` gets the number of remaining
+    /// compilations after each one, and may stop with `Err`. `Err` also if none of our kernels can run.
     pub fn candidates(&self, each: &mut dyn FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
         let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
         let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
@@ -413,13 +412,13 @@ impl Page {
         if engines.len() > 1 { Ok(Candidates { engines, failed }) } else { Err(why) }
     }
 
-    /// A trial is over: tells of it, keeps it, and unloads what has lost, all of it behind the program.
+    /// Ends a trial in the background: reports and stores the result, and unloads the losers.
     fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
         let (page, times) = (self.clone(), times.to_vec());
         compiling::later(move || page.found(&candidates, &times, "timed in place"));
     }
 
-    /// Tells what a trial has found, and keeps it.
+    /// Reports and stores the result of a trial.
     pub fn found(&self, candidates: &Candidates, times: &[Option<f64>], why: &str) {
         let step_times = candidates.step_times(times);
         if let Some(record) = Record::of_device() {
@@ -433,14 +432,14 @@ impl Page {
         report::decided(&Decision { key: &self.key, chosen, first: self.first_choice(), why, times });
     }
 
-    /// A timed candidate ran or did not; with the trial, if it is still that.
+    /// Records the outcome of a timed execution, if the trial still runs.
     pub fn with_trial(&self, tell: impl FnOnce(&mut Trial)) {
         if let Course::Trying { trial, .. } = &mut *self.course.lock() {
             tell(trial);
         }
     }
 
-    /// Ours failed: never again.
+    /// Our kernels failed: cuDNN runs the network from now on.
     pub fn give_up(&self, why: &str) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key.inference);
@@ -449,12 +448,12 @@ impl Page {
     }
 }
 
-/// Whether ours are to run wherever they can.
+/// Returns true if our kernels must run wherever they can.
 fn is_forced() -> bool {
     settings::get().rnn == Rnn::Force
 }
 
-/// Whether results are to be the same bits each time: then times choose nothing.
+/// Returns true if results must have the same bits each time, so that times choose nothing.
 fn is_deterministic() -> bool {
     settings::get().numerics == Numerics::Deterministic
 }

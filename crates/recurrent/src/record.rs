@@ -1,9 +1,9 @@
-//! What is known of networks from before, in whichever process, and where what is found out now goes: the tuning database.
+//! The tuning database: results for networks from earlier processes, and storage for new ones.
 
 use crate::inference::Inference;
 use tuning::database::{Database, Environment, StepTime};
 
-/// The version of our kernels: what was timed of another says nothing of these.
+/// The version of our kernels. Times of other versions do not count.
 const KERNELS: &str = kernels::recurrent::VERSION;
 
 /// The database's entries of one device.
@@ -13,7 +13,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of the calling thread's device. `None` without a database that works.
+    /// The entries of the calling thread's device. `None` without a working database.
     pub fn of_device() -> Option<Self> {
         let (database, device) = (Database::of_process()?, cudnn::device());
         let identity = device.identity(device.ordinal())?;
@@ -21,19 +21,19 @@ impl Record {
         Some(Self { database, environment })
     }
 
-    /// What was timed of a network.
+    /// The times of a network.
     pub fn step_times(&self, network: &Inference) -> Vec<StepTime> {
         self.database.step_times(&self.environment, KERNELS, &network.spec())
     }
 
-    /// What was timed of all networks.
+    /// The times of all networks.
     pub fn all_step_times(&self) -> Vec<(Inference, Vec<StepTime>)> {
         let all = self.database.all_step_times(&self.environment, KERNELS);
         // A text that says nothing to this version is passed over.
         all.into_iter().filter_map(|(text, times)| Some((Inference::from_spec(&text).ok()?, times))).collect()
     }
 
-    /// Keeps what was timed of a network.
+    /// Stores the times of a network.
     pub fn keep(&self, network: &Inference, step_times: &[StepTime]) {
         self.database.store_step_times(&self.environment, KERNELS, &network.spec(), step_times);
     }
@@ -43,7 +43,7 @@ impl Record {
         self.database.model(&self.environment, KERNELS)
     }
 
-    /// Keeps the performance model's constants.
+    /// Stores the performance model's constants.
     pub fn keep_model(&self, constants: &str) {
         self.database.store_model(&self.environment, KERNELS, constants);
     }

@@ -1,4 +1,4 @@
-//! What was decided about a network: a line of the log, and one of the report (`UCUDNN_REPORT`).
+//! The decision about a network: a line of the log, and one of the report (`UCUDNN_REPORT`).
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use tuning::database::StepTime;
 /// A decision.
 pub struct Decision<'a> {
     pub key: &'a Key,
-    /// cuDNN where there is none.
+    /// `None` stands for cuDNN.
     pub chosen: Option<&'a Engine>,
     /// The model's first choice.
     pub first: Option<&'a Configuration>,

@@ -1,5 +1,5 @@
-//! The recurrence's kernels as NVRTC compiles them, with no GPU: registers, nothing in local memory, no fence, and no cache
-//! emptied in a step. Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+//! Checks the kernels that NVRTC compiles, with no GPU: registers, no local memory, no fence, and no emptied cache in a
+//! step. Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::on_a_gpu::{Kind, kind};
 use gpu::jit::Source;
 use gpu::testing::resources::{ACQBULK, CCTL, LDL, MEMBAR, Resources, STL, compile, nvrtc};
 
-/// Does each on one of two threads.
+/// Calls `each` for all items, on two threads.
 fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -26,7 +26,7 @@ fn for_all<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
     });
 }
 
-/// What the sample below is to have of each.
+/// The kinds that the sample below must contain.
 const KINDS: [Kind; 7] = [
     (Regime::Block, Math::Fma, false),
     (Regime::Cluster, Math::Fma, false),
@@ -39,7 +39,7 @@ const KINDS: [Kind; 7] = [
 
 type Kernel = (Problem, Configuration);
 
-/// What the model chooses first for sizes that programs have, with tensor cores and without: each kernel once.
+/// The model's first choices for common sizes, with and without tensor cores; each kernel once.
 fn offered() -> Vec<Kernel> {
     let mut problems = Vec::new();
     for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
@@ -61,7 +61,7 @@ fn offered() -> Vec<Kernel> {
 
 fn is_sound(configuration: &Configuration, resources: &Resources, capability: u32) -> Result<(), String> {
     let most = configuration.most_registers();
-    // A cluster's blocks meet once, before all steps; where they have two kinds of warps, each does so in its own code.
+    // A cluster's blocks meet once, before all steps. With input warps, each kind of warp meets in its own code.
     let kinds = 1 + usize::from(configuration.has_input_warps());
     let meetings = if configuration.regime == Regime::Cluster { kinds } else { 0 };
     let faults = [
@@ -78,7 +78,7 @@ fn is_sound(configuration: &Configuration, resources: &Resources, capability: u3
     faults.into_iter().find(|(there, _)| *there).map_or(Ok(()), |(_, fault)| Err(fault))
 }
 
-/// What this test looks for is found where it is.
+/// The checks find spills and fences in a kernel that has them.
 #[test]
 fn spills_and_fences_show() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -111,7 +111,7 @@ fn assert_sound(all: &[Kernel]) {
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
 }
 
-/// One in seven, spread over all, and one of each kind.
+/// Every seventh kernel, and one of each kind.
 #[test]
 fn what_is_offered_has_no_spills_and_no_fences() {
     let all = offered();
@@ -129,7 +129,7 @@ fn all_that_is_offered_has_no_spills_and_no_fences() {
     assert_sound(&offered());
 }
 
-/// Canonical GRU's, by kernels of its own.
+/// The kernels of canonical GRU.
 #[test]
 fn canonical_gru_has_no_spills_and_no_fences() {
     let regimes = [Regime::Block, Regime::Grid, Regime::GridSingle];
@@ -162,7 +162,7 @@ fn canonical_gru_has_no_spills_and_no_fences() {
     }
 }
 
-/// Those that the model picks, on each architecture.
+/// The model's choices, on each architecture.
 #[test]
 fn all_architectures_take_them() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -190,7 +190,7 @@ fn all_architectures_take_them() {
     });
 }
 
-/// Layers in a wavefront: the model's best for networks that programs have, and the best of each on all architectures.
+/// Wavefronts: the model's best for common networks, and some of them on all architectures.
 #[test]
 fn wavefronts_have_no_spills_and_no_fences() {
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! The launches that run a network: input products and recurrences, layer by layer. Whoever asks, a call of cuDNN's or
-//! one of ours, is not known here.
+//! The launches that run a network: input products and recurrences, layer by layer. Calls of cuDNN's API and direct
+//! calls look the same here.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,44 +14,44 @@ use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use gpu::jit::Error;
 
-/// What runs a recurrence, and what comes before it, on one device.
+/// Runs a recurrence, and the work before it, on one device.
 pub trait Recurrent: Send + Sync {
-    /// What comes before it.
+    /// The kernels before the recurrence.
     fn input(&self) -> &Input;
 
-    /// Bytes of a recurrence's own memory, which are to be zero before a call's first launch.
+    /// Bytes of a recurrence's own memory, which must be zero before a call's first launch.
     fn exchange_bytes(&self) -> usize;
 
-    /// Layers that it computes at once, each from what the one below it makes. Of the first alone the input's products come
-    /// before.
+    /// Layers that a launch computes, each from the output of the layer below. Only the first needs input products from
+    /// an earlier launch.
     fn layers(&self) -> usize {
         1
     }
 
-    /// Whether it multiplies its input itself: no products come before it.
+    /// Returns true if the recurrence multiplies its own input, so that no products come before it.
     fn multiplies_input(&self) -> bool {
         false
     }
 
-    /// Launches a layer's recurrences, one for each direction; or those of so many layers, each above the one before.
-    /// Nothing waits or allocates. `early` ones may begin while the launch before still runs, and wait for it before they
-    /// read their input's products.
+    /// Launches a layer's recurrences, one for each direction; or one recurrence for each of several stacked layers.
+    /// Nothing waits or allocates. An `early` launch may begin while its predecessor runs, and waits before it reads
+    /// the input's products.
     ///
     /// # Safety
-    /// If they are `early`, the launch before is that of products, not early itself.
-    /// The memory is the stream's device's, of the network's sizes and type. Each direction has an exchange of its own,
-    /// which no other launch uses meanwhile.
+    /// If `early`, the previous launch on the stream computes products and is not early itself. All memory is on the
+    /// stream's device, with the network's sizes and type. Each direction has its own exchange, which no other launch
+    /// uses at the same time.
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error>;
 }
 
-/// A network on data that our kernels run.
+/// A network and its data, for our kernels to run.
 pub struct Work<'a> {
     pub network: &'a Network,
     pub data: &'a Data,
-    /// What y's rows hold past their sequences' ends: an element in its first bytes.
+    /// The value of y's rows behind the ends of their sequences: an element in the first bytes.
     pub padding_fill: [u8; 8],
     pub memory: Memory,
-    /// Of each pseudo layer.
+    /// One for each pseudo layer.
     pub weights: &'a [Weights],
     pub temporary: &'a Temporary,
     pub engine: &'a dyn Recurrent,
@@ -59,19 +59,19 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Launches all of it, in the stream's order; nothing waits or allocates. After an error results are not to be used,
-    /// and whatever was read is as it was.
+    /// Launches the whole network, in the stream's order. Nothing waits or allocates. After an error the results are
+    /// invalid, and the inputs are unchanged.
     ///
     /// # Safety
-    /// The memory is the stream's device's and as the network and the data say, and the workspace has the bytes that
-    /// `temporary` tells.
+    /// The memory is the stream's device's, as large as the network and the data say, and the workspace has
+    /// `temporary.bytes` bytes.
     pub unsafe fn launch(&self) -> Result<(), String> {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises all memory (see `# Safety`); `prepare` and `layers` require nothing else.
         let launched = unsafe { self.prepare().and_then(|rows| self.layers(&rows)) };
         launched.map_err(|error| error.to_string())
     }
 
-    /// The exchange, lengths and starts.
+    /// Prepares the exchange, lengths and starts.
     ///
     /// # Safety
     /// As for [`Self::launch`].
@@ -84,7 +84,7 @@ impl Work<'_> {
             lengths: (!data.is_full()).then_some((&data.lengths, lengths)),
             starts: (!data.is_full() && data.is_packed()).then_some((starts, data.steps)),
         };
-        // SAFETY: the workspace has room for all that is written.
+        // SAFETY: the caller promises `temporary.bytes` bytes of workspace, which include these parts.
         unsafe { self.engine.input().prepare(self.stream, &preparation) }?;
         let or_null = |is_there: bool, place: *mut i32| if is_there { place.cast_const() } else { ptr::null() };
         let (has_lengths, has_starts) = (preparation.lengths.is_some(), preparation.starts.is_some());
@@ -160,19 +160,19 @@ impl Work<'_> {
             let mut early = false;
             for products in &products[..ahead] {
                 let tf32 = network.math_type != CUDNN_FMA_MATH;
-                // SAFETY: rows of the layer's input, its weights, and room for the products.
+                // SAFETY: the caller promises x and the weights; the workspace has room for the products.
                 early = unsafe { engine.input().multiply(self.stream, products, tf32) }?;
             }
-            // SAFETY: all of it is the caller's, or a part of the workspace.
+            // SAFETY: the caller promises all buffers. `early` is true only behind our products, which are not early.
             unsafe { engine.launch(self.stream, &recurrences, early) }?;
             x = y;
         }
         Ok(())
     }
 
-    /// Where a layer's output goes: the last one's to y; all others' too, each when the one before it has become products.
-    /// Where blocks still read that while others write, in two directions or with W x within the steps, they go to y and
-    /// elsewhere in turns: between, or where there are no products to that place.
+    /// The output of a layer. The last layer writes y. The others write y too, if their input is in products by then.
+    /// But with two directions, or W x within the steps, blocks still read the input while others write. Then layers
+    /// alternate between y and another place: `between`, or the unused memory of the products.
     fn output(&self, layer: usize) -> *mut c_void {
         let Self { network, temporary, engine, .. } = *self;
         let (both, within) = (network.directions() > 1, engine.multiplies_input());
@@ -192,7 +192,7 @@ impl Work<'_> {
     }
 }
 
-/// Where sequences' rows are; null where all are equally long.
+/// Where the sequences' rows are; null where all sequences are equally long.
 struct Rows {
     lengths: *const i32,
     starts: *const i32,

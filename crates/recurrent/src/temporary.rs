@@ -1,32 +1,32 @@
-//! What lies where in the workspace of a call.
+//! The layout of a call's workspace.
 
 use cudnn::rnn::{Data, Network};
 
-/// Each part begins at such a multiple of bytes.
+/// Each part begins at a multiple of this many bytes.
 const ALIGNMENT: usize = 256;
 
-/// Places in the workspace, in bytes from its first aligned one.
+/// Offsets in the workspace, in bytes from its first aligned byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary {
-    /// A layer's input products, of each direction: float, [D][rows][G·H]. Where there are none, every other layer's output.
+    /// A layer's input products of each direction: float, [D][rows][G·H]. Without products, every other layer's output.
     pub products: usize,
-    /// A layer's output where the next one's cannot take its place: two directions read it. [rows][D·H].
+    /// With two directions, which both read a layer's whole input: every other layer's output, [rows][D·H].
     pub between: usize,
     /// Sequences' lengths: int, [B].
     pub lengths: usize,
     /// Rows before each step of packed sequences: int, [T].
     pub starts: usize,
-    /// What blocks send each other, in each direction, zeroed before they do.
+    /// The exchange between blocks, of each direction; zeroed before the launches.
     pub exchange: usize,
-    /// Bytes of one direction's.
+    /// Bytes of one direction's exchange.
     pub exchange_bytes: usize,
-    /// Bytes of all, however the workspace is aligned.
+    /// Bytes of the whole workspace, for any alignment.
     pub bytes: usize,
 }
 
 impl Temporary {
-    /// For a network on such data, with an exchange of so many bytes in each direction. `None` if that is more than
-    /// memory has addresses for, or rows and columns than an `int` counts.
+    /// The layout for a network on such data, with `exchange_bytes` bytes of exchange in each direction. `None`: the
+    /// size exceeds the address space, or rows or columns exceed an `int`.
     pub fn of(network: &Network, data: &Data, exchange_bytes: usize) -> Option<Self> {
         let (rows, columns) = (data.rows(), network.gates().checked_mul(network.hidden)?);
         let counts = [rows, columns, network.pseudo_layers().checked_mul(columns)?, network.layer_input(1)];

@@ -1,21 +1,21 @@
-//! Timing candidates in the program's own executions, each of which has the right result. Times are read when they are
-//! there, never waited for.
+//! Times candidates in the program's own executions, each of which has the right result. Times are read once they are
+//! available; nothing waits for them.
 
 use super::compiling::Quiet;
 use gpu::{Device, Elapsed, Mark, Stream};
 
 /// Executions of each candidate that count; one before them warms it up.
 const SAMPLES: usize = 5;
-/// A candidate that takes so many times the best one's time is not run again, once so many of its executions have
-/// counted: a single one may have met with anything.
+/// A candidate that takes more than this many times the best time is not run again, after this many counted executions:
+/// any single one may have been disturbed.
 const HOPELESS: f64 = 2.0;
 const HOPELESS_SAMPLES: usize = 3;
 
-/// Executions are dealt to candidates in turns.
+/// Deals executions to candidates in turns.
 pub struct Trial {
-    /// Of each candidate; the first may be preferred.
+    /// One for each candidate; the first may be preferred.
     candidates: Vec<Times>,
-    /// Whose turn it is.
+    /// The candidate whose turn is next.
     turn: usize,
     pending: Option<Pending>,
     in_flight: bool,
@@ -24,38 +24,38 @@ pub struct Trial {
 #[derive(Clone, Debug, Default)]
 struct Times {
     executions: usize,
-    /// Executions without marks.
+    /// Executions without time marks.
     unmarked: usize,
-    /// The least so far, in milliseconds a time step.
+    /// The shortest time so far, in milliseconds a time step.
     least: Option<f64>,
     has_failed: bool,
 }
 
-/// An execution that has been launched.
+/// A launched execution whose time was not read yet.
 struct Pending {
     candidate: usize,
     steps: usize,
     timed: Timed,
 }
 
-/// What the next execution is to run.
+/// The choice for the next execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// This candidate, between marks.
+    /// This candidate, between time marks.
     Run(usize),
-    /// Anything; times are still to come.
+    /// Any engine; a time is still outstanding.
     Wait,
-    /// All are timed.
+    /// All candidates are timed.
     Over,
 }
 
-/// A mark before an execution.
+/// The time mark before an execution.
 pub struct Timing {
     quiet: Quiet,
     start: Mark,
 }
 
-/// Marks around an execution.
+/// The time marks around an execution.
 pub struct Timed {
     quiet: Quiet,
     start: Mark,
@@ -63,13 +63,13 @@ pub struct Timed {
 }
 
 impl Timing {
-    /// Begins with a mark; `None` if the device makes none, or while something is compiled.
+    /// Sets the first mark. `None`: the device makes none, or a compilation is running.
     pub fn start(device: Device, stream: Stream) -> Option<Self> {
         let quiet = Quiet::begin()?;
         device.mark(stream).map(|start| Self { quiet, start })
     }
 
-    /// Ends with a mark; `None` if the device makes none.
+    /// Sets the second mark. `None`: the device makes none.
     pub fn end(self, device: Device, stream: Stream) -> Option<Timed> {
         let Self { quiet, start } = self;
         device.mark(stream).map(|end| Timed { quiet, start, end })
@@ -77,24 +77,24 @@ impl Timing {
 }
 
 impl Trial {
-    /// Of so many candidates.
+    /// A trial of this many candidates.
     pub fn new(candidates: usize) -> Self {
         Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
     }
 
-    /// Times all anew, of which there are so many by now; what is in flight is one of them.
+    /// Starts again, with this many candidates. An execution in flight still belongs to its candidate.
     pub fn again(&mut self, candidates: usize) {
         self.candidates = vec![Times::default(); candidates];
         self.pending = None;
     }
 
-    /// The most executions of so many candidates.
+    /// The most executions of a trial with this many candidates.
     pub fn executions(candidates: usize) -> usize {
         candidates * (SAMPLES + 1)
     }
 
-    /// What the next execution is to run. What is to run is in flight until it is [`Self::ran`], [`Self::skipped`] or has
-    /// [`Self::failed`]; others wait.
+    /// Chooses the next execution. The chosen candidate is in flight until [`Self::ran`], [`Self::skipped`] or
+    /// [`Self::failed`]; other executions wait.
     pub fn step(&mut self) -> Step {
         if self.in_flight || !self.read_pending() || Quiet::begin().is_none() {
             return Step::Wait;
@@ -113,8 +113,8 @@ impl Trial {
         Step::Run(next)
     }
 
-    /// A candidate's execution of so many time steps has been launched. Without marks it is as if it had not been run,
-    /// but not again and again.
+    /// Records the launch of a candidate's execution of `steps` time steps. Without marks it does not count, and more
+    /// than `SAMPLES` of these are a failure.
     pub fn ran(&mut self, candidate: usize, steps: usize, timed: Option<Timed>) {
         self.in_flight = false;
         let times = &mut self.candidates[candidate];
@@ -130,7 +130,7 @@ impl Trial {
         }
     }
 
-    /// The execution says nothing of a candidate: it was refused as no candidate's is, by its arguments.
+    /// The execution says nothing about its candidate: cuDNN refused the arguments of the call.
     pub fn skipped(&mut self) {
         self.in_flight = false;
     }
@@ -141,19 +141,19 @@ impl Trial {
         self.candidates[candidate].has_failed = true;
     }
 
-    /// The least times, in milliseconds a time step.
+    /// The shortest times, in milliseconds a time step.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
     }
 
-    /// Whether no time is outstanding any more.
+    /// Reads the pending time. Returns true if none is pending any more.
     fn read_pending(&mut self) -> bool {
         let Some(Pending { candidate, steps, timed: Timed { quiet, start, end } }) = &self.pending else { return true };
         let times = &mut self.candidates[*candidate];
         match end.since(start) {
             Elapsed::Pending => return false,
             Elapsed::Lost => times.has_failed = true,
-            // Something was compiled meanwhile: it says nothing.
+            // Something was compiled meanwhile: the time does not count.
             Elapsed::Ready(_) if !quiet.lasts() => times.executions -= 1,
             Elapsed::Ready(time) if times.executions > 1 => {
                 let time = time / *steps as f64;
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Runs a trial of candidates that sleep for so many milliseconds in their executions; how often each ran.
+    /// Runs a trial whose executions sleep for `milliseconds`; returns how often each candidate ran.
     fn run(trial: &mut Trial, candidates: usize, milliseconds: impl Fn(usize, usize) -> u64) -> Vec<usize> {
         let (device, stream) = (Device::Host, std::ptr::null_mut());
         let mut ran = vec![0; candidates];
@@ -217,7 +217,7 @@ mod tests {
         assert!(trial.times()[0].is_none() && trial.times()[1].is_some());
     }
 
-    /// One more than there were, while an execution is in flight.
+    /// A third candidate arrives while an execution is in flight.
     #[test]
     fn all_are_timed_again() {
         let mut trial = Trial::new(2);
@@ -232,7 +232,7 @@ mod tests {
         assert!(trial.times().iter().all(Option::is_some));
     }
 
-    /// A call with bad arguments, say, which cuDNN refuses.
+    /// Such as a call with bad arguments, which cuDNN refuses.
     #[test]
     fn what_is_skipped_counts_for_nothing() {
         let mut trial = Trial::new(2);

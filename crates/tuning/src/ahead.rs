@@ -1,5 +1,5 @@
-//! Tuning on handles, streams and buffers of our own: ahead of time (`ucudnn tune`), and for plans that are
-//! made while the program runs. On any thread.
+//! Tuning on handles, streams and buffers of our own: ahead of time (`ucudnn tune`), and for plans made while the
+//! program runs. Works on any thread.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,39 +16,39 @@ pub use super::search::{Goal, Search};
 pub use super::session::Progress;
 pub use super::waiting::Budget;
 
-/// What is to be found out.
+/// The input of a tuning.
 pub struct Job<'a, K: Executable> {
-    /// Of which kernel.
+    /// The convolution problem to tune.
     pub kernel: &'a K,
-    /// Which algorithms may be used; if not given, those that may take the place of cuDNN's own first choice.
+    /// The algorithms that may be used; if `None`, those that may replace cuDNN's own first choice.
     pub class: Option<K::Class>,
-    /// Which micro-batch sizes are tried.
+    /// The micro-batch sizes to try.
     pub sizes: BatchSizePolicy,
-    /// Which configurations are looked for, within how many bytes of workspace.
+    /// The configurations to look for, and their limit in bytes of workspace.
     pub goal: Goal,
-    /// The most that it may take.
+    /// The most time that tuning may take.
     pub budget: Budget,
-    /// The most bytes that it may allocate on a device. Configurations whose workspace does not fit beside the
-    /// kernel's data are left out; where those do not fit themselves, parts of the mini-batch are timed and none
-    /// runs in place.
+    /// The most bytes that tuning may allocate on a device. Configurations whose workspace does not fit beside the
+    /// problem's data are left out. If the data alone do not fit, parts of the mini-batch are timed and no
+    /// configuration runs in place.
     pub bytes: usize,
-    /// The number of the device that it is for, and where configurations run in place; then of others like it that
-    /// help.
+    /// The ordinal of the device to tune for, on which configurations run in place; then the ordinals of equal devices
+    /// that help.
     pub devices: &'a [i32],
-    /// It ends soon after this is set, and can go on another time.
+    /// Setting it ends the tuning soon; a later tuning can continue.
     pub stop: &'a AtomicBool,
-    /// Told of each micro-configuration, from any thread.
+    /// Called after each micro-configuration, from any thread.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// The number of the calling thread's device, and of those like it that `UCUDNN_BENCHMARK_DEVICES` lets help.
+/// The ordinals of the calling thread's device, then of the equal ones that `UCUDNN_BENCHMARK_DEVICES` lets help.
 pub fn devices() -> Vec<i32> {
     let device = cudnn::device();
     super::devices::tuning_for(device, device.ordinal())
 }
 
-/// Tunes a kernel on buffers of our own, through the database: what is known is not measured, what is
-/// measured is kept at once, and one process at a time tunes a kernel. `Err` says why it cannot be.
+/// Tunes a problem on buffers of our own, through the database: known results are not measured again, new results are
+/// stored at once, and one process at a time tunes a problem. `Err` says why tuning is not possible.
 pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String> {
     settings::fault_point("tune");
     let Job { kernel, class, sizes, goal, budget, bytes, devices, stop, progress } = *job;
@@ -57,7 +57,7 @@ pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String>
     let _entered = device.enter(ordinal).ok_or_else(|| format!("device {ordinal} is not there"))?;
     let stream = device.stream().ok_or_else(|| format!("device {ordinal} gives no stream"))?;
     let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
-    // SAFETY: a handle of ours.
+    // SAFETY: `handle` is our own live cuDNN handle on the entered device, and has no other use.
     let (class, mut candidates) = unsafe { kernel.candidates(handle.raw(), class, sizes) }?;
     let part = fitting(kernel, &candidates, bytes).ok_or_else(|| {
         let data = OwnBuffers::data_bytes(kernel);
@@ -73,12 +73,12 @@ pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String>
         let buffers = OwnBuffers::allocate(device, stream.raw(), &part, workspace, bytes)?;
         Ok((buffers.bench(device, handle.raw(), stream.raw(), &part), Some(buffers)))
     };
-    // SAFETY: buffers for this kernel and workspace, and a handle of ours.
+    // SAFETY: we allocated the bench's buffers for `part` and `workspace`, and `handle` has no other use.
     unsafe { session.tune(&[], prepare) }
 }
 
-/// The kernel, if its data fit into `bytes`; or else over the largest micro-batch of the candidates that leaves half of
-/// them to workspaces.
+/// Returns the problem if its data fit into `bytes`. Otherwise returns it over the largest micro-batch of the
+/// candidates whose data leave half of `bytes` to workspaces.
 fn fitting<K: Executable>(kernel: &K, candidates: &[Candidate<K::Algorithm>], bytes: usize) -> Option<K> {
     if OwnBuffers::data_bytes(kernel) <= bytes {
         return Some(kernel.clone());

@@ -1,13 +1,12 @@
-//! Which devices tune.
+//! The devices that tune.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu::Device;
 use guest::settings::{self, BenchmarkDevices};
 
-/// The devices that `UCUDNN_BENCHMARK_DEVICES` lets tune for the one of this number, which comes first
-/// whether or not it is listed: times hold for devices that are alike, so others are left out, which is
-/// one warning.
+/// Returns the devices that `UCUDNN_BENCHMARK_DEVICES` lets tune for device `ordinal`, which comes first whether or not
+/// it is listed. Times hold only for equal devices, so others are left out with one warning.
 pub fn tuning_for(device: Device, ordinal: i32) -> Vec<i32> {
     let wanted = match &settings::get().benchmark_devices {
         BenchmarkDevices::Current => return vec![ordinal],
@@ -24,7 +23,7 @@ pub fn tuning_for(device: Device, ordinal: i32) -> Vec<i32> {
     std::iter::once(ordinal).chain((0..count).filter(listed).filter(alike)).collect()
 }
 
-/// Says once which of the devices that the user listed do not tune, and why.
+/// Warns once about the listed devices that do not tune, with the reason.
 fn warn_of(listed: &[i32], count: i32, alike: impl Fn(i32) -> bool) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let (there, absent): (Vec<i32>, Vec<i32>) = listed.iter().partition(|device| (0..count).contains(*device));

@@ -1,23 +1,23 @@
-//! Planning from what a database knows, with nothing measured: it needs no cuDNN and no device.
+//! Planning from the database alone: measures nothing, and needs neither cuDNN nor a device.
 
 use super::database::{Database, Environment, Outcome};
 use super::search::{Candidate, Goal, Known, Search};
 use super::subject::Subject;
 use planner::{BatchSizePolicy, Configuration};
 
-/// What a database knows of a kernel's mini-batch. Configurations come with their milliseconds, measured in place
-/// where they were tried and predicted otherwise; workspace ascends.
+/// The database's results for a problem's mini-batch. Each configuration comes with its milliseconds, measured in place
+/// if it was tried and predicted otherwise. Workspace ascends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled<A> {
-    /// The configurations that no other beats in both time and workspace; none if no micro-configurations that are
-    /// known make up the mini-batch.
+    /// The configurations that no other beats in both time and workspace; none if the known micro-configurations do not
+    /// make up the mini-batch.
     pub desirable: Vec<(Configuration<A>, f64)>,
-    /// What is known of the mini-batch in one piece.
+    /// The known algorithms for the mini-batch in one piece.
     pub undivided: Vec<(Configuration<A>, f64)>,
 }
 
-/// What `database` knows of `kernel` in `environment`, of micro-batch sizes of a policy and algorithms that are admitted:
-/// what a search would answer that measures nothing more.
+/// Returns the database's results for `kernel` in `environment`, for the sizes of a policy and the algorithms that
+/// `admits` accepts: the answer of a search that measures nothing more.
 pub fn recall<K: Subject>(
     database: &Database,
     environment: &Environment,
@@ -50,7 +50,7 @@ pub fn recall<K: Subject>(
     let failed = failed.map(|outcome| (outcome.batch, outcome.algorithm)).collect();
     let known = Known { measured, failed, trials, ended: true };
     let mut search = Search::new(kernel.batch(), Goal::DesirableSet { limit: usize::MAX }, candidates, known);
-    // It has ended; what it would try in place is chosen all the same.
+    // The search has ended, but this call still chooses the trials that `desirable_set` reads.
     search.wants();
     Recalled { desirable: search.desirable_set(), undivided }
 }

@@ -1,5 +1,5 @@
-//! What is known of a kernel from before, and where what is found out now goes to: the database, and a
-//! line in the report for each micro-configuration that was timed.
+//! Earlier results for a problem, and storing new ones: in the database, and as a line in the report for each
+//! micro-configuration that was timed.
 
 use serde_json::json;
 
@@ -11,17 +11,17 @@ use crate::report;
 use gpu::Device;
 use planner::{BatchSizePolicy, MicroConfiguration};
 
-/// What is looked for among a kernel's configurations.
+/// The goal of a search, and its candidates.
 #[derive(Clone)]
 pub struct Wanted<K: Subject> {
     pub goal: Goal,
     pub candidates: Vec<Candidate<K::Algorithm>>,
-    /// All that a search depends on besides its kernel.
+    /// All that the search depends on besides its problem.
     question: String,
 }
 
 impl<K: Subject> Wanted<K> {
-    /// Among these candidates. Limits between which no candidate's workspace lies are one.
+    /// Looks among these candidates. Limits with no candidate's workspace between them count as one.
     pub fn among(
         candidates: Vec<Candidate<K::Algorithm>>,
         goal: Goal,
@@ -35,34 +35,34 @@ impl<K: Subject> Wanted<K> {
         Self { goal, candidates, question }
     }
 
-    /// Among whatever is offered, which need not be known to tell what is wanted: candidates are still to come.
+    /// Looks among candidates that are still to come: the goal does not depend on them.
     pub fn of_all(goal: Goal, sizes: BatchSizePolicy, class: K::Class) -> Self {
         let bytes = goal.limit();
         let question = format!("{goal} of all within {bytes} bytes, sizes {sizes}, {class}{}", engines::<K>());
         Self { goal, candidates: Vec::new(), question }
     }
 
-    /// The same with other candidates.
+    /// Replaces the candidates.
     pub fn with_candidates(self, candidates: Vec<Candidate<K::Algorithm>>) -> Self {
         Self { candidates, ..self }
     }
 }
 
-/// What a question ends with.
+/// The end of a question: the version of our engines.
 fn engines<K: Subject>() -> String {
     K::ENGINES.map_or_else(String::new, |version| format!(", engines {version}"))
 }
 
-/// How a search came to stop.
+/// Why a search stopped.
 #[derive(Clone, Copy, Debug)]
 pub enum End {
-    /// There was nothing more to do.
+    /// There was nothing left to do.
     Complete,
-    /// The budget was spent. With the same budget it would be again: what was not reached stays so.
+    /// The budget was spent. A search with the same budget would stop there too, so it counts as ended.
     Spent(Budget),
-    /// What running programs may spend on exploring was spent.
+    /// The budget that running programs have for exploring was spent.
     Explored,
-    /// It was stopped, and is to go on.
+    /// The search was stopped, and can continue.
     Stopped,
 }
 
@@ -80,14 +80,14 @@ impl End {
     }
 }
 
-/// A kernel's entry in the database, if there is one, and in the report.
+/// A problem's entry in the report and, if there is one, in the database.
 pub struct Record<'a, K: Subject> {
     kernel: &'a K,
     kept: Option<(&'static Database, Environment)>,
 }
 
 impl<'a, K: Subject> Record<'a, K> {
-    /// The kernel's on the device of this number.
+    /// The problem's record on device `ordinal`.
     pub fn of(kernel: &'a K, device: Device, ordinal: i32) -> Self {
         let kept = || {
             let database = Database::of_process()?;
@@ -97,12 +97,12 @@ impl<'a, K: Subject> Record<'a, K> {
         Self { kernel, kept: kept() }
     }
 
-    /// Whether anything at all is known of the kernel.
+    /// True if nothing is known about the problem.
     pub fn is_empty(&self) -> bool {
         self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.kernel).is_empty())
     }
 
-    /// What is known of micro-batch sizes and algorithms that are admitted, whether they run or not.
+    /// Returns the known micro-configurations with admitted sizes and algorithms, whether they run or not.
     pub fn candidates(&self, admits: impl Fn(usize, &K::Algorithm) -> bool) -> Vec<Candidate<K::Algorithm>> {
         let Some((database, environment)) = &self.kept else { return Vec::new() };
         let mut known = database.measured(environment, self.kernel);
@@ -112,8 +112,8 @@ impl<'a, K: Subject> Record<'a, K> {
         known.into_iter().map(candidate).collect()
     }
 
-    /// A search that goes on from what is known here and from what the process has `measured` itself. It has
-    /// nothing to do if one like it has ended, by itself or at one of the `ends`.
+    /// Returns a search that continues from the database and from the results that this process has `measured`. It has
+    /// nothing to do if an equal search has ended, either with [`End::Complete`] or with one of the `ends`.
     pub fn search(
         &self,
         wanted: &Wanted<K>,
@@ -139,7 +139,7 @@ impl<'a, K: Subject> Record<'a, K> {
         Search::new(self.kernel.batch(), wanted.goal, wanted.candidates.clone(), known)
     }
 
-    /// Waits until no other process tunes the kernel: then more may be known. `None` if one still does.
+    /// Waits until no other process tunes the problem; then more may be known. `None` if one still does.
     pub fn begin(&self, wait: std::time::Duration) -> Option<Option<TuningLock>> {
         let Some((database, environment)) = &self.kept else { return Some(None) };
         match database.begin_tuning(environment, self.kernel, wait) {
@@ -148,16 +148,16 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 
-    /// A candidate was timed, in milliseconds, on the device of this number.
+    /// Stores the time of a candidate, in milliseconds, on device `ordinal`.
     pub fn timed(&self, candidate: &Candidate<K::Algorithm>, time: f64, ordinal: i32) {
         let Candidate { batch, algorithm, workspace } = *candidate;
         self.found(&[MicroConfiguration { batch, algorithm, time, workspace }], ordinal);
     }
 
-    /// Micro-configurations were timed, on the device of this number.
+    /// Stores and reports the times of micro-configurations on device `ordinal`.
     pub fn found(&self, found: &[MicroConfiguration<K::Algorithm>], ordinal: i32) {
         let outcomes: Vec<_> = found.iter().map(|micro| Outcome::from(*micro)).collect();
-        // Kept first: what was reported is measured never again, wherever this process is killed.
+        // Stored before it is reported: wherever this process is killed, a reported time is never measured again.
         self.keep(&outcomes);
         for MicroConfiguration { batch, algorithm, time, workspace } in found {
             guest::report::write(|| {
@@ -171,7 +171,7 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 
-    /// A candidate does not run, as often as it is tried.
+    /// Stores that a candidate does not run, however often it is tried.
     pub fn failed(&self, candidate: &Candidate<K::Algorithm>) {
         let Candidate { batch, algorithm, workspace } = *candidate;
         self.keep(&[Outcome { batch, algorithm, workspace, time: None }]);
@@ -183,7 +183,7 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 
-    /// A search has stopped: keeps what it ran in place, and that it has ended.
+    /// Stores the end of a search, and the configurations that it ran in place.
     pub fn ended(&self, wanted: &Wanted<K>, search: &Search<K::Algorithm>, end: End) {
         let Some((database, environment)) = &self.kept else { return };
         for (configuration, time) in search.trials() {

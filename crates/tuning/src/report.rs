@@ -1,5 +1,4 @@
-//! The report (`UCUDNN_REPORT`): a JSON object a line, one for each event; and the log lines that go with those that both
-//! APIs have.
+//! The report (`UCUDNN_REPORT`): one JSON object a line for each event; and the log lines for events of both APIs.
 
 use std::fmt::Display;
 
@@ -9,7 +8,7 @@ use crate::subject::Subject;
 use guest::report::write;
 use planner::{Configuration, MicroConfiguration};
 
-/// What tells a kernel, with an event's own values.
+/// Adds an event's own values to the fields that identify the problem.
 pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
     let mut line = kernel.report();
     if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
@@ -18,35 +17,35 @@ pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
     line
 }
 
-/// Reports that executions of a kernel begin to try candidates within `limit` bytes. A line of [`chosen`], of event `ran`, or of
-/// [`unchanged`] says that this has ended.
+/// Reports that executions of a problem begin to try candidates within `limit` bytes. A later line reports the end:
+/// [`chosen`] with event `ran`, or [`unchanged`].
 pub fn exploring<K: Subject>(kernel: &K, limit: usize) {
     log::debug!("{kernel}: explored within {limit} bytes from now on");
     write(|| merged(kernel, json!({ "event": "exploring", "limit": limit })));
 }
 
-/// Reports that exploring has ended, and has found nothing that runs within `limit` bytes or was given up.
+/// Reports that exploring has ended: it was given up, or found nothing that runs within `limit` bytes.
 pub fn unchanged<K: Subject>(kernel: &K, limit: usize) {
     log::debug!("{kernel}: nothing was found that runs within {limit} bytes");
     write(|| merged(kernel, json!({ "event": "unchanged", "limit": limit })));
 }
 
-/// A decision about one kernel.
+/// A decision about one convolution problem.
 pub struct Chosen<'a, K: Subject> {
-    /// What led to it: `asked` for a query's answer, `ran` for tuning while the program runs.
+    /// The cause: `asked` for a query's answer, `ran` for tuning while the program runs.
     pub event: &'static str,
     pub kernel: &'a K,
     pub configuration: &'a Configuration<K::Algorithm>,
-    /// Bytes that it needs, and the most that it may.
+    /// The configuration's workspace and its limit, in bytes.
     pub workspace: usize,
     pub limit: usize,
-    /// Milliseconds that it takes.
+    /// The configuration's time, in milliseconds.
     pub time: f64,
     /// The fastest undivided algorithm within the limit, with its time in milliseconds.
     pub undivided: Option<(MicroConfiguration<K::Algorithm>, f64)>,
 }
 
-/// Reports what was chosen, why, and what it saves.
+/// Reports the configuration that was chosen, why, and the time that it saves.
 pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
     let Chosen { event, kernel, configuration, workspace, limit, time, undivided } = *chosen;
     let against = undivided.map_or(String::new(), |(micro, undivided)| {
@@ -70,7 +69,7 @@ pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
     });
 }
 
-/// Reports how far a plan's result was from the undivided convolution's (`UCUDNN_CHECK=1`).
+/// Reports how far a plan's result was from the undivided convolution's result (`UCUDNN_CHECK=1`).
 pub fn checked<K: Subject>(
     kernel: &K,
     division: &Configuration<K::Algorithm>,
@@ -95,7 +94,7 @@ pub fn checked<K: Subject>(
     });
 }
 
-/// One part of a division.
+/// One part of a division as a JSON object.
 pub fn part<A: Display>((count, micro): &(usize, MicroConfiguration<A>)) -> Value {
     json!({
         "count": count, "batch": micro.batch, "algorithm": micro.algorithm.to_string(),

@@ -1,43 +1,43 @@
-//! Tuning while the program runs: executions of a kernel try candidates in the program's own buffers,
-//! every one of which computes the right result. Times are read when they are there, never waited for.
+//! Tuning while the program runs: executions of a problem try candidates in the program's own buffers. Every candidate
+//! computes the right result. Times are read when they are complete, never waited for.
 
 use super::record::Wanted;
 use super::search::{Candidate, Next, Search};
 use super::subject::Subject;
 use gpu::{Device, Elapsed, Mark, Stream};
 
-/// Micro-batches that a candidate runs in one execution: the first warms it up.
+/// The micro-batches that a candidate runs in one execution. The first one is the warm-up.
 pub const SAMPLES: usize = 3;
-/// Executions after which a search that has not ended is ended.
+/// The number of executions after which a search ends in any case.
 const MOST_EXECUTIONS: usize = 200;
-/// What exploring may cost in all, in executions of the program's own choice.
+/// The most that exploring may cost in all, in executions of the requested algorithm.
 const MOST_EXTRA: f64 = 20.0;
-/// What it may cost in any case, in milliseconds: the first run of an algorithm loads its code, which takes as long as
-/// tens of runs of a small kernel.
+/// The cost that is always allowed, in milliseconds: the first run of an algorithm loads its code, which takes as long
+/// as tens of runs of a small problem.
 const LEAST_EXTRA: f64 = 100.0;
 
 /// A search that the program's own executions carry on.
 pub struct Exploration<K: Subject> {
     wanted: Wanted<K>,
     search: Search<K::Algorithm>,
-    /// What the program asked for: it computes the images that a candidate does not.
+    /// The requested algorithm. It computes the images that a candidate does not.
     own: K::Algorithm,
-    /// The candidate whose execution was its warm-up: the next one counts.
+    /// The candidate that has had its warm-up execution: its next execution counts.
     warmed: Option<Candidate<K::Algorithm>>,
     pending: Option<Timing<K::Algorithm>>,
     in_flight: bool,
     executions: usize,
-    /// Milliseconds spent over the program's own choice.
+    /// The milliseconds spent beyond the requested algorithm's time.
     extra: f64,
 }
 
-/// What an execution is to run.
+/// What the next execution runs.
 pub enum Step<A> {
-    /// The search is over: its best is to run, or what the program asked for where there is none.
+    /// The search is over. Run its best configuration, or the requested algorithm if there is none.
     Settled,
-    /// Run this and hand what [`Timing`] collected to [`Exploration::ran`], or `None` if it failed.
+    /// Run this and pass its [`Timing`] to [`Exploration::ran`], or `None` if it failed.
     Run(Next<A>),
-    /// Run what the program asked for; times are still to come.
+    /// Run the requested algorithm; times are still outstanding.
     Wait,
 }
 
@@ -50,14 +50,14 @@ pub struct Timing<A> {
 }
 
 impl<A: Copy + PartialEq> Timing<A> {
-    /// Begins with a mark; `None` if the device makes none.
+    /// Begins with a mark. `None` if the device makes none.
     pub fn start(what: Next<A>, device: Device, stream: Stream) -> Option<Self> {
         Some(Self { what, start: device.mark(stream)?, parts: Vec::new(), end: None })
     }
 
-    /// A micro-batch has been launched.
+    /// Marks the end of a micro-batch that has been launched.
     pub fn part(&mut self, batch: usize, algorithm: A, device: Device, stream: Stream) {
-        // Whole configurations are timed as a whole.
+        // A whole configuration gets one time.
         if matches!(self.what, Next::Time(_))
             && let Some(mark) = device.mark(stream)
         {
@@ -65,7 +65,7 @@ impl<A: Copy + PartialEq> Timing<A> {
         }
     }
 
-    /// The execution has been launched.
+    /// Marks the end of the execution.
     pub fn end(mut self, device: Device, stream: Stream) -> Self {
         self.end = device.mark(stream);
         self
@@ -75,7 +75,7 @@ impl<A: Copy + PartialEq> Timing<A> {
         self.end.as_ref().map_or(Elapsed::Lost, |end| end.since(&self.start))
     }
 
-    /// The least time of the candidate's micro-batches; the first does not count if there are more.
+    /// Returns the least time of the candidate's micro-batches. The first one counts only if it is the only one.
     fn least(&self, candidate: &Candidate<A>) -> Option<f64> {
         let starts = std::iter::once(&self.start).chain(self.parts.iter().map(|(_, _, mark)| mark));
         let times = (self.parts.iter().zip(starts))
@@ -91,27 +91,27 @@ impl<A: Copy + PartialEq> Timing<A> {
 }
 
 impl<K: Subject> Exploration<K> {
-    /// Explores what `search` has to time of what is `wanted`, for a program that asked for `own`.
+    /// Explores what `search` has to time for `wanted`, in a program that requested the algorithm `own`.
     pub fn new(wanted: Wanted<K>, search: Search<K::Algorithm>, own: K::Algorithm) -> Self {
         Self { wanted, search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
     }
 
-    /// What the program asked for.
+    /// The requested algorithm.
     pub fn own(&self) -> K::Algorithm {
         self.own
     }
 
-    /// What is looked for.
+    /// The goal of the search, and its candidates.
     pub fn wanted(&self) -> &Wanted<K> {
         &self.wanted
     }
 
-    /// What was timed so far.
+    /// The search with its results so far.
     pub fn search(&self) -> &Search<K::Algorithm> {
         &self.search
     }
 
-    /// What the next execution is to run.
+    /// Decides what the next execution runs.
     pub fn step(&mut self) -> Step<K::Algorithm> {
         if self.in_flight || !self.read_pending() {
             return Step::Wait;
@@ -126,13 +126,13 @@ impl<K: Subject> Exploration<K> {
                 Step::Run(next)
             }
             _ => {
-                self.in_flight = true; // whoever got this ends it; all others wait
+                self.in_flight = true; // the caller that gets this ends the exploration; all others wait
                 Step::Settled
             }
         }
     }
 
-    /// An execution has been launched, or could not be: then `timing` is `None`.
+    /// Ends a step: the execution has been launched. `timing` is `None` if the launch failed.
     pub fn ran(&mut self, what: &Next<K::Algorithm>, timing: Option<Timing<K::Algorithm>>) {
         self.in_flight = false;
         match (timing, what) {
@@ -146,7 +146,7 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
-    /// Whether no time is outstanding any more.
+    /// Reads the outstanding time. Returns false if it is still pending.
     fn read_pending(&mut self) -> bool {
         let Some(timing) = &self.pending else { return true };
         let total = match timing.total() {
@@ -170,7 +170,7 @@ impl<K: Subject> Exploration<K> {
     }
 
     fn sample(&mut self, candidate: Candidate<K::Algorithm>, time: f64, parts: usize) {
-        // One micro-batch an execution: the first execution is the warm-up.
+        // With one micro-batch in each execution, the first execution is the warm-up.
         if parts > 1 || self.warmed == Some(candidate) {
             self.warmed = None;
             self.search.timed(candidate, time);
@@ -179,7 +179,7 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
-    /// The time of what the program asked for, once it is known; where that does not fit, of the best so far.
+    /// Returns the time of the requested algorithm, once known; if it does not fit, the best time so far.
     fn own_time(&self) -> Option<f64> {
         let own = self.search.whole(self.own).map(|micro| micro.time);
         own.or_else(|| self.search.best().map(|(_, time)| time))

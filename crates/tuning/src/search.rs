@@ -1,5 +1,5 @@
-//! The search for one kernel's configurations: a list of what may be timed, what was, and what to do
-//! next. It runs nothing itself.
+//! The search for one problem's configurations: the candidates, the times so far, and the next candidate. A search runs
+//! nothing itself.
 
 mod trials;
 
@@ -17,19 +17,19 @@ use trials::Trial;
 /// cache: [`planner::can_win`]'s slack.
 const SLACK: f64 = 0.7;
 
-/// What a search looks for.
+/// The goal of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The fastest configuration: Workspace Reuse.
     Fastest {
-        /// Bytes of workspace.
+        /// The most bytes of workspace.
         limit: usize,
     },
-    /// The same, where unwritten results serve as workspace too.
+    /// The fastest configuration, if results that are not yet written also serve as workspace.
     FastestWithin(Room),
     /// All configurations that no other beats in both time and workspace: Workspace Division.
     DesirableSet {
-        /// Bytes of workspace.
+        /// The most bytes of workspace.
         limit: usize,
     },
 }
@@ -42,7 +42,7 @@ impl Goal {
         }
     }
 
-    /// What a micro-batch may use of workspace.
+    /// The workspace budget of a micro-batch.
     pub fn room(self) -> Room {
         match self {
             Self::FastestWithin(room) => room,
@@ -50,7 +50,7 @@ impl Goal {
         }
     }
 
-    /// The same within no more than `bytes`.
+    /// The same goal, with at most `bytes` of workspace.
     pub fn within(self, bytes: usize) -> Self {
         match self {
             Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
@@ -70,7 +70,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// What may be timed: a micro-batch size, an algorithm, and the workspace it takes in bytes.
+/// A micro-configuration to time: a micro-batch size, an algorithm, and its workspace in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<A> {
     pub batch: usize,
@@ -78,16 +78,16 @@ pub struct Candidate<A> {
     pub workspace: usize,
 }
 
-/// What earlier searches found, in this process or another.
+/// The results of earlier searches, in this process or another.
 #[derive(Clone, Debug)]
 pub struct Known<A> {
     pub measured: Vec<MicroConfiguration<A>>,
     /// Micro-batch sizes and algorithms that do not run.
     pub failed: Vec<(usize, A)>,
-    /// Configurations that ran in place, with their milliseconds; `None` for one that does not run.
+    /// Configurations that ran in place, with their milliseconds; `None` for a configuration that does not run.
     pub trials: Vec<(Configuration<A>, Option<f64>)>,
-    /// A search with the same goal among the same candidates has ended: it left out what it had to, and
-    /// nothing is to be measured again.
+    /// A search with the same goal among the same candidates has ended. Candidates that it left out stay untimed, and
+    /// nothing is measured again.
     pub ended: bool,
 }
 
@@ -97,12 +97,12 @@ impl<A> Default for Known<A> {
     }
 }
 
-/// What a search wants next.
+/// The next task of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next<A> {
-    /// Time a micro-batch: then [`Search::timed`] or [`Search::failed`].
+    /// Time a micro-batch, then call [`Search::timed`] or [`Search::failed`].
     Time(Candidate<A>),
-    /// Run a whole configuration in place, the one with this index: then [`Search::tried`].
+    /// Run the whole configuration with this index in place, then call [`Search::tried`].
     Try(usize),
     /// Nothing: [`Search::best`] and [`Search::desirable_set`] are the answers.
     Nothing,
@@ -115,7 +115,7 @@ pub struct Search<A> {
     goal: Goal,
     untimed: Vec<Candidate<A>>,
     timed: Vec<MicroConfiguration<A>>,
-    /// How many of those were known before.
+    /// The number of times in `timed` that were known before.
     known: usize,
     known_trials: Vec<(Configuration<A>, Option<f64>)>,
     ended: bool,
@@ -123,10 +123,10 @@ pub struct Search<A> {
 }
 
 impl<A: Copy + Eq + Hash> Search<A> {
-    /// A search among `candidates` for `batch` images: first each algorithm's first that fits, then the
-    /// others, in their order. What `known` tells of any of them is not measured again, and what it tells
-    /// of others is passed over. Candidates beyond the goal's limit are not timed; what is known of them
-    /// bounds what others may take.
+    /// A search among `candidates` for `batch` images. It begins with the first fitting candidate of each algorithm,
+    /// then takes the others in order. It uses times of candidates in `known` instead of measuring them again, and
+    /// ignores all other known times. Candidates beyond the goal's limit are not timed, but their known times bound the
+    /// times of others.
     pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate<A>>, known: Known<A>) -> Self {
         let mut timed: Vec<MicroConfiguration<A>> = Vec::new();
         for candidate in candidates.iter().filter(|candidate| candidate.batch <= batch) {
@@ -152,12 +152,12 @@ impl<A: Copy + Eq + Hash> Search<A> {
         Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
     }
 
-    /// What it wants next. Candidates that are of no use any more are dropped on the way.
+    /// Returns the next task, and drops candidates that have become useless.
     pub fn wants(&mut self) -> Next<A> {
         self.wants_besides(&[]).unwrap_or(Next::Nothing)
     }
 
-    /// What it wants next while others time the candidates in `taken`; `None` if that depends on them.
+    /// Returns the next task while others time the candidates in `taken`; `None` if it depends on their times.
     pub fn wants_besides(&mut self, taken: &[Candidate<A>]) -> Option<Next<A>> {
         self.prune();
         if let Some(candidate) = self.untimed.iter().find(|candidate| !taken.contains(candidate)) {
@@ -198,14 +198,14 @@ impl<A: Copy + Eq + Hash> Search<A> {
         self.untimed.retain(|_| of_use.next().unwrap_or(false));
     }
 
-    /// The candidate took this long, in milliseconds.
+    /// Records the candidate's time, in milliseconds.
     pub fn timed(&mut self, candidate: Candidate<A>, time: f64) {
         let Candidate { batch, algorithm, workspace } = candidate;
         self.untimed.retain(|c| *c != candidate);
         self.timed.push(MicroConfiguration { batch, algorithm, time, workspace });
     }
 
-    /// The candidate does not run.
+    /// Records that the candidate does not run.
     pub fn failed(&mut self, candidate: Candidate<A>) {
         self.untimed.retain(|c| *c != candidate);
     }
@@ -215,54 +215,53 @@ impl<A: Copy + Eq + Hash> Search<A> {
         self.trials.as_ref()?.get(index).map(|trial| &trial.configuration)
     }
 
-    /// A configuration ran, in `time` milliseconds; `None` if it did not.
+    /// Records the time of a trial, in milliseconds; `None` if it did not run.
     pub fn tried(&mut self, index: usize, time: Option<f64>) {
         if let Some(trial) = self.trials.as_mut().and_then(|trials| trials.get_mut(index)) {
             trial.ran(time);
         }
     }
 
-    /// Whether one like it has ended before: nothing is measured again.
+    /// True if an equal search ended before: nothing is measured again.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Everything that has been timed.
+    /// All times, including those known before.
     pub fn measured(&self) -> &[MicroConfiguration<A>] {
         &self.timed
     }
 
-    /// What this search has timed, and no earlier one.
+    /// The times that this search added.
     pub fn found(&self) -> &[MicroConfiguration<A>] {
         &self.timed[self.known..]
     }
 
-    /// How many candidates are still to be timed, as far as can be told.
+    /// The number of candidates still to be timed, as far as known.
     pub fn remaining(&self) -> usize {
         self.untimed.len()
     }
 
-    /// The configurations that this search, and no earlier one, ran in place, with the median of their
-    /// milliseconds.
+    /// The configurations that this search, and no earlier one, ran in place, with the median of their milliseconds.
     pub fn trials(&self) -> impl Iterator<Item = (&Configuration<A>, f64)> {
         let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
         own.map(|trial| (&trial.configuration, trial.median()))
     }
 
-    /// The fastest algorithm that runs undivided in `workspace` bytes.
+    /// Returns the fastest algorithm that runs undivided in `workspace` bytes.
     pub fn fastest_whole(&self, workspace: usize) -> Option<&MicroConfiguration<A>> {
         let fits = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= workspace);
         fits.min_by(|a, b| a.time.total_cmp(&b.time))
     }
 
-    /// The algorithm that runs undivided in the least workspace, if that is within the limit.
+    /// Returns the algorithm that runs undivided in the least workspace, if that is within the limit.
     pub fn smallest_whole(&self) -> Option<&MicroConfiguration<A>> {
         let limit = self.goal.limit();
         let whole = self.timed.iter().filter(|micro| micro.batch == self.batch && micro.workspace <= limit);
         whole.min_by_key(|micro| micro.workspace)
     }
 
-    /// What the search found among some algorithms only.
+    /// Returns the search's results for the admitted algorithms only.
     pub fn among(&self, admits: impl Fn(&A) -> bool) -> Self {
         let timed = self.timed.iter().filter(|micro| admits(&micro.algorithm)).copied().collect();
         let all = |trial: &&Trial<A>| trial.configuration.parts().iter().all(|(_, micro)| admits(&micro.algorithm));
@@ -271,14 +270,14 @@ impl<A: Copy + Eq + Hash> Search<A> {
         Self { batch, goal, untimed: Vec::new(), known: 0, timed, known_trials: Vec::new(), ended, trials }
     }
 
-    /// What is known of the whole mini-batch in one piece by `algorithm`.
+    /// Returns the time of the whole mini-batch in one piece by `algorithm`, if known.
     pub fn whole(&self, algorithm: A) -> Option<&MicroConfiguration<A>> {
         self.timed.iter().find(|micro| micro.batch == self.batch && micro.algorithm == algorithm)
     }
 
-    /// The best configuration so far with its time in milliseconds, measured in place where it was
-    /// tried and predicted otherwise; of those within 2% of the fastest the one with the least
-    /// workspace, then the fewest parts. `None` if nothing fits.
+    /// Returns the best configuration so far with its time in milliseconds, measured in place if it was tried and
+    /// predicted otherwise. Of the configurations within 2% of the fastest, it has the least workspace, then the fewest
+    /// parts. `None` if nothing fits.
     pub fn best(&self) -> Option<(Configuration<A>, f64)> {
         let tried: Vec<&Trial<A>> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
         if !tried.is_empty() {
@@ -295,8 +294,8 @@ impl<A: Copy + Eq + Hash> Search<A> {
         Some((best.clone(), best.time()))
     }
 
-    /// The configurations within the limit that no other beats in both time and workspace, with their
-    /// milliseconds as [`Self::best`] gives them: workspace ascending, time descending.
+    /// Returns the configurations within the limit that no other beats in both time and workspace, with times as from
+    /// [`Self::best`]: workspace ascending, time descending.
     pub fn desirable_set(&self) -> Vec<(Configuration<A>, f64)> {
         let tried = self.trials.iter().flatten().filter(|trial| !trial.has_failed());
         let mut found: Vec<_> = tried
@@ -319,7 +318,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
         found
     }
 
-    /// The fastest undivided algorithm within the limit, with its time as [`Self::best`] gives it.
+    /// Returns the fastest undivided algorithm within the limit, with its time as from [`Self::best`].
     pub fn undivided(&self) -> Option<(MicroConfiguration<A>, f64)> {
         let fastest = *self.fastest_whole(self.goal.limit())?;
         let is_it =
@@ -333,7 +332,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
     }
 }
 
-/// What decides between configurations that take the same time: workspace, then how little they divide.
+/// The order of configurations that take the same time: less workspace first, then fewer micro-batches.
 fn cost<A>(configuration: &Configuration<A>) -> (usize, usize) {
     (configuration.workspace(), configuration.len())
 }

@@ -1,4 +1,4 @@
-//! Carries a search out: one thread a device times its candidates, the caller's runs the best
+//! Carries a search out: one thread for each device times candidates; the caller's thread also runs the best
 //! configurations in place.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,51 +17,51 @@ use cudnn::owned::OwnedHandle;
 use guest::signals;
 use planner::MicroConfiguration;
 
-/// How much longer than its own tuning may take a program waits for another process's.
+/// How much longer than its own budget a program waits for another process that tunes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the budget is looked at while there is nothing to do.
+/// How often an idle thread checks the budget.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Micro-configurations that are timed.
+    /// The micro-configurations timed so far.
     pub timed: usize,
-    /// Those still to be timed, as far as can be told: it falls faster than `timed` rises, since what
-    /// turns out to be of no use is left out.
+    /// The micro-configurations still to be timed, as far as known. It falls faster than `timed` rises, since the
+    /// search drops useless candidates.
     pub remaining: usize,
 }
 
-/// One kernel's tuning.
+/// The tuning of one problem.
 pub struct Session<'a, K: Executable> {
     pub kernel: &'a K,
-    /// What the benches hold data for: the kernel, or where these do not fit a part of its mini-batch. Then no
-    /// configuration runs in place.
+    /// The problem that the benches hold data for: `kernel`, or if its data do not fit, a part of its mini-batch. With
+    /// a part, no configuration runs in place.
     pub part: &'a K,
     pub wanted: &'a Wanted<K>,
     pub record: &'a Record<'a, K>,
     pub budget: Budget,
-    /// The number of the calling thread's device, then of others that help.
+    /// The ordinal of the calling thread's device, then those of devices that help.
     pub devices: &'a [i32],
     /// The most bytes that tuning may allocate on a device.
     pub bytes: usize,
     /// Tuning ends soon after this is set.
     pub stop: &'a AtomicBool,
-    /// Told of each micro-configuration, from any thread.
+    /// Called after each micro-configuration, from any thread.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// Where the calling thread times: a bench, and what must live as long as it is in use.
+/// The bench of the calling thread, and the buffers that must live as long as the bench is used.
 pub type Prepared<K> = Result<(Bench<K>, Option<OwnBuffers>), String>;
 
 impl<K: Executable> Session<'_, K> {
-    /// Searches. What is known, here or by what the process has `measured` itself, is not measured;
-    /// `prepare` makes the bench, for the most bytes of workspace of any candidate, only if anything is to
-    /// be. `Err` says why that could not be.
+    /// Carries the search out. Results in the database, and those that the process has `measured`, are not measured
+    /// again. `prepare` makes the bench for the largest workspace of any candidate, in bytes, and is called only if
+    /// something must be measured; `Err` is its error, or says that another process tunes the problem.
     ///
     /// # Safety
-    /// The bench's data are the part's, its workspace is of the bytes asked for or of the search's limit,
-    /// and its handle is of the calling thread's device and in no other use.
+    /// The caller promises that the bench holds data of `part`, that its workspace has the bytes passed to `prepare` or
+    /// the search's limit, and that its handle is of the calling thread's device and in no other use.
     pub unsafe fn tune(
         &self,
         measured: &[MicroConfiguration<K::Algorithm>],
@@ -83,7 +83,7 @@ impl<K: Executable> Session<'_, K> {
         let workspaces = self.wanted.candidates.iter().map(|candidate| candidate.workspace);
         let workspace = workspaces.filter(|&bytes| bytes <= limit).max().unwrap_or(0);
         let (bench, _buffers) = prepare(workspace)?;
-        // SAFETY: as ours.
+        // SAFETY: the caller makes the promise of this function for the bench that `prepare` made (see `# Safety`).
         let end = unsafe { self.measure(&mut search, &bench, workspace) };
         self.record.ended(self.wanted, &search, end);
         if !matches!(end, End::Complete) {
@@ -92,8 +92,8 @@ impl<K: Executable> Session<'_, K> {
         Ok(search)
     }
 
-    /// Waits until no other process tunes the kernel. `None` if one still does: then it may stand still, and
-    /// this process waits for none any more.
+    /// Waits until no other process tunes the problem. `None` if one still does: it may hang, so this process never
+    /// waits for one again.
     fn begin(&self) -> Option<Option<TuningLock>> {
         static WAITED_IN_VAIN: AtomicBool = AtomicBool::new(false);
         let deadline = Instant::now() + self.budget.time + PATIENCE;
@@ -107,10 +107,10 @@ impl<K: Executable> Session<'_, K> {
         None
     }
 
-    /// Measures until there is nothing more to do or the budget is spent.
+    /// Measures until nothing is left to do or the budget is spent.
     ///
     /// # Safety
-    /// As for [`Self::tune`].
+    /// The caller makes the promise of [`Self::tune`].
     unsafe fn measure(&self, search: &mut Search<K::Algorithm>, bench: &Bench<K>, workspace: usize) -> End {
         let start = Instant::now();
         let helpers = self.devices.iter().skip(1).take(search.remaining().saturating_sub(1));
@@ -141,7 +141,7 @@ impl<K: Executable> Session<'_, K> {
                 }
             }
             let own = self.devices.first().copied().unwrap_or_else(|| device.ordinal());
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the promise of `tune` for this bench (see `# Safety`).
             unsafe { work.carry_out(bench, own, true) };
         });
         let end = work.state.lock().end;
@@ -149,32 +149,32 @@ impl<K: Executable> Session<'_, K> {
     }
 }
 
-/// A search that several threads carry out.
+/// A search shared by several threads.
 struct Work<'a, K: Executable> {
     session: &'a Session<'a, K>,
     start: Instant,
     deadline: Instant,
     state: Mutex<State<'a, K::Algorithm>>,
-    /// Notified when a candidate is taken no longer, and at the end.
+    /// Notified when a candidate is released, and at the end.
     changed: Condvar,
 }
 
 struct State<'a, A> {
     search: &'a mut Search<A>,
-    /// What is being timed.
+    /// The candidates being timed.
     taken: Vec<Candidate<A>>,
     end: Option<End>,
     last_log: Instant,
 }
 
-/// A candidate that is being timed. If nothing comes of it, it does not run.
+/// A candidate being timed. Dropping the claim without a time marks the candidate as failed.
 struct Claim<'a, 'b, K: Executable> {
     work: &'a Work<'b, K>,
     candidate: Candidate<K::Algorithm>,
 }
 
 impl<K: Executable> Work<'_, K> {
-    /// Times candidates on another device than the caller's, with a handle, a stream and buffers there.
+    /// Times candidates on another device than the caller's, with its own handle, stream and buffers.
     fn help(&self, device: gpu::Device, ordinal: i32, workspace: usize) -> Result<(), String> {
         let part = self.session.part;
         let _entered = device.enter(ordinal).ok_or("it cannot be entered")?;
@@ -182,26 +182,26 @@ impl<K: Executable> Work<'_, K> {
         let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("it gives no handle: status {status}"))?;
         let buffers = OwnBuffers::allocate(device, stream.raw(), part, workspace, self.session.bytes)?;
         let bench = buffers.bench(device, handle.raw(), stream.raw(), part);
-        // SAFETY: buffers for this kernel and this workspace, and a handle of ours.
+        // SAFETY: we allocated the bench's buffers for `part` and `workspace`, and nobody else uses its handle.
         unsafe { self.carry_out(&bench, ordinal, false) };
         Ok(())
     }
 
-    /// Does what the search wants until there is nothing left for this thread; only one may run
-    /// configurations `in_place`.
+    /// Does what the search wants until nothing is left for this thread. Only one thread may run configurations
+    /// `in_place`.
     ///
     /// # Safety
-    /// As for [`Session::tune`].
+    /// The caller makes the promise of [`Session::tune`].
     unsafe fn carry_out(&self, bench: &Bench<K>, ordinal: i32, in_place: bool) {
         while let Some(next) = self.next(in_place) {
             match next {
-                // SAFETY: as ours.
+                // SAFETY: the caller makes the promise of `Session::tune` for this bench (see `# Safety`).
                 Next::Time(candidate) => unsafe { self.time(bench, ordinal, Claim { work: self, candidate }) },
                 Next::Try(index) => {
                     let trial = self.state.lock().search.trial(index).cloned();
-                    // SAFETY: the bench's own handle.
+                    // SAFETY: the caller promises that the bench's handle is live and in no other use (see `# Safety`).
                     let plan = trial.and_then(|trial| unsafe { self.session.kernel.plan(bench.handle, trial) }.ok());
-                    // SAFETY: as ours.
+                    // SAFETY: the caller promises the bench (see `# Safety`), and the plan was made for its handle.
                     let time = plan.and_then(|plan| unsafe { bench.time_row(&plan, 1) }.ok());
                     self.state.lock().search.tried(index, time);
                 }
@@ -210,7 +210,7 @@ impl<K: Executable> Work<'_, K> {
         }
     }
 
-    /// What this thread is to do; `None` if nothing any more.
+    /// Returns the next task of this thread; `None` if nothing is left.
     fn next(&self, in_place: bool) -> Option<Next<K::Algorithm>> {
         let mut state = self.state.lock();
         loop {
@@ -253,16 +253,16 @@ impl<K: Executable> Work<'_, K> {
     }
 
     /// # Safety
-    /// As for [`Session::tune`].
+    /// The caller makes the promise of [`Session::tune`].
     unsafe fn time(&self, bench: &Bench<K>, ordinal: i32, claim: Claim<'_, '_, K>) {
         let Session { kernel, record, .. } = *self.session;
         let candidate = claim.candidate;
         let Candidate { batch, algorithm, workspace } = candidate;
         let far = far_above(self.state.lock().search.measured(), batch);
         let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
-        // SAFETY: the bench's own handle.
+        // SAFETY: the caller promises that the bench's handle is live and in no other use (see `# Safety`).
         let timed = unsafe { kernel.micro_batch(bench.handle, micro) }.and_then(|plan| {
-            // SAFETY: as ours; a micro-batch is a part of the kernel.
+            // SAFETY: the caller promises the bench's data (see `# Safety`), and a micro-batch uses a part of them.
             unsafe { bench.time(&plan, row_of(kernel.batch(), batch), far, self.deadline) }
         });
         match timed {
@@ -271,7 +271,7 @@ impl<K: Executable> Work<'_, K> {
                 claim.timed(time);
             }
             Err(status) => {
-                // What cuDNN refuses it always refuses; anything else may have been an accident.
+                // With these statuses cuDNN refuses the configuration for good; any other failure may be an accident.
                 if (CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_INTERNAL_ERROR).contains(&status) {
                     record.failed(&candidate);
                 }
@@ -299,13 +299,13 @@ impl<K: Executable> Drop for Claim<'_, '_, K> {
     fn drop(&mut self) {
         let mut state = self.work.state.lock();
         state.taken.retain(|taken| *taken != self.candidate);
-        // Does nothing if it has been timed.
+        // Has no effect on a candidate that was timed.
         state.search.failed(self.candidate);
         self.work.changed.notify_all();
     }
 }
 
-/// However the caller's part ends, the others end too.
+/// Ends the other threads' work when the caller's work ends, even by a panic.
 struct Over<'a, 'b, K: Executable>(&'a Work<'b, K>);
 
 impl<K: Executable> Drop for Over<'_, '_, K> {

@@ -11,22 +11,22 @@ use cudnn::tensor::element_size;
 use gpu::{Buffer, Device, Elapsed, Stream};
 use planner::MicroConfiguration;
 
-/// A candidate runs until it has run this long and twice, or this often.
+/// A candidate runs until it has run twice and for this long, or until it has run `OFTEN` times.
 const ENOUGH: f64 = 10.0; // milliseconds
 const OFTEN: usize = 4;
-/// Micro-batches between two marks, as far as the mini-batch has as many: on an idle GPU one alone
-/// would show what launching it takes, which in a row is hidden behind the one before.
+/// The most micro-batches between two marks. On an idle GPU, a single micro-batch would also measure its launch; in a
+/// row, the one before hides the launch.
 const ROW: usize = 4;
-/// One that takes this much longer an image than the fastest so far runs twice at most: a program that
-/// never comes back to the kernel must not have waited long.
+/// A candidate slower per image than the fastest so far by this factor runs at most twice: a program that never uses
+/// the problem again must not wait long for it.
 const FAR: f64 = 1.5;
-/// What takes no longer is run often all the same.
+/// A candidate no slower than this runs as often as the fastest ones.
 const BRIEF: f64 = 1.0; // milliseconds
 
-/// What the program may wait without being told.
+/// The program's total waiting time after which we warn.
 const LONG: u64 = 10_000; // milliseconds
 
-/// Where a kernel is timed: the program's buffers or our own. The result is overwritten.
+/// The buffers in which a problem is timed: the program's or our own. The result is overwritten.
 pub struct Bench<K: Executable> {
     pub device: Device,
     pub handle: cudnnHandle_t,
@@ -35,29 +35,29 @@ pub struct Bench<K: Executable> {
     pub workspace: Workspace,
 }
 
-/// What tuning may take.
+/// The most time that tuning may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Of the clock.
+    /// Wall-clock time.
     pub time: Duration,
     /// In executions of the fastest undivided algorithm.
     pub executions: f64,
 }
 
-/// From which time on, in milliseconds, a micro-batch of `batch` images is timed but roughly, by what is
-/// `measured` so far.
+/// Returns the time in milliseconds above which a micro-batch of `batch` images needs only a rough timing, given the
+/// times `measured` so far.
 pub fn far_above<A>(measured: &[MicroConfiguration<A>], batch: usize) -> f64 {
     let rates = measured.iter().map(|micro| micro.time / micro.batch as f64);
     (FAR * batch as f64 * rates.fold(f64::INFINITY, f64::min)).max(BRIEF)
 }
 
-/// How many micro-batches of `batch` images out of `whole` run between two marks.
+/// Returns the number of micro-batches of `batch` images out of `whole` to run between two marks.
 pub fn row_of(whole: usize, batch: usize) -> usize {
     (whole / batch).min(ROW)
 }
 
-/// Adds up what the program has waited for, and says once that it is long: a program that stands still
-/// without a word looks broken.
+/// Adds up the program's waiting time, and warns once when it is long: a program that stands still silently looks
+/// broken.
 pub struct Waited(Instant);
 
 impl Waited {
@@ -82,24 +82,25 @@ impl Drop for Waited {
 }
 
 impl<K: Executable> Bench<K> {
-    /// The least of several times, in milliseconds: what disturbs a run only ever makes it longer. Above
-    /// `far` a rough one does. `Err` is cuDNN's status.
+    /// Returns the least of several times, in milliseconds: disturbances only make a run longer. A time above `far` may
+    /// be rough. `Err` is cuDNN's status.
     ///
     /// # Safety
-    /// The bench's data are those of the kernel that the plan's is a part of; its handle is the one that the plan was made
-    /// for, and in no other use.
+    /// The caller promises that the bench holds the data of the plan's problem, or of a larger one that contains it,
+    /// and that its handle is the one that the plan was made for, in no other use.
     pub unsafe fn time(&self, plan: &K::Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
         let row = match self.device {
             Device::Host => 1,
             Device::Cuda => {
-                // SAFETY: as ours. It loads the kernels' code, which takes longer than most of them do.
+                // SAFETY: the caller makes the same promise to us. This run loads the GPU kernels' code, which takes
+                // longer than most runs.
                 unsafe { self.time_row(plan, 1) }?;
                 row
             }
         };
         let (mut least, mut spent, mut runs) = (f64::MAX, 0.0, 0);
         loop {
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the promise that `time_row` requires (see `# Safety`).
             let time = unsafe { self.time_row(plan, row) }?;
             least = least.min(time);
             spent += time * row as f64;
@@ -112,10 +113,10 @@ impl<K: Executable> Bench<K> {
         }
     }
 
-    /// What one of `row` runs in a row takes, in milliseconds.
+    /// Returns the milliseconds of one of `row` runs in a row.
     ///
     /// # Safety
-    /// As for [`Self::time`].
+    /// The caller makes the promise of [`Self::time`].
     pub unsafe fn time_row(&self, plan: &K::Plan, row: usize) -> Result<f64, cudnnStatus_t> {
         const DEVICE_FAILED: cudnnStatus_t = CUDNN_STATUS_EXECUTION_FAILED;
         let Self { device, handle, stream, .. } = *self;
@@ -124,7 +125,7 @@ impl<K: Executable> Bench<K> {
         }
         let start = device.mark(stream).ok_or(DEVICE_FAILED)?;
         for _ in 0..row {
-            // SAFETY: as ours.
+            // SAFETY: the caller promises the plan's handle and operands that fit the plan's problem (see `# Safety`).
             unsafe { K::run(plan, handle, &self.operands, self.workspace) }?;
         }
         let end = device.mark(stream).ok_or(DEVICE_FAILED)?;
@@ -135,20 +136,19 @@ impl<K: Executable> Bench<K> {
     }
 }
 
-/// Buffers of our own for a kernel's data, filled with random numbers: zeros may run faster than what
-/// the program will bring.
+/// Buffers of our own for a problem's data, filled with random numbers: zeros may run faster than the program's data.
 pub struct OwnBuffers {
     tensors: Vec<Buffer>,
     workspace: Buffer,
 }
 
 impl OwnBuffers {
-    /// Bytes of a kernel's data, without workspace.
+    /// The bytes of a problem's data, without workspace.
     pub fn data_bytes<K: Executable>(kernel: &K) -> usize {
         kernel.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
     }
 
-    /// Allocates them, within `most` bytes in all, and fills them by the stream. `Err` says what was wrong.
+    /// Allocates the buffers, at most `most` bytes in all, and fills them on the stream. `Err` says what failed.
     pub fn allocate<K: Executable>(
         device: Device,
         stream: Stream,
@@ -181,7 +181,7 @@ impl OwnBuffers {
     }
 }
 
-/// Fills a buffer with numbers between −1 and 1, a tile of which repeats.
+/// Fills a buffer with numbers between −1 and 1; one random tile repeats.
 fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
     const TILE: usize = 1 << 20;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -204,7 +204,7 @@ fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataTyp
     }
     (0..buffer.bytes()).step_by(TILE).all(|start| {
         let bytes = TILE.min(buffer.bytes() - start);
-        // SAFETY: within the buffer.
+        // SAFETY: the range starts inside `buffer`, and is cut at its end.
         unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes], stream) }
     })
 }

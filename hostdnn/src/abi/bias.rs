@@ -1,4 +1,4 @@
-//! The bias: its gradient, and what `cudnnConvolutionBiasActivationForward` does after the convolution.
+//! The bias: its gradient, and the last steps of `cudnnConvolutionBiasActivationForward`.
 
 use super::boundary::{context, refer, scale};
 use super::pointwise::{Fit, data, same_type, walk, with_type};
@@ -56,7 +56,7 @@ pub(super) fn check_bias(bias: &TensorDescriptor, of: &TensorDescriptor) -> Resu
     require(fits, "a bias has one value a channel")
 }
 
-/// `y = z`, type and dimensions being equal.
+/// `y = z`, for equal types and dimensions.
 ///
 /// # Safety
 /// `z` and `y` are null or as long as their descriptors say.

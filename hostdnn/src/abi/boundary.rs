@@ -1,4 +1,4 @@
-//! What stands between C and Rust: panics and errors become statuses, pointers become references or statuses.
+//! The boundary between C and Rust: panics and errors become statuses, pointers become references or statuses.
 
 use crate::descriptor::*;
 use crate::device;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The body of every exported function that returns a status: `export!(name, { … })`, where the block gives a [`Result`].
+/// The body of every exported function that returns a status: `export!(name, { … })`, where the block is a [`Result`].
 macro_rules! export {
     ($name:ident, $body:block) => {
         $crate::abi::boundary::call(stringify!($name), || -> $crate::error::Result { $body })
@@ -32,12 +32,12 @@ pub fn call(name: &'static str, body: impl FnOnce() -> Result) -> cudnnStatus_t 
         Ok(Ok(())) => return CUDNN_STATUS_SUCCESS,
         Ok(Err(error)) => error,
         Err(payload) => {
-            // Its destructor could panic in turn.
+            // The payload's destructor could panic in turn.
             std::mem::forget(payload);
             Error::new(CUDNN_STATUS_INTERNAL_ERROR, "a panic")
         }
     };
-    // A thread that is ending has nowhere to keep the reason; the status is enough then.
+    // An ending thread has no place to keep the reason; the status is enough then.
     let _ = LAST_ERROR.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Some((name, error.reason));
@@ -46,19 +46,19 @@ pub fn call(name: &'static str, body: impl FnOnce() -> Result) -> cudnnStatus_t 
     error.status
 }
 
-/// The function that last failed on this thread and why, once.
+/// Takes the last error of this thread: the function that failed, and why.
 pub fn take_last_error() -> Option<String> {
     let take = |last: &RefCell<Option<_>>| last.try_borrow_mut().ok().and_then(|mut last| last.take());
     let (name, reason) = LAST_ERROR.try_with(take).ok()??;
     Some(format!("{name}: {reason}"))
 }
 
-/// What a handle holds.
+/// The state behind a handle.
 #[derive(Debug)]
 pub struct Context {
-    /// The program's stream: kept and given back, never used.
+    /// The program's stream: kept and returned, never used.
     pub stream: cudaStream_t,
-    /// The device that was the thread's when the handle was made.
+    /// The thread's device when the handle was made.
     device: c_int,
 }
 
@@ -68,7 +68,7 @@ impl Default for Context {
     }
 }
 
-/// A handle that something is to be computed by: one of the calling thread's device.
+/// A handle that computes: one of the calling thread's device.
 ///
 /// # Safety
 /// As for [`refer`].
@@ -81,9 +81,9 @@ pub unsafe fn context<'a>(handle: cudnnHandle_t) -> Result<&'a Context> {
 
 /// A type that lives behind one of cuDNN's opaque pointers.
 pub trait Opaque {
-    /// What the pointer points to, in cuDNN's name.
+    /// cuDNN's name for the type behind the pointer.
     type Handle;
-    /// Marks memory as this type, so that a pointer of another kind is refused rather than believed.
+    /// Marks memory as this type, so that a pointer of another kind is refused.
     const KIND: u32;
 }
 
@@ -123,21 +123,21 @@ pub unsafe fn create<T: Opaque + Default>(out: *mut *mut T::Handle) -> Result {
     unsafe { create_of(T::default(), out) }
 }
 
-/// Makes an object of a value and writes a pointer to it to `out`.
+/// Makes an object from a value and writes a pointer to it to `out`.
 ///
 /// # Safety
 /// `out` is null or valid for a write.
 pub unsafe fn create_of<T: Opaque>(value: T, out: *mut *mut T::Handle) -> Result {
     let object = Box::new(Object { kind: T::KIND, value });
     let pointer = Box::into_raw(object);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `out` is null or valid for a write.
     unsafe { write(out, pointer.cast()) }.inspect_err(|_| {
-        // SAFETY: made above, and handed to nobody.
+        // SAFETY: the pointer was made above, and nobody else has it.
         drop(unsafe { Box::from_raw(pointer) });
     })
 }
 
-/// Frees an object. Null is no object, and no error.
+/// Frees an object. Null is not an error.
 ///
 /// # Safety
 /// `pointer` is null or points to a live object of this library, which nobody uses any more.
@@ -145,11 +145,11 @@ pub unsafe fn destroy<T: Opaque>(pointer: *mut T::Handle) -> Result {
     if pointer.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller's promise; every object begins with its kind.
+    // SAFETY: the caller promises a live object that nobody uses; every object begins with its kind.
     unsafe {
         refer::<T>(pointer)?;
         let object = pointer.cast::<Object<T>>();
-        // A pointer that is used again is refused as long as the memory stays as it is.
+        // A dangling pointer is refused as long as the memory stays unchanged.
         (&raw mut (*object).kind).write_volatile(0);
         drop(Box::from_raw(object));
     }
@@ -165,21 +165,21 @@ pub unsafe fn refer<'a, T: Opaque>(pointer: *mut T::Handle) -> Result<&'a T> {
     unsafe { refer_mut::<T>(pointer) }.map(|object| &*object)
 }
 
-/// The object behind a pointer, to change it.
+/// The object behind a pointer, for changes.
 ///
 /// # Safety
 /// `pointer` is null or points to a live object of this library, which nobody else uses meanwhile.
 pub unsafe fn refer_mut<'a, T: Opaque>(pointer: *mut T::Handle) -> Result<&'a mut T> {
     require(!pointer.is_null(), "handles and descriptors are not null")?;
     let object = pointer.cast::<Object<T>>();
-    // SAFETY: every object begins with its kind; only if that is right is the rest looked at.
+    // SAFETY: every object begins with its kind, and the rest is read only if the kind is right.
     unsafe {
         require((&raw const (*object).kind).read() == T::KIND, "a handle or descriptor of the kind asked for")?;
         Ok(&mut (*object).value)
     }
 }
 
-/// Writes to a pointer that C handed over for the purpose.
+/// Writes to an output pointer of the caller in C.
 ///
 /// # Safety
 /// `out` is null or valid for a write.
@@ -190,7 +190,7 @@ pub unsafe fn write<T>(out: *mut T, value: T) -> Result {
     Ok(())
 }
 
-/// Writes to several such pointers, or to none of them if one is null.
+/// Writes to several such pointers, or to none if one of them is null.
 ///
 /// # Safety
 /// Each pointer is null or valid for a write.
@@ -203,7 +203,7 @@ pub unsafe fn write_all<T: Copy, const N: usize>(outs: [*mut T; N], values: [T; 
     Ok(())
 }
 
-/// An array that C handed over.
+/// An array from C.
 ///
 /// # Safety
 /// `array` is null or valid for `length` reads, and nobody changes it meanwhile.
@@ -213,7 +213,7 @@ pub unsafe fn read_array<'a, T>(array: *const T, length: usize) -> Result<&'a [T
     Ok(unsafe { std::slice::from_raw_parts(array, length) })
 }
 
-/// Copies values to an array that C handed over, which may be null if there are none.
+/// Copies values to an array of the caller in C, which may be null if there are no values.
 ///
 /// # Safety
 /// `array` is null or valid for as many writes as there are values.

@@ -1,4 +1,4 @@
-//! What the convolution functions of all three directions share. Nothing here is exported.
+//! The common parts of the convolution functions of all three directions. Nothing here is exported.
 
 use super::boundary::{context, refer, scale, write, write_array};
 use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem};
@@ -10,12 +10,12 @@ use crate::select::{self, Candidate, Tensors};
 use cudnn_abi::*;
 use std::ffi::{c_int, c_void};
 
-/// The handle and descriptors of one call, in the words of the forward direction.
+/// The handle and descriptors of one call, by their names in the forward direction.
 #[derive(Clone, Copy)]
 pub struct Call {
     /// The exported function's name, for faults.
     pub function: &'static str,
-    /// Which tensor is computed.
+    /// The direction, which says which tensor is computed.
     pub direction: Direction,
     /// The handle.
     pub handle: cudnnHandle_t,
@@ -30,7 +30,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The convolution, and the math type that its descriptor comes down to here.
+    /// The convolution, and its descriptor's math type as hostdnn reports it.
     ///
     /// # Safety
     /// Handle and descriptors are null or live.
@@ -42,7 +42,7 @@ impl Call {
             let w = refer::<FilterDescriptor>(self.w)?;
             let y = refer::<TensorDescriptor>(self.y)?;
             let conv = refer::<ConvolutionDescriptor>(self.conv)?;
-            // There are no tensor cores: whatever is allowed, the arithmetic is ordinary.
+            // There are no tensor cores: whatever the math type allows, the arithmetic is ordinary.
             let math_type = match conv.math_type() {
                 CUDNN_FMA_MATH => CUDNN_FMA_MATH,
                 _ => CUDNN_DEFAULT_MATH,
@@ -90,7 +90,7 @@ impl Call {
         }
     }
 
-    /// Times algorithms on memory of our own.
+    /// Times algorithms on newly allocated memory.
     ///
     /// # Safety
     /// As for [`Self::rank`].
@@ -103,7 +103,7 @@ impl Call {
         }
     }
 
-    /// Times algorithms on the program's memory, whose output is overwritten.
+    /// Times algorithms on the program's memory, and overwrites its output.
     ///
     /// # Safety
     /// As for [`Self::rank`]; the tensors and the workspace are null or as long as the descriptors and `size` say.
@@ -145,7 +145,7 @@ impl Call {
         }
     }
 
-    /// Checks all that can be refused, and writes nothing.
+    /// Makes all checks, and writes nothing.
     ///
     /// # Safety
     /// As for [`Self::problem`]; the tensors and the workspace are null or as long as the descriptors and `size` say.
@@ -162,7 +162,7 @@ impl Call {
     }
 }
 
-/// A convolution that was checked.
+/// A convolution that has passed all checks.
 pub struct Ready {
     problem: Problem,
     algorithm: Algorithm,
@@ -176,7 +176,7 @@ impl Ready {
     /// As for [`Call::prepare`].
     pub unsafe fn run(self, alpha: f64, beta: f64) -> Result {
         let Self { problem, algorithm, tensors: Tensors { x, w, y }, workspace, size } = self;
-        // SAFETY: the caller's promise; the output does not overlap itself, which `problem` checked.
+        // SAFETY: the caller promises valid memory; `problem` checked that the output does not overlap itself.
         unsafe { convolution::run(&problem, algorithm, alpha, beta, x, w, y, workspace, size) }.map_err(|error| {
             let status = match error {
                 RunError::Unsupported => CUDNN_STATUS_NOT_SUPPORTED,
@@ -197,14 +197,14 @@ fn check_tensors(tensors: Tensors) -> Result {
     require(!x.is_null() && !w.is_null() && !y.is_null(), "tensors are not null")
 }
 
-/// Pointers to the tensors that C handed over. Which of them is written is the direction's affair.
+/// Pointers to the tensors of a call. The direction decides which of them is written.
 pub fn tensors(x: *const c_void, w: *const c_void, y: *const c_void) -> Tensors {
     Tensors { x: x.cast_mut().cast(), w: w.cast_mut().cast(), y: y.cast_mut().cast() }
 }
 
 /// One of cuDNN's three result types.
 pub trait Entry: Copy {
-    /// The entry that says what `candidate` says.
+    /// The entry of a candidate.
     fn new(candidate: &Candidate, math_type: cudnnMathType_t) -> Self;
 }
 
@@ -221,12 +221,12 @@ macro_rules! entries {
 }
 entries! { cudnnConvolutionFwdAlgoPerf_t cudnnConvolutionBwdDataAlgoPerf_t cudnnConvolutionBwdFilterAlgoPerf_t }
 
-/// Where a list of results goes.
+/// The destination of a list of results.
 #[derive(Clone, Copy)]
 pub struct Results<P> {
-    /// Entries that there is room for.
+    /// The number of entries that there is room for.
     pub requested: c_int,
-    /// How many were written.
+    /// The number of entries that were written.
     pub returned: *mut c_int,
     /// The entries.
     pub entries: *mut P,

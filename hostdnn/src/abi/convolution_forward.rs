@@ -134,8 +134,8 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
     })
 }
 
-/// `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
-/// `z` may be `y` itself. In types of two bytes the sum before the bias is rounded once on its way.
+/// `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM only, the identity. `z`
+/// may be `y` itself. In two-byte types the sum before the bias is rounded once more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     handle: cudnnHandle_t,
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 _ => support(false, "the activation is ReLU or the identity")?,
             }
             let alpha = (scale(alpha1, data_type)?, scale(alpha2, data_type)?);
-            // Nothing is written until all that can be refused has been.
+            // All checks come before the first write.
             let ready = call.prepare(algo, tensors(x, w, y), workSpace, workSpaceSizeInBytes)?;
             if alpha.1 != 0.0 && z != y.cast_const() {
                 copy((residual, z), (to, y))?;

@@ -1,4 +1,4 @@
-//! Devices, which for the real cuDNN are CUDA's affair.
+//! Devices, which CUDA manages for the real cuDNN.
 
 use super::boundary::{write, write_array};
 use crate::device;
@@ -6,15 +6,15 @@ use crate::error::require;
 use cudnn_abi::*;
 use std::ffi::{c_char, c_int};
 
-/// How many devices there are: `HOSTDNN_DEVICES`, or 1.
+/// The number of devices: `HOSTDNN_DEVICES`, or 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnGetDeviceCount(count: *mut c_int) -> cudnnStatus_t {
     // SAFETY: null or valid for a write by this function's contract.
     export!(hostdnnGetDeviceCount, { unsafe { write(count, device::count()) } })
 }
 
-/// Makes a device the calling thread's: handles belong to the one that was current when they were made, and compute on
-/// no other. Each thread begins with device 0.
+/// Makes a device the calling thread's current one: a handle belongs to the device that was current when it was made,
+/// and computes on no other. Each thread begins with device 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn hostdnnSetDevice(device: c_int) -> cudnnStatus_t {
     export!(hostdnnSetDevice, { require(device::set_current(device), "the number of a device") })
@@ -27,8 +27,8 @@ pub unsafe extern "C" fn hostdnnGetDevice(device: *mut c_int) -> cudnnStatus_t {
     export!(hostdnnGetDevice, { unsafe { write(device, device::current()) } })
 }
 
-/// A device's name, at most `size` bytes of it with the final 0, and how many threads compute on it. Devices of equal
-/// properties take equal times.
+/// A device's name, at most `size` bytes of it with the final 0, and its number of computing threads. Devices with
+/// equal properties take equal times.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnGetDeviceProperties(
     device: c_int,

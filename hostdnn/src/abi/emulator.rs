@@ -1,5 +1,5 @@
-//! Kernels in CUDA C++, compiled for the CPU and run there. What CUDA's driver and NVRTC are on a GPU, and the real cuDNN
-//! has nothing of.
+//! GPU kernels in CUDA C++, compiled for the CPU and run there. On a GPU, CUDA's driver and NVRTC do this; the real
+//! cuDNN has no such functions.
 
 use super::boundary::{create_of, destroy, read_array, refer, write};
 use crate::emulator::{Kernel, Launch, Module, Source, seed_of_process};
@@ -7,10 +7,10 @@ use crate::error::{Error, Result, require};
 use cudnn_abi::*;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
-/// Compiles a source by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds what was compiled before (in
-/// `HOSTDNN_KERNEL_CACHE`, or among the temporary files). Where it fails, `log`, if not null, gets why, at most `log_bytes`
-/// with the final 0, the compiler's words among it: CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is
-/// no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+/// Compiles a source with this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds an earlier object (in
+/// `HOSTDNN_KERNEL_CACHE`, or among the temporary files). On failure, `log` gets the reason with the compiler's output,
+/// if it is not null: at most `log_bytes` with the final 0. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING if
+/// there is no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED if it rejects the source.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnLoadKernels(
     source: *const hostdnnKernelSource_t,
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn hostdnnLoadKernels(
     })
 }
 
-/// Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
+/// CUDNN_STATUS_SUCCESS if this source was compiled before, so that loading it compiles nothing; otherwise
 /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnFindKernels(source: *const hostdnnKernelSource_t) -> cudnnStatus_t {
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn hostdnnFindKernels(source: *const hostdnnKernelSource_t
     export!(hostdnnFindKernels, { unsafe { Module::find(&Texts::of(source)?.source()) } })
 }
 
-/// A kernel of a module, by its name; valid until the module is unloaded.
+/// The kernel of a module with this name; valid until the module is unloaded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnGetKernel(
     module: *mut c_void,
@@ -55,10 +55,10 @@ pub unsafe extern "C" fn hostdnnGetKernel(
 }
 
 /// Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
-/// block. `cluster` is null where there are no clusters, or three numbers: blocks of a cluster, 16 at most. A block has
-/// `shared_bytes` of dynamic shared memory. `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says
-/// in which order threads take turns. CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails:
-/// `cudnnGetLastErrorString` says which threads wait where.
+/// block. `cluster` is null, or three numbers: blocks of a cluster, 16 at most. A block has `shared_bytes` of dynamic
+/// shared memory. `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` determines the order of
+/// threads. CUDNN_STATUS_EXECUTION_FAILED on a deadlock, or if the kernel itself fails: `cudnnGetLastErrorString` says
+/// which threads wait where.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnLaunchKernel(
     kernel: *mut c_void,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn hostdnnLaunchKernel(
     })
 }
 
-/// Unloads a module. None of its kernels runs any more, or is launched again.
+/// Unloads a module. The caller no longer runs or launches its kernels.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnUnloadKernels(module: *mut c_void) -> cudnnStatus_t {
     // SAFETY: null or a live module by this function's contract.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn hostdnnUnloadKernels(module: *mut c_void) -> cudnnStatu
 }
 
 /// # Safety
-/// Null, or three numbers.
+/// The pointer is null, or valid for reads of three numbers.
 unsafe fn three(numbers: *const c_uint) -> Result<[u32; 3]> {
     // SAFETY: the caller's promise.
     let numbers = unsafe { read_array(numbers, 3) }?;
@@ -107,7 +107,7 @@ struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// # Safety
-    /// Null, or a source whose strings live as long as what is made of it.
+    /// The pointer is null or to a source, whose strings live as long as the result.
     unsafe fn of(source: *const hostdnnKernelSource_t) -> Result<Self> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -125,7 +125,7 @@ impl<'a> Texts<'a> {
 }
 
 /// # Safety
-/// Null, or a C string that lives as long as what is made of it.
+/// The pointer is null or to a C string that lives as long as the result.
 unsafe fn string<'a>(text: *const c_char) -> Result<&'a str> {
     require(!text.is_null(), "texts are not null")?;
     // SAFETY: the caller's promise.
@@ -134,7 +134,7 @@ unsafe fn string<'a>(text: *const c_char) -> Result<&'a str> {
 }
 
 /// # Safety
-/// Null where there are none, or as many C strings that live as long as what is made of them.
+/// The array has `count` C strings that live as long as the result; it may be null if `count` is 0.
 unsafe fn texts<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<&'a str>> {
     if count == 0 {
         return Ok(Vec::new());
@@ -144,7 +144,7 @@ unsafe fn texts<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<&'a
 }
 
 /// # Safety
-/// Null, or room for so many bytes.
+/// The pointer is null or valid for writes of `log_bytes` bytes.
 unsafe fn say(text: &str, log: *mut c_char, log_bytes: usize) {
     if log.is_null() || log_bytes == 0 {
         return;

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What a program's descriptor points to. Descriptors that are set to others share theirs, until it changes.
+/// The object behind a program's descriptor. Descriptors that are set to others share the value, until it changes.
 pub(super) struct Backend(Arc<Descriptor>);
 
 impl Opaque for Backend {
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 ) -> cudnnStatus_t {
     export!(cudnnBackendCreateDescriptor, {
         let new = Backend(Arc::new(Descriptor::new(descriptorType)?));
-        // SAFETY: null or valid by cuDNN's contract, here and below.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe { create_of(new, descriptor) }
     })
 }
@@ -31,16 +31,16 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendDestroyDescriptor, {
         check_not_null(descriptor)?;
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe { destroy::<Backend>(descriptor) }
     })
 }
 
-/// Makes a descriptor as it was when it was created.
+/// Resets a descriptor to its state at creation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendInitialize, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         let backend = unsafe { refer_mut::<Backend>(descriptor) }?;
         backend.0 = Arc::new(Descriptor::new(backend.0.kind())?);
         Ok(())
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendFinalize, {
         check_not_null(descriptor)?;
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         Arc::make_mut(&mut unsafe { refer_mut::<Backend>(descriptor) }?.0).finalize()
     })
 }
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 ) -> cudnnStatus_t {
     export!(cudnnBackendSetAttribute, {
         check_not_null(descriptor)?;
-        // SAFETY: as above; the array has as many elements of its type as the count says.
+        // SAFETY: null or valid by cuDNN's contract; the array has `elementCount` elements of its type.
         unsafe {
             let backend = refer_mut::<Backend>(descriptor)?;
             require(!arrayOfElements.is_null() || elementCount <= 0, "arrays are not null")?;
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     })
 }
 
-/// Without an array, `elementCount` becomes the number of elements that there are. Descriptors are filled where they are
-/// of the attribute's kind.
+/// Without an array, `elementCount` becomes the number of elements. Descriptors in the array are filled if they have
+/// the attribute's kind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnBackendGetAttribute, {
-        // SAFETY: as above; the array has as much room as the count says.
+        // SAFETY: null or valid by cuDNN's contract; the array has room for the requested elements.
         unsafe {
             let descriptor = &refer::<Backend>(descriptor)?.0;
             descriptor.check_readable()?;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     export!(cudnnBackendExecute, {
-        // SAFETY: as above; the pack's addresses are those of what it names.
+        // SAFETY: null or valid by cuDNN's contract; the pack's addresses are those of its tensors and workspace.
         unsafe {
             context(handle)?;
             let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnBackendPopulateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
 }
 
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnBackendUpdateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
 }
 
@@ -184,8 +184,8 @@ fn check_not_null(descriptor: cudnnBackendDescriptor_t) -> Result {
     if descriptor.is_null() { Err(null()) } else { Ok(()) }
 }
 
-/// The elements of an array that C handed over, up to the first that is refused, and why. Descriptors among them are
-/// shared as they are now.
+/// The elements of an array from C, up to the first refused one, and the reason. Later changes to a descriptor among
+/// them do not affect the result.
 ///
 /// # Safety
 /// `array` is null or has `count` elements of the type; handles and descriptors among them are null or live.
@@ -257,8 +257,8 @@ unsafe fn integers<T: Copy + Into<i64>>(array: *const c_void, count: usize) -> R
     Ok(unsafe { elements::<T>(array, count) }?.into_iter().map(T::into).collect())
 }
 
-/// Writes the first `count` elements. Descriptors in the array that cannot be filled, for they are null, of another kind,
-/// or (in a list of heuristics' results) finalized, are left out; the result says how many were.
+/// Writes the first `count` elements. Skips descriptors in the array that cannot be filled because they are null, of
+/// another kind, or (in a list of heuristics' results) finalized; returns the number of filled ones.
 ///
 /// # Safety
 /// `array` has room for `count` elements of the type, which the value has; descriptors in it are null or live.
@@ -310,7 +310,7 @@ unsafe fn write_elements<T>(array: *mut c_void, elements: impl Iterator<Item = T
     }
 }
 
-/// Makes a program's descriptor what `source` is.
+/// Makes a program's descriptor a copy of `source`.
 ///
 /// # Safety
 /// `target` is null or live.

@@ -6,20 +6,20 @@ use crate::fault;
 use cudnn_abi::*;
 use std::ffi::{CStr, c_char, c_int};
 
-/// The cuDNN that hostdnn behaves as: 10000·major + 100·minor + patch level.
+/// The version of cuDNN that hostdnn implements: 10000·major + 100·minor + patch level.
 pub const CUDNN_VERSION: usize = 91900;
 const CUDNN_PARTS: [c_int; 3] = [9, 19, 0];
 const _: () = assert!(CUDNN_VERSION as c_int == 10000 * CUDNN_PARTS[0] + 100 * CUDNN_PARTS[1] + CUDNN_PARTS[2]);
 
-/// hostdnn's own version, as text that lives as long as the library. The real cuDNN has no such function: it tells them apart.
+/// hostdnn's own version, as text that lives as long as the library. The real cuDNN does not have this function.
 #[unsafe(no_mangle)]
 pub extern "C" fn hostdnnGetVersion() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// Replaces the faults that are armed (grammar: hostdnn/src/fault.rs); counting starts anew. Null or "" disarms.
-/// CUDNN_STATUS_BAD_PARAM if the text is not understood; then nothing changes.
+/// Replaces the armed faults (grammar: hostdnn/src/fault.rs) and restarts counting. Null or "" disarms.
+/// CUDNN_STATUS_BAD_PARAM, and no change, if the text is not understood.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnFail(faults: *const c_char) -> cudnnStatus_t {
     export!(hostdnnFail, {
@@ -68,8 +68,8 @@ pub extern "C" fn cudnnGetErrorString(status: cudnnStatus_t) -> *const c_char {
     status_name(status).as_ptr()
 }
 
-/// The function that last failed on this thread and the check that failed, at most `max_size` bytes with the final 0.
-/// Empty if nothing failed since the last time.
+/// The function that last failed on this thread and the failed check, at most `max_size` bytes with the final 0. Empty
+/// if nothing has failed since the last call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) {
     if message.is_null() || max_size == 0 {

@@ -1,11 +1,11 @@
-//! The functions that C calls, with cuDNN's names and signatures, and nothing else: each checks what it was handed, calls
+//! The functions that C calls, with cuDNN's names and signatures, and nothing else: each checks its arguments, calls
 //! the safe core, and turns the outcome into a status by the one macro in `boundary`. The header in `include/` is made
 //! from this folder and `cudnn-abi`.
 //!
 //! # Safety
-//! Every function takes what cuDNN's takes: pointers that are null or valid for what they are used for. Null where cuDNN
-//! needs a value is CUDNN_STATUS_BAD_PARAM, also where cuDNN itself would crash.
-#![allow(clippy::missing_safety_doc)] // the section above says it for all
+//! Every function has cuDNN's contract: its pointers are null or valid for their use. Null where cuDNN needs a value
+//! is CUDNN_STATUS_BAD_PARAM, even where cuDNN itself would crash.
+#![allow(clippy::missing_safety_doc)] // the section above holds for all of them
 #![allow(clippy::too_many_arguments)] // the signatures are cuDNN's
 #![allow(missing_docs)] // the names are cuDNN's; its reference documents them
 

@@ -35,7 +35,7 @@ macro_rules! with_type {
 
 pub(super) use with_type;
 
-/// How the dimensions of an input go with those of the output.
+/// How the dimensions of an input match those of the output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     /// Each equal.
@@ -182,10 +182,9 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     })
 }
 
-/// `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
-/// or float and a type of two bytes either way round, computed in float; all double, computed in double; all half, in float
-/// or half; all bfloat16, in float.
-/// SQRT and NOT look at A alone.
+/// `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B have one type. It and C's type are
+/// equal, or one is float and the other a two-byte type, computed in float; all double, computed in double; all half,
+/// in float or half; all bfloat16, in float. SQRT and NOT use only A.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnOpTensor(
     handle: cudnnHandle_t,
@@ -319,7 +318,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
             let walk = walk::<4>(&[(output, Fit::Equal), (slope, Fit::Equal), (input, Fit::Equal)], to)?;
             with_type!(to.data_type(), T => {
                 if activation.mode == CUDNN_ACTIVATION_CLIPPED_RELU {
-                    // A clipped y holds the ceiling as its type holds it.
+                    // A clipped y has the ceiling rounded to its type.
                     activation.coef = T::from_f64(activation.coef).to_f64();
                 }
                 let inputs = [data::<T>(y)?, data::<T>(dy)?, data::<T>(x)?];
@@ -332,7 +331,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     })
 }
 
-/// An operation in place reads and writes each element once: its two descriptors must say the same.
+/// An operation in place reads and writes each element once: its two descriptors must be equal.
 fn in_place(from: &TensorDescriptor, x: *const c_void, to: &TensorDescriptor, y: *mut c_void) -> Result {
     require(x != y.cast_const() || from.strides() == to.strides(), "strides are equal in place")
 }

@@ -1,5 +1,5 @@
-//! Running recurrent networks. Every algorithm computes alike: `algo` is kept and never refused here, also where cuDNN
-//! would say that its persistent kernels do not fit.
+//! Running recurrent networks. All algorithms compute the same: `algo` is kept and never refused here, even where cuDNN
+//! reports that its persistent kernels do not fit.
 
 use super::boundary::{context, refer, write};
 use super::rnn_weights::weight_bytes;
@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use std::ffi::c_void;
 use std::slice;
 
-/// Bytes for sequences as long and as many as `xDesc` says; results that are null are left out. Inference needs no reserve.
+/// Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNTempSpaceSizes, {
-        // SAFETY: null or valid by cuDNN's contract, here and below.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -41,9 +41,9 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     })
 }
 
-/// Lengths are the descriptors': `devSeqLengths` is not looked at. A sequence of length 0 ends in the state that it began
-/// with. Training computes as inference does, writes a reserve, and drops out between layers if the RNN's dropout
-/// descriptor says so, with the states that it had when the RNN descriptor was set.
+/// The lengths are the descriptors': `devSeqLengths` is ignored. A sequence of length 0 ends in its initial state.
+/// Training computes as inference does and writes a reserve. It also applies dropout between layers if the RNN's
+/// dropout descriptor says so, with the states from when the RNN descriptor was set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
     handle: cudnnHandle_t,
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
 ) -> cudnnStatus_t {
     let _ = devSeqLengths;
     export!(cudnnRNNForward, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -123,7 +123,7 @@ fn network(descriptor: &RnnDescriptor) -> Result<Network> {
     Ok(network)
 }
 
-/// Bytes of workspace and reserve. The workspace has room to be aligned, whatever it is handed over as.
+/// Bytes of workspace and reserve. The workspace includes room to align it, whatever its address.
 fn temp_bytes(d: &RnnDescriptor, network: &Network, x: &RnnDataDescriptor, training: bool) -> Result<[usize; 2]> {
     let number = if d.settings()?.data_type == CUDNN_DATA_DOUBLE { size_of::<f64>() } else { size_of::<f32>() };
     let (steps, batch) = (x.extents()[0] as usize, x.lengths().len());
@@ -162,7 +162,7 @@ fn check_data(descriptor: &RnnDescriptor, network: &Network, x: &RnnDataDescript
     )
 }
 
-/// States are packed; their type is not looked at, as in cuDNN.
+/// States are packed; their type is ignored, as in cuDNN.
 fn check_state(tensor: &TensorDescriptor, shape: [usize; 3]) -> Result {
     let dims = tensor.dims();
     let equal = dims.len() >= 3 && dims[..3].iter().zip(shape).all(|(&dim, extent)| dim as usize == extent);
@@ -173,7 +173,7 @@ fn check_state(tensor: &TensorDescriptor, shape: [usize; 3]) -> Result {
     require((0..3).all(alike), "a state is packed")
 }
 
-/// The probability and the states' address, if something is dropped out.
+/// The probability and the states' address, if dropout applies.
 fn dropout(descriptor: &RnnDescriptor, network: &Network) -> Result<Option<(f32, usize)>> {
     let dropout = descriptor.settings()?.dropout;
     if network.layers == 1 || dropout.probability == 0.0 {
@@ -196,7 +196,7 @@ struct Pointers {
     reserveSpace: *mut c_void,
 }
 
-/// A call that was found sound.
+/// A call that has passed all checks.
 struct Call<'a> {
     network: Network,
     x_data: &'a RnnDataDescriptor,
@@ -208,8 +208,8 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// # Safety
-    /// `S` is the data's type. Pointers are null or valid for what the descriptors say, and results overlap nothing but,
-    /// perhaps, the initial states.
+    /// `S` is the data's type. Pointers are null or valid for the descriptors' sizes, and results overlap nothing
+    /// except, perhaps, the initial states.
     unsafe fn run<S: Stored>(&self) -> Result {
         let Self { network, x_data, pointers: p, .. } = self;
         let aligned = [p.x, p.y, p.hx, p.hy, p.cx, p.cy, p.weightSpace];
@@ -226,7 +226,7 @@ impl Call<'_> {
         let (h_len, c_len) = (states * network.projection, states * network.hidden);
         let workspace_len = rnn::workspace_len(network, steps, batch, self.training).unwrap_or(0);
         let reserve_len = rnn::reserve_len(network, steps, batch).unwrap_or(0);
-        // SAFETY: the caller's promise, and alignment was checked. Initial states are copied, since they may be results too.
+        // SAFETY: the caller promises valid pointers; alignment was checked; states that may be results too are copied.
         unsafe {
             let initial = |from: *const c_void, len| {
                 (!from.is_null()).then(|| slice::from_raw_parts(from.cast::<S>(), len).to_vec())
@@ -258,10 +258,10 @@ impl Call<'_> {
 /// The numbers in a temporary space, from its first aligned byte.
 ///
 /// # Safety
-/// The space is valid for `len` numbers and one more, and nobody else's.
+/// The space is valid for `len` + 1 numbers, and nobody else uses it.
 unsafe fn numbers<'a, S: Stored>(space: *mut c_void, len: usize) -> &'a mut [S::Number] {
     let number = size_of::<S::Number>();
-    // SAFETY: the caller's promise; the number more is room to align the first.
+    // SAFETY: the caller promises `len` + 1 numbers; the extra one is room to align the first.
     unsafe {
         let first = space.byte_add(space.addr().next_multiple_of(number) - space.addr());
         slice::from_raw_parts_mut(first.cast(), len)

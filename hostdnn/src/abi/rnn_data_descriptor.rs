@@ -8,13 +8,13 @@ use std::ffi::{c_int, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(rnnDataDesc: *mut cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract, here and below.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnCreateRNNDataDescriptor, { unsafe { create::<RnnDataDescriptor>(rnnDataDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnDestroyRNNDataDescriptor, { unsafe { destroy::<RnnDataDescriptor>(rnnDataDesc) } })
 }
 
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnSetRNNDataDescriptor, {
-        // SAFETY: as above; the array holds `batchSize` values.
+        // SAFETY: null or valid by cuDNN's contract; the array holds `batchSize` values.
         unsafe {
             let descriptor = refer_mut::<RnnDataDescriptor>(rnnDataDesc)?;
             require(!seqLengthArray.is_null(), "arrays are not null")?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     })
 }
 
-/// Writes the first `arrayLengthRequested` lengths, or as many as there are, and the padding fill, an element.
+/// Writes the first `arrayLengthRequested` lengths, or all if there are fewer, and the padding fill, an element.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     rnnDataDesc: cudnnRNNDataDescriptor_t,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNDataDescriptor, {
-        // SAFETY: as above; the array takes as many values as are asked for.
+        // SAFETY: null or valid by cuDNN's contract; the array takes as many values as are asked for.
         unsafe {
             let descriptor = refer::<RnnDataDescriptor>(rnnDataDesc)?;
             require(!paddingFill.is_null(), "pointers to results are not null")?;

@@ -7,17 +7,17 @@ use std::ffi::c_double;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract, here and below.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnCreateRNNDescriptor, { unsafe { create::<RnnDescriptor>(rnnDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnDestroyRNNDescriptor, { unsafe { destroy::<RnnDescriptor>(rnnDesc) } })
 }
 
-/// What the dropout descriptor says is copied: later changes to it, and its end, do not matter.
+/// Copies the dropout descriptor's settings: later changes to it, or its destruction, have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cudnnSetRNNDescriptor_v8(
     auxFlags: u32,
 ) -> cudnnStatus_t {
     export!(cudnnSetRNNDescriptor_v8, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         let descriptor = unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?;
         let dropout = if dropoutDesc.is_null() {
             DropoutDescriptor::default()
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     auxFlags: *mut u32,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNDescriptor_v8, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             let s = refer::<RnnDescriptor>(rnnDesc)?.settings()?;
             let [input, hidden, projection, layers] = s.sizes;
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn cudnnRNNSetClip_v8(
     rclip: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNSetClip_v8, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         let descriptor = unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?;
         descriptor.set_clipping(clipMode, Some(clipNanOpt), [lclip, rclip])
     })
@@ -134,12 +134,12 @@ pub unsafe extern "C" fn cudnnRNNSetClip_v9(
     rclip: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNSetClip_v9, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?.set_clipping(clipMode, None, [lclip, rclip])
     })
 }
 
-/// Results that are null are left out.
+/// Null results are skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -148,11 +148,11 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     lclip: *mut c_double,
     rclip: *mut c_double,
 ) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnRNNGetClip_v8, { unsafe { read_clipping(rnnDesc, clipMode, clipNanOpt, [lclip, rclip]) } })
 }
 
-/// Results that are null are left out.
+/// Null results are skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rclip: *mut c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNGetClip_v9, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe { read_clipping(rnnDesc, clipMode, std::ptr::null_mut(), [lclip, rclip]) }
     })
 }

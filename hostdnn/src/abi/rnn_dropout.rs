@@ -1,4 +1,4 @@
-//! Dropout descriptors, whose states RNNs draw from. Dropout of a tensor by itself is not here.
+//! Dropout descriptors, whose states RNNs draw from. Dropout of a single tensor is not implemented.
 
 use super::boundary::{context, create, destroy, refer, refer_mut, write};
 use crate::descriptor::DropoutDescriptor;
@@ -9,20 +9,20 @@ use std::ffi::{c_float, c_ulonglong, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(dropoutDesc: *mut cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract, here and below.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnCreateDropoutDescriptor, { unsafe { create::<DropoutDescriptor>(dropoutDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as above.
+    // SAFETY: null or valid by cuDNN's contract.
     export!(cudnnDestroyDropoutDescriptor, { unsafe { destroy::<DropoutDescriptor>(dropoutDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: cudnnHandle_t, sizeInBytes: *mut usize) -> cudnnStatus_t {
     export!(cudnnDropoutGetStatesSize, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             write(sizeInBytes, STATES_BYTES)
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: cudnnHandle_t, sizeIn
     })
 }
 
-/// Fills the states from the seed; without states, keeps those there are as they are.
+/// Fills the states from the seed; without states, keeps the existing ones unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnSetDropoutDescriptor, {
-        // SAFETY: as above; states are null or as long as the size says.
+        // SAFETY: null or valid by cuDNN's contract; states are null or as long as the size says.
         unsafe {
             context(handle)?;
             let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     })
 }
 
-/// Goes on with states that were filled before.
+/// Continues with states that were filled before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnRestoreDropoutDescriptor, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     seed: *mut c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnGetDropoutDescriptor, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<DropoutDescriptor>(dropoutDesc)?;

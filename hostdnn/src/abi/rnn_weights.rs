@@ -1,4 +1,4 @@
-//! The weight space and what lies where in it.
+//! The weight space and its layout.
 
 use super::boundary::{context, refer, refer_mut, write};
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor, TensorDescriptor};
@@ -7,7 +7,7 @@ use crate::rnn::{Network, Region};
 use cudnn_abi::*;
 use std::ffi::c_void;
 
-/// Bytes of the weight space; 0 of a descriptor that is not set, as in cuDNN.
+/// Bytes of the weight space; 0 for a descriptor that is not set, as in cuDNN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     handle: cudnnHandle_t,
@@ -15,7 +15,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNWeightSpaceSize, {
-        // SAFETY: null or valid by cuDNN's contract, here and below.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -28,9 +28,9 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     })
 }
 
-/// Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. What is
-/// not there has a null address and a descriptor without dimensions. As in cuDNN `weightSpaceSize` need only reach to the
-/// end of what is asked for; where it does not, the address is written all the same.
+/// Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. A
+/// missing one has a null address and a descriptor without dimensions. As in cuDNN, `weightSpaceSize` need only reach
+/// to the end of the requested weights; if not, the address is still written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     handle: cudnnHandle_t,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNWeightParams, {
-        // SAFETY: as above.
+        // SAFETY: null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -72,14 +72,14 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
 }
 
 /// # Safety
-/// The descriptor is live, and the address valid for a write.
+/// The descriptor is live, and the address is valid for a write.
 unsafe fn write_region(
     region: Option<Region>,
     (space, size, data_type, element): (*const c_void, usize, cudnnDataType_t, usize),
     descriptor: cudnnTensorDescriptor_t,
     address: *mut *mut c_void,
 ) -> Result {
-    // SAFETY: the caller's promise; the address may lie outside the space and is not followed.
+    // SAFETY: the caller promises a live descriptor and a valid place; the address, perhaps outside, is not followed.
     unsafe {
         let descriptor = refer_mut::<TensorDescriptor>(descriptor)?;
         let Some(region) = region else {

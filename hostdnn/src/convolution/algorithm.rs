@@ -12,7 +12,7 @@ pub enum Algorithm {
     ImplicitPrecompGemm,
     /// Forward: GEMM over column matrices (im2col) in the workspace.
     Gemm,
-    /// cuDNN's direct algorithm, which it does not implement either: never supported.
+    /// cuDNN's direct algorithm, which cuDNN does not implement either: never supported.
     Direct,
     /// `ALGO_0`: no workspace, no promised order of sums. Backward data gathers by phases of the stride, backward filter
     /// adds sums of a few images as they are ready.
@@ -25,9 +25,9 @@ pub enum Algorithm {
     Fft,
     /// Transforms of 32×32 tiles.
     FftTiling,
-    /// The same with 16×16 tiles: less work where images are small. The legacy API has no name for it.
+    /// The same with 16×16 tiles: less work for small images. The legacy API has no name for it.
     FftTiling16,
-    /// The same with 64×64 tiles: fewer of them where filters are large. The legacy API has no name for it.
+    /// The same with 64×64 tiles: fewer tiles for large filters. The legacy API has no name for it.
     FftTiling64,
     /// F(2×2, 3×3), tile blocks in per-thread buffers; the workspace holds the transformed filter.
     Winograd,
@@ -87,7 +87,7 @@ impl Algorithm {
         Self::all(direction).iter().position(|&a| a == self).map(|id| id as i32)
     }
 
-    /// Points along each side of a tile that is transformed at once, of algorithms that transform such tiles.
+    /// Points along each side of a tile, for algorithms that transform tiles.
     pub fn fft_tile(self) -> Option<usize> {
         match self {
             Self::FftTiling16 => Some(16),
@@ -97,7 +97,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether equal calls promise equal bits, as cuDNN declares it.
+    /// Returns whether equal calls promise equal bits, as cuDNN declares it.
     pub fn deterministic(self) -> bool {
         !matches!(self, Self::Algo0 | Self::Algo3)
     }

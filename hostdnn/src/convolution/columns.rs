@@ -73,7 +73,7 @@ impl Columns {
         self.lines = Some(to);
     }
 
-    /// Where, from the plane's start, the source line lies that two taps meet at two positions; `None` in the padding.
+    /// The source line that two taps meet at two positions, from the plane's start; `None` in the padding.
     pub fn line(&self, [td, th]: [usize; 2], [od, oh]: [usize; 2]) -> Option<usize> {
         let [depth, height, _] = &self.axes;
         match self.lines {
@@ -108,7 +108,7 @@ impl Columns {
         from(rows.start)..from(rows.end)
     }
 
-    /// Writes the piece `rows` × `pixels` to `to` and says how it lies there.
+    /// Writes the piece `rows` × `pixels` to `to` and returns its layout.
     ///
     /// # Safety
     /// `source` is the image's first channel in the group, readable as the strides say; `to` is writable for rows × pixels
@@ -168,8 +168,8 @@ impl Columns {
                 };
                 for c in channels.clone() {
                     let row = c * channel_step + tap * tap_step - rows.start;
-                    // SAFETY: the run begins at pixel − pixels.start of a row in the piece and ends inside it; what is
-                    // read lies inside the source by `inside` and `line`.
+                    // SAFETY: the run begins at pixel − pixels.start of a row in the piece and ends inside it; `inside`
+                    // and `line` keep the reads inside the source.
                     unsafe {
                         let run = to.add(row * leading + pixel - pixels.start);
                         let run = std::slice::from_raw_parts_mut(run, end - begin);
@@ -231,7 +231,7 @@ impl Columns {
     }
 }
 
-/// The order of rows in which the filter, if possible, is a matrix where it lies.
+/// The order of rows in which the filter, if possible, is a matrix in its own memory.
 pub fn order_for<S: Storage>(filter: &Filter<S>, axes: &[Axis; 3], channels: usize) -> Order {
     let suits = |order| filter.column_stride(axes, channels, order).is_some();
     if !suits(Order::ChannelTap) && suits(Order::TapChannel) { Order::TapChannel } else { Order::ChannelTap }
@@ -270,7 +270,7 @@ impl<S: Storage> Filter<S> {
         self.data.at(group * self.group + tap)
     }
 
-    /// The filter matrix's piece `rows` × `columns`, by reference where it lies so in memory.
+    /// The filter matrix's piece `rows` × `columns`, by reference if the filter has this layout in memory.
     pub fn matrix(&self, columns: &Columns, group: usize) -> Option<Matrix<S::Real>> {
         let stride = self.column_stride(&columns.axes, columns.channels, columns.order)?;
         Some(Matrix::new(S::as_real(self.first(&columns.axes, group))?, self.row, stride))

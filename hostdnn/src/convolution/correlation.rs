@@ -71,7 +71,7 @@ impl Axis {
         }
     }
 
-    /// Where tap `t` reads for position 0.
+    /// The position at which tap `t` reads for position 0.
     pub fn offset_of(&self, t: usize) -> isize {
         self.offset + t as isize * self.offset_step
     }
@@ -163,7 +163,7 @@ pub struct Correlation<S: Storage> {
     pub beta: S::Real,
 }
 
-/// What [`super::run`] was given, with its types.
+/// The arguments of [`super::run`], with their types.
 pub struct Operands<S: Storage> {
     pub x: *mut S,
     pub w: *mut S,
@@ -177,7 +177,7 @@ impl<S: Storage> Operands<S> {
         Self { x: x.cast(), w: w.cast(), y: y.cast(), alpha: S::Real::of(alpha), beta: S::Real::of(beta) }
     }
 
-    /// No tensors: enough to know what a method needs.
+    /// No tensors: enough to find a method's workspace.
     pub fn none() -> Self {
         let null = std::ptr::null_mut();
         Self::new(1.0, 0.0, null, null, null)
@@ -185,7 +185,7 @@ impl<S: Storage> Operands<S> {
 }
 
 impl<S: Storage> Correlation<S> {
-    /// Backward data for that direction; else forward, which for backward filter names the tensors' roles alone.
+    /// Backward data for that direction; otherwise forward, which for backward filter only names the tensors' roles.
     pub fn new(p: &Problem, operands: &Operands<S>) -> Self {
         let (channels, maps) = (p.in_channels / p.groups, p.out_channels / p.groups);
         let [k, c, d, h, w] = p.w_strides;

@@ -1,4 +1,4 @@
-//! Numbers: what is stored, what is computed with, and matrix products of the latter.
+//! Numbers: the stored types, the computing types, and matrix products of the latter.
 
 use gemm::{Parallelism, gemm};
 use half::slice::HalfFloatSliceExt;
@@ -64,7 +64,7 @@ pub trait Storage: Copy + Send + Sync + 'static {
     fn to_single(self) -> f32;
     fn from_single(value: f32) -> Self;
 
-    /// The tensor's memory seen as computing numbers, where the two types are one.
+    /// The tensor's memory as computing numbers, if the two types are the same.
     fn as_real(pointer: *mut Self) -> Option<*mut Self::Real>;
 
     /// `to[i] = from[i·step]`.
@@ -203,7 +203,7 @@ impl<T> Matrix<T> {
     }
 }
 
-/// `c = keep·c + scale·a·b`, where `a` is m×k and `b` is k×n; with `keep` 0, `c` is not read. On this thread alone.
+/// `c = keep·c + scale·a·b`, where `a` is m×k and `b` is k×n; with `keep` 0, `c` is not read. Uses only this thread.
 ///
 /// # Safety
 /// The elements of `a` and `b` are readable, those of `c` writable and nobody else's.

@@ -95,7 +95,7 @@ impl<S: Storage> FilterGradient<S> {
         for row in rows.clone() {
             let offset = self.columns.filter_offset(&self.w, row);
             for map in maps.clone() {
-                // SAFETY: as the caller promises.
+                // SAFETY: the caller promises readable sums and a writable filter.
                 unsafe {
                     let to = self.w.data.at(map * self.w.row + offset);
                     let new =
@@ -207,7 +207,7 @@ impl<S: Storage> FilterGradient<S> {
         });
     }
 
-    /// Per worker: an image's columns, its gradients if they are no matrix, and the sums of all groups.
+    /// For each worker: an image's columns, its gradients if they are not a matrix, and the sums of all groups.
     fn explicit_parts(&self) -> Option<[usize; 3]> {
         let workers = tasks::workers(self.batch * self.groups);
         let product = |a: usize, b: usize| a.checked_mul(b)?.checked_mul(size_of::<S::Real>())?.checked_mul(workers);
@@ -225,7 +225,7 @@ impl<S: Storage> FilterGradient<S> {
         parts_size(&self.explicit_parts()?)
     }
 
-    /// Workers take images as they come, and each sums its own in the workspace.
+    /// Workers take images as they become free, and each sums its own in the workspace.
     ///
     /// # Safety
     /// As for [`super::run`], with a workspace of [`Self::explicit_size`] bytes.

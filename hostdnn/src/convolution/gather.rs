@@ -1,6 +1,6 @@
-//! Forward and backward data by GEMM over column matrices: gathers what each destination element needs.
+//! Forward and backward data by GEMM over column matrices: gathers the sources of each destination element.
 //!
-//! Image by image: what is computed for an image, and in which order it is summed, does not depend on the batch.
+//! Image by image: an image's computation and its order of sums do not depend on the batch.
 //! [`implicit`] packs pieces of the columns and of the filter into per-thread buffers as it goes; [`explicit`] writes
 //! each image's whole column matrix to the workspace.
 
@@ -11,7 +11,7 @@ use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
 use super::tasks;
 use std::ops::Range;
 
-/// The numbers of the three pieces that a thread's buffer holds, if it is cut in four.
+/// The numbers in each of the parts of a thread's buffer that is cut in four.
 const fn quarter<S: Storage>() -> usize {
     SCRATCH_BYTES / 4 / size_of::<S::Real>()
 }
@@ -26,7 +26,7 @@ fn even(total: usize, most: usize) -> usize {
 }
 
 impl<S: Storage> Correlation<S> {
-    /// The destination of one image and group as a matrix of rows by positions, where it lies so in memory.
+    /// The destination of one image and group as a matrix of rows by positions, if it has this layout in memory.
     fn destination_matrix(&self, axes: &[Axis; 3], n: usize, row: usize) -> Option<Matrix<S::Real>> {
         if axes.iter().any(|a| a.step != 1 && a.count > 1 || a.start != 0) {
             return None;
@@ -77,7 +77,7 @@ pub unsafe fn implicit<S: Storage>(job: &Correlation<S>, phases: &[[Axis; 3]], l
     for &axes in phases {
         let mut columns = job.columns(axes);
         if let Some(lines) = lines {
-            // SAFETY: the caller made room.
+            // SAFETY: the caller promises room for `lines_len` elements.
             unsafe { columns.write_lines(lines) };
         }
         let pixels = columns.pixels();
@@ -100,7 +100,7 @@ pub unsafe fn implicit<S: Storage>(job: &Correlation<S>, phases: &[[Axis; 3]], l
     }
 }
 
-/// One tile of positions of an image and group. Scratch: a quarter for the tile's sums, one for a filter piece, half for columns.
+/// One tile of positions of an image and group. Scratch: a quarter for sums, one for a filter piece, half for columns.
 unsafe fn implicit_tile<S: Storage>(
     job: &Correlation<S>,
     columns: &Columns,
@@ -153,8 +153,8 @@ unsafe fn implicit_tile<S: Storage>(
     }
 }
 
-/// The parts of [`explicit`]'s workspace in bytes: for each image worked on at once its columns and, where the products
-/// cannot go straight to the destination, those; and the filter, where it is no matrix of computing numbers as it lies.
+/// The parts of [`explicit`]'s workspace in bytes: the columns for each image that is worked on at once; its products,
+/// if they cannot go straight to the destination; and the filter, if it is not a matrix of computing numbers in memory.
 fn explicit_parts<S: Storage>(job: &Correlation<S>, axes: [Axis; 3]) -> Option<[usize; 3]> {
     let columns = job.columns(axes);
     let (real, images) = (size_of::<S::Real>(), tasks::workers(job.batch * job.groups));

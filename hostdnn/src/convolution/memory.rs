@@ -1,8 +1,8 @@
-//! Where intermediate results live: the caller's workspace, cut up, and per-thread buffers of fixed size.
+//! The places of intermediate results: parts of the caller's workspace, and per-thread buffers of fixed size.
 
 use std::cell::RefCell;
 
-/// Every part of a workspace starts at a multiple of this, whatever the workspace's own alignment.
+/// Every part of a workspace starts at a multiple of this, whatever the workspace's alignment.
 const ALIGN: usize = 64;
 
 /// Bytes of a workspace with parts of the given sizes in bytes; `None` if that does not fit `usize`.
@@ -21,7 +21,7 @@ impl Parts {
         Self { next: workspace.wrapping_add(workspace.align_offset(ALIGN)) }
     }
 
-    /// The next part, of `bytes` bytes. Its contents are whatever the caller left there.
+    /// The next part, of `bytes` bytes. Its contents are undefined.
     pub fn take<T>(&mut self, bytes: usize) -> Shared<T> {
         let part = self.next;
         self.next = part.wrapping_add(bytes.next_multiple_of(ALIGN));
@@ -29,7 +29,7 @@ impl Parts {
     }
 }
 
-/// A pointer that several threads may use; that they do not collide is on whoever dereferences it.
+/// A pointer that several threads may use; whoever dereferences it must prevent conflicts.
 pub struct Shared<T>(pub *mut T);
 
 impl<T> Clone for Shared<T> {
@@ -42,7 +42,7 @@ impl<T> Copy for Shared<T> {}
 
 // SAFETY: a pointer alone does nothing; each dereference says why it is sound.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: a shared pointer alone does nothing either; each dereference says why it is sound.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -65,8 +65,8 @@ thread_local! {
     static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `work` on this thread's buffer of [`SCRATCH_BYTES`], aligned to cache lines, with whatever the last use left there.
-/// `work` starts no parallel work: another task on this thread would find the buffer taken.
+/// Runs `work` on this thread's buffer of [`SCRATCH_BYTES`], aligned to cache lines, with undefined contents. `work`
+/// must not start parallel work: another task on this thread would find the buffer taken.
 pub fn with_scratch<R>(work: impl FnOnce(*mut u8) -> R) -> R {
     SCRATCH.with_borrow_mut(|buffer| {
         buffer.resize(SCRATCH_BYTES / ALIGN, Line { _bytes: [0; ALIGN] });

@@ -1,4 +1,4 @@
-//! From an algorithm's name to what computes it.
+//! From an algorithm's name to its implementation.
 
 use super::columns::Columns;
 use super::correlation::{Axis, Correlation, Operands, forward_axes, phases};
@@ -11,7 +11,7 @@ use super::scatter::Scatter;
 use super::winograd::{fused::Fused, gradient::Gradient, nonfused::Nonfused};
 use super::{Algorithm, Direction, Problem, Unsupported};
 
-/// An algorithm made ready for a problem.
+/// An algorithm that is ready for a problem.
 pub enum Method<S: Storage> {
     ImplicitGemm(Correlation<S>, Vec<[Axis; 3]>),
     ImplicitPrecompGemm(Correlation<S>, [Axis; 3]),

@@ -1,9 +1,9 @@
 //! The arithmetic of convolutions on the CPU: every algorithm that cuDNN names, on raw host pointers.
-//! Knows shapes, strides and numbers, and nothing of cuDNN's C ABI; uses rayon for both cores, `gemm` and `realfft`.
+//! Knows shapes, strides and numbers, and nothing of cuDNN's C ABI; uses rayon for all cores, `gemm` and `realfft`.
 //!
-//! The one entry is [`run`]; [`workspace_size`] says beforehand whether an algorithm takes a [`Problem`] and how many
-//! bytes of workspace it needs. Memory that grows with the batch lives in the workspace alone: besides it every thread
-//! keeps a few buffers of fixed size.
+//! The one entry is [`run`]; [`workspace_size`] says beforehand whether an algorithm supports a [`Problem`] and how
+//! many bytes of workspace it needs. Only the workspace grows with the batch: besides it, every thread keeps a few
+//! buffers of fixed size.
 
 mod algorithm;
 mod columns;
@@ -78,7 +78,7 @@ pub struct Problem {
     pub filter: [usize; 3],
     /// Extents of `y`.
     pub output: [usize; 3],
-    /// Zeros in front of `x`. There are as many behind as `output` takes.
+    /// Zeros before `x`. `output` determines the zeros behind.
     pub pad: [usize; 3],
     /// Step in `x` from one output position to the next.
     pub stride: [usize; 3],
@@ -98,16 +98,16 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
-/// Why a convolution was not run; nothing has been written.
+/// Why a convolution did not run; nothing has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The algorithm does not compute this problem.
     Unsupported,
-    /// The workspace is smaller than [`workspace_size`] asks for, or null.
+    /// The workspace is smaller than [`workspace_size`] says, or null.
     Workspace {
         /// Bytes that the algorithm needs.
         needed: usize,
-        /// Bytes that it was given.
+        /// Bytes that the caller gave.
         given: usize,
     },
 }
@@ -136,7 +136,7 @@ impl From<Unsupported> for Error {
     }
 }
 
-/// Bytes of workspace that [`run`] needs, at any alignment; never more than that is touched.
+/// Bytes of workspace that [`run`] needs, at any alignment; it never touches more.
 ///
 /// The problem's numbers are consistent: extents, strides and dilations are at least 1, groups divide channels, and the
 /// output is what cuDNN's formula gives, `1 + (input + 2·pad − (1 + (filter − 1)·dilation)) / stride`.
@@ -174,7 +174,7 @@ pub unsafe fn run(
     if given < needed {
         return Err(Error::Workspace { needed, given });
     }
-    // SAFETY: the caller's promise, and the workspace is large enough.
+    // SAFETY: the caller promises valid tensors, and the workspace is large enough.
     unsafe {
         match problem.element {
             Element::Half => {

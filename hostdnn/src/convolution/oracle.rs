@@ -1,12 +1,12 @@
-//! Convolutions by their definition, in double precision: what every algorithm is held against.
+//! Convolutions by their definition, in double precision: the reference for every algorithm.
 
 use super::{Direction, Problem};
 
 /// The output of `problem` by direct loops: `alpha·convolution + beta·old`.
 ///
-/// `x`, `w` and `y` hold the tensors with the problem's strides; the one that `problem.direction` computes holds the old
-/// output, and a copy of it with the new values is returned. With `beta` 0 old values are not read; elements between the
-/// strides are returned as they were.
+/// `x`, `w` and `y` hold the tensors with the problem's strides. The tensor that `problem.direction` computes holds the
+/// old output; a copy of it with the new values is returned. With `beta` 0 old values are not read; elements between
+/// the strides are returned unchanged.
 pub fn convolution(p: &Problem, alpha: f64, beta: f64, x: &[f64], w: &[f64], y: &[f64]) -> Vec<f64> {
     let mut out = match p.direction {
         Direction::Forward => y,

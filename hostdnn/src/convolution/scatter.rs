@@ -1,6 +1,6 @@
-//! Backward data by GEMM and col2im: each gradient is multiplied by its map's taps and the products are added where they belong.
+//! Backward data by GEMM and col2im: multiplies each gradient by its map's taps and adds the products in place.
 //!
-//! Unlike [`super::gather`] it wastes nothing on strides, but needs a filter that is a matrix where it lies.
+//! Unlike [`super::gather`] it loses nothing to strides, but needs a filter that is a matrix in memory.
 //! Image by image, in a fixed order of sums.
 
 use super::columns::{Columns, order_for};
@@ -36,7 +36,7 @@ const fn tile_len<S: Storage>() -> usize {
 }
 
 impl<S: Storage> Scatter<S> {
-    /// `None` where the filter or `y` is no matrix of computing numbers.
+    /// `None` if the filter or `y` is not a matrix of computing numbers.
     pub fn new(p: &Problem, operands: &Operands<S>) -> Option<Self> {
         let (channels, maps) = (p.in_channels / p.groups, p.out_channels / p.groups);
         let [k, c, d, h, w] = p.w_strides;
@@ -83,7 +83,7 @@ impl<S: Storage> Scatter<S> {
             with_scratch(|scratch| {
                 for pixel in (0..pixels).step_by(at_once) {
                     let piece = pixel..pixels.min(pixel + at_once);
-                    // SAFETY: as above; the products of a block and piece fit the tile.
+                    // SAFETY: no two tasks share an element of x, and the products of a block and piece fit the tile.
                     unsafe { self.block(n, group, block.clone(), piece, Matrix::new(scratch.cast(), width, 1)) };
                 }
             });
@@ -108,12 +108,12 @@ impl<S: Storage> Scatter<S> {
     }
 
     unsafe fn block(&self, n: usize, group: usize, block: Range<usize>, pixels: Range<usize>, tile: Matrix<S::Real>) {
-        // A channel's rows lie together in one order of rows, a tap's in the other: a product for each run of rows.
+        // One order keeps a channel's rows together, the other a tap's: each run of rows is one product.
         let (channel_step, tap_step) = self.columns.row_steps();
         let taps = self.columns.taps();
         let (runs, run) = if channel_step == 1 && taps > 1 { (taps, block.len()) } else { (1, block.len() * taps) };
         let Some(y) = S::as_real(self.y.plane(n, group * self.maps)) else { return };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises valid tensors and room for the tile.
         unsafe {
             let y = Matrix::new(y.add(pixels.start * self.y_pixel), self.y.strides[1], self.y_pixel);
             for r in 0..runs {

@@ -3,7 +3,7 @@
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many of `tasks` run at once.
+/// The number of `tasks` that run at once.
 pub fn workers(tasks: usize) -> usize {
     rayon::current_num_threads().min(tasks).max(1)
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// How a tensor of `[outer, channel, d, h, w]` lies in memory.
+/// The memory layout of a tensor `[outer, channel, d, h, w]`.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     ChannelsFirst,
@@ -57,12 +57,12 @@ fn y_extents(p: &Problem) -> [usize; 5] {
     [p.batch, p.out_channels, p.output[0], p.output[1], p.output[2]]
 }
 
-/// Fills in output extents and strides, with as many zeros behind as in front.
+/// Fills in output extents and strides, with equal zeros before and behind.
 fn shaped(p: Problem, layouts: [Layout; 3]) -> Problem {
     shaped_between(p, p.pad, layouts)
 }
 
-/// The same with so many zeros behind.
+/// The same with `behind` zeros behind.
 fn shaped_between(mut p: Problem, behind: [usize; 3], layouts: [Layout; 3]) -> Problem {
     for (d, behind) in behind.into_iter().enumerate() {
         let window = 1 + (p.filter[d] - 1) * p.dilation[d];
@@ -118,7 +118,7 @@ fn layouts() -> impl Strategy<Value = [Layout; 3]> {
     [one(), one(), one()]
 }
 
-/// Any problem at all: 2-D and 3-D, strides, dilations, groups, wide pads, other ones behind.
+/// Any problem: 2-D and 3-D, strides, dilations, groups, wide pads, different pads behind.
 fn any_problem() -> impl Strategy<Value = Problem> {
     let spatial = |values: std::ops::Range<usize>| [values.clone(), values.clone(), values];
     let channels = (1usize..4, 1usize..6, 1usize..6);
@@ -148,7 +148,7 @@ fn any_problem() -> impl Strategy<Value = Problem> {
     )
 }
 
-/// What fast algorithms take: 2-D, stride and dilation 1, pads below the filter.
+/// Problems that fast algorithms support: 2-D, stride and dilation 1, pads below the filter.
 fn plain_problem() -> impl Strategy<Value = Problem> {
     let filter = prop_oneof![4 => Just([3usize, 3]), 2 => Just([5, 5]), 1 => [1usize..8, 1usize..8]];
     let channels = (1usize..3, 1usize..20, 1usize..20);
@@ -190,7 +190,7 @@ fn cases(problems: impl Strategy<Value = Problem>) -> impl Strategy<Value = Case
     })
 }
 
-/// A tensor's bytes in its storage type, and the numbers that they hold.
+/// A tensor's bytes in its storage type, and their values.
 struct Data {
     bytes: Vec<u64>,
     numbers: Vec<f64>,
@@ -256,7 +256,7 @@ fn compute(case: &Case, algorithm: Algorithm, x: &Data, w: &Data, y: &Data) -> R
     }
     let mut tensors = [x, w, y].map(|data| Data { bytes: data.bytes.clone(), numbers: data.numbers.clone() });
     let [px, pw, py] = tensors.each_mut().map(|data| data.bytes.as_mut_ptr().cast::<u8>());
-    // SAFETY: the tensors have the lengths that the strides reach, and are this function's own.
+    // SAFETY: the tensors have the lengths that the strides reach, and only this function uses them.
     unsafe { run(p, algorithm, case.alpha, case.beta, px, pw, py, workspace[start..].as_mut_ptr(), size)? };
     for (i, &byte) in workspace.iter().enumerate().filter(|(i, _)| !(start..start + size).contains(i)) {
         assert_eq!(byte, canary(i), "byte {i} beside the workspace {start}..{} was written", start + size);
@@ -283,7 +283,7 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// Runs every algorithm of the case's direction and returns which were supported.
+/// Runs every algorithm of the case's direction and returns the supported ones.
 fn check(case: &Case) -> Vec<Algorithm> {
     let p = &case.problem;
     let rng = &mut StdRng::seed_from_u64(case.seed);
@@ -297,7 +297,7 @@ fn check(case: &Case) -> Vec<Algorithm> {
     let [x, w, y] = numbers.map(|numbers| Data::new(p.element, numbers));
     let old = [&x, &w, &y][which];
     let reference = oracle::convolution(p, case.alpha, case.beta, &x.numbers, &w.numbers, &y.numbers);
-    // The variance that random signs would give each element: unlike the reference itself, it knows no cancellation.
+    // The variance of each element under random signs: unlike the reference itself, it knows no cancellation.
     let [x2, w2, y2] = [&x, &w, &y].map(|data| data.numbers.iter().map(|v| v * v).collect::<Vec<_>>());
     let variance = oracle::convolution(p, case.alpha.powi(2), case.beta.powi(2), &x2, &w2, &y2);
     let elements = reached_elements(extents[which], strides[which]);
@@ -333,7 +333,7 @@ fn reached_elements(extents: [usize; 5], strides: [usize; 5]) -> Vec<usize> {
     })
 }
 
-/// The algorithms that take every problem.
+/// The algorithms that support every problem.
 fn universal(direction: Direction) -> &'static [Algorithm] {
     match direction {
         Direction::Forward => &[Algorithm::ImplicitGemm, Algorithm::ImplicitPrecompGemm, Algorithm::Gemm],
@@ -403,7 +403,7 @@ proptest! {
         }
     }
 
-    /// What is called deterministic gives the same bits again.
+    /// Algorithms that are declared deterministic repeat their bits.
     #[test]
     fn deterministic_algorithms_repeat_themselves(case in cases(plain_problem())) {
         let [x, w, y] = inputs(&case.problem, &mut StdRng::seed_from_u64(case.seed));

@@ -52,7 +52,7 @@ impl ConvolutionDescriptor {
         )
     }
 
-    /// Sets the geometry and keeps groups, math type and reorder type. Values up to the first bad one stay set, and it too.
+    /// Sets the geometry and keeps all other settings. Values up to and including the first bad one stay set.
     pub fn set(
         &mut self,
         pad: &[i32],
@@ -79,7 +79,7 @@ impl ConvolutionDescriptor {
         self.rank
     }
 
-    /// The math type asked for.
+    /// The requested math type.
     pub fn math_type(&self) -> cudnnMathType_t {
         self.math_type
     }
@@ -118,7 +118,7 @@ impl ConvolutionDescriptor {
         Ok(())
     }
 
-    /// Whether `x` and `w` belong together and to this convolution: equal ranks, and channels that the groups share out.
+    /// Checks that `x`, `w` and this convolution match: equal ranks, and channels that the groups divide.
     pub fn check_shapes(&self, x: &TensorDescriptor, w: &FilterDescriptor) -> Result {
         require(x.dims().len() >= 3 && !x.dims().contains(&0), "the input is set, with 3 dimensions or more")?;
         require(x.dims().len() == w.dims().len(), "input and filter have as many dimensions")?;
@@ -135,7 +135,7 @@ impl ConvolutionDescriptor {
         let window = (w.dims()[i + 2] - 1).wrapping_mul(self.dilation[i]).wrapping_add(1);
         let padded = x.dims()[i + 2].wrapping_add(self.pad[i].wrapping_mul(2));
         require(padded >= window, "the filter fits into the padded input")?;
-        // An unset stride of 0 cannot be here: only dimensions that were set are asked for.
+        // An unset stride of 0 cannot occur: only dimensions that were set are used.
         require(self.stride[i] > 0, "strides are positive")?;
         Ok((padded.wrapping_sub(window) / self.stride[i]).wrapping_add(1))
     }

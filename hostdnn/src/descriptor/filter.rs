@@ -14,7 +14,7 @@ pub struct FilterDescriptor {
 }
 
 impl FilterDescriptor {
-    /// Checks the enumerators before any array is read. Whether they go together is checked after the rank, as in cuDNN.
+    /// Checks the enumerators before any array is read. Their combination is checked after the rank, as in cuDNN.
     pub fn check_enumerators(format: cudnnTensorFormat_t, data_type: cudnnDataType_t) -> Result {
         let formats = CUDNN_TENSOR_NCHW..=CUDNN_TENSOR_NCHW_VECT_C;
         require(formats.contains(&format), "format is a cudnnTensorFormat_t")?;

@@ -1,7 +1,7 @@
-//! What cuDNN's descriptors hold, as plain values, and the rules for setting them. No pointers and no FFI here.
+//! The contents of cuDNN's descriptors as plain values, and the rules for setting them. No pointers and no FFI here.
 //!
-//! The rules, and what a refused call leaves behind, are those of cuDNN 9.19; `tests/real_cudnn.rs` holds the two
-//! libraries against each other. Dimensions and strides are in elements, outermost first: n, c, then d, h, w.
+//! The rules, and a descriptor's state after a refused call, are those of cuDNN 9.19; `tests/real_cudnn.rs` compares
+//! the two libraries. Dimensions and strides are in elements, outermost first: n, c, then d, h, w.
 
 mod convolution;
 mod dropout;
@@ -25,7 +25,7 @@ use cudnn_abi::*;
 /// The most dimensions of a tensor or filter.
 pub const DIM_MAX: usize = CUDNN_DIM_MAX as usize;
 
-/// A dimension count that came from C, checked before any array of that length is read.
+/// Checks a dimension count from C before any array of that length is read.
 pub fn rank(count: i32, least: usize, most: usize) -> Result<usize> {
     let count = usize::try_from(count).unwrap_or(0);
     require(count >= least, "enough dimensions")?;
@@ -33,7 +33,7 @@ pub fn rank(count: i32, least: usize, most: usize) -> Result<usize> {
     Ok(count)
 }
 
-/// Bytes of one element of a type that descriptors take; the vector types (INT8x4 and so on) count as one element.
+/// Bytes of one element of a type that descriptors accept; a vector (INT8x4 and so on) counts as one element.
 fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
     match data_type {
         CUDNN_DATA_INT8 | CUDNN_DATA_UINT8 => Some(1),
@@ -45,7 +45,7 @@ fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
     }
 }
 
-/// Checks a pair of format and type. CUDNN_TENSOR_NCHW_VECT_C, which cuDNN takes with vector types, is not supported here.
+/// Checks a pair of format and type. CUDNN_TENSOR_NCHW_VECT_C, which cuDNN accepts with vector types, is not supported.
 fn check_format(format: cudnnTensorFormat_t, data_type: cudnnDataType_t) -> Result {
     require(element_size(data_type).is_some(), "dataType is one that descriptors take")?;
     if format == CUDNN_TENSOR_NCHW_VECT_C {

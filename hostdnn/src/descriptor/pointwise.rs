@@ -10,9 +10,9 @@ fn check_nan(propagation: cudnnNanPropagation_t) -> Result {
 /// An activation function and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ActivationDescriptor {
-    /// Which function.
+    /// The function.
     pub mode: cudnnActivationMode_t,
-    /// Whether ReLU and clipped ReLU hand NaN on.
+    /// Whether ReLU and clipped ReLU pass NaN on.
     pub nan_propagation: cudnnNanPropagation_t,
     /// The ceiling of clipped ReLU, or ELU's alpha.
     pub coef: f64,
@@ -27,7 +27,7 @@ impl Default for ActivationDescriptor {
 }
 
 impl ActivationDescriptor {
-    /// Sets all but swish's beta.
+    /// Sets everything except swish's beta.
     pub fn set(&mut self, mode: cudnnActivationMode_t, nan_propagation: cudnnNanPropagation_t, coef: f64) -> Result {
         require(
             (CUDNN_ACTIVATION_SIGMOID..=CUDNN_ACTIVATION_SWISH).contains(&mode),
@@ -42,11 +42,11 @@ impl ActivationDescriptor {
 /// An element-wise operation on two tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpTensorDescriptor {
-    /// Which operation.
+    /// The operation.
     pub op: cudnnOpTensorOp_t,
     /// The type it computes in.
     pub compute_type: cudnnDataType_t,
-    /// Whether minimum and maximum hand NaN on.
+    /// Whether minimum and maximum pass NaN on.
     pub nan_propagation: cudnnNanPropagation_t,
 }
 

@@ -12,36 +12,36 @@ pub struct RnnDescriptor {
     clipping: Clipping,
 }
 
-/// What `cudnnSetRNNDescriptor_v8` takes, in its order.
+/// The arguments of `cudnnSetRNNDescriptor_v8`, in its order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RnnSettings {
-    /// How cuDNN computes; here all algorithms are one.
+    /// cuDNN's algorithm; hostdnn computes all of them alike.
     pub algo: cudnnRNNAlgo_t,
     /// The cell.
     pub cell: cudnnRNNMode_t,
-    /// Which biases there are.
+    /// The biases that exist.
     pub bias: cudnnRNNBiasMode_t,
     /// One direction or two.
     pub direction: cudnnDirectionMode_t,
-    /// What the first layer does to its input.
+    /// The first layer's treatment of its input.
     pub input_mode: cudnnRNNInputMode_t,
     /// The type of data and weights.
     pub data_type: cudnnDataType_t,
-    /// The type cuDNN computes in; here half is computed in float.
+    /// The type that cuDNN computes in; hostdnn computes half in float.
     pub math_precision: cudnnDataType_t,
-    /// Whether tensor cores may be used; there are none here.
+    /// Whether tensor cores may be used; hostdnn has none.
     pub math_type: cudnnMathType_t,
     /// Elements of an input vector, of a hidden state, of a projected one, and layers.
     pub sizes: [i32; 4],
-    /// The dropout descriptor's address as the program gave it, only to be read back; 0 for none.
+    /// The dropout descriptor's address, kept only to be read back; 0 for none.
     pub dropout_address: usize,
-    /// What the dropout descriptor said at the time.
+    /// The dropout descriptor's settings when the RNN descriptor was set.
     pub dropout: DropoutDescriptor,
-    /// Whether data with padding is taken.
+    /// Flags, such as padded data.
     pub flags: u32,
 }
 
-/// What the `cudnnRNNSetClip` functions take. Any mode is kept; CUDNN_RNN_CLIP_MINMAX alone clips.
+/// The arguments of the `cudnnRNNSetClip` functions. Any mode is kept; only CUDNN_RNN_CLIP_MINMAX clips.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clipping {
     /// Whether LSTM's cell state is clipped.
@@ -53,20 +53,20 @@ pub struct Clipping {
 }
 
 impl RnnDescriptor {
-    /// Sets all but clipping, which is switched off.
+    /// Sets everything and switches clipping off.
     pub fn set(&mut self, settings: RnnSettings) -> Result {
         settings.check()?;
         *self = Self { settings: Some(settings), clipping: Clipping::default() };
         Ok(())
     }
 
-    /// What was set; CUDNN_STATUS_NOT_INITIALIZED if nothing was.
+    /// The settings; CUDNN_STATUS_NOT_INITIALIZED if there are none.
     pub fn settings(&self) -> Result<&RnnSettings> {
         let unset = || Error::new(CUDNN_STATUS_NOT_INITIALIZED, "the RNN descriptor is not set");
         self.settings.as_ref().ok_or_else(unset)
     }
 
-    /// Sets clipping; with no word of NaN, they stay NaN.
+    /// Sets clipping; without a NaN option, NaN stays NaN.
     pub fn set_clipping(
         &mut self,
         mode: cudnnRNNClipMode_t,
@@ -78,7 +78,7 @@ impl RnnDescriptor {
         Ok(())
     }
 
-    /// How the cell state is clipped.
+    /// The clipping of the cell state.
     pub fn clipping(&self) -> &Clipping {
         &self.clipping
     }
@@ -123,7 +123,7 @@ impl RnnSettings {
         require(inputs.contains(&input_mode), "inputMode is a cudnnRNNInputMode_t")?;
         require((CUDNN_DEFAULT_MATH..=CUDNN_FMA_MATH).contains(&math_type), "mathType is a cudnnMathType_t")?;
         require([input, hidden, layers].iter().all(|&size| size > 0), "sizes and layers are positive")?;
-        // The order of checks is cuDNN's, by which kind of error wins.
+        // The checks are in cuDNN's order, which decides the reported error.
         let persistent = algo != CUDNN_RNN_ALGO_STANDARD;
         support(!persistent || bias == CUDNN_RNN_DOUBLE_BIAS, "persistent algorithms take both biases")?;
         require(projection > 0, "projSize is positive")?;

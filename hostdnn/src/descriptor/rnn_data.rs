@@ -20,7 +20,7 @@ pub struct RnnDataDescriptor {
 }
 
 impl RnnDataDescriptor {
-    /// Checks all but the lengths, before they are read. `extents` are time steps, sequences, elements of a vector.
+    /// Checks everything except the lengths. `extents` are time steps, sequences, elements of a vector.
     pub fn check(data_type: cudnnDataType_t, layout: cudnnRNNDataLayout_t, extents: [i32; 3]) -> Result {
         require(data_type >= 0, "dataType is a cudnnDataType_t")?;
         support(Self::element_size(data_type).is_some(), "dataType is float, double, half or bfloat16")?;
@@ -51,7 +51,7 @@ impl RnnDataDescriptor {
         Ok(())
     }
 
-    /// Bytes of an element that RNNs take.
+    /// Bytes of an element of a type that RNNs accept.
     pub fn element_size(data_type: cudnnDataType_t) -> Option<usize> {
         let taken = matches!(data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_DOUBLE | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16);
         element_size(data_type).filter(|_| taken)

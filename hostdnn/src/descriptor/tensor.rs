@@ -11,7 +11,7 @@ pub struct TensorDescriptor {
     rank: usize,
     dims: [i32; DIM_MAX],
     strides: [i32; DIM_MAX],
-    /// Elements from the first to the last one inclusive, as of the last setting whose dimensions were all good.
+    /// Elements from the first to the last one inclusive, after the last setting whose dimensions were all good.
     extent: u64,
 }
 
@@ -47,7 +47,7 @@ impl TensorDescriptor {
         self.set_packed(format, data_type, &dims)
     }
 
-    /// Sets a packed tensor; dimensions before the first bad one stay set, with the strides that all of them gave.
+    /// Sets a packed tensor; dimensions before the first bad one stay set, with the strides that all dimensions gave.
     pub fn set_packed(&mut self, format: cudnnTensorFormat_t, data_type: cudnnDataType_t, dims: &[i32]) -> Result {
         check_format(format, data_type)?;
         self.set_strided(data_type, dims, &packed_strides(format, dims)[..dims.len()])
@@ -79,8 +79,8 @@ impl TensorDescriptor {
         (self.extent as usize).wrapping_mul(element_size(self.data_type).unwrap_or(0))
     }
 
-    /// Whether no two indices name the same element, and no stride is negative. Computation needs this of its output:
-    /// with dimensions in order of stride, each stride passes the extent of those inside it.
+    /// Returns whether every index has its own element, and no stride is negative. Computation needs this of its
+    /// output: in order of stride, each stride exceeds the extent of the dimensions inside it.
     pub fn is_injective(&self) -> bool {
         let mut axes: Vec<(u64, u64)> = self
             .dims()
@@ -98,7 +98,7 @@ impl TensorDescriptor {
         })
     }
 
-    /// Whether some stride is negative.
+    /// Returns whether some stride is negative.
     pub fn is_reversed(&self) -> bool {
         self.strides().iter().any(|&stride| stride < 0)
     }

@@ -3,7 +3,7 @@
 use crate::descriptor::ActivationDescriptor;
 use cudnn_abi::*;
 
-/// The activation of `x`. The identity outside the modes that cuDNN has.
+/// The activation of `x`. Modes that cuDNN does not have are the identity.
 pub fn activate(by: &ActivationDescriptor, x: f64) -> f64 {
     match by.mode {
         CUDNN_ACTIVATION_SIGMOID => sigmoid(x),
@@ -19,7 +19,7 @@ pub fn activate(by: &ActivationDescriptor, x: f64) -> f64 {
     }
 }
 
-/// The derivative at input `x` with output `y`, times `dy`. All but swish need `y` alone.
+/// The derivative at input `x` with output `y`, times `dy`. All modes except swish need only `y`.
 pub fn activate_backward(by: &ActivationDescriptor, y: f64, dy: f64, x: f64) -> f64 {
     match by.mode {
         CUDNN_ACTIVATION_SIGMOID => dy * y * (1.0 - y),

@@ -1,11 +1,11 @@
-//! A few functions of each element one after the other, from operands of several types to one result.
+//! A few functions of each element, one after the other, from operands of several types to one result.
 
 use super::{Element, Walk};
 use cudnn_abi::*;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-/// What a step computes.
+/// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
     /// a + b
@@ -14,20 +14,20 @@ pub enum Function {
     Multiply,
     /// a
     Identity,
-    /// a, at most `upper`, and below `lower` only `slope` times as far below it.
+    /// a, limited to `upper`; below `lower`, the distance to `lower` is scaled by `slope`.
     Relu {
-        /// Where it bends.
+        /// The lower limit.
         lower: f64,
-        /// Where it ends.
+        /// The upper limit.
         upper: f64,
-        /// Below `lower`.
+        /// The slope below `lower`.
         slope: f64,
         /// Whether NaN stays NaN; otherwise it becomes `lower`.
         keeps_nan: bool,
     },
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// One of the operands.
@@ -39,7 +39,7 @@ pub enum Source {
 /// One function of scaled values.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What is computed.
+    /// The function.
     pub function: Function,
     /// The first value, and its factor.
     pub a: (Source, f64),
@@ -57,10 +57,10 @@ pub struct Operand {
 }
 
 const MOST: usize = 8;
-/// Elements at once, which stay in the innermost cache.
+/// Elements in one block, which stays in the innermost cache.
 const BLOCK: usize = 256;
 
-/// Steps over tensors of one shape. The last one's result is stored; everything is computed in double precision.
+/// Steps over tensors of one shape. Stores the last step's result; computes everything in double precision.
 #[derive(Clone, Debug)]
 pub struct Chain {
     walk: Walk<MOST>,
@@ -75,11 +75,11 @@ struct Address(*mut u8);
 
 // SAFETY: an address alone does nothing; `Chain::run` says why its uses are sound.
 unsafe impl Send for Address {}
-// SAFETY: as above.
+// SAFETY: a shared address alone does nothing either; `Chain::run` says why its uses are sound.
 unsafe impl Sync for Address {}
 
 impl Chain {
-    /// Tensors at most, the result with them.
+    /// The largest number of tensors, including the result.
     pub const OPERANDS_MAX: usize = MOST;
 
     /// Fewer than [`Self::OPERANDS_MAX`] operands; at least one step.
@@ -102,7 +102,7 @@ impl Chain {
         let operands: Vec<Address> = operands.iter().map(|&operand| Address(operand.cast_mut())).collect();
         let out = Address(out);
         let piece = |index: usize| {
-            // SAFETY: the caller's promise; each piece is one task's.
+            // SAFETY: the caller promises valid operands; each piece belongs to one task.
             unsafe { self.piece(index, &operands, out) }
         };
         let pieces = self.walk.pieces();
@@ -184,7 +184,7 @@ unsafe fn load_any(data_type: cudnnDataType_t, from: *const u8, at: isize, step:
 }
 
 /// # Safety
-/// As for [`load_any`]; elements may be unaligned in memory that C handed over.
+/// The promises of [`load_any`]; elements may be unaligned in memory from C.
 unsafe fn load<T: Element>(from: *const T, at: isize, step: isize, to: &mut [f64]) {
     for (i, to) in to.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
@@ -193,7 +193,7 @@ unsafe fn load<T: Element>(from: *const T, at: isize, step: isize, to: &mut [f64
 }
 
 /// # Safety
-/// The elements `at, at + step, …` are in bounds, and nobody else's.
+/// The elements `at, at + step, …` are in bounds, and nobody else uses them.
 unsafe fn store_any(data_type: cudnnDataType_t, to: *mut u8, at: isize, step: isize, from: &[f64]) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -12,13 +12,13 @@ pub use walk::Walk;
 
 use rayon::prelude::*;
 
-/// A tensor's elements in memory that the caller vouches for.
+/// A tensor's elements in memory that the caller has promised to be valid.
 #[derive(Clone, Copy)]
 pub struct Data<T>(pub *mut T);
 
 // SAFETY: the functions below say in their safety sections that the memory may be used from any thread meanwhile.
 unsafe impl<T> Send for Data<T> {}
-// SAFETY: as above.
+// SAFETY: the functions below say in their safety sections that the memory may be used from any thread meanwhile.
 unsafe impl<T> Sync for Data<T> {}
 
 impl<T: Element> Data<T> {
@@ -30,14 +30,14 @@ impl<T: Element> Data<T> {
     /// # Safety
     /// Element `offset` is in bounds and initialised.
     unsafe fn load(self, offset: isize) -> f64 {
-        // SAFETY: the caller's promise; elements may be unaligned in a buffer that C handed over.
+        // SAFETY: the caller promises a valid element; elements may be unaligned in a buffer from C.
         unsafe { self.0.offset(offset).read_unaligned() }.to_f64()
     }
 
     /// # Safety
     /// Element `offset` is in bounds.
     unsafe fn store(self, offset: isize, value: f64) {
-        // SAFETY: as above.
+        // SAFETY: the caller promises an element in bounds; elements may be unaligned in a buffer from C.
         unsafe { self.0.offset(offset).write_unaligned(T::from_f64(value)) }
     }
 }
@@ -59,7 +59,7 @@ pub unsafe fn combine<const N: usize, const M: usize, I: Element, O: Element>(
     let piece = |index: usize| {
         let (mut at, length) = walk.piece(index);
         for _ in 0..length {
-            // SAFETY: the caller vouches for every offset of the walk.
+            // SAFETY: the caller promises that every offset of the walk is valid.
             unsafe {
                 let mut value = f(std::array::from_fn(|i| inputs[i].load(at[i])));
                 if beta != 0.0 {
@@ -87,7 +87,7 @@ pub unsafe fn sum<T: Element>(walk: &Walk<1>, data: Data<T>) -> f64 {
     for index in 0..walk.pieces() {
         let (mut at, length) = walk.piece(index);
         for _ in 0..length {
-            // SAFETY: the caller vouches for every offset of the walk.
+            // SAFETY: the caller promises that every offset of the walk is valid.
             total += unsafe { data.load(at[0]) };
             walk.advance(&mut at);
         }

@@ -1,6 +1,6 @@
 //! The order in which several strided tensors of one shape are visited.
 
-/// Elements that one task should have at least.
+/// The least number of elements for a task.
 const TASK: usize = 16 * 1024;
 
 /// One shape with the strides of `M` operands, cut into pieces that can run in any order.
@@ -14,7 +14,7 @@ pub struct Walk<const M: usize> {
 }
 
 impl<const M: usize> Walk<M> {
-    /// A walk over `dims` where `strides[i]` holds what each operand adds for dimension `i`.
+    /// A walk over `dims`, where `strides[i]` holds each operand's step in dimension `i`.
     pub fn new(dims: &[usize], strides: &[[isize; M]]) -> Self {
         let mut merged: Vec<(usize, [isize; M])> = Vec::new();
         for (&dim, &stride) in dims.iter().zip(strides) {
@@ -22,7 +22,7 @@ impl<const M: usize> Walk<M> {
                 continue;
             }
             match merged.last_mut() {
-                // Two dimensions are one where every operand goes on from the inner to the outer at the same pace.
+                // Two dimensions merge if every operand continues from the inner to the outer at the same pace.
                 Some((outer, pace)) if (0..M).all(|i| pace[i] == stride[i] * dim as isize) => {
                     *outer *= dim;
                     *pace = stride;
@@ -46,7 +46,7 @@ impl<const M: usize> Walk<M> {
         self.row().div_ceil(self.piece)
     }
 
-    /// Whether one thread does it soonest.
+    /// Returns whether one thread is fastest.
     pub fn is_small(&self) -> bool {
         self.dims.iter().product::<usize>() <= TASK
     }
@@ -61,7 +61,7 @@ impl<const M: usize> Walk<M> {
         TASK.div_ceil(self.piece)
     }
 
-    /// The offsets of a piece's first element in every operand, and how many elements follow one another in it.
+    /// The offsets of a piece's first element in every operand, and the number of consecutive elements in the piece.
     pub fn piece(&self, index: usize) -> ([isize; M], usize) {
         let inner = self.dims.len() - 1;
         let start = index % self.pieces_a_row() * self.piece;
@@ -77,7 +77,7 @@ impl<const M: usize> Walk<M> {
         (at, self.piece.min(self.row() - start))
     }
 
-    /// What each operand adds from one element of a piece to the next.
+    /// Each operand's step from one element of a piece to the next.
     pub fn pace(&self) -> [isize; M] {
         self.strides[self.dims.len() - 1]
     }

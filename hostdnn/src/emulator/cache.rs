@@ -1,6 +1,6 @@
-//! Compiled objects on disk. A file is named by the SHA-256 of all that determines it, made in a folder of its maker's own
-//! and renamed, so any number of processes compile and load at once, and one that is killed leaves nothing that is taken
-//! for whole. Objects that nobody has used for a week go.
+//! Compiled objects on disk. A file's name is the SHA-256 of everything that determines it. Each object is made in its
+//! own folder and then renamed, so that any number of processes compile and load at once, and a killed process leaves
+//! no partial object. Objects that nobody has used for a week are deleted.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -15,17 +15,17 @@ use super::Source;
 use super::compiler::{Compiler, EMULATOR, definitions};
 use crate::error::{Error, Result};
 
-/// How long a file is kept that nobody uses, and a maker's folder.
+/// The lifetime of an unused object, and of a folder in which one is made.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Where an object is, or will be.
+/// The place of an object, whether it exists or not.
 pub struct Object {
     folder: PathBuf,
     name: String,
 }
 
 impl Object {
-    /// The one that this compiler makes of a source. Fails where there is no folder to keep it in.
+    /// This compiler's object of a source. Fails if there is no folder for it.
     pub fn of(source: &Source, compiler: &Compiler) -> Result<Self> {
         Ok(Self { folder: folder()?, name: name(source, compiler) })
     }
@@ -33,12 +33,12 @@ impl Object {
     /// The object, if it was made before.
     pub fn find(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.name);
-        // It is used: it is kept. A folder that is only read keeps its order.
+        // Using an object keeps it. This fails silently in a read-only folder.
         File::open(&path).ok()?.set_modified(SystemTime::now()).ok();
         Some(path)
     }
 
-    /// The object, made by `make` at the path that it is handed, beside an empty folder for what it takes.
+    /// Makes the object. `make` gets an empty folder for the sources, and the object's path.
     pub fn make(&self, make: impl FnOnce(&Path, &Path) -> Result) -> Result<PathBuf> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -70,10 +70,10 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::new(CUDNN_STATUS_INTERNAL_ERROR, format!("compiled kernels are kept in {}: {why}", path.display()))
 }
 
-/// The folder, made if it is not there. What lies among the temporary files is the user's own, and nobody else's to write,
-/// or code of others would run.
+/// The folder, made if it is missing. It must belong to the user, and nobody else may write to it: otherwise code of
+/// others would run.
 fn folder() -> Result<PathBuf> {
-    // SAFETY: only asks.
+    // SAFETY: `geteuid` takes no arguments and always succeeds.
     let user = unsafe { libc::geteuid() };
     let given = std::env::var_os("HOSTDNN_KERNEL_CACHE").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let folder = given.unwrap_or_else(|| std::env::temp_dir().join(format!("hostdnn-kernels-{user}")));
@@ -90,7 +90,7 @@ fn folder() -> Result<PathBuf> {
 
 fn name(source: &Source, compiler: &Compiler) -> String {
     let mut hash = Sha256::new();
-    // Each field behind its length: no two lists of fields read alike.
+    // Each field has its length before it, so that no two lists of fields give the same bytes.
     let mut add = |field: &str| {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);

@@ -17,14 +17,14 @@ macro_rules! files {
     };
 }
 
-/// The emulator: the headers that `device.cuh` includes, and the sources that every object holds.
+/// The emulator: the headers that `device.cuh` includes, and the sources in every object.
 pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "schedule.cpp" "schedule.h" "vectors.h");
 
-/// The folder that those files stand in, beside a source's headers.
+/// The folder of those files, beside a source's headers.
 const FOLDER: &str = "emulator";
 
-/// How all is compiled. Arithmetic is what the source says: no product and sum become an FMA. Memory is read as the type
-/// at hand, whatever wrote it, as NVRTC does. All names but the kernels' are the object's own.
+/// Options of every compilation. Arithmetic is the source's: no product and sum become an FMA. Memory may be read as
+/// any type, whatever wrote it, as with NVRTC. Only the kernels' names are exported.
 const OPTIONS: [&str; 12] = [
     "-std=c++17",
     "-O1",
@@ -43,12 +43,12 @@ const OPTIONS: [&str; 12] = [
 /// A compiler that runs.
 pub struct Compiler {
     command: OsString,
-    /// What it calls itself.
+    /// The compiler's description of itself.
     version: String,
 }
 
 impl Compiler {
-    /// The process's, tried once.
+    /// The process's compiler, tried once.
     pub fn of_process() -> Result<&'static Self> {
         static COMPILER: LazyLock<Result<Compiler>> =
             LazyLock::new(|| Compiler::find(std::env::var_os("HOSTDNN_CXX").unwrap_or("c++".into())));
@@ -72,23 +72,23 @@ impl Compiler {
         Err(Error::new(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING, reason))
     }
 
-    /// The compiler, with what the process is preloaded with kept away from it.
+    /// The compiler's command, without the process's preloaded libraries.
     fn command_of(command: &OsString) -> Command {
         let mut command = Command::new(command);
         command.env_remove("LD_PRELOAD").stdin(Stdio::null());
-        // It finds its own parts by way of it.
+        // The compiler finds its own parts by PATH.
         if std::env::var_os("PATH").is_none() {
             command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
         }
         command
     }
 
-    /// Beside the source, all that determines what is compiled.
+    /// Everything besides the source that determines an object.
     pub fn identity(&self) -> impl Iterator<Item = &str> {
         [self.version.as_str()].into_iter().chain(OPTIONS).chain(of_processor())
     }
 
-    /// The object at `path`, compiled in an empty folder.
+    /// Compiles the object at `path`, in an empty folder.
     pub fn compile(&self, source: &Source, folder: &Path, path: &Path) -> Result {
         write(folder, source.name, source.text)?;
         for (name, text) in source.headers {
@@ -116,12 +116,12 @@ impl Compiler {
     }
 }
 
-/// What a source's options define.
+/// The definitions among a source's options.
 pub fn definitions<'a>(source: &'a Source) -> impl Iterator<Item = &'a str> {
     source.options.iter().copied().filter(|option| option.starts_with("-D"))
 }
 
-/// An FMA is one instruction where the processor has it, rather than a call.
+/// Makes an FMA one instruction instead of a call, if the processor has it.
 fn of_processor() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("fma") {
@@ -130,7 +130,7 @@ fn of_processor() -> Option<&'static str> {
     None
 }
 
-/// Writes a file of the source's within the folder.
+/// Writes one of the source's files within the folder.
 fn write(folder: &Path, name: &str, text: &str) -> Result {
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if name.is_empty() || name.starts_with('-') || !inside {

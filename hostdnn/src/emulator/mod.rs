@@ -1,14 +1,14 @@
-//! Kernels in CUDA C++ on the CPU: sources that are written in the words of `kernels/device.cuh` are compiled by this
-//! machine's C++ compiler, together with the emulator in `kernels/emulator`, and run in the thread that launches them. A
-//! test's means: it finds wrong results and races, and never hangs.
+//! GPU kernels in CUDA C++ on the CPU. This machine's C++ compiler compiles sources that use the names of
+//! `kernels/device.cuh`, together with the emulator in `kernels/emulator`, and the launching thread runs them. It is
+//! for tests: it finds wrong results and races, and never hangs.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `compiler` | the machine's C++ compiler: `HOSTDNN_CXX`, or `c++` |
-//! | `cache` | what was compiled before: `HOSTDNN_KERNEL_CACHE`, or a folder of the user's among the temporary ones |
+//! | `cache` | earlier objects: in `HOSTDNN_KERNEL_CACHE`, or a folder of the user's among the temporary files |
 //!
-//! With `HOSTDNN_SCHEDULE_SEED`, a number, threads take turns as that seed has it rather than in order: each loses some of
-//! its turns, and some blocks most of theirs, so that what lacks a barrier shows.
+//! With `HOSTDNN_SCHEDULE_SEED`, a number, threads take turns in an order from that seed: each thread loses some turns,
+//! and some blocks lose most turns, which exposes missing barriers.
 
 mod cache;
 mod compiler;
@@ -24,13 +24,13 @@ use crate::error::{Error, Result, require};
 /// CUDA C++ to compile.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
-    /// What the compiler's messages call it, such as `lstm.cu`.
+    /// The name in the compiler's messages, such as `lstm.cu`.
     pub name: &'a str,
     /// The text.
     pub text: &'a str,
-    /// What `#include` finds, by name: `device.cuh` is among them where it is included.
+    /// The files that `#include` finds, by name; `device.cuh` must be among them if it is included.
     pub headers: &'a [(&'a str, &'a str)],
-    /// Options. Those that define (`-DHIDDEN=64`) are taken; others are to NVRTC.
+    /// Options. Only definitions (`-DHIDDEN=64`) are used; others are for NVRTC.
     pub options: &'a [&'a str],
 }
 
@@ -68,18 +68,18 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block: x, y, z.
     pub block: [u32; 3],
-    /// Blocks of a cluster: x, y, z. All ones where there are no clusters.
+    /// Blocks of a cluster: x, y, z. All 1 without clusters.
     pub cluster: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
-    /// The schedule's, or none for turns in order.
+    /// The schedule's seed; `None` for turns in order.
     pub seed: Option<u64>,
 }
 
 impl Module {
-    /// Compiles, or finds what was compiled before. Refused with CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING
-    /// where there is no C++ compiler, and with CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED and the compiler's own words
-    /// where it does not take the source.
+    /// Compiles a source, or finds an earlier object. Fails with
+    /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING if there is no C++ compiler, and with
+    /// CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED and the compiler's messages if it rejects the source.
     pub fn load(source: &Source) -> Result<Self> {
         let compiler = compiler::Compiler::of_process()?;
         let object = cache::Object::of(source, compiler)?;
@@ -91,8 +91,8 @@ impl Module {
         Self::open(&object.make(|folder, path| compiler.compile(source, folder, path))?)
     }
 
-    /// Whether [`Self::load`] finds what was compiled before; refused as there, with
-    /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where it does not.
+    /// Succeeds if [`Self::load`] would find an earlier object; otherwise fails with
+    /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING.
     pub fn find(source: &Source) -> Result {
         let found = cache::Object::of(source, compiler::Compiler::of_process()?)?.find();
         let missing = || {
@@ -103,7 +103,7 @@ impl Module {
     }
 
     fn open(path: &std::path::Path) -> Result<Self> {
-        // SAFETY: an object that was compiled here; its constructors do nothing.
+        // SAFETY: the object was compiled here; its constructors do nothing.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|why| Error::new(CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, why.to_string()))?;
         Ok(Self { library })
@@ -111,7 +111,7 @@ impl Module {
 
     /// A kernel, by its name.
     pub fn kernel(&self, name: &CStr) -> Result<&Kernel> {
-        // SAFETY: only looked up; what it is of shows by its kind below, which no other symbol of an object begins with.
+        // SAFETY: only a look-up; `Kernel::at` checks the symbol's kind, and no other symbol begins with that.
         let kernel = unsafe { self.library.get::<*const Kernel>(name.to_bytes_with_nul()) };
         let missing = || Error::new(CUDNN_STATUS_BAD_PARAM, format!("there is no kernel of the name {name:?}"));
         let kernel = kernel.map_err(|_| missing())?;
@@ -121,13 +121,13 @@ impl Module {
 }
 
 impl Kernel {
-    /// What the first field of every kernel is.
+    /// The first field of every kernel.
     const KIND: u32 = u32::from_ne_bytes(*b"hker");
 
-    /// The kernel that a pointer of C's is to.
+    /// The kernel behind a pointer from C.
     ///
     /// # Safety
-    /// Null, or it points to a kernel of a module that is loaded for as long as the reference is used.
+    /// The pointer is null or to a kernel of a module that stays loaded while the reference is used.
     pub unsafe fn at<'a>(kernel: *const Self) -> Result<&'a Self> {
         require(!kernel.is_null(), "kernels are not null")?;
         // SAFETY: the caller's promise.
@@ -137,23 +137,23 @@ impl Kernel {
         }
     }
 
-    /// Runs it to its end, or refuses with CUDNN_STATUS_EXECUTION_FAILED and what was wrong: a deadlock, a launch that it
-    /// is not made for, what the kernel itself found.
+    /// Runs the kernel to its end. Fails with CUDNN_STATUS_EXECUTION_FAILED and the reason: a deadlock, a launch that
+    /// the kernel was not made for, or an error that the kernel found.
     ///
     /// # Safety
-    /// `parameters` points to the struct that the kernel takes, and what that points to is as the kernel expects.
+    /// `parameters` points to the kernel's struct, and the pointers in it are valid for the kernel's accesses.
     pub unsafe fn launch(&self, launch: &Launch, parameters: *const c_void) -> Result {
         let Launch { grid, block, cluster, shared_bytes, seed } = *launch;
         let is_adversarial = seed.is_some().into();
         let request =
             Request { grid, block, cluster, shared_bytes, parameters, is_adversarial, seed: seed.unwrap_or(0) };
         let mut message = [0; 2048];
-        // SAFETY: the object's own function, with a request that outlives the call and room for its words.
+        // SAFETY: the function is the object's own; the request outlives the call; the message has the given length.
         let status = unsafe { (self.launch)(self, &request, message.as_mut_ptr(), message.len()) };
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: a C string where the launch did not succeed, and all zeros before.
+        // SAFETY: a failed launch wrote a C string; the buffer was all zeros before.
         let message = unsafe { CStr::from_ptr(message.as_ptr()) }.to_string_lossy().into_owned();
         Err(Error::new(CUDNN_STATUS_EXECUTION_FAILED, message))
     }

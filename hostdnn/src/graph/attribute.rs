@@ -1,6 +1,5 @@
-//! What a kind of descriptor has: its attributes, what they hold, and what is answered where a call does not suit them.
-//! The answers are those of cuDNN 9.19, which differ from attribute to attribute; `tests/real_graph` holds the two
-//! libraries against each other.
+//! The attributes of a kind of descriptor: their values, and the answers to calls that do not match them. The answers
+//! are those of cuDNN 9.19, which differ from attribute to attribute; `tests/real_graph` compares the two libraries.
 
 use super::Descriptor;
 use crate::error::{Error, Result};
@@ -16,12 +15,12 @@ pub enum Value {
     Reals(Vec<f64>),
     /// `CUDNN_TYPE_VOID_PTR` and `CUDNN_TYPE_HANDLE`, as addresses.
     Pointers(Vec<usize>),
-    /// `CUDNN_TYPE_BACKEND_DESCRIPTOR`: as they were when they were set.
+    /// `CUDNN_TYPE_BACKEND_DESCRIPTOR`: as they were when the attribute was set.
     Descriptors(Vec<Arc<Descriptor>>),
 }
 
 impl Value {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Integers(all) => all.len(),
@@ -32,7 +31,7 @@ impl Value {
     }
 }
 
-/// What an attribute holds before it is set.
+/// An attribute's value before it is set.
 #[derive(Clone, Copy)]
 enum Initial {
     Nothing,
@@ -41,29 +40,29 @@ enum Initial {
     Null,
 }
 
-/// How a null descriptor or handle is taken among an attribute's elements.
+/// The treatment of a null descriptor or handle among an attribute's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Null {
-    /// With this status.
+    /// Refused with this status.
     Refused(cudnnStatus_t),
-    /// The attribute is then as if it had not been set.
+    /// The attribute becomes unset.
     Unset,
 }
 
-/// How many elements are told and written where there is room for fewer than there are.
+/// The numbers of reported and written elements, when the caller requests fewer than there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
     /// Exactly one element: an array has room for one.
     Single,
-    /// One element, of which from one to so many must be asked for; with the answer to other numbers.
+    /// One element. Requests for one to this many are allowed; others get this status.
     Asked(i64, cudnnStatus_t),
-    /// As many as there is room for; with no array all are counted.
+    /// As many as there is room for; without an array, the number of all is reported.
     Room,
-    /// The same, and descriptors that are filled are not finalized before.
+    /// The same, but only descriptors that are not finalized are filled.
     Fresh,
-    /// As many as were asked for, with or without an array; if none was, all are counted.
+    /// As many as requested, with or without an array; a request for none reports the number of all.
     RequestedOrAll,
-    /// As many as were asked for, with or without an array.
+    /// As many as requested, with or without an array.
     Requested,
     /// All of them or none.
     Whole,
@@ -74,40 +73,40 @@ type Types = &'static [cudnnBackendAttributeType_t];
 /// One attribute of a kind of descriptor.
 #[derive(Clone, Copy)]
 pub struct Attribute {
-    /// Which.
+    /// Its name.
     pub name: cudnnBackendAttributeName_t,
-    /// How it takes null among its elements.
+    /// The treatment of null among its elements.
     pub null: Null,
-    /// How many elements it gives.
+    /// The numbers of elements that reading gives.
     pub listing: Listing,
-    /// The attribute whose type it is read as, where it may be set as several: itself but for a slip of cuDNN's.
+    /// The attribute whose type this one is read as, if it has several: itself, except for an error in cuDNN.
     pub typed_by: cudnnBackendAttributeName_t,
-    /// The types that its elements may have; the first is that of its initial value.
+    /// The allowed types of its elements; the first is the type of its initial value.
     types: Types,
-    /// The types that they are read as.
+    /// The types that its elements can be read as.
     read_as: Types,
     /// The fewest elements that may be set.
     least: i64,
-    /// The most that may be set.
+    /// The most elements that may be set.
     most: i64,
-    /// The most that are read. More are too many for anything: nobody looks at them.
+    /// The most elements that are kept. More are too many for any use, and are not read.
     kept: usize,
-    /// Whether too few elements are found before their type is looked at.
+    /// Whether the number of elements is checked for too few before their type.
     counted_first: bool,
-    /// Whether elements that are set add to those that were set before.
+    /// Whether elements add to those that were set before.
     appends: bool,
-    /// Statuses; the first two are 0 where the attribute can be set, and read.
+    /// Statuses; the first two are 0 if the attribute can be set, and read.
     set_refused: cudnnStatus_t,
     get_refused: cudnnStatus_t,
     set_type: cudnnStatus_t,
     set_few: cudnnStatus_t,
     set_many: cudnnStatus_t,
     get_type: cudnnStatus_t,
-    /// The type that elements are written as, if not as the one that they are read as.
+    /// The type that elements are written as, if it differs from the type that they are read as.
     written_as: Option<cudnnBackendAttributeType_t>,
-    /// What a descriptor among its elements must be when it is set.
+    /// The check of each descriptor among its elements when it is set.
     admit: fn(&Descriptor) -> Result,
-    /// What else its elements must be when they are set.
+    /// The check of all its elements together when they are set.
     vet: fn(&Value) -> Result,
     initial: Initial,
 }
@@ -140,12 +139,12 @@ impl Attribute {
         }
     }
 
-    /// One or more elements, of which at most `kept` mean something.
+    /// One or more elements, at most `kept` of them with a meaning.
     pub const fn many(name: cudnnBackendAttributeName_t, types: Types, kept: usize) -> Self {
         Self { listing: Listing::Room, most: i64::MAX, kept, ..Self::one(name, types) }
     }
 
-    /// None or more elements that only finalizing sets.
+    /// Any number of elements that only finalizing sets.
     pub const fn made(name: cudnnBackendAttributeName_t, types: Types, set_refused: cudnnStatus_t) -> Self {
         Self { set_refused, ..Self::many(name, types, usize::MAX) }
     }
@@ -160,12 +159,12 @@ impl Attribute {
         Self { read_as: &[], get_type: status, ..self }
     }
 
-    /// The same, which is refused when it is read as its own type.
+    /// The same, but reading it as its own type is refused.
     pub const fn unfilled(self, get_refused: cudnnStatus_t) -> Self {
         Self { get_refused, ..self }
     }
 
-    /// The same, with other answers to elements of a wrong type, and to a count that does not suit.
+    /// The same, with other answers to elements of a wrong type and to a wrong count.
     pub const fn answering(self, set_type: cudnnStatus_t, set_count: cudnnStatus_t) -> Self {
         Self { set_type, set_few: set_count, set_many: set_count, ..self }
     }
@@ -175,7 +174,7 @@ impl Attribute {
         Self { set_few, ..self }
     }
 
-    /// The same, read as elements of these types, and with another answer to others.
+    /// The same, read as elements of these types, with another answer to other types.
     pub const fn read_as(self, read_as: Types, get_type: cudnnStatus_t) -> Self {
         Self { read_as, get_type, ..self }
     }
@@ -185,63 +184,63 @@ impl Attribute {
         Self { typed_by, ..self }
     }
 
-    /// The same, whose elements are written as if of another type than they are read as.
+    /// The same, but elements are written as if of another type.
     pub const fn written_as(self, element: cudnnBackendAttributeType_t) -> Self {
         Self { written_as: Some(element), ..self }
     }
 
-    /// The same, of which so many elements may be set.
+    /// The same, with `least` to `most` elements.
     pub const fn counting(self, least: i64, most: i64) -> Self {
         Self { least, most, ..self }
     }
 
-    /// The same, where each element is looked at when it is set, and adds to those that were set before, also where a
-    /// later one is refused.
+    /// The same, but each element is checked when it is set, and adds to those that were set before, even if a later
+    /// one is refused.
     pub const fn appending(self, admit: fn(&Descriptor) -> Result) -> Self {
         Self { appends: true, admit, ..self }
     }
 
-    /// The same, where each descriptor is looked at when it is set.
+    /// The same, with a check of each descriptor when it is set.
     pub const fn admitting(self, admit: fn(&Descriptor) -> Result) -> Self {
         Self { admit, ..self }
     }
 
-    /// The same, where too few elements are refused as that, also if they are of a wrong type.
+    /// The same, but too few elements are refused as such, even if their type is wrong too.
     pub const fn counted_first(self) -> Self {
         Self { counted_first: true, ..self }
     }
 
-    /// The same, which takes null otherwise.
+    /// The same, with another treatment of null.
     pub const fn null(self, null: Null) -> Self {
         Self { null, ..self }
     }
 
-    /// The same, which lists its elements otherwise.
+    /// The same, with another listing.
     pub const fn listing(self, listing: Listing) -> Self {
         Self { listing, ..self }
     }
 
-    /// The same, whose elements are looked at all together when they are set.
+    /// The same, with a check of all elements together when they are set.
     pub const fn vetted(self, vet: fn(&Value) -> Result) -> Self {
         Self { vet, ..self }
     }
 
-    /// The same, which holds an integer before it is set.
+    /// The same, with an integer as its initial value.
     pub const fn or(self, value: i64) -> Self {
         Self { initial: Initial::Integer(value), ..self }
     }
 
-    /// The same, which holds a number before it is set.
+    /// The same, with a number as its initial value.
     pub const fn or_real(self, value: f64) -> Self {
         Self { initial: Initial::Real(value), ..self }
     }
 
-    /// The same, which holds a null pointer before it is set.
+    /// The same, with a null pointer as its initial value.
     pub const fn or_null(self) -> Self {
         Self { initial: Initial::Null, ..self }
     }
 
-    /// What it holds at first, and as which type.
+    /// Its initial value and that value's type.
     pub fn initial(&self) -> Option<(cudnnBackendAttributeType_t, Value)> {
         let value = match self.initial {
             Initial::Nothing => return None,
@@ -252,23 +251,23 @@ impl Attribute {
         Some((self.types[0], value))
     }
 
-    /// Whether elements add to those that were set before.
+    /// Returns whether elements add to those that were set before.
     pub fn appends(&self) -> bool {
         self.appends
     }
 
-    /// The type that elements are written as where they are asked for as `element`.
+    /// The type that elements are written as, if they are requested as `element`.
     pub fn written(&self, element: cudnnBackendAttributeType_t) -> cudnnBackendAttributeType_t {
         self.written_as.unwrap_or(element)
     }
 
-    /// The type that elements are kept as where they are set as `element`.
+    /// The type that elements are kept as, if they are set as `element`.
     pub fn taken_as(&self, element: cudnnBackendAttributeType_t) -> cudnnBackendAttributeType_t {
         let is_bits = element == CUDNN_TYPE_INT32 && self.types.contains(&CUDNN_TYPE_FLOAT);
         if is_bits { CUDNN_TYPE_FLOAT } else { element }
     }
 
-    /// What stands for `count` elements that are too many to be read; `None` if they are not.
+    /// Stands for `count` elements that are too many to be read; `None` if they are not too many.
     pub fn unread(&self, element: cudnnBackendAttributeType_t, count: usize) -> Option<Value> {
         (count > self.kept).then(|| match element {
             CUDNN_TYPE_VOID_PTR => Value::Pointers(vec![0; self.kept + 1]),
@@ -276,7 +275,7 @@ impl Attribute {
         })
     }
 
-    /// Whether `count` elements of a type may be set. Gives how many those are.
+    /// Checks whether `count` elements of a type may be set, and returns their number.
     pub fn check_set(&self, element: cudnnBackendAttributeType_t, count: i64) -> Result<usize> {
         if self.set_refused != CUDNN_STATUS_SUCCESS {
             return Err(Error::new(self.set_refused, format!("attribute {} cannot be set", self.name)));
@@ -291,17 +290,17 @@ impl Attribute {
         Err(Error::new(if count < self.least { self.set_few } else { self.set_many }, reason))
     }
 
-    /// Whether a descriptor may be among the elements.
+    /// Checks whether a descriptor may be among the elements.
     pub fn check_descriptor(&self, descriptor: &Descriptor) -> Result {
         (self.admit)(descriptor)
     }
 
-    /// Whether a value may be set.
+    /// Checks whether a value may be set.
     pub fn check_value(&self, value: &Value) -> Result {
         (self.vet)(value)
     }
 
-    /// Whether `requested` elements of a type may be read, with or without an array for them.
+    /// Checks whether `requested` elements of a type may be read, with or without an array for them.
     pub fn check_get(&self, element: cudnnBackendAttributeType_t, requested: i64, has_array: bool) -> Result {
         let refuse = |status, why| Err(Error::new(status, format!("attribute {} {why}", self.name)));
         self.check_type(element, self.read_as, self.get_type)?;
@@ -326,8 +325,8 @@ impl Attribute {
         Err(Error::new(status, reason))
     }
 
-    /// How many of `held` elements are told, and how many written, where `requested` are asked for with or without an
-    /// array for them.
+    /// The numbers of reported and of written elements, if `requested` of the `held` elements are requested, with or
+    /// without an array.
     pub fn count(&self, held: usize, requested: i64, has_array: bool) -> Result<(usize, usize)> {
         let room = usize::try_from(requested).unwrap_or(0);
         let written = if has_array { held.min(room) } else { 0 };

@@ -35,36 +35,36 @@ pub const KIND: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// Not more than 32 bits hold.
+/// Every value fits into 32 bits.
 fn check_32_bits(value: &Value) -> Result {
     let Value::Integers(values) = value else { return Ok(()) };
     require(values.iter().all(|&value| value <= i32::MAX.into()), "a number of 32 bits")
 }
 
-/// What a convolution descriptor says.
+/// The settings of a convolution descriptor.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    /// What products are summed in.
+    /// The type of the sums of products.
     pub compute_type: cudnnDataType_t,
-    /// Whether the filter is flipped.
+    /// Convolution, which flips the filter, or cross-correlation.
     pub mode: cudnnConvolutionMode_t,
     /// Spatial dimensions.
     pub spatial: usize,
-    /// Zeros before each.
+    /// Zeros before each dimension.
     pub pre_padding: Vec<i64>,
-    /// Zeros behind each.
+    /// Zeros behind each dimension.
     pub post_padding: Vec<i64>,
-    /// Of the filter over each.
+    /// Steps of the filter in each dimension.
     pub stride: Vec<i64>,
-    /// How far apart the filter's elements are in each.
+    /// The distance of the filter's elements in each dimension.
     pub dilation: Vec<i64>,
 }
 
 impl Geometry {
-    /// What a descriptor says.
+    /// Reads a descriptor.
     pub fn of(descriptor: &Descriptor) -> Self {
         let spatial = usize::try_from(descriptor.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)).unwrap_or(0);
-        // Padding that was not set is none.
+        // Unset padding is 0.
         let padding = |name| match descriptor.integers(name) {
             [] => vec![0; spatial.min(SPATIAL_MAX)],
             set => set.to_vec(),
@@ -88,7 +88,7 @@ impl Geometry {
         require(self.stride.iter().chain(&self.dilation).all(|&step| step > 0), "strides and dilations are positive")
     }
 
-    /// The output's extent in spatial dimension `i`; `None` where the filter does not fit.
+    /// The output's extent in spatial dimension `i`; `None` if the filter does not fit.
     pub fn output_extent(&self, input: i64, filter: i64, i: usize) -> Option<i64> {
         let window = (filter - 1).checked_mul(self.dilation[i])?.checked_add(1)?;
         let padded = input.checked_add(self.pre_padding[i])?.checked_add(self.post_padding[i])?;

@@ -33,14 +33,14 @@ pub const KIND: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// A descriptor's attribute for them. Whatever else is set there, which ends cuDNN, is refused.
+/// A descriptor's attribute for them. Any other kind of descriptor, with which cuDNN crashes, is refused.
 pub const fn attribute(name: cudnnBackendAttributeName_t) -> Attribute {
     Attribute::one(name, DESCRIPTOR).answering(ATTRIBUTE_TYPE, NOT_SUPPORTED).admitting(|properties| {
         require(properties.kind() == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "properties of a device")
     })
 }
 
-/// The properties that an attribute is set to, if it is, are finalized.
+/// The device properties that an attribute is set to, if any, are finalized.
 pub fn check(descriptor: &Descriptor, name: cudnnBackendAttributeName_t) -> Result {
     if descriptor.descriptors(name).is_empty() {
         return Ok(());

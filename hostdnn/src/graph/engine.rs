@@ -1,4 +1,4 @@
-//! Engines of an operation graph, and what they say of their knobs and of layouts.
+//! Engines of an operation graph, and their knobs and layouts.
 
 use super::engines::{knobs, numerical_notes};
 use super::operation_graph::Graph;
@@ -33,7 +33,7 @@ pub const KNOB_INFO: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// No engine here prefers a layout: there are none of these but empty ones.
+/// No engine here prefers a layout: these descriptors are always empty.
 pub const LAYOUT_INFO: Kind = Kind {
     attributes: &[
         Attribute::one(CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID, INTEGER).unsettable(NOT_SUPPORTED).or(0),
@@ -43,7 +43,7 @@ pub const LAYOUT_INFO: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// Any global index of the graph's is an engine, whether or not it computes the graph: its plans say that.
+/// Any global index of the graph is an engine, whether or not it computes the graph: its plans report that.
 fn finalize(descriptor: &mut Descriptor) -> Result {
     let graph = descriptor.finalized(
         CUDNN_ATTR_ENGINE_OPERATION_GRAPH,

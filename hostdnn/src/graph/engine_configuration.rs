@@ -1,4 +1,4 @@
-//! Engine configurations: an engine and where its knobs stand.
+//! Engine configurations: an engine and the values of its knobs.
 
 use super::engines::{Choice, knobs};
 use super::operation_graph::Graph;
@@ -33,7 +33,7 @@ pub const KNOB_CHOICE: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// A value of -1 leaves a knob where it stands by itself; others must be the knob's.
+/// A value of -1 leaves a knob at its default; any other must be one of the knob's values.
 fn finalize(descriptor: &mut Descriptor) -> Result {
     let (graph, choice) = read(descriptor)?;
     let Ok(program) = &graph.program else { return Ok(()) };

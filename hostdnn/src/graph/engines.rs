@@ -1,15 +1,15 @@
-//! The engines of a program: the convolution's algorithms under their ids in the legacy API, with what may be chosen of
-//! them (knobs) and what they do to numbers (notes). A program without a convolution has one engine.
+//! The engines of a program: the convolution's algorithms under their ids in the legacy API, with their settings
+//! (knobs) and their effects on numbers (notes). A program without a convolution has one engine.
 
 use super::program::Program;
 use super::*;
 use crate::convolution::{self, Algorithm, Direction};
 use crate::select;
 
-/// What an engine may be tuned by: a whole number from `least` to `most`.
+/// A setting of an engine: a whole number from `least` to `most`.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
-    /// What it turns.
+    /// The kind of setting.
     pub kind: cudnnBackendKnobType_t,
     /// Its least value.
     pub least: i64,
@@ -17,7 +17,7 @@ pub struct Knob {
     pub most: i64,
 }
 
-/// Tiles of 16, 32 or 64 points each way. Where nothing is chosen they are the legacy API's, of 32.
+/// Tiles of 16, 32 or 64 points each way. The default is the legacy API's tile of 32.
 const FFT_TILE: Knob = Knob { kind: CUDNN_KNOB_TYPE_TILE_SIZE, least: 0, most: 2 };
 const FFT_TILES: [Algorithm; 3] = [Algorithm::FftTiling16, Algorithm::FftTiling, Algorithm::FftTiling64];
 
@@ -41,8 +41,8 @@ pub fn knobs(program: &Program, engine: i64) -> &'static [Knob] {
     if algorithm == Some(Algorithm::FftTiling) { &[FFT_TILE] } else { &[] }
 }
 
-/// What a choice runs, and its workspace in bytes; CUDNN_STATUS_NOT_SUPPORTED if it does not compute the program.
-/// Programs without a convolution run no algorithm.
+/// The algorithm that a choice runs, and its workspace in bytes; CUDNN_STATUS_NOT_SUPPORTED if it does not compute the
+/// program. Programs without a convolution run no algorithm.
 pub fn workspace(program: &Program, choice: &Choice) -> Result<(Option<Algorithm>, usize)> {
     let Some(convolve) = &program.convolution else { return Ok((None, 0)) };
     let unsupported = |reason: String| Error::new(CUDNN_STATUS_NOT_SUPPORTED, reason);
@@ -62,7 +62,7 @@ pub fn workspace(program: &Program, choice: &Choice) -> Result<(Option<Algorithm
     Ok((Some(algorithm), size))
 }
 
-/// What heuristics offer, best first by operation counts.
+/// The candidates of heuristics, best first by operation counts.
 pub fn ranked(program: &Program) -> Vec<Choice> {
     let Some(convolve) = &program.convolution else { return vec![fallback(program)] };
     let direction = convolve.problem.direction;
@@ -71,7 +71,7 @@ pub fn ranked(program: &Program) -> Vec<Choice> {
     order.into_iter().filter_map(|algorithm| choice(direction, algorithm)).collect()
 }
 
-/// The choice that runs whatever the geometry, and takes no workspace.
+/// The choice that runs for any geometry and takes no workspace.
 pub fn fallback(program: &Program) -> Choice {
     let always = program.convolution.as_ref().and_then(|convolve| match convolve.problem.direction {
         Direction::Forward => choice(Direction::Forward, Algorithm::ImplicitGemm),
@@ -80,7 +80,7 @@ pub fn fallback(program: &Program) -> Choice {
     always.unwrap_or(Choice { engine: 0, knobs: Vec::new() })
 }
 
-/// The engine and its knobs that run an algorithm.
+/// The engine and knobs that run an algorithm.
 fn choice(direction: Direction, algorithm: Algorithm) -> Option<Choice> {
     let tile = FFT_TILES.iter().position(|&tiles| tiles == algorithm);
     let named = if tile.is_some() { Algorithm::FftTiling } else { algorithm };
@@ -88,7 +88,7 @@ fn choice(direction: Direction, algorithm: Algorithm) -> Option<Choice> {
     Some(Choice { engine: named.id(direction)?.into(), knobs })
 }
 
-/// What an engine does to numbers.
+/// An engine's effects on numbers.
 pub fn numerical_notes(program: &Program, engine: i64) -> Vec<cudnnBackendNumericalNote_t> {
     let Some(convolve) = &program.convolution else { return Vec::new() };
     let Some(algorithm) = Algorithm::from_id(convolve.problem.direction, engine as i32) else { return Vec::new() };

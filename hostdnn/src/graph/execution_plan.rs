@@ -1,4 +1,4 @@
-//! Execution plans: an engine configuration made ready, and its execution.
+//! Execution plans: an engine configuration that is ready to run, and its execution.
 
 use super::engines::{self, Choice};
 use super::program::Program;
@@ -44,9 +44,9 @@ pub const KIND: Kind = Kind {
 pub struct Plan {
     program: Arc<Program>,
     choice: Choice,
-    /// What computes the convolution, if there is one.
+    /// The convolution's algorithm, if there is a convolution.
     algorithm: Option<Algorithm>,
-    /// Bytes.
+    /// Bytes of workspace.
     workspace: usize,
 }
 
@@ -58,7 +58,7 @@ impl Plan {
         Ok(Self { program, choice, algorithm, workspace })
     }
 
-    /// What a finalized descriptor of a plan holds.
+    /// The plan of a finalized descriptor.
     pub fn of(descriptor: &Descriptor) -> Result<&Self> {
         match &descriptor.made {
             Some(Made::Plan(plan)) => Ok(plan),
@@ -66,12 +66,12 @@ impl Plan {
         }
     }
 
-    /// Computes the graph on a pack's tensors. `function` is the caller's name, for faults, where the algorithm is the
-    /// engine's global index. Nothing is written unless everything that can be refused has been.
+    /// Computes the graph on a pack's tensors. `function` is the caller's name, for faults, whose algorithm is the
+    /// engine's global index. All checks come before the first write.
     ///
     /// # Safety
-    /// The pack's addresses are null or those of memory that holds the tensors of its ids, and of a workspace as large as
-    /// this plan says, which nobody else uses meanwhile.
+    /// The pack's addresses are null, or those of memory that holds the tensors of its ids and of a workspace of this
+    /// plan's size, and nobody else uses this memory meanwhile.
     pub unsafe fn execute(&self, function: &str, pack: &Pack) -> Result {
         if pack.overrides {
             let reason = "the variant pack asks for other shapes than the graph's";
@@ -86,7 +86,7 @@ impl Plan {
         fault::check(function, Some(run))?;
         let address = |uid: i64| pack.address(uid).unwrap_or(0) as *mut u8;
         let output = address(self.program.output);
-        // SAFETY: the caller's promise; addresses were checked.
+        // SAFETY: the caller promises valid memory, and the addresses were checked.
         unsafe {
             if let (Some(convolve), Some(algorithm)) = (&self.program.convolution, self.algorithm) {
                 if let Some((from, copy)) = &convolve.residual
@@ -108,8 +108,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The output overlaps no other tensor. What is added to a convolution first, or the operand of a chain alone, may be
-    /// the output itself where it lies in memory as the output does.
+    /// The output overlaps no other tensor. The tensor that is first added to a convolution, or an operand of a chain
+    /// alone, may be the output itself if it has the output's layout in memory.
     fn check_overlaps(&self, pack: &Pack) -> Result {
         let tensors = &self.program.tensors;
         let Some(output) = tensors.iter().find(|tensor| tensor.uid == self.program.output) else { return Ok(()) };

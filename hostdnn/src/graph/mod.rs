@@ -1,9 +1,9 @@
 //! The graph (backend) API without its C boundary: descriptors as tables of attributes, and what follows from them.
 //!
-//! A [`Descriptor`] of any kind holds values by attribute; one file a kind says which attributes there are and what
-//! finalizing checks. A descriptor that another one is set to is taken as it is then: later changes do not reach it.
-//! `program` turns an operation graph into something that runs, `engines` offers the convolution's algorithms for it, and
-//! `execution_plan` runs it on what a variant pack names. Uses `convolution`, `elementwise` and `select`.
+//! A [`Descriptor`] of any kind holds values by attribute; one file for each kind lists the attributes and the checks
+//! of finalizing. Setting an attribute to a descriptor copies its current value: later changes do not affect it.
+//! `program` turns an operation graph into something that runs, `engines` lists the convolution's algorithms for it,
+//! and `execution_plan` runs it on a variant pack's memory. Uses `convolution`, `elementwise` and `select`.
 
 mod attribute;
 mod convolution;
@@ -26,24 +26,24 @@ use crate::error::{Error, Result, require};
 use cudnn_abi::*;
 use std::sync::Arc;
 
-/// What a kind of descriptor has and does.
+/// The attributes and the behaviour of a kind of descriptor.
 pub struct Kind {
     /// Its attributes.
     attributes: &'static [Attribute],
-    /// Checks what was set and works out the rest. The descriptor counts as finalized if it succeeds.
+    /// Checks the settings and derives the rest. The descriptor counts as finalized if this succeeds.
     finalize: fn(&mut Descriptor) -> Result,
-    /// What setting an attribute that it does not have is answered with.
+    /// The status of setting an attribute that it does not have.
     unknown_set: cudnnStatus_t,
-    /// What reading such an attribute is answered with.
+    /// The status of reading such an attribute.
     unknown_get: cudnnStatus_t,
 }
 
 impl Kind {
-    /// No attributes, and the usual answers to those.
+    /// No attributes, and the usual statuses for those.
     const USUAL: Self = Self { attributes: &[], finalize: |_| Ok(()), unknown_set: BAD_PARAM, unknown_get: BAD_PARAM };
 }
 
-/// What finalizing made of a descriptor's values, where reading them again at each use would take long.
+/// Values that finalizing derived, if deriving them again at each use would take long.
 #[derive(Clone, Debug)]
 enum Made {
     Graph(Arc<operation_graph::Graph>),
@@ -92,7 +92,7 @@ fn kind(of: cudnnBackendDescriptorType_t) -> Option<&'static Kind> {
 }
 
 impl Descriptor {
-    /// An unset descriptor. CUDNN_STATUS_NOT_SUPPORTED for kinds of cuDNN's that are not here.
+    /// An unset descriptor. CUDNN_STATUS_NOT_SUPPORTED for kinds that hostdnn does not have.
     pub fn new(kind: cudnnBackendDescriptorType_t) -> Result<Self> {
         let of = self::kind(kind).ok_or_else(|| {
             let known = (CUDNN_BACKEND_POINTWISE_DESCRIPTOR..=CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR)
@@ -120,7 +120,7 @@ impl Descriptor {
         Ok(Arc::new(new))
     }
 
-    /// What it describes.
+    /// The kind of the descriptor.
     pub fn kind(&self) -> cudnnBackendDescriptorType_t {
         self.kind
     }
@@ -131,7 +131,7 @@ impl Descriptor {
         if self.finalized { Ok(()) } else { Err(early()) }
     }
 
-    /// Whether it is finalized.
+    /// Returns whether it is finalized.
     pub fn is_finalized(&self) -> bool {
         self.finalized
     }
@@ -141,7 +141,7 @@ impl Descriptor {
         self.of.attributes.iter().find(|attribute| attribute.name == name).ok_or_else(unknown)
     }
 
-    /// The attribute, if `count` elements of a type may be set now, and how many of them to read.
+    /// The attribute, if `count` elements of a type may be set now, and the number of elements to read.
     pub fn settable(
         &self,
         name: cudnnBackendAttributeName_t,
@@ -153,7 +153,7 @@ impl Descriptor {
         Ok((attribute, attribute.check_set(element, count)?))
     }
 
-    /// Sets an attribute to what [`Self::settable`] allowed. Without elements it is unset.
+    /// Sets an attribute to a value that [`Self::settable`] allowed. Without elements it is unset.
     pub fn set(&mut self, attribute: &Attribute, element: cudnnBackendAttributeType_t, value: Value) -> Result {
         attribute.check_value(&value)?;
         match (self.values.iter_mut().find(|(name, ..)| *name == attribute.name), value) {
@@ -170,7 +170,7 @@ impl Descriptor {
         self.values.push((name, element, value));
     }
 
-    /// The attribute and its value, which is `None` if it has none, where `requested` elements may be read now.
+    /// The attribute and its value (`None` if it has none), if `requested` elements may be read now.
     pub fn get(
         &self,
         name: cudnnBackendAttributeName_t,
@@ -186,7 +186,7 @@ impl Descriptor {
         Ok((known, self.value(name)))
     }
 
-    /// Checks what was set and works out the rest.
+    /// Checks the settings and derives the rest.
     pub fn finalize(&mut self) -> Result {
         require(!self.finalized, "a descriptor is finalized once")?;
         (self.of.finalize)(self)?;
@@ -237,8 +237,8 @@ impl Descriptor {
         }
     }
 
-    /// The finalized descriptor of a kind that an attribute is set to, which `what` names. `missing` and `early` are the
-    /// statuses if there is none, and if it is not finalized.
+    /// The finalized descriptor of a kind that an attribute is set to; `what` names it in errors. `missing` and `early`
+    /// are the statuses if there is none, and if it is not finalized.
     fn finalized(
         &self,
         name: cudnnBackendAttributeName_t,
@@ -256,11 +256,11 @@ impl Descriptor {
     }
 }
 
-/// Executes a plan on what a variant pack names. `function` is the caller's name, for faults.
+/// Executes a plan on a variant pack's memory. `function` is the caller's name, for faults.
 ///
 /// # Safety
-/// The pack's addresses are null or those of memory that holds the tensors of its ids, and of a workspace as large as the
-/// plan says, which nobody else uses meanwhile.
+/// The pack's addresses are null, or those of memory that holds the tensors of its ids and of a workspace of the plan's
+/// size, and nobody else uses this memory meanwhile.
 pub unsafe fn execute(function: &str, plan: &Descriptor, pack: &Descriptor) -> Result {
     let (plan, pack) = (execution_plan::Plan::of(plan)?, variant_pack::Pack::of(pack)?);
     // SAFETY: the caller's promise.

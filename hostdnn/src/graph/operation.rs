@@ -5,9 +5,9 @@ use super::tensor::{Tensor, supported};
 use super::*;
 use crate::convolution::Direction;
 
-/// The kind of a direction's operation. What cuDNN answers differs between the directions: whether alpha's and beta's
-/// elements are counted before their type is looked at; to alpha and beta of a wrong type, to x of one, to no x, to an
-/// attribute that there is not; how descriptors are asked for; and which factor's type alpha is read as.
+/// The kind of a direction's operation. cuDNN's answers differ between the directions: whether alpha's and beta's
+/// elements are counted before their type is checked; the statuses for alpha and beta of a wrong type, for x of one,
+/// for no x, for an unknown attribute; how descriptors are read; and which factor's type alpha is read as.
 macro_rules! convolution_kind {
     ($kind:ident: $direction:ident, factors of $scale:ident $($counted_first:ident)?, answering $scale_type:ident $x_type:ident $no_x:ident $unknown:ident, $asked:expr,
      alpha as $typed_by:ident, $x:ident $w:ident $y:ident $conv:ident $alpha:ident $beta:ident) => {
@@ -40,7 +40,7 @@ macro_rules! convolution_kind {
     };
 }
 
-/// A tensor or convolution of a convolution's operation; `listing` is how it is asked for.
+/// A tensor or convolution of a convolution's operation; `listing` is how it is read.
 const fn descriptor(name: cudnnBackendAttributeName_t, listing: Listing) -> Attribute {
     let status = match listing {
         Listing::Asked(_, status) => status,
@@ -50,7 +50,7 @@ const fn descriptor(name: cudnnBackendAttributeName_t, listing: Listing) -> Attr
     one.read_as(DESCRIPTOR, status).listing(listing)
 }
 
-/// What a direction calls its attributes.
+/// The names of a direction's attributes.
 struct Names {
     direction: Direction,
     x: cudnnBackendAttributeName_t,
@@ -61,7 +61,7 @@ struct Names {
     beta: cudnnBackendAttributeName_t,
 }
 
-/// What forward's factors may be set as: 4 bytes are taken for a float's, whatever they are called.
+/// The types that forward's factors may be set as: 4 bytes are read as a float, whatever their type.
 const SCALE_BITS: &[cudnnBackendAttributeType_t] = &[CUDNN_TYPE_DOUBLE, CUDNN_TYPE_FLOAT, CUDNN_TYPE_INT32];
 
 convolution_kind! { FORWARD: Forward, factors of SCALE_BITS,
@@ -122,13 +122,13 @@ pub const POINTWISE: Kind = Kind {
     ..Kind::USUAL
 };
 
-/// What is answered where a descriptor is missing, or not finalized.
+/// The statuses for a missing descriptor, and for one that is not finalized.
 const STATUSES: (cudnnStatus_t, cudnnStatus_t) = (BAD_PARAM, BAD_PARAM);
 
 /// y = alpha · (w ∗ x) + beta · y, or one of its derivatives; `x`, `w` and `y` stand for dx, dw and dy too.
 #[derive(Clone, Debug)]
 pub struct Convolution {
-    /// Which of the three is computed.
+    /// The direction, which says which of the three is computed.
     pub direction: Direction,
     /// The input of Forward.
     pub x: Tensor,
@@ -140,14 +140,14 @@ pub struct Convolution {
     pub geometry: Geometry,
     /// Scales the result.
     pub alpha: f64,
-    /// Scales what the result held before.
+    /// Scales the result's previous contents.
     pub beta: f64,
 }
 
 /// y = mode(alpha1 · x, alpha2 · b).
 #[derive(Clone, Debug)]
 pub struct Pointwise {
-    /// Which function, what it is computed in, and its parameters.
+    /// The function, its computing type, and its parameters.
     pub function: Arc<Descriptor>,
     /// Its first operand.
     pub x: Tensor,
@@ -171,8 +171,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What a finalized descriptor of an operation says; CUDNN_STATUS_NOT_SUPPORTED for a pointwise operation that needs
-    /// more than two operands, or is a derivative.
+    /// The operation of a finalized descriptor; CUDNN_STATUS_NOT_SUPPORTED for a pointwise operation that needs more
+    /// than two operands, or is a derivative.
     pub fn of(descriptor: &Descriptor) -> Result<Self> {
         let names = match descriptor.kind() {
             CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => &Names::Forward,
@@ -183,7 +183,7 @@ impl Operation {
         Ok(Self::Convolution(Box::new(Convolution::read(descriptor, names)?)))
     }
 
-    /// Whether descriptors of a kind are operations.
+    /// Returns whether this kind of descriptor is an operation.
     pub fn is(kind: cudnnBackendDescriptorType_t) -> bool {
         let first = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
         (first..=CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR).contains(&kind)
@@ -208,7 +208,7 @@ impl Convolution {
         })
     }
 
-    /// Groups, which follow from the channels of input and filter.
+    /// Groups, from the channels of input and filter.
     pub fn groups(&self) -> i64 {
         self.x.dims[1] / self.w.dims[1]
     }
@@ -227,7 +227,7 @@ impl Convolution {
         require(y[1] == w[0], "output channels are the filter's")?;
         let fits = (0..rank - 2).all(|i| self.geometry.output_extent(x[i + 2], w[i + 2], i) == Some(y[i + 2]));
         require(fits, "the output has the extents that follow from the input")?;
-        let status = CUDNN_STATUS_NOT_INITIALIZED; // as cuDNN puts it
+        let status = CUDNN_STATUS_NOT_INITIALIZED; // as in cuDNN
         supported(self.geometry.spatial <= 3, status, "convolutions in at most three dimensions")
     }
 }
@@ -261,7 +261,7 @@ impl Pointwise {
     }
 }
 
-/// Which tensors a pointwise mode is a function of.
+/// The tensors that a pointwise mode is a function of.
 enum Operands {
     X,
     XAndB,
@@ -273,7 +273,7 @@ enum Operands {
     Derivative,
 }
 
-/// `None` for a mode that is not cuDNN's.
+/// `None` for a mode that cuDNN does not have.
 fn operands_of(mode: cudnnPointwiseMode_t) -> Option<Operands> {
     Some(match mode {
         CUDNN_POINTWISE_SQRT
@@ -291,7 +291,7 @@ fn operands_of(mode: cudnnPointwiseMode_t) -> Option<Operands> {
     })
 }
 
-/// A pointwise operation's function, as far as one is set.
+/// A pointwise operation's function, if it is set.
 fn function_of(descriptor: &Descriptor) -> Option<&Arc<Descriptor>> {
     descriptor.descriptors(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).first()
 }
@@ -301,8 +301,8 @@ fn mode(descriptor: &Descriptor) -> cudnnPointwiseMode_t {
     function_of(descriptor).map_or(CUDNN_POINTWISE_ADD, |function| function.enumerator(CUDNN_ATTR_POINTWISE_MODE))
 }
 
-/// The ranks of the tensors that a mode needs are equal, where an unset tensor has none; whether extents go together is
-/// the graph's affair, as is a mode that is not cuDNN's.
+/// The ranks of the tensors that a mode needs are equal; an unset tensor has rank 0. The graph checks extents, and
+/// modes that cuDNN does not have.
 fn check_pointwise(descriptor: &mut Descriptor) -> Result {
     let rank = |name| {
         let dims = |tensor: &Arc<Descriptor>| tensor.integers(CUDNN_ATTR_TENSOR_DIMENSIONS).len();
@@ -341,7 +341,7 @@ fn check_pointwise(descriptor: &mut Descriptor) -> Result {
     }
 }
 
-/// The tensors that an operation's descriptor is set to: those that it reads, and those that it computes.
+/// An operation's tensors: those that it reads, and those that it computes.
 pub fn tensors(descriptor: &Descriptor) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
     if descriptor.kind() == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR {
         let known = operands_of(mode(descriptor)).is_some();

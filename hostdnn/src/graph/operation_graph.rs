@@ -47,8 +47,8 @@ fn check_operation(operation: &Descriptor) -> Result {
     if operation.is_finalized() { Ok(()) } else { Err(early()) }
 }
 
-/// What one operation computes and another reads is the same tensor to both; at most one computes it, and none needs its
-/// own result.
+/// A tensor that one operation computes and another reads is the same for both. At most one operation computes it, and
+/// no operation needs its own result.
 fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
     let nodes: Result<Vec<_>> = operations.iter().map(|operation| operation::tensors(operation)).collect();
     let nodes = nodes?;
@@ -58,7 +58,7 @@ fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
             require(computed.insert(tensor.uid, (i, tensor)).is_none(), "a tensor is computed once")?;
         }
     }
-    // Of each operation, those whose results it waits for. What it reads in place is no circle.
+    // The operations whose results each operation waits for. Reading a tensor in place is no cycle.
     let mut waits: Vec<(usize, HashSet<usize>)> = Vec::new();
     for (i, (read, _)) in nodes.iter().enumerate() {
         let mut others = HashSet::new();
@@ -81,10 +81,10 @@ fn check_nodes(operations: &[Arc<Descriptor>]) -> Result {
     Ok(())
 }
 
-/// A finalized operation graph: what it computes, and which engines there are for graphs like it.
+/// A finalized operation graph: its program, and the engines for graphs like it.
 #[derive(Debug)]
 pub struct Graph {
-    /// How it is computed; an error if it is not.
+    /// The computation; an error if hostdnn has none for this graph.
     pub program: Result<Arc<Program>>,
     /// The direction of its convolution, if it has one.
     direction: Option<Direction>,
@@ -100,7 +100,7 @@ impl Graph {
         Self { program: operations.and_then(|operations| Program::new(&operations)).map(Arc::new), direction }
     }
 
-    /// What a finalized descriptor of an operation graph holds.
+    /// The graph of a finalized descriptor.
     pub fn of(descriptor: &Descriptor) -> Result<&Arc<Self>> {
         match &descriptor.made {
             Some(Made::Graph(graph)) => Ok(graph),
@@ -108,8 +108,8 @@ impl Graph {
         }
     }
 
-    /// Engines by global index, whether or not they compute this graph: a convolution's are its direction's algorithms
-    /// under their ids in the legacy API; other graphs have one.
+    /// The number of engines by global index, whether or not they compute this graph: a convolution's engines are its
+    /// direction's algorithms under their ids in the legacy API; other graphs have one.
     pub fn engines(&self) -> i64 {
         self.direction.map_or(1, |direction| Algorithm::all(direction).len() as i64)
     }

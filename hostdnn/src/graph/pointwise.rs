@@ -1,4 +1,4 @@
-//! Pointwise operations' functions. Anything goes until an operation graph is to be computed, and nothing is read back.
+//! Pointwise operations' functions. Any value is allowed until a graph is computed, and nothing is read back.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! What an operation graph computes, in the words of what computes it: a convolution, a chain of functions of each element
-//! behind it, or such a chain alone.
+//! The computation of an operation graph: a convolution, a chain of functions of each element behind it, or such a
+//! chain alone.
 //!
-//! The convolution writes to the graph's output, and the chain goes over that in place: no intermediate result needs
-//! memory of its own. In types of two bytes the convolution's result is therefore rounded once before the chain. Where the
-//! chain begins by adding a tensor of the output's size and type, that is the convolution's `beta`, so that the sum is
-//! rounded once and the tensor may be the output itself.
+//! The convolution writes to the graph's output, and the chain changes that in place: no intermediate result needs its
+//! own memory. In two-byte types the convolution's result is therefore rounded once before the chain. If the chain
+//! begins by adding a tensor of the output's size and type, this becomes the convolution's `beta`, so that the sum is
+//! rounded only once and the tensor may be the output itself.
 
 use super::operation::{Convolution, Operation, Pointwise};
 use super::tensor::{Tensor, supported};
@@ -16,28 +16,28 @@ use std::collections::BTreeMap;
 /// A convolution within a graph.
 #[derive(Clone, Debug)]
 pub struct Convolve {
-    /// Shapes and strides, with the graph's output in the output's place.
+    /// Shapes and strides; the output's are those of the graph's output.
     pub problem: Problem,
-    /// Unique ids of x, w and y; of them the output's is the graph's.
+    /// Unique ids of x, w and y; the output's is the graph's.
     pub tensors: [i64; 3],
     /// Scales the result.
     pub alpha: f64,
-    /// Scales what the output held before, or what is copied to it.
+    /// Scales the output's previous contents, or the residual.
     pub beta: f64,
-    /// The unique id of what is copied to the output beforehand, and how.
+    /// The unique id of the tensor that is copied to the output beforehand, and the copy.
     pub residual: Option<(i64, Chain)>,
 }
 
-/// What an operation graph computes.
+/// The computation of an operation graph.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// First.
+    /// Runs first.
     pub convolution: Option<Convolve>,
-    /// Then: its operands' unique ids (of which the first is the output where there was a convolution), and how.
+    /// Runs then: its operands' unique ids (the first is the output if there was a convolution), and the chain.
     pub chain: Option<(Vec<i64>, Chain)>,
-    /// The unique id of what is computed.
+    /// The unique id of the result.
     pub output: i64,
-    /// All tensors that are in memory.
+    /// All tensors in memory.
     pub tensors: Vec<Tensor>,
 }
 
@@ -94,7 +94,7 @@ impl Program {
         Ok(Self { convolution: convolve, chain, output: output.uid, tensors: tensors.into_values().collect() })
     }
 
-    /// Images, where there is a convolution; otherwise the first extent of what is computed.
+    /// The number of images of a convolution; otherwise the first extent of the result.
     pub fn batch(&self) -> usize {
         match &self.convolution {
             Some(convolve) => convolve.problem.batch,
@@ -103,7 +103,7 @@ impl Program {
     }
 }
 
-/// What a convolution computes.
+/// The tensor that a convolution computes.
 fn output_of(convolution: &Convolution) -> &Tensor {
     match convolution.direction {
         Direction::Forward => &convolution.y,
@@ -131,7 +131,7 @@ fn in_order<'a>(begin: Option<&Tensor>, mut waiting: Vec<&'a Pointwise>) -> Resu
     Ok(order)
 }
 
-/// All that is computed on the way is virtual and used; the output is in memory.
+/// Every intermediate result is virtual and used; the output is in memory.
 fn check_intermediates(begin: Option<&Tensor>, steps: &[&Pointwise], output: &Tensor) -> Result {
     pattern(!output.is_virtual, "graphs whose last result is in memory")?;
     let mut computed: Vec<&Tensor> = begin.into_iter().chain(steps.iter().map(|step| &step.y)).collect();
@@ -204,7 +204,7 @@ impl Convolve {
         Ok(Self { problem, tensors: [id(x), id(w), id(y)], alpha: *alpha, beta: *beta, residual: None })
     }
 
-    /// Whether the step behind the convolution adds a tensor like the output to its result; then that is done here.
+    /// Takes over the step behind the convolution if it adds a tensor like the output. Returns whether it did.
     fn takes_residual(&mut self, result: Option<i64>, step: &Pointwise, output: &Tensor) -> Result<bool> {
         let Some(b) = &step.b else { return Ok(false) };
         if function(step)? != Function::Add || self.beta != 0.0 || step.alpha2 == 0.0 {
@@ -254,7 +254,7 @@ fn function(step: &Pointwise) -> Result<Function> {
     })
 }
 
-/// The chain of steps, where `begin` is what lies in the output beforehand, and its operands' unique ids.
+/// The operands' unique ids and the chain of the steps; the output holds `begin` beforehand.
 fn chain(begin: Option<i64>, steps: &[&Pointwise], output: &Tensor) -> Result<(Vec<i64>, Chain)> {
     let (mut ids, mut operands) = (Vec::new(), Vec::new());
     if begin.is_some() {
@@ -271,7 +271,7 @@ fn chain(begin: Option<i64>, steps: &[&Pointwise], output: &Tensor) -> Result<(V
             if Some(tensor.uid) == begin {
                 return Ok(Source::Operand(0));
             }
-            // Behind a convolution the output no longer holds what it held.
+            // After a convolution, the output's old contents are overwritten.
             let overwritten = begin.is_some() && tensor.uid == output.uid;
             pattern(!overwritten, "graphs that read their output for nothing but the first addition")?;
             let place = ids.iter().position(|&uid| uid == tensor.uid);
@@ -303,7 +303,7 @@ fn extents(tensor: &Tensor) -> Vec<usize> {
     tensor.dims.iter().map(|&dim| dim as usize).collect()
 }
 
-/// How a tensor goes along with the output's indices: its extents are the output's, or 1 and repeated.
+/// A tensor's strides along the output's indices: its extents are the output's, or 1 and repeated.
 fn operand(tensor: &Tensor, output: &Tensor) -> Result<Operand> {
     let fits = tensor.dims.len() == output.dims.len()
         && tensor.dims.iter().zip(&output.dims).all(|(&dim, &of_output)| dim == of_output || dim == 1);

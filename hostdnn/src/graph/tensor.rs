@@ -30,28 +30,28 @@ pub const KIND: Kind = Kind {
 /// One tensor of a graph. Dimensions and strides in elements, images first, then channels and the spatial extent.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// What variant packs and operations know it by.
+    /// The id for variant packs and operations.
     pub uid: i64,
-    /// Of an element.
+    /// The type of an element.
     pub data_type: cudnnDataType_t,
-    /// As many as there are strides.
+    /// Dimensions, as many as there are strides.
     pub dims: Vec<i64>,
-    /// From one element to the next along each dimension.
+    /// Distances from one element to the next along each dimension.
     pub strides: Vec<i64>,
-    /// What its address is a multiple of, in bytes.
+    /// The alignment of its address in bytes.
     pub alignment: i64,
-    /// Only passed on within the graph: it has no memory.
+    /// Intermediate within the graph: it has no memory.
     pub is_virtual: bool,
-    /// Whether its elements lie otherwise than strides say, or are not plain numbers.
+    /// Elements are packed into vectors, reordered, or not plain numbers, so that strides do not describe them.
     is_packed: bool,
     is_by_value: bool,
-    /// Virtual and by value as the program put it: cuDNN compares these bytes.
+    /// The program's own bytes of virtual and by value: cuDNN compares these.
     marks: [i64; 2],
     vectorized_dimension: i64,
 }
 
 impl Tensor {
-    /// What a descriptor says.
+    /// Reads a descriptor.
     pub fn of(descriptor: &Descriptor) -> Self {
         Self {
             uid: descriptor.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID),
@@ -85,7 +85,7 @@ impl Tensor {
         require(self.alignment > 0 && self.alignment % size == 0, "the alignment is whole elements")
     }
 
-    /// Whether another operation's tensor of the same unique id is the same: strides along extents of 1 do not matter.
+    /// Equality with another operation's tensor of the same unique id: strides along extents of 1 do not matter.
     pub fn is_same(&self, other: &Self) -> bool {
         let strides = self.strides.iter().zip(&other.strides).zip(&self.dims);
         (&self.dims, self.data_type, self.alignment, self.marks)
@@ -93,7 +93,7 @@ impl Tensor {
             && strides.into_iter().all(|((one, another), &dim)| one == another || dim == 1)
     }
 
-    /// Whether it holds elements that are computed with here, where its strides say.
+    /// Checks that hostdnn computes with its elements, and that they lie where its strides say.
     pub fn check_supported(&self) -> Result {
         let known =
             matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_DOUBLE | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16);
@@ -115,8 +115,8 @@ impl Tensor {
         usize::try_from(self.span().unwrap_or(0) * element_size(self.data_type)).unwrap_or(0)
     }
 
-    /// Whether dimensions lie within one another as cuDNN sees it: in order of stride, each begins inside the one before. A
-    /// stride of 0, which repeats, is left out.
+    /// Returns whether dimensions overlap in cuDNN's view: in order of stride, one begins inside the one before.
+    /// Strides of 0, which repeat, do not count.
     pub fn has_overlapping_strides(&self) -> bool {
         let extents = self.strides.iter().zip(&self.dims).filter(|&(&stride, &dim)| stride > 0 && dim > 1);
         let mut axes: Vec<_> = extents.collect();
@@ -124,14 +124,14 @@ impl Tensor {
         axes.windows(2).any(|pair| pair[1].0 < &pair[0].0.saturating_mul(*pair[0].1))
     }
 
-    /// Whether it spans as many elements as it has.
+    /// Returns whether it spans as many elements as it has.
     pub fn has_no_gaps(&self) -> bool {
         let count = self.dims.iter().try_fold(1i64, |product, &dim| product.checked_mul(dim));
         count.is_some() && count == self.span()
     }
 
-    /// Whether no two indices name the same element: with dimensions in order of stride, each stride passes the extent
-    /// of those inside it.
+    /// Returns whether every index has its own element: in order of stride, each stride exceeds the extent of the
+    /// dimensions inside it.
     pub fn is_injective(&self) -> bool {
         let mut axes: Vec<_> = self.strides.iter().zip(&self.dims).filter(|&(_, &dim)| dim > 1).collect();
         axes.sort_unstable();
@@ -144,19 +144,19 @@ impl Tensor {
     }
 }
 
-/// A status of CUDNN_STATUS_NOT_SUPPORTED's family unless `holds`; `rule` says what is supported.
+/// A status of the CUDNN_STATUS_NOT_SUPPORTED family unless `holds`; `rule` names the supported cases.
 pub fn supported(holds: bool, status: cudnnStatus_t, rule: &'static str) -> Result {
     if holds { Ok(()) } else { Err(Error::new(status, format!("supported are {rule}"))) }
 }
 
-/// Bytes of one element of a type that tensors take; 0 for others.
+/// Bytes of one element of a type that tensors accept; 0 for others.
 pub fn element_size(data_type: cudnnDataType_t) -> i64 {
     match data_type {
         CUDNN_DATA_INT8 | CUDNN_DATA_UINT8 | CUDNN_DATA_BOOLEAN | CUDNN_DATA_FP8_E4M3 | CUDNN_DATA_FP8_E5M2 => 1,
         CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16 => 2,
         CUDNN_DATA_FLOAT | CUDNN_DATA_INT32 => 4,
         CUDNN_DATA_DOUBLE | CUDNN_DATA_INT64 => 8,
-        // Types that cuDNN takes and nothing here computes with: narrow ones, and complex numbers.
+        // Types that cuDNN accepts and hostdnn does not compute with: narrow ones, and complex numbers.
         15..=18 => 1,
         19 => 4,
         20 => 8,

@@ -1,4 +1,4 @@
-//! Variant packs: where an execution finds its tensors and its workspace.
+//! Variant packs: the addresses of an execution's tensors and workspace.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const fn many(name: cudnnBackendAttributeName_t, types: &'static [cudnnBackendAt
     Attribute::many(name, types, TENSORS_MAX).answering(NOT_SUPPORTED, BAD_PARAM)
 }
 
-/// Shapes other than the graph's, which are taken here and refused when a plan is to be executed with them.
+/// Shapes other than the graph's: setting them succeeds, and executing a plan with them is refused.
 const fn overriding(name: cudnnBackendAttributeName_t, types: &'static [cudnnBackendAttributeType_t]) -> Attribute {
     many(name, types).unreadable(BAD_PARAM)
 }
@@ -47,12 +47,12 @@ pub struct Pack {
     pointers: Vec<usize>,
     /// The workspace's address; 0 if there is none.
     pub workspace: usize,
-    /// Whether it asks for other shapes than the graph's.
+    /// Whether it has other shapes than the graph's.
     pub overrides: bool,
 }
 
 impl Pack {
-    /// What a finalized descriptor of a variant pack holds.
+    /// The pack of a finalized descriptor.
     pub fn of(descriptor: &Descriptor) -> Result<&Self> {
         match &descriptor.made {
             Some(Made::Pack(pack)) => Ok(pack),

@@ -1,10 +1,10 @@
-//! One time step of one sequence, once its matrix products are there.
+//! One time step of one sequence, after its matrix products.
 
 use super::element::Number;
 use super::{Cell, Network};
 
-/// Turns `gates`, which hold Wx + b for each gate, and `recurrent`, which holds Rh + d, into activated gates and new states.
-/// `c` is LSTM's alone; `h` takes the new state before any projection, and holds GRU's old one.
+/// Turns `gates`, which hold Wx + b for each gate, and `recurrent`, which holds Rh + d, into activated gates and new
+/// states. Only LSTM uses `c`; `h` holds GRU's old state, and receives the new one before any projection.
 pub fn step<N: Number>(network: &Network, gates: &mut [N], recurrent: &[N], h: &mut [N], c: &mut [N]) {
     let hidden = network.hidden;
     let inputs = gates.iter_mut().zip(recurrent);

@@ -1,11 +1,11 @@
-//! Dropout between layers: each element is 0 with some probability, and what is left is scaled so that the mean stays.
+//! Dropout between layers: each element is 0 with some probability, and the others are scaled so that the mean stays.
 
 use super::element::Number;
 
 /// Bytes of the random numbers' states.
 pub const STATES_BYTES: usize = 8;
 
-/// Dropout with a probability, drawing from states that go on from call to call.
+/// Dropout with a probability, from states that continue from call to call.
 #[derive(Debug)]
 pub struct Dropout<'a> {
     /// The probability that an element is dropped: 0 to 1.

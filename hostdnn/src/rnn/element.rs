@@ -1,4 +1,4 @@
-//! Numbers: what is stored, and what is computed with.
+//! Numbers: the stored types, and the computing types.
 
 use super::Clip;
 use crate::convolution::element::{Matrix, Real, multiply};
@@ -12,7 +12,7 @@ pub trait Number: Real {
     fn tanh(self) -> Self;
     /// σ: 1 / (1 + exp(-x)).
     fn logistic(self) -> Self;
-    /// Into the range.
+    /// Limits a number to the range.
     fn clip(self, clip: &Clip) -> Self;
 }
 
@@ -44,13 +44,13 @@ macro_rules! number {
 number!(f32);
 number!(f64);
 
-/// A number as it lies in the program's memory. All bytes are a valid one.
+/// A number in the program's memory. Any bytes are a valid number.
 pub trait Stored: Copy {
-    /// What it is computed in.
+    /// The computing type.
     type Number: Number;
-    /// To compute with.
+    /// Converts to the computing type.
     fn load(self) -> Self::Number;
-    /// Rounded to the nearest.
+    /// Rounds to the nearest stored number.
     fn store(value: Self::Number) -> Self;
 }
 

@@ -1,7 +1,7 @@
-//! What the API runs. A layer's Wx of all time steps is one product; each time step is one product more, of the states of
-//! the sequences that still go on, and then element-wise. Half types are computed in float and rounded only in the results.
+//! The API's implementation. A layer's Wx of all time steps is one product; each time step is one more product, of the
+//! remaining sequences' states, and element-wise work. Half types are computed in float; only results are rounded.
 //!
-//! Inside, rows are ordered by time step and then by rank (`sequences`), which is the packed layout.
+//! Internally, rows are ordered by time step and then by rank (`sequences`), which is the packed layout.
 
 use super::element::{Number, Stored, product};
 use super::{Dropout, Network, Sequences, cell};
@@ -14,13 +14,13 @@ pub struct Operands<'a, S> {
     pub x: &'a [S],
     /// The weight space.
     pub weights: &'a [S],
-    /// The hidden state at first.
+    /// The initial hidden state.
     pub hx: Option<&'a [S]>,
-    /// LSTM's cell state at first.
+    /// LSTM's initial cell state.
     pub cx: Option<&'a [S]>,
     /// The output.
     pub y: &'a mut [S],
-    /// What rows of `y` past a sequence's end are filled with.
+    /// The value of `y`'s rows past a sequence's end.
     pub padding_fill: S,
     /// The hidden state at each sequence's own last step, which is its first one in the backward direction.
     pub hy: Option<&'a mut [S]>,
@@ -28,8 +28,8 @@ pub struct Operands<'a, S> {
     pub cy: Option<&'a mut [S]>,
 }
 
-/// Numbers that [`forward`] computes in beside the program's data, for sequences of up to `steps` steps; `None` if a byte
-/// count of them could overflow. A training call keeps its gates in the reserve instead.
+/// The numbers of workspace that [`forward`] needs for sequences of up to `steps` steps; `None` if their byte count
+/// could overflow. A training call keeps its gates in the reserve instead.
 pub fn workspace_len(network: &Network, steps: usize, batch: usize, training: bool) -> Option<usize> {
     let rows = steps.checked_mul(batch)?;
     let gates = if training { 0 } else { network.gate_rows() };
@@ -40,8 +40,8 @@ pub fn workspace_len(network: &Network, steps: usize, batch: usize, training: bo
     total([rows.checked_mul(per_row)?, batch.checked_mul(states)?, weights])
 }
 
-/// Numbers of the reserve, likewise: of each layer its input after dropout, `[rows, input]`, then of each direction the
-/// activated gates, `[rows, G·H]`, and LSTM's cell states, `[rows, H]`.
+/// The numbers of the reserve, or `None` likewise: for each layer its input after dropout, `[rows, input]`, then for
+/// each direction the activated gates, `[rows, G·H]`, and LSTM's cell states, `[rows, H]`.
 pub fn reserve_len(network: &Network, steps: usize, batch: usize) -> Option<usize> {
     let rows = steps.checked_mul(batch)?;
     let cells = if network.has_cell_state() { network.hidden } else { 0 };
@@ -56,8 +56,8 @@ fn total(parts: [usize; 3]) -> Option<usize> {
     (sum <= isize::MAX as usize / 16).then_some(sum)
 }
 
-/// Computes `y` and the last states. `workspace` and, in training, `reserve` have the lengths that the functions above
-/// give, or more. With `dropout`, which is for training, what a layer hands to the next one is dropped from.
+/// Computes `y` and the last states. `workspace` and, in training, `reserve` have at least the lengths that the
+/// functions above return. `dropout`, which is for training, applies to the output of each layer but the last.
 ///
 /// # Panics
 /// If a slice is too short.
@@ -117,7 +117,7 @@ pub fn forward<S: Stored>(
         }
         std::mem::swap(&mut input, &mut output);
     }
-    // What the last layer wrote is the next one's input.
+    // The layer's output is the next layer's input.
     for step in 0..sequences.steps() {
         let (active, start) = sequences.step(step);
         for (rank, &sequence) in sequences.ranked()[..active].iter().enumerate() {
@@ -199,7 +199,7 @@ impl<N: Number> Scratch<'_, N> {
         }
     }
 
-    /// Wx + b of all rows.
+    /// Computes Wx + b of all rows.
     fn inputs(&self, network: &Network, layer: usize, input: &[N], gates: &mut [N]) {
         let (gate_rows, columns) = (network.gate_rows(), network.input_columns(layer));
         if columns == 0 {
@@ -213,7 +213,7 @@ impl<N: Number> Scratch<'_, N> {
         gates.chunks_exact_mut(gate_rows).for_each(|row| add(row, self.biases[0]));
     }
 
-    /// All time steps, in the direction's order. `gates` holds Wx + b, and then what became of it.
+    /// Runs all time steps, in the direction's order. `gates` holds Wx + b, and then the activated gates.
     fn steps(
         &mut self,
         network: &Network,
@@ -255,7 +255,7 @@ impl<N: Number> Scratch<'_, N> {
     }
 }
 
-/// Memory handed out from its start.
+/// Memory that is split off from its start.
 struct Arena<'a, N>(&'a mut [N]);
 
 impl<'a, N> Arena<'a, N> {

@@ -1,8 +1,8 @@
 //! Recurrent networks: cuDNN's four cells, in any number of layers, in one direction or both. Plain slices, no FFI.
 //!
-//! `weights` and `sequences` say where in memory matrices and rows lie; `oracle` computes by definition, in readable loops
-//! and double precision; `forward` is what the API runs, on `gemm`'s products, with `dropout` between layers in training.
-//! It may use `convolution`'s numbers and products, and nothing else of the crate but errors.
+//! `weights` and `sequences` define the memory layout of matrices and rows; `oracle` computes by definition, in
+//! readable loops and double precision; `forward` is the API's implementation, on `gemm`'s products, with `dropout`
+//! between layers in training. The module may use `convolution`'s numbers and products, and of the rest only errors.
 //!
 //! In shapes T is the time steps, B the sequences, D the directions, G the cell's gates, H the hidden size and P the size
 //! of a projected hidden state (H without projection).
@@ -23,8 +23,8 @@ pub use forward::{Operands, forward, reserve_len, workspace_len};
 pub use sequences::{Layout, Sequences};
 pub use weights::Region;
 
-/// What happens at a time step. x is the input, h and c the states of the step before; W and R are the weights of x and h,
-/// with their biases b and d; σ is the logistic function and ∘ the element-wise product.
+/// The computation of a time step. x is the input, h and c are the states of the step before; W and R are the weights
+/// of x and h, with the biases b and d; σ is the logistic function and ∘ the element-wise product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// h = max(0, Wx + b + Rh + d)
@@ -38,7 +38,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// How many matrices W has, and R.
+    /// The number of matrices of W, and of R.
     pub fn gates(self) -> usize {
         match self {
             Self::Relu | Self::Tanh => 1,
@@ -55,7 +55,7 @@ pub struct Clip {
     pub least: f64,
     /// The greatest value.
     pub most: f64,
-    /// Whether NaN stays; it becomes the least value otherwise.
+    /// Whether NaN stays NaN; otherwise it becomes the least value.
     pub keep_nan: bool,
 }
 
@@ -78,9 +78,9 @@ pub struct Network {
     pub hidden: usize,
     /// P.
     pub projection: usize,
-    /// Whether the first layer's Wx is x itself, for each gate; its size is H then.
+    /// Whether the first layer's Wx is x itself, for each gate; the input size is H then.
     pub skip_input: bool,
-    /// How LSTM's cell state is clipped.
+    /// The clipping of LSTM's cell state.
     pub clip: Option<Clip>,
 }
 
@@ -95,17 +95,17 @@ impl Network {
         self.directions * self.projection
     }
 
-    /// Whether there is a c beside h.
+    /// Returns whether there is a c beside h.
     pub fn has_cell_state(&self) -> bool {
         self.cell == Cell::Lstm
     }
 
-    /// G·H: rows of all of a cell's W, or R.
+    /// G·H: the rows of all of a cell's W, or R.
     fn gate_rows(&self) -> usize {
         self.cell.gates() * self.hidden
     }
 
-    /// Elements of what a layer is handed.
+    /// Elements of a layer's input vector.
     fn layer_input(&self, layer: usize) -> usize {
         if layer == 0 { self.input } else { self.output() }
     }

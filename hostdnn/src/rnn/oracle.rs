@@ -1,19 +1,19 @@
-//! RNNs by their definition, sequence by sequence and unit by unit, in double precision: what `forward` is held against.
+//! RNNs by their definition, sequence by sequence and unit by unit, in double precision: the reference for `forward`.
 
 use super::{Cell, Network, Region, Sequences};
 
-/// What a network computes, where `forward` writes it.
+/// The results of a network, in `forward`'s layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Rows of the last layer's output; those past a sequence's end hold the padding fill.
     pub y: Vec<f64>,
     /// `[pseudo layers, B, P]`
     pub hy: Vec<f64>,
-    /// `[pseudo layers, B, H]`; of LSTM alone.
+    /// `[pseudo layers, B, H]`; only for LSTM.
     pub cy: Vec<f64>,
 }
 
-/// Runs a network on data laid out as `forward`'s [`Operands`](super::Operands). No states at first are states of 0.
+/// Runs a network on data laid out as `forward`'s [`Operands`](super::Operands). Missing initial states are 0.
 pub fn forward(
     network: &Network,
     sequences: &Sequences,

@@ -1,18 +1,18 @@
-//! Where rows of data lie, and in which order they are computed.
+//! The memory layout of rows, and the order in which they are computed.
 
-/// How a batch of sequences lies in memory.
+/// The memory layout of a batch of sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `[T, B, vector]`
     SequenceMajor,
-    /// The longest sequence first; at each time step only the sequences that still go on.
+    /// The longest sequence first; each time step has only the remaining sequences.
     Packed,
     /// `[B, T, vector]`
     BatchMajor,
 }
 
 /// A batch of sequences of different lengths. They are computed by rank, the longest first, so that at each time step
-/// those that go on are the first ones.
+/// the remaining sequences are the first ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequences {
     layout: Layout,
@@ -24,7 +24,7 @@ pub struct Sequences {
 }
 
 impl Sequences {
-    /// Of `steps` time steps at most; `lengths` are 0 to `steps`, and if packed none is longer than the one before.
+    /// A batch of at most `steps` time steps; `lengths` are 0 to `steps`, and in the packed layout they never increase.
     pub fn new(layout: Layout, steps: usize, lengths: Vec<usize>) -> Self {
         let mut ranked: Vec<_> = (0..lengths.len()).collect();
         ranked.sort_by_key(|&batch| std::cmp::Reverse(lengths[batch])); // stable: packed sequences stay in order
@@ -49,7 +49,7 @@ impl Sequences {
         self.lengths[batch]
     }
 
-    /// Rows of memory: padding counts where there is any.
+    /// Rows of memory, including any padding.
     pub fn memory_rows(&self) -> usize {
         if self.layout == Layout::Packed { self.rows() } else { self.steps * self.batch() }
     }
@@ -73,7 +73,7 @@ impl Sequences {
         &self.ranked
     }
 
-    /// How many sequences have a step, which are the first by rank, and how many rows are computed for the steps before.
+    /// The number of sequences that have a step, which are the first by rank, and the number of rows before the step.
     pub fn step(&self, step: usize) -> (usize, usize) {
         (self.active[step], self.starts[step])
     }

@@ -1,5 +1,5 @@
-//! `forward` against the oracle on random networks: every cell, bias, layout, direction and type, with poisoned outputs and
-//! workspaces, and canaries after them.
+//! `forward` against the oracle on random networks: every cell, bias, layout, direction and type, with poisoned outputs
+//! and workspaces, and canaries behind them.
 
 use super::*;
 use half::{bf16, f16};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// What the ends of outputs, workspace and reserve hold, and must still hold.
+/// The contents of the ends of outputs, workspace and reserve, which must not change.
 const CANARY: f64 = 77.0;
 const CANARIES: usize = 3;
 
@@ -65,7 +65,7 @@ fn relative_error(got: &[f64], want: &[f64]) -> f64 {
     error / norm(&mut want.iter().copied()).max(1e-3)
 }
 
-/// Runs a case in one type; errors of y, hy and cy relative to their norms.
+/// Runs a case in one type; returns the errors of y, hy and cy relative to their norms.
 fn errors<S: Stored + Into<f64>>(case: &Case) -> Vec<f64> {
     let Case { network, sequences, initial, training, seed } = case;
     let mut rng = StdRng::seed_from_u64(*seed);
@@ -148,7 +148,7 @@ proptest! {
 
 #[test]
 fn dropout_drops_and_scales_between_layers_and_goes_on() {
-    // The second layer hands on what it is given: skip is for the first one, so W is the identity and R is 0.
+    // The second layer returns its input: W is the identity and R is 0, as only the first layer can skip its input.
     let (hidden, steps) = (50, 40);
     let network = Network {
         cell: Cell::Relu,
@@ -178,7 +178,7 @@ fn dropout_drops_and_scales_between_layers_and_goes_on() {
         forward(&network, &sequences, operands, Some(dropout), &mut workspace, Some(&mut reserve));
         y
     };
-    let probability = 0.375; // exact in float, as its scale is not
+    let probability = 0.375; // exact in float, unlike its scale
     let (mut states, mut same) = (seed(7), seed(7));
     let [first, second] = [run(&mut states, probability), run(&mut states, probability)];
     assert_eq!(run(&mut same, probability), first, "a seed gives one result");

@@ -1,6 +1,6 @@
-//! Where weights lie in a weight space. Read off cuDNN 9.19: first the matrices of all pseudo layers, for each W of all
-//! gates, R of all gates, and the projection; then their biases in the same order. Matrices are row-major, [H × input] and
-//! [H × P], the projection [P × H].
+//! The layout of a weight space, as observed in cuDNN 9.19: first the matrices of all pseudo layers, for each W of all
+//! gates, R of all gates, and the projection; then their biases in the same order. Matrices are row-major, [H × input]
+//! and [H × P], the projection [P × H].
 
 use super::Network;
 
@@ -21,7 +21,7 @@ impl Region {
         self.rows * self.columns
     }
 
-    /// Whether there are none.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -33,7 +33,7 @@ impl Region {
 }
 
 impl Network {
-    /// Elements of the weight space; `None` if a byte count of them could overflow. The functions below need it to be there.
+    /// Elements of the weight space; `None` if their byte count could overflow. The functions below need `Some`.
     pub fn weight_count(&self) -> Option<usize> {
         let [gates, hidden, projection] = [self.cell.gates(), self.hidden, self.projection].map(|n| n as u128);
         let rows = gates * hidden;
@@ -45,7 +45,7 @@ impl Network {
         usize::try_from(count).ok().filter(|&count| count <= isize::MAX as usize / 16)
     }
 
-    /// W or R of a gate, or with `id` 2·G the projection: `None` where there is none. `id` counts W's gates, then R's.
+    /// W or R of a gate, or with `id` 2·G the projection; `None` if it does not exist. `id` counts W's gates, then R's.
     pub fn matrix(&self, pseudo_layer: usize, id: usize) -> Option<Region> {
         let (gates, hidden, projection) = (self.cell.gates(), self.hidden, self.projection);
         let start = self.matrices_before(pseudo_layer);
@@ -63,7 +63,7 @@ impl Network {
         }
     }
 
-    /// The bias beside a matrix, likewise.
+    /// The bias beside a matrix; `None` if it does not exist.
     pub fn bias(&self, pseudo_layer: usize, id: usize) -> Option<Region> {
         let gates = self.cell.gates();
         let there = if id < gates { self.input_bias } else { self.recurrent_bias && id < 2 * gates };
@@ -73,7 +73,7 @@ impl Network {
         there.then_some(Region { offset, rows: self.hidden, columns: 1 })
     }
 
-    /// Columns of a layer's W; 0 where there is no W.
+    /// Columns of a layer's W; 0 if there is no W.
     pub(super) fn input_columns(&self, layer: usize) -> usize {
         if layer == 0 && self.skip_input { 0 } else { self.layer_input(layer) }
     }

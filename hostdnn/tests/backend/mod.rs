@@ -1,5 +1,5 @@
 //! Backend descriptors for the tests of the graph API, and the graphs that they make.
-#![allow(dead_code)] // each test uses some of it
+#![allow(dead_code)] // each test uses a part
 
 use super::operand::Operand;
 use cudnn_abi::*;
@@ -7,7 +7,7 @@ use hostdnn::abi::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// One descriptor, destroyed when it goes.
+/// One descriptor, destroyed when dropped.
 pub struct Backend(pub cudnnBackendDescriptor_t);
 
 impl Drop for Backend {
@@ -55,7 +55,7 @@ impl Backend {
         self
     }
 
-    /// The elements of an attribute that has at most `room`.
+    /// The elements of an attribute that has at most `room` elements.
     pub fn get<T: Copy + Default>(&self, name: i32, element: i32, room: usize) -> Vec<T> {
         let (mut values, mut count) = (vec![T::default(); room], -1);
         // SAFETY: see above.
@@ -71,7 +71,7 @@ impl Backend {
         self.get(name, CUDNN_TYPE_INT64, 1)[0]
     }
 
-    /// The descriptors that an attribute has, at most `room`.
+    /// The descriptors of an attribute that has at most `room` of them.
     pub fn get_descriptors(&self, name: i32, kind: cudnnBackendDescriptorType_t, room: usize) -> Vec<Self> {
         let mut all: Vec<_> = (0..room).map(|_| Self::new(kind)).collect();
         let mut raw: Vec<_> = all.iter().map(|descriptor| descriptor.0).collect();
@@ -92,7 +92,7 @@ impl Backend {
 
 pub fn last_error() -> String {
     let mut text = [0u8; 512];
-    // SAFETY: room for 512 bytes.
+    // SAFETY: `text` has room for 512 bytes.
     unsafe { cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
     String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned()
 }
@@ -115,7 +115,7 @@ pub fn tensor(uid: i64, operand: &Operand) -> Backend {
     unfinished_tensor(uid, operand.data_type, &operand.dims, &operand.strides).finalized()
 }
 
-/// A tensor without memory, of a size and layout.
+/// A tensor without memory, of `like`'s size and layout.
 pub fn virtual_tensor(uid: i64, data_type: cudnnDataType_t, like: &Operand) -> Backend {
     let tensor = unfinished_tensor(uid, data_type, &like.dims, &like.strides);
     tensor.with(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, &[true]).finalized()
@@ -126,7 +126,7 @@ pub fn convolution(pad: &[i32], stride: &[i32], dilation: &[i32], flip: bool, da
     convolution_between([pad, pad], stride, dilation, flip, data_type)
 }
 
-/// The same with other padding before than behind.
+/// The same with different padding before and behind.
 pub fn convolution_between(
     [before, behind]: [&[i32]; 2],
     stride: &[i32],
@@ -148,7 +148,7 @@ pub fn convolution_between(
         .finalized()
 }
 
-/// What a direction calls its operation, x, w, y, convolution, alpha and beta.
+/// The names of a direction's operation and of its x, w, y, convolution, alpha and beta.
 pub type Names = [i32; 7];
 pub const FORWARD: Names = [
     CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -190,7 +190,7 @@ pub fn convolve(names: &Names, [x, w, y]: [&Backend; 3], convolution: &Backend, 
         .finalized()
 }
 
-/// `y = mode(factors[0]·x, factors[1]·b)`, computed in float, or for doubles in double.
+/// `y = mode(factors[0]·x, factors[1]·b)`, computed in float, or in double for doubles.
 pub fn pointwise(
     mode: cudnnPointwiseMode_t,
     x: &Backend,
@@ -266,7 +266,7 @@ pub fn choice(configuration: &Backend) -> (i64, Vec<(cudnnBackendKnobType_t, i64
     (engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs.collect())
 }
 
-/// A finalized plan, or why there is none.
+/// A finalized plan, or the status of the refusal.
 pub fn plan(configuration: &Backend) -> Result<Backend, cudnnStatus_t> {
     let plan = Backend::new(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     let plan = plan.with_descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration]);
@@ -280,7 +280,7 @@ pub fn workspace_size(plan: &Backend) -> usize {
     plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) as usize
 }
 
-/// Where tensors by their unique ids, and the workspace, are.
+/// A pack of tensors by their unique ids, and a workspace.
 pub fn pack(tensors: &[(i64, *const c_void)], workspace: *mut c_void) -> Backend {
     let (ids, pointers): (Vec<i64>, Vec<*const c_void>) = tensors.iter().copied().unzip();
     Backend::new(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
@@ -290,14 +290,14 @@ pub fn pack(tensors: &[(i64, *const c_void)], workspace: *mut c_void) -> Backend
         .finalized()
 }
 
-/// Executes a plan in a workspace of exactly its size, at an odd address, between canaries that must stay.
+/// Executes a plan in a workspace of exactly its size, at an odd address, between canaries that must not change.
 pub fn execute(handle: cudnnHandle_t, plan: &Backend, tensors: &[(i64, *const c_void)]) -> cudnnStatus_t {
     const CANARY: u8 = 0xa5;
     const BEFORE: usize = 257;
     let size = workspace_size(plan);
     let mut memory = vec![CANARY; BEFORE + size + 256];
     let pack = pack(tensors, memory[BEFORE..].as_mut_ptr().cast());
-    // SAFETY: the tensors are as long as their descriptors say, the workspace as the plan.
+    // SAFETY: the tensors are as long as their descriptors say, and the workspace has the plan's size.
     let status = unsafe { cudnnBackendExecute(handle, plan.0, pack.0) };
     let around = memory[..BEFORE].iter().chain(&memory[BEFORE + size..]);
     assert!(around.into_iter().all(|&byte| byte == CANARY), "written outside of the workspace");

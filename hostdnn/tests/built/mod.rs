@@ -1,5 +1,5 @@
-//! The built library as other programs find it, and C programs built against it.
-#![allow(dead_code)] // each test uses some of it
+//! The built library as other programs find it, and C programs that are built against it.
+#![allow(dead_code)] // each test uses a part
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
-/// Says that a test was skipped, also where the output of tests that pass is swallowed.
+/// Reports a skipped test, even where the output of passing tests is hidden.
 pub fn skip(reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
@@ -38,12 +38,12 @@ pub fn install(directory: &Path) {
     }
 }
 
-/// Builds `tests/c/{name}.c` as a program that knows cuDNN alone, in a folder of that name.
+/// Builds `tests/c/{name}.c` as a program that knows only cuDNN, in a folder of that name.
 pub fn compile(name: &str) -> PathBuf {
     compile_in(name, name)
 }
 
-/// Builds `tests/c/{name}.c` in a folder of its own.
+/// Builds `tests/c/{name}.c` in the given folder.
 pub fn compile_in(name: &str, folder: &str) -> PathBuf {
     let directory = scratch(folder);
     install(&directory);

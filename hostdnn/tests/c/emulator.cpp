@@ -1,5 +1,5 @@
-// The emulator alone, on the processor that this is compiled for: threads keep what they hold while others run, in order
-// and under seeds. Compiled with -DEMULATED, the folder `kernels` and the emulator's sources.
+// The emulator alone, on the processor of this build: threads keep their state while others run, in order and under
+// seeds. Compiled with -DEMULATED, the folder `kernels` and the emulator's sources.
 #define THREADS 96
 #include "device.cuh"
 
@@ -10,8 +10,8 @@ struct Parameters {
     int rounds;
 };
 
-// x[i] = x[i] + the sum of the warp's + that of the thread opposite in the block, each round; with as many numbers held
-// over barriers as make use of every register that is kept.
+// In each round, adds to x[i] the warp's sum and the value of the opposite thread in the block. The numbers held over
+// barriers fill every register that is preserved.
 KERNEL(mix, Parameters) {
     SHARED(float, all);
     float *const x = parameters.x + blockIdx.x * THREADS;

@@ -1,6 +1,6 @@
-/* Trains a small convolutional network by gradient descent, and knows nothing but cudnn.h: the loss must fall to a
- * twentieth. Two convolutions with bias and activation, then one as large as its input, which makes two numbers of each
- * image: how bright its left half is, and its upper half. Algorithms come from cudnnGetConvolution*Algorithm_v7. */
+/* Trains a small convolutional network by gradient descent, and knows only cudnn.h: the loss must fall to a twentieth.
+ * Two convolutions with bias and activation, then one as large as its input, which computes two numbers for each image:
+ * the brightness of its left half and of its upper half. Algorithms come from cudnnGetConvolution*Algorithm_v7. */
 #include <cudnn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct layer {
     cudnnTensorDescriptor_t biasDesc;
     cudnnConvolutionDescriptor_t conv;
     cudnnActivationDescriptor_t activation; /* null: none */
-    struct tensor before, after;            /* the activation; its gradients too */
+    struct tensor before, after;            /* the activation and its gradients */
     float *w, *dw, *bias, *dbias;
     size_t weights;
     int channels;

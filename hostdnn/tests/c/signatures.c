@@ -1,4 +1,4 @@
-/* Compiles where every function here has cuDNN's own type: against cuDNN's header, and against ours. */
+/* Compiles if every function here has cuDNN's own type, against cuDNN's header and against hostdnn's. */
 #include <cudnn.h>
 
 typedef cudnnHandle_t H;

@@ -1,5 +1,5 @@
-//! Random convolutions for the tests of arithmetic, with their products by definition.
-#![allow(dead_code)] // each test uses some of it
+//! Random convolutions for the tests of arithmetic, with their results by definition.
+#![allow(dead_code)] // each test uses a part
 
 use super::operand::*;
 use cudnn_abi::*;
@@ -18,7 +18,7 @@ pub enum Direction {
     BackwardFilter,
 }
 
-/// What an algorithm may be off by: its own error in the type it computes in, and one rounding to the stored type.
+/// The largest allowed error: the algorithm's own in its computing type, and one rounding to the stored type.
 pub fn tolerance(data_type: cudnnDataType_t) -> f64 {
     match data_type {
         CUDNN_DATA_HALF => 2e-3,
@@ -28,7 +28,7 @@ pub fn tolerance(data_type: cudnnDataType_t) -> f64 {
     }
 }
 
-/// One random convolution with all its descriptors. Filters are operands too: their layout is a tensor's.
+/// One random convolution with all its descriptors. Filters are operands too: a tensor describes their layout.
 pub struct Case {
     pub data_type: cudnnDataType_t,
     pub spatial: usize,
@@ -49,7 +49,7 @@ impl Case {
     pub fn random(data_type: cudnnDataType_t, dice: &mut StdRng) -> Option<Self> {
         let spatial = if dice.random_bool(0.7) { 2 } else { 3 };
         let groups = *[1, 1, 1, 2, 3].choose(dice).unwrap();
-        // Steps of 1 often enough that FFT and Winograd have work.
+        // Strides and dilations of 1 often enough that FFT and Winograd have work.
         let plain = dice.random_bool(0.5);
         let mut some = |from: i32, to: i32| -> Vec<i32> { (0..spatial).map(|_| dice.random_range(from..to)).collect() };
         let (pad, stride, dilation) =
@@ -74,7 +74,7 @@ impl Case {
         let mut y_dims = vec![0i32; spatial + 2];
         let flip = groups == 1 && plain;
         let x = Operand::random(data_type, &x_dims, x_strides, &mut StdRng::seed_from_u64(n as u64 + 7));
-        // SAFETY: arrays are as long as the ranks.
+        // SAFETY: the arrays are as long as the ranks.
         let status = unsafe {
             assert_eq!(cudnnCreateFilterDescriptor(&mut filter), 0);
             assert_eq!(cudnnCreateConvolutionDescriptor(&mut conv), 0);

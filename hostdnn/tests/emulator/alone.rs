@@ -1,5 +1,5 @@
-//! The emulator with no hostdnn around it, on any processor: `UCUDNN_TEST_CXX` is a C++ compiler for it, `c++` if unset,
-//! `UCUDNN_TEST_RUNNER` what runs its programs, such as a user-mode qemu with its options.
+//! The emulator without hostdnn, on any processor. `UCUDNN_TEST_CXX` is a C++ compiler for it (`c++` if unset), and
+//! `UCUDNN_TEST_RUNNER` a command that runs its programs, such as a user-mode qemu with its options.
 
 use std::path::Path;
 use std::process::Command;

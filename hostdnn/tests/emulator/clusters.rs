@@ -1,4 +1,4 @@
-//! Blocks of a cluster, which store into each other's memory: what arrives, in whichever order, and what the emulator finds.
+//! Blocks of a cluster that store into each other's memory: the data arrives, and the emulator finds errors.
 
 use hostdnn::emulator::{Module, Source};
 
@@ -13,8 +13,8 @@ fn load(text: &str, options: &[&str]) -> Option<Module> {
     load_source(&Source { name: "test.cu", text, headers: &headers, options })
 }
 
-/// Each warp of a block has a vector. In each round all blocks of a cluster get those of all warps, and each vector becomes
-/// what all of them add up to, weighed by their places.
+/// Each warp of a block has a vector. In each round all blocks of a cluster get the vectors of all warps, and each
+/// vector becomes their sum, weighted by their places.
 const ROUNDS: &str = r#"
 #define THREADS 64
 #include "cluster_exchange.cuh"
@@ -51,7 +51,7 @@ fn what_is_sent_arrives_under_every_seed() {
         let Some(module) = load(ROUNDS, &[&format!("-DVECTOR={vector}")]) else { return };
         let first: Vec<u32> =
             (0..2 * 2 * grid_x * warps * words).map(|i| (i as u32).wrapping_mul(2_654_435_761)).collect();
-        // By clusters, as [rank][warp][word].
+        // Places by cluster, as [rank][warp][word].
         let place = |cluster: usize, rank: usize, warp: usize, word: usize| {
             let (x, y) = (cluster % (grid_x / across) * across + rank % across, cluster / (grid_x / across));
             (((y * grid_x + x) * 2 + rank / across) * warps + warp) * words + word
@@ -77,7 +77,7 @@ fn what_is_sent_arrives_under_every_seed() {
     }
 }
 
-/// Clusters that have no room wait, and none begins in part for good.
+/// Clusters wait until there is room, and none stays half started.
 #[test]
 fn clusters_begin_when_there_is_room() {
     let text = r#"
@@ -160,7 +160,7 @@ KERNEL(kernel, Parameters) {
     ];
     let parameters = |count| Parameters::<i32> { data: std::ptr::null_mut(), count };
     for (count, expected) in (0..).zip(expected) {
-        // A block that ends too early is mostly lucky.
+        // A block that ends too early usually causes no error.
         let mut seeds = [None].into_iter().chain((0..50).map(Some));
         let reason = seeds.find_map(|seed| launch(&module, pair, 32, seed, &parameters(count)).err()).expect(expected);
         assert!(reason.reason.contains(expected), "{count}: {}", reason.reason);

@@ -1,11 +1,11 @@
-//! Copies that nobody waits for until they are needed.
+//! Asynchronous copies, which are waited for only when the data is needed.
 
 use hostdnn::emulator::{Module, Source};
 
 use super::{HEADERS, Parameters, launch, load_source};
 
-/// Each thread copies its numbers two rounds ahead of the one at hand, and adds each to what it finds where it stands in the
-/// round before. `WRONG` waits for one group less, or copies to where others still read. A third of the threads copy zeros.
+/// Each thread copies its numbers two rounds ahead, and adds to each the number in its place in the round before.
+/// `WRONG` waits for one group less, or copies to a place that others still read. A third of the threads copy zeros.
 const ROUNDS: &str = r#"
 #define THREADS 64
 #include "async_copy.cuh"

@@ -1,4 +1,4 @@
-//! What the finished library exports, by processes of their own.
+//! The emulator's exported functions in the finished library, each use in its own process.
 
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::path::Path;
@@ -16,11 +16,11 @@ type Launch =
     unsafe extern "C" fn(*mut c_void, *const c_uint, *const c_uint, *const c_uint, usize, *mut *mut c_void) -> i32;
 type Unload = unsafe extern "C" fn(*mut c_void) -> i32;
 
-/// What a child process does: one launch through the exported functions, of which it prints what came.
+/// The child process: one launch through the exported functions, whose results it prints.
 #[test]
 #[ignore = "the tests below run it in processes of their own"]
 fn child() {
-    // SAFETY: our own library, whose functions have these types; arguments as they ask for, or refused.
+    // SAFETY: this is our own library, whose functions have these types. Its arguments are valid, or refused.
     unsafe {
         let library = Library::new(built::library()).unwrap();
         let load = library.get::<Load>(b"hostdnnLoadKernels\0").unwrap();
@@ -62,7 +62,7 @@ fn child() {
             launch(kernel, grid.as_ptr(), block.as_ptr(), null(), 256, null_mut()),
         ];
         assert!(refusals.iter().all(|&status| status == 2000), "{refusals:?}");
-        // One block is no cluster of two.
+        // One block cannot form a cluster of two.
         assert_eq!(launch(kernel, grid.as_ptr(), block.as_ptr(), pair.as_ptr(), 256, arguments), 5000);
         let status = launch(kernel, grid.as_ptr(), block.as_ptr(), grid.as_ptr(), 256, arguments);
         assert_eq!((status, data[0], data[63]), (0, 64, 1));
@@ -73,7 +73,7 @@ fn child() {
     }
 }
 
-/// Null, and what is no module or kernel, is refused.
+/// Null, and pointers to anything but a module or kernel, are refused.
 #[test]
 fn arguments_that_are_none_are_refused() {
     use hostdnn::abi::{
@@ -82,7 +82,7 @@ fn arguments_that_are_none_are_refused() {
     let (name, mut module, mut kernel) = (c"none.cu".as_ptr(), null_mut(), null_mut());
     let mut other = [0_u64; 16];
     let other = other.as_mut_ptr().cast::<c_void>();
-    // SAFETY: null, C strings, and memory that is large enough for what is looked at.
+    // SAFETY: the pointers are null, C strings, or memory that is large enough for the checks that refuse it.
     unsafe {
         let load = |name, text, header_count, option_count, module: *mut *mut c_void| {
             let source = hostdnnKernelSource_t {
@@ -94,7 +94,7 @@ fn arguments_that_are_none_are_refused() {
                 options: null(),
                 optionCount: option_count,
             };
-            // A source that is refused is never found either.
+            // A refused source is never found either.
             assert_eq!(hostdnnFindKernels(&source) == 2000, !module.is_null());
             hostdnnLoadKernels(&source, module, null_mut(), 0)
         };
@@ -119,7 +119,7 @@ fn arguments_that_are_none_are_refused() {
     }
 }
 
-/// A child whose objects are kept in a folder.
+/// A child process that keeps its objects in a folder.
 fn command(cache: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "exported::child", "--ignored", "--nocapture"]);
@@ -165,7 +165,7 @@ fn processes_compile_at_once_and_later_ones_not_at_all() {
     }
     let kept = files(&cache);
     assert!(kept.len() == 1 && kept[0].ends_with(".so"), "one object, and nothing unfinished: {kept:?}");
-    // What is damaged is compiled anew, and what is there is not.
+    // A damaged object is compiled again; an intact one is not.
     let object = cache.join(&kept[0]);
     let made = std::fs::metadata(&object).unwrap().len();
     std::fs::remove_file(&object).unwrap();

@@ -1,4 +1,4 @@
-//! Kernels on the CPU: what compiles and what does not, what runs, and what the emulator finds.
+//! GPU kernels on the CPU: sources that compile and sources that do not, runs, and the emulator's findings.
 
 mod alone;
 #[path = "../built/mod.rs"]
@@ -13,10 +13,10 @@ use std::ffi::c_void;
 use hostdnn::Error;
 use hostdnn::emulator::{Launch, Module, Source};
 
-/// What sources include.
+/// The headers that sources include.
 const HEADERS: &[(&str, &str)] = &[("device.cuh", include_str!("../../../kernels/device.cuh"))];
 
-/// Compiles a text that is to compile. `None`, aloud, where there is no C++ compiler.
+/// Compiles a text that must compile. `None`, and a skipped test, if there is no C++ compiler.
 fn load(text: &str, options: &[&str]) -> Option<Module> {
     load_source(&Source { name: "test.cu", text, headers: HEADERS, options })
 }
@@ -37,7 +37,7 @@ fn launch<T>(module: &Module, [blocks, threads]: [u32; 2], seed: Option<u64>, pa
     launch_clusters(module, [[blocks, 1, 1], [1; 3]], threads, seed, parameters)
 }
 
-/// Likewise, with blocks in as many dimensions, of the grid and of its clusters.
+/// The same with a grid and clusters of up to three dimensions.
 fn launch_clusters<T>(
     module: &Module,
     [grid, cluster]: [[u32; 3]; 2],
@@ -47,18 +47,18 @@ fn launch_clusters<T>(
 ) -> Result<(), Error> {
     let launch = Launch { grid, block: [threads, 1, 1], cluster, shared_bytes: 1024, seed };
     let parameters: *const T = parameters;
-    // SAFETY: each test's kernel takes what the test hands over.
+    // SAFETY: each test passes the parameters that its kernel takes.
     unsafe { module.kernel(c"kernel")?.launch(&launch, parameters.cast::<c_void>()) }
 }
 
-/// A pointer and a number, as most kernels here take.
+/// A pointer and a number, the parameters of most kernels here.
 #[repr(C)]
 struct Parameters<T> {
     data: *mut T,
     count: i32,
 }
 
-/// Turns an array round within each block, by shared memory; compiled without the barrier in the middle, that is a race.
+/// Reverses an array within each block, in shared memory; without the barrier in the middle this is a race.
 const TURN: &str = r#"
 #define THREADS 64
 #include "device.cuh"
@@ -95,7 +95,7 @@ fn a_barrier_that_is_missing_is_found() {
     assert!(found.is_some(), "what lacks one is wrong under some seed");
 }
 
-/// A chain of blocks: each waits for the block before it, the first for nobody.
+/// A chain of blocks: each waits for the block before it.
 const CHAIN: &str = r#"
 #define THREADS 32
 #include "device.cuh"
@@ -155,7 +155,7 @@ KERNEL(kernel, Parameters) {
     }
 }
 
-/// A barrier with a count of threads does not forget those that have ended.
+/// A barrier with a count of threads still waits for threads that have ended.
 #[test]
 fn kinds_of_warps_wait_for_all_threads() {
     let text = r#"

@@ -1,4 +1,4 @@
-//! What the words of `kernels/device.cuh` do, against Rust.
+//! The functions of `kernels/device.cuh`, against Rust.
 
 use half::{bf16, f16};
 use rand::rngs::SmallRng;
@@ -67,7 +67,7 @@ KERNEL(kernel, Parameters) {
 "#;
     let Some(module) = load(text, &[]) else { return };
     let mut random = SmallRng::seed_from_u64(4);
-    // Every half's and bfloat16's bits; where halves lie between each other; and any.
+    // All bits of halves and bfloat16s; values around and between halves; and random ones.
     let any = std::iter::repeat_with(|| random.random::<u32>()).take(100_000);
     let near = (0..0x8000_u16).flat_map(|bits| {
         let (half, next) = (f16::from_bits(bits).to_f32(), f16::from_bits(bits + 1).to_f32());
@@ -137,8 +137,8 @@ KERNEL(kernel, Parameters) {
     }
 }
 
-/// A kernel's source in which one warp multiplies 16 × 8 sums, of A's rows and B's columns as words one after the other:
-/// each lane reads and writes by the layouts that PTX's manual gives (mma.m16n8k16 and mma.m16n8k8).
+/// The source of a kernel in which one warp computes 16 × 8 sums from A's rows and B's columns, stored as consecutive
+/// words: each lane reads and writes in the layouts of PTX's manual (mma.m16n8k16 and mma.m16n8k8).
 const MMA: &str = r#"
 #define THREADS 32
 #include "device.cuh"
@@ -163,7 +163,7 @@ fn tensor_cores_multiply_matrices() {
     let kinds: [(&str, Numbers); 3] = [
         ("warp_mma_half", |word| [word, word >> 16].map(|bits| f16::from_bits(bits as u16).to_f64()).into()),
         ("warp_mma_bfloat16", |word| [word, word >> 16].map(|bits| bf16::from_bits(bits as u16).to_f64()).into()),
-        // The lowest 13 bits are not looked at.
+        // The lowest 13 bits are ignored.
         ("warp_mma_tf32", |word| vec![f32::from_bits(word & !0x1fff).into()]),
     ];
     let mut random = SmallRng::seed_from_u64(8);
@@ -216,7 +216,7 @@ KERNEL(kernel, Parameters) {
             assert!(rounded == value || value.is_nan() && rounded.is_nan());
             continue;
         }
-        // Away from zero where two are as near.
+        // Ties go away from zero.
         let below = bits & !0x1fff;
         let nearest = if bits - below < 0x1000 { below } else { below + 0x2000 };
         assert_eq!(rounded.to_bits(), nearest, "{bits:x}");

@@ -1,5 +1,5 @@
-//! Tensors of any type and layout for the tests of arithmetic, with their values in double precision beside them.
-#![allow(dead_code)] // each test uses some of it
+//! Tensors of any type and layout for the tests of arithmetic, with their values in double precision.
+#![allow(dead_code)] // each test uses a part
 
 use cudnn_abi::*;
 use half::{bf16, f16};
@@ -21,7 +21,7 @@ impl Scale {
     }
 }
 
-/// A tensor in memory. Memory that is no element of it holds NaN, which must stay.
+/// A tensor in memory. Bytes between its elements hold NaN, and must keep it.
 pub struct Operand {
     pub data_type: cudnnDataType_t,
     pub dims: Vec<usize>,
@@ -38,7 +38,7 @@ pub fn element_size(data_type: cudnnDataType_t) -> usize {
     }
 }
 
-/// The error that storing in `data_type` may bring, relative.
+/// The largest relative error of storing in `data_type`.
 pub fn precision(data_type: cudnnDataType_t) -> f64 {
     match data_type {
         CUDNN_DATA_HALF => f64::powi(2.0, -11),
@@ -62,14 +62,14 @@ pub fn channels_last(dims: &[usize]) -> Vec<usize> {
     result
 }
 
-/// Packed with a gap behind every dimension.
+/// Strides of a tensor with a gap behind every dimension.
 pub fn gapped(dims: &[usize]) -> Vec<usize> {
     let wide: Vec<usize> = dims.iter().map(|dim| dim + 1).collect();
     packed(&wide).iter().map(|stride| stride * 2).collect()
 }
 
 impl Operand {
-    /// Full of NaN.
+    /// A tensor full of NaN.
     pub fn poisoned(data_type: cudnnDataType_t, dims: &[usize], strides: Vec<usize>) -> Self {
         let span: usize = dims.iter().zip(&strides).map(|(dim, stride)| (dim - 1) * stride).sum::<usize>() + 1;
         let ints = |values: &[usize]| values.iter().map(|&value| value as i32).collect::<Vec<_>>();
@@ -87,7 +87,7 @@ impl Operand {
         operand
     }
 
-    /// Uniform in -1..1, as its type holds it.
+    /// Uniform values in -1..1, rounded to the type.
     pub fn random(data_type: cudnnDataType_t, dims: &[usize], strides: Vec<usize>, dice: &mut StdRng) -> Self {
         let mut operand = Self::poisoned(data_type, dims, strides);
         let values: Vec<f64> = (0..operand.count()).map(|_| dice.random_range(-1.0..1.0)).collect();
@@ -127,7 +127,7 @@ impl Operand {
         self.offsets().into_iter().map(|at| self.get(at)).collect()
     }
 
-    /// Panics unless what lies between the elements is as it was.
+    /// Panics if anything between the elements has changed.
     pub fn check_gaps(&self) {
         let mut between = vec![true; self.bytes.len() / element_size(self.data_type)];
         self.offsets().into_iter().for_each(|at| between[at] = false);
@@ -165,7 +165,7 @@ impl Drop for Operand {
     }
 }
 
-/// `||got - want|| / ||want||`; NaN if anything is.
+/// `||got - want|| / ||want||`; NaN if any value is.
 pub fn relative_error(got: &[f64], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
@@ -179,7 +179,7 @@ pub struct Handle(pub cudnnHandle_t);
 impl Handle {
     pub fn new() -> Self {
         let mut handle = null_mut();
-        // SAFETY: valid for a write.
+        // SAFETY: the place is valid for a write.
         assert_eq!(unsafe { cudnnCreate(&mut handle) }, CUDNN_STATUS_SUCCESS);
         Self(handle)
     }

@@ -20,7 +20,7 @@ macro_rules! api {
 
         impl Api {
             fn open(path: &Path) -> Self {
-                // SAFETY: loading cuDNN or hostdnn runs nothing that needs care.
+                // SAFETY: the constructors of cuDNN and hostdnn need nothing of the process.
                 let library = unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 // SAFETY: the types above are cuDNN's.
                 unsafe {
@@ -80,7 +80,7 @@ api! {
     cudnnGetConvolutionForwardWorkspaceSize(Desc, Desc, Desc, Desc, Desc, c_int, *mut usize) -> c_int;
 }
 
-/// Both libraries, or `None`, said aloud.
+/// Both libraries. `None`, and a skipped test, without the real one.
 pub fn both() -> Option<[Api; 2]> {
     let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
         built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
@@ -88,7 +88,7 @@ pub fn both() -> Option<[Api; 2]> {
     };
     let (ours, real) = (Api::open(&built::library()), Api::open(&Path::new(&folder).join("libcudnn.so.9")));
     let marked = |api: &Api| {
-        // SAFETY: the symbol is only looked up.
+        // SAFETY: the symbol is only looked up, never called.
         unsafe { api.library.get::<unsafe extern "C" fn() -> *const c_char>("hostdnnGetVersion\0") }.is_ok()
     };
     assert!(marked(&ours) && !marked(&real), "the two libraries are not hostdnn and another");

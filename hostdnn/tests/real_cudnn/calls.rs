@@ -1,4 +1,4 @@
-//! Random calls of the functions that set descriptors, each with what can be read back after it.
+//! Random calls of the functions that set descriptors, each with the values that are read back after it.
 
 use crate::session::{Session, wide};
 use rand::Rng;
@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use std::ffi::c_int;
 
-/// A call in words, with all that came back: comparing transcripts compares libraries.
+/// A call in words, with all its results: comparing transcripts compares libraries.
 pub type Line = (String, Vec<i64>);
 
 /// Values as a program passes them: mostly sound, some not.
@@ -50,17 +50,17 @@ impl Dice {
     }
 }
 
-/// One random call, and what can be read back after it.
+/// Makes one random call, and reads the descriptor back.
 pub fn call(session: &Session, dice: &mut Dice) -> Line {
     let Session { api, tensor, filter, convolution, activation, op } = *session;
     let (data_type, format) = (dice.data_type(), dice.enumerator(2));
-    // The one pair that hostdnn refuses and cuDNN takes.
+    // The one pair that hostdnn refuses and cuDNN accepts.
     let format = if format == 2 && matches!(data_type, 5 | 7 | 8) { 3 } else { format };
     let (dims, strides) = (dice.array(Dice::dim), dice.array(Dice::stride));
     let (pads, steps, dilations) = (dice.array(Dice::pad), dice.array(Dice::step), dice.array(Dice::step));
     let mode = dice.enumerator(2);
     let which = dice.0.random_range(0..14);
-    // SAFETY: descriptors are live, and arrays longer than any rank that is read.
+    // SAFETY: descriptors are live, and the arrays are longer than any rank that is read.
     unsafe {
         match which {
             0 => {
@@ -138,7 +138,7 @@ pub fn call(session: &Session, dice: &mut Dice) -> Line {
                 let (mode, nan) = (dice.enumerator(7), dice.enumerator(2));
                 let coef: f64 = dice.0.random_range(-2.0..2.0);
                 let beta: f64 = dice.0.random_range(-2.0..2.0);
-                // cuDNN leaves unset operations uninitialised: both descriptors are set before they are read.
+                // cuDNN leaves unset operations uninitialized: both descriptors are set before they are read.
                 let statuses = [
                     (api.cudnnSetActivationDescriptor)(activation, 1, 0, 1.0),
                     (api.cudnnSetOpTensorDescriptor)(op, 0, 0, 0),
@@ -150,7 +150,7 @@ pub fn call(session: &Session, dice: &mut Dice) -> Line {
                 (words, [wide(&statuses), session.read_pointwise()].concat())
             }
             _ => {
-                // Shapes that go together now and then: channels follow the filter's, ranks agree.
+                // Shapes that often match: channels follow the filter's, ranks agree.
                 let rank = dice.pick([3, 4, 4, 5, 6]);
                 let [mut x, mut w] = [dims, dice.array(|dice| dice.0.random_range(1..5))];
                 let groups = dice.pick([1, 1, 2, 3]);
@@ -174,7 +174,7 @@ pub fn call(session: &Session, dice: &mut Dice) -> Line {
                     ),
                 ];
                 let words = format!("outputs {rank} {x:?} {w:?} {pads:?} {steps:?} {dilations:?} {groups} {count}");
-                // Of a convolution that was refused half-way, cuDNN divides by what it was refused for.
+                // After a partly refused convolution, cuDNN would divide by the refused value.
                 let output = if statuses == [0; 4] { session.read_output(count) } else { Vec::new() };
                 (words, [wide(&statuses), output].concat())
             }

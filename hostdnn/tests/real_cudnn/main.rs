@@ -1,9 +1,9 @@
 //! Descriptor functions against the real cuDNN, which needs no GPU for them: the same calls on both libraries give the
 //! same statuses and read back the same values.
 //!
-//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`. Left out, because cuDNN crashes
-//! or is undefined there: null for results and arrays; NHWC in two dimensions; fewer than two output dimensions. Left out
-//! because hostdnn refuses it: CUDNN_TENSOR_NCHW_VECT_C with the vector types it is for.
+//! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`. Omitted, because cuDNN crashes or is
+//! undefined there: null for results and arrays; NHWC in two dimensions; fewer than two output dimensions. Omitted
+//! because hostdnn refuses it: CUDNN_TENSOR_NCHW_VECT_C with its vector types.
 
 mod api;
 #[path = "../built/mod.rs"]
@@ -44,7 +44,7 @@ fn descriptors_are_set_and_read_back_alike() {
 #[test]
 fn versions_and_error_strings_are_alike() {
     let Some([ours, real]) = both() else { return };
-    // SAFETY: strings that live as long as their libraries.
+    // SAFETY: the strings live as long as their libraries.
     unsafe {
         assert_eq!((ours.cudnnGetVersion)(), (real.cudnnGetVersion)());
         let name = |api: &Api, status| CStr::from_ptr((api.cudnnGetErrorString)(status)).to_owned();
@@ -69,7 +69,7 @@ fn null_is_refused_alike() {
         let v = value.as_mut_ptr();
         let ones = [1; 8].as_ptr();
         let null = null_mut();
-        // SAFETY: cuDNN checks the null that each of these hands over.
+        // SAFETY: cuDNN checks for the null that each of these calls passes.
         unsafe {
             vec![
                 (api.cudnnDestroy)(null),

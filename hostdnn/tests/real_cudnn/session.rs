@@ -1,10 +1,10 @@
-//! One descriptor of each kind, and all that can be read back of them.
+//! One descriptor of each kind, and everything that can be read back from them.
 
 use crate::api::{Api, Desc, Out};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// Descriptors of one library that calls set and read back. Results start at -77, so that what is not written shows.
+/// Descriptors of one library that calls set and read back. Results start at -77, which shows the unwritten ones.
 pub struct Session<'a> {
     pub api: &'a Api,
     pub tensor: Desc,
@@ -14,14 +14,14 @@ pub struct Session<'a> {
     pub op: Desc,
 }
 
-/// What results hold before a call.
+/// The results' contents before a call.
 pub const UNWRITTEN: c_int = -77;
 
 pub fn wide(values: &[c_int]) -> Vec<i64> {
     values.iter().copied().map(i64::from).collect()
 }
 
-// SAFETY of all unsafe blocks below: descriptors are live, and arrays longer than anything that is written to them.
+// SAFETY of all unsafe blocks below: descriptors are live, and the arrays are longer than anything written to them.
 impl<'a> Session<'a> {
     pub fn new(api: &'a Api) -> Self {
         let make = |create: unsafe extern "C" fn(*mut Desc) -> c_int| {

@@ -1,12 +1,12 @@
 //! The attributes that scripts set and read, by kind of descriptor.
 //!
-//! Left out, since hostdnn does not claim them: ragged offsets, overridden shapes, kernel caches, intermediates, plans made
-//! from their JSON text.
+//! Omitted, because hostdnn does not support them: ragged offsets, overridden shapes, kernel caches, intermediates,
+//! plans made from their JSON text.
 
 use cudnn_abi::*;
 
-/// One attribute: what its elements are when read (cuDNN 9.19 takes two of them by another type), and for descriptors, of
-/// which kind.
+/// One attribute: the type of its elements when read (cuDNN 9.19 accepts another type for two attributes), and the kind
+/// of its descriptors.
 #[derive(Clone, Copy)]
 pub struct Attribute {
     pub name: cudnnBackendAttributeName_t,
@@ -33,11 +33,11 @@ use CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR as OPERATIONGRAPH;
 use CUDNN_BACKEND_POINTWISE_DESCRIPTOR as POINTWISE;
 use CUDNN_BACKEND_TENSOR_DESCRIPTOR as TENSOR;
 
-/// Any operation: what an operation graph holds.
+/// Any operation, as an element of an operation graph.
 pub const OPERATION: cudnnBackendDescriptorType_t = -1;
 
-/// Whether a descriptor of one kind may stand where `wanted` is asked for. cuDNN does not check it, and reads what it
-/// finds as if it were.
+/// Whether a descriptor of this kind may be passed for the kind `wanted`. cuDNN does not check, and reads any
+/// descriptor as the wanted kind.
 pub fn fits(kind: cudnnBackendDescriptorType_t, wanted: cudnnBackendDescriptorType_t) -> bool {
     match wanted {
         OPERATION => matches!(kind, 10..=14 | 19 | 20 | 22 | 23 | 25..=31 | 33 | 35..=37 | 39..=43),
@@ -45,7 +45,7 @@ pub fn fits(kind: cudnnBackendDescriptorType_t, wanted: cudnnBackendDescriptorTy
     }
 }
 
-/// The attributes of one kind; none for kinds that scripts do not make.
+/// The attributes of one kind; empty for kinds that scripts do not make.
 pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
     match kind {
         CUDNN_BACKEND_TENSOR_DESCRIPTOR => {
@@ -62,7 +62,7 @@ pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
                     plain(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN),
                     Attribute {
                         name: CUDNN_ATTR_TENSOR_REORDERING_MODE,
-                        get: CUDNN_TYPE_INT64, // of which it writes the lower half
+                        get: CUDNN_TYPE_INT64, // it writes only the lower half
                         inner: None,
                     },
                 ]
@@ -233,7 +233,7 @@ pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
     }
 }
 
-/// The attribute of a kind that has one of this name.
+/// The attribute of this name, if the kind has one.
 pub fn attribute(kind: cudnnBackendDescriptorType_t, name: cudnnBackendAttributeName_t) -> Option<&'static Attribute> {
     attributes(kind).iter().find(|attribute| attribute.name == name)
 }

@@ -18,10 +18,10 @@ macro_rules! backend {
         impl Backend {
             /// The library stays loaded.
             pub fn open(path: &Path) -> Self {
-                // SAFETY: loading cuDNN, hostdnn or libucudnn runs nothing that needs care.
+                // SAFETY: the constructors of cuDNN, hostdnn and libucudnn need nothing of the process.
                 let library = unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 let library: &Library = Box::leak(Box::new(library));
-                // SAFETY: the types are cuDNN's.
+                // SAFETY: cuDNN declares the functions with these types.
                 unsafe {
                     Self { $($name: *library.get(concat!(stringify!($name), "\0")).unwrap(),)* }
                 }

@@ -1,4 +1,4 @@
-//! Sound scripts: random operation graphs around a convolution, and the descriptors that need none.
+//! Sound scripts: random operation graphs around a convolution, and the descriptors that do not need a graph.
 
 use crate::script::{Elements, Slot, Step};
 use cudnn_abi::*;
@@ -14,7 +14,7 @@ pub struct Builder<'a> {
     ids: i64,
 }
 
-/// A tensor of a graph that is being written.
+/// A tensor of a graph under construction.
 #[derive(Clone)]
 pub struct Tensor {
     pub id: i64,
@@ -25,7 +25,7 @@ pub struct Tensor {
     pub is_by_value: bool,
 }
 
-/// How a filter goes over images, one number a spatial dimension.
+/// A filter's movement over images, one number for each spatial dimension.
 pub struct Window {
     pub pre: Vec<i64>,
     pub post: Vec<i64>,
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         self.set(slot, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![inner]));
     }
 
-    /// A factor, by either of the types that it is taken by.
+    /// A factor, as either of the types that it may have.
     fn factor(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, value: f64) {
         if self.dice.random_bool(0.5) {
             self.set(slot, name, CUDNN_TYPE_FLOAT, Elements::Floats(vec![value as f32]));
@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
     }
 
     fn flag(&mut self, slot: Slot, name: cudnnBackendAttributeName_t, value: bool) {
-        // Defaults are left to the library now and then.
+        // Defaults are sometimes left to the library.
         if value || self.dice.random_bool(0.5) {
             self.set(slot, name, CUDNN_TYPE_BOOLEAN, Elements::Bytes(vec![value.into()]));
         }
@@ -158,11 +158,10 @@ impl<'a> Builder<'a> {
         slot
     }
 
-    /// The operation graph of a convolution in any direction, alone or with pointwise operations behind it. Returns its
-    /// slot.
+    /// The slot of a convolution's operation graph in any direction, alone or followed by pointwise operations.
     ///
-    /// A `usual` one is in two dimensions, with a square filter in the middle of its padding, undilated, of one group,
-    /// with channels in eights, and alone: cuDNN has engines for all of these without compiling at run time.
+    /// A `usual` graph has two dimensions, a square filter in the middle of its padding, no dilation, one group, a
+    /// multiple of eight channels, and no pointwise operations: cuDNN compiles nothing at run time for any of these.
     pub fn convolution_graph(&mut self, data_type: cudnnDataType_t, usual: bool) -> Slot {
         let mut operations = Vec::new();
         let spatial = if usual { 2 } else { *[1, 2, 2, 2, 3].choose(self.dice).unwrap() };
@@ -275,7 +274,7 @@ impl<'a> Builder<'a> {
         graph
     }
 
-    /// A device that need not be there, by the text in which cuDNN tells its properties.
+    /// A device that need not be present, from cuDNN's text of its properties.
     pub fn device(&mut self, properties: &str) -> Slot {
         let device = self.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
         let text = Elements::Bytes([properties.as_bytes(), &[0]].concat());
@@ -284,8 +283,7 @@ impl<'a> Builder<'a> {
         device
     }
 
-    /// Execution plans for a graph: of the first `count` engine configurations that heuristics offer. Returns their
-    /// slots.
+    /// Execution plans for a graph, from the first `count` candidates of heuristics. Returns their slots.
     pub fn plans(&mut self, graph: Slot, device: Slot, mode: cudnnBackendHeurMode_t, count: usize) -> Vec<Slot> {
         let heuristics = self.create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         self.slot(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -323,8 +321,7 @@ impl<'a> Builder<'a> {
         plan
     }
 
-    /// Descriptors that ask for a graph, without one that would do: their finalizing is refused whatever engines there
-    /// are.
+    /// Descriptors that need a graph but get no suitable one: finalizing them is refused whatever engines exist.
     pub fn refused(&mut self, graph: Slot) {
         let engine = self.create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
         self.slot(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);

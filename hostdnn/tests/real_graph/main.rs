@@ -1,10 +1,10 @@
 //! The graph API against the real cuDNN, which needs no GPU to plan: the same descriptors, sound and spoilt, give the
 //! same statuses and read back the same values on both libraries.
 //!
-//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`. Left out, because cuDNN
-//! crashes or is undefined there: inner descriptors of a wrong kind, null for a new descriptor, finalizing an engine
-//! configuration without an engine, tensors of data types that do not exist, reading descriptors into null.
-//! `script::tame` takes them out. Engines differ by nature: how they are reached is compared, not which.
+//! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`. Omitted, because cuDNN crashes or is
+//! undefined there: inner descriptors of a wrong kind, null for a new descriptor, finalizing an engine configuration
+//! without an engine, tensors of data types that do not exist, reading descriptors into null. `script::tame` removes
+//! them. Engines differ between the libraries: the tests compare how engines are reached, not which engines exist.
 
 mod attributes;
 mod backend;
@@ -29,7 +29,7 @@ use script::{Elements, Line, Step, Wants, run, shortest, tame};
 use std::ops::Range;
 use std::path::Path;
 
-/// hostdnn and the real library, or `None`, said aloud.
+/// hostdnn and the real library. `None`, and a skipped test, without the real one.
 fn both() -> Option<[Backend; 2]> {
     let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
         built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
@@ -37,14 +37,14 @@ fn both() -> Option<[Backend; 2]> {
     };
     let paths = [built::library(), Path::new(&folder).join("libcudnn.so.9")];
     let marked = paths.each_ref().map(|path| {
-        // SAFETY: loading runs nothing that needs care, and the symbol is only looked up.
+        // SAFETY: the constructors need nothing of the process, and the symbol is only looked up.
         unsafe { Library::new(path).is_ok_and(|library| library.get::<*const ()>("hostdnnGetVersion\0").is_ok()) }
     });
     assert_eq!(marked, [true, false], "the two libraries are not hostdnn and another");
     Some(paths.map(|path| Backend::open(&path)))
 }
 
-/// A random script: a graph, or what needs none, with up to four things wrong.
+/// A random script: a graph, or descriptors without one, with up to four errors.
 fn random_script(seed: u64) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
@@ -68,7 +68,7 @@ fn random_script(seed: u64) -> Vec<Step> {
     script
 }
 
-/// The way from a sound graph to its execution, with up to three things wrong.
+/// The steps from a sound graph to its execution, with up to three errors.
 fn random_plan(seed: u64, properties: &str) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
@@ -103,7 +103,7 @@ fn assert_random_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(L
     assert_alike(first..first + count, script, seen);
 }
 
-/// Runs numbered scripts on both libraries and says how many calls were compared.
+/// Runs numbered scripts on both libraries, and prints the number of compared calls.
 fn assert_alike(seeds: Range<u64>, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
     let Some(libraries) = both() else { return };
     let mut compared = 0;
@@ -130,7 +130,7 @@ fn plans_are_reached_alike() {
     assert_random_alike(200, |seed| random_plan(seed, &properties), Line::without_engines);
 }
 
-/// The kinds of descriptors that hostdnn has and that the real library does not leave half uninitialised.
+/// The kinds of descriptors that hostdnn has and that the real library initializes completely.
 const KINDS: [cudnnBackendDescriptorType_t; 15] = [
     CUDNN_BACKEND_TENSOR_DESCRIPTOR,
     CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
@@ -149,8 +149,8 @@ const KINDS: [cudnnBackendDescriptorType_t; 15] = [
     CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
 ];
 
-/// One attribute's name, its kind's or another's, set on new descriptors as all types and in numbers that are right or
-/// wrong, with an array or without; then read from one that is finalized as it is, if that goes.
+/// Sets one attribute, of this kind or another, on new descriptors as every type and with right and wrong counts, with
+/// and without an array; then reads it from a finalized descriptor, if finalizing without settings succeeds.
 fn every_call(kind: cudnnBackendDescriptorType_t, name: cudnnBackendAttributeName_t) -> Vec<Step> {
     let (slot, types) = (0, 0..=CUDNN_TYPE_CHAR + 2);
     let mut script = Vec::new();

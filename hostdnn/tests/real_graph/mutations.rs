@@ -1,4 +1,4 @@
-//! What careless programs do to sound scripts.
+//! The mistakes of careless programs in sound scripts.
 
 use crate::attributes::attributes;
 use crate::script::{Elements, NONE, Slot, Step, Wants};
@@ -7,10 +7,10 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Numbers as a program gets them wrong.
+/// Numbers that programs get wrong.
 const ODD: [i64; 14] = [-1, 0, 0, 1, 2, 3, 5, 8, 17, 65536, 1 << 31, 1 << 40, i64::MIN, i64::MAX];
 
-/// Changes one thing.
+/// Makes one change.
 pub fn mutate(script: &mut Vec<Step>, dice: &mut StdRng) {
     let place = dice.random_range(0..script.len());
     match dice.random_range(0..12) {
@@ -28,7 +28,7 @@ pub fn mutate(script: &mut Vec<Step>, dice: &mut StdRng) {
             script.insert(dice.random_range(0..=script.len()), Step::Finalize(slot));
         }
         4 => {
-            // What was copied by then stays.
+            // Copies made before the destruction stay valid.
             let slot = any_slot(script, dice);
             script.insert(dice.random_range(0..=script.len()), Step::Destroy(slot));
         }
@@ -53,7 +53,7 @@ pub fn mutate(script: &mut Vec<Step>, dice: &mut StdRng) {
     }
 }
 
-/// Changes the elements; the count that is told of them stays.
+/// Changes the elements, but not the count that is passed.
 fn spoil(elements: &mut Elements, slot: Slot, dice: &mut StdRng) {
     let odd = *ODD.choose(dice).unwrap();
     match elements {
@@ -85,7 +85,7 @@ fn any_slot(script: &[Step], dice: &mut StdRng) -> Slot {
     if slots.is_empty() || dice.random_bool(0.02) { NONE } else { *slots.choose(dice).unwrap() }
 }
 
-/// Of any kind of descriptor, or of none.
+/// An attribute of any kind of descriptor, or none at all.
 fn any_name(dice: &mut StdRng) -> cudnnBackendAttributeName_t {
     let kind = dice.random_range(0..20);
     match attributes(kind).choose(dice) {

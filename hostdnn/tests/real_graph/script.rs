@@ -1,5 +1,5 @@
-//! Calls of the graph API as data, so that both libraries get the same ones, and a script that tells them apart can be
-//! made shorter.
+//! Calls of the graph API as data, so that both libraries get the same calls, and so that a script on which they differ
+//! can be shortened.
 
 use crate::attributes::{OPERATION, attribute, attributes, fits};
 use crate::backend::Backend;
@@ -8,10 +8,10 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{null, null_mut};
 
-/// A place for a descriptor. Places that hold none pass null.
+/// A place for a descriptor. An empty place passes null.
 pub type Slot = usize;
 
-/// What is handed over by an array. What lies behind the elements is zero, so that too high counts read no further.
+/// The elements of an array. The bytes behind them are zero, so that counts that are too high read no further.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
     Null,
@@ -42,18 +42,18 @@ pub enum Step {
         requested: i64,
         wants: Wants,
     },
-    /// Fills descriptors in.
+    /// Reads descriptors.
     GetDescriptors {
         slot: Slot,
         name: cudnnBackendAttributeName_t,
         into: Vec<Slot>,
     },
-    /// Makes an execution plan of another one's text, and finalizes it.
+    /// Makes an execution plan from another plan's text, and finalizes it.
     Deserialize {
         from: Slot,
         into: Slot,
     },
-    /// Without a handle, which no library takes.
+    /// Executes without a handle, which no library accepts.
     Execute {
         plan: Slot,
         pack: Slot,
@@ -62,7 +62,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The descriptor in question.
+    /// The descriptor that the step uses.
     fn slot(&self) -> Slot {
         match *self {
             Self::Create(slot, _) | Self::Finalize(slot) | Self::Destroy(slot) => slot,
@@ -73,7 +73,7 @@ impl Step {
     }
 }
 
-/// What a get has room for.
+/// The pointers that a get passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wants {
     pub count: bool,
@@ -84,11 +84,11 @@ impl Wants {
     pub const BOTH: Self = Self { count: true, array: true };
 }
 
-/// A call, and all that came back.
+/// A call and all its results.
 #[derive(PartialEq)]
 pub struct Line {
     pub step: String,
-    /// What the descriptor in question describes.
+    /// The kind of the descriptor that the step uses.
     pub kind: cudnnBackendDescriptorType_t,
     pub status: cudnnStatus_t,
     pub count: i64,
@@ -96,7 +96,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line without what depends on the engines: of them and of what is made of them, the status remains.
+    /// The line without anything that depends on engines: for these and descriptors made of them, only the status.
     pub fn without_engines(mut self) -> Self {
         use CUDNN_BACKEND_ENGINE_DESCRIPTOR as ENGINE;
         use CUDNN_BACKEND_ENGINECFG_DESCRIPTOR as ENGINECFG;
@@ -121,9 +121,9 @@ impl fmt::Debug for Line {
     }
 }
 
-/// What results hold before a call.
+/// The results' contents before a call.
 const UNWRITTEN: i64 = i64::from_ne_bytes([0xab; 8]);
-/// In place of the status of a call that is not made.
+/// Replaces the status of a call that is not made.
 const LEFT_OUT: cudnnStatus_t = -1;
 /// Elements of the longest array, in 8 bytes each.
 const ROOM: usize = 64;
@@ -132,14 +132,14 @@ const ROOM: usize = 64;
 struct Session<'a> {
     backend: &'a Backend,
     slots: Vec<(cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t)>,
-    /// Of operation graphs and devices, that they are finalized; of engines, their configurations and heuristics, that
-    /// they have such a graph.
+    /// For operation graphs and devices: whether they are finalized. For engines, their configurations and heuristics:
+    /// whether they have a finalized graph.
     has_graph: Vec<bool>,
-    /// Of heuristics and plans, that they have a finalized device.
+    /// For heuristics and plans: whether they have a finalized device.
     has_device: Vec<bool>,
 }
 
-/// Runs a script on one library, then reads all that can be read of the descriptors that it leaves.
+/// Runs a script on one library, then reads every attribute of the remaining descriptors.
 pub fn run(backend: &Backend, script: &[Step]) -> Vec<Line> {
     let mut session = Session { backend, slots: Vec::new(), has_graph: Vec::new(), has_device: Vec::new() };
     let mut lines: Vec<Line> = script.iter().map(|step| session.take(step)).collect();
@@ -154,8 +154,8 @@ pub fn run(backend: &Backend, script: &[Step]) -> Vec<Line> {
     lines
 }
 
-// SAFETY of all unsafe blocks below: descriptors are live or null, and arrays longer than anything that is read or
-// written: scripts are tamed before they run.
+// SAFETY of all unsafe blocks below: descriptors are live or null, and the arrays are longer than anything read or
+// written, because scripts are tamed before they run.
 impl Session<'_> {
     fn at(&self, slot: Slot) -> cudnnBackendDescriptor_t {
         self.slots.get(slot).map_or(null_mut(), |slot| slot.0)
@@ -191,7 +191,7 @@ impl Session<'_> {
                 }
                 status
             }
-            // cuDNN crashes.
+            // Otherwise cuDNN crashes.
             &Step::Finalize(slot) if self.lacks_graph(slot) => LEFT_OUT,
             &Step::Finalize(slot) => {
                 // SAFETY: see above.
@@ -214,7 +214,7 @@ impl Session<'_> {
                 let mut filled: Vec<_> = into.iter().map(|&slot| self.at(slot)).collect();
                 let of_nothing = *name == CUDNN_ATTR_ENGINEHEUR_RESULTS && self.has_device.get(*slot) == Some(&false);
                 if of_nothing || filled.iter().any(|descriptor| descriptor.is_null()) {
-                    LEFT_OUT // cuDNN has no device to offer engines for, or crashes
+                    LEFT_OUT // cuDNN has no device for the engines, or crashes
                 } else {
                     let requested = filled.len() as i64;
                     let (counted, array) = (&raw mut count, filled.as_mut_ptr().cast());
@@ -250,7 +250,7 @@ impl Session<'_> {
                 if let Some(slot) = self.slots.get_mut(slot) {
                     *slot = (null_mut(), slot.1);
                 }
-                // SAFETY: it was live, and is forgotten.
+                // SAFETY: the descriptor is live or null, and the slot has forgotten it.
                 unsafe { (self.backend.cudnnBackendDestroyDescriptor)(descriptor) }
             }
         };
@@ -264,16 +264,16 @@ impl Session<'_> {
             self.has_device.resize(slot + 1, false);
         }
         let mut descriptor = null_mut();
-        // SAFETY: it writes one descriptor.
+        // SAFETY: the call writes one descriptor.
         let status = unsafe { (self.backend.cudnnBackendCreateDescriptor)(kind, &mut descriptor) };
         let before = std::mem::replace(&mut self.slots[slot], (descriptor, kind)).0;
         (self.has_graph[slot], self.has_device[slot]) = (false, false);
         if !before.is_null() {
-            // SAFETY: it is used no more.
+            // SAFETY: nothing uses the old descriptor any more.
             unsafe { (self.backend.cudnnBackendDestroyDescriptor)(before) };
         }
         if kind == CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR {
-            // cuDNN leaves them uninitialised.
+            // cuDNN leaves knob choices uninitialized.
             let (name, of) = (CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE);
             self.take(&Step::Set { slot, name, of, count: 1, elements: Elements::Ints(vec![1]) });
             let (name, of) = (CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64);
@@ -286,7 +286,7 @@ impl Session<'_> {
         self.has_device.get(plan) == Some(&true)
     }
 
-    /// Whether it is an engine configuration whose engine has no graph.
+    /// Whether the descriptor is an engine configuration whose engine has no graph.
     fn lacks_graph(&self, slot: Slot) -> bool {
         let Some(&(descriptor, kind)) = self.slots.get(slot) else { return false };
         !descriptor.is_null() && kind == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && !self.has_graph[slot]
@@ -310,14 +310,14 @@ impl Session<'_> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         for (descriptor, _) in self.slots.iter().filter(|slot| !slot.0.is_null()) {
-            // SAFETY: live, and used no more.
+            // SAFETY: the descriptor is live and used no more.
             unsafe { (self.backend.cudnnBackendDestroyDescriptor)(*descriptor) };
         }
     }
 }
 
-/// Takes out of a script what crashes cuDNN: pointers that are none, descriptors of a kind that is not asked for,
-/// counts beyond the arrays, tensors of unknown types. Handles are null.
+/// Removes from a script everything that crashes cuDNN: invalid pointers, descriptors of a wrong kind, counts beyond
+/// the arrays, tensors of unknown types. Handles are null.
 pub fn tame(script: &mut Vec<Step>) {
     let mut kinds = Vec::new();
     for step in script.iter_mut() {
@@ -331,7 +331,7 @@ pub fn tame(script: &mut Vec<Step>) {
                 *count = (*count).min(ROOM.max(length) as i64);
                 let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
                 if kind != OPERATION && attributes(kind).is_empty() {
-                    continue; // nothing is known of it, so nobody has spoilt it
+                    continue; // an unknown kind: no mutation has spoilt it
                 }
                 let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
                 match elements {
@@ -367,7 +367,7 @@ pub fn tame(script: &mut Vec<Step>) {
                 | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES
                 | CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES
         ),
-        // A get of descriptors writes into those that it is given: that is `GetDescriptors`.
+        // Reading descriptors writes into existing ones: that is `GetDescriptors`.
         Step::Get { of, .. } => *of != CUDNN_TYPE_BACKEND_DESCRIPTOR,
         Step::GetDescriptors { slot, name, into } => {
             let kind = |slot: &Slot| kinds.get(*slot).copied().unwrap_or(OPERATION);
@@ -381,7 +381,7 @@ pub fn tame(script: &mut Vec<Step>) {
 /// A place that never holds a descriptor.
 pub const NONE: Slot = usize::MAX;
 
-/// The script without all steps that do not matter to `differ`.
+/// The script without the steps that `differ` does not need.
 pub fn shortest(mut script: Vec<Step>, differ: impl Fn(&[Step]) -> bool) -> Vec<Step> {
     let mut length = script.len().div_ceil(2).max(1);
     loop {

@@ -15,22 +15,22 @@ type Int = c_int;
 
 macro_rules! api {
     ($($name:ident($($type:ty),*);)*) => {
-        /// One of the two libraries, and what it takes for a handle.
+        /// One of the two libraries, and its handle.
         #[allow(non_snake_case)]
         pub struct Api {
             $(pub $name: unsafe extern "C" fn($($type),*) -> c_int,)*
             pub library: Library,
             pub handle: Desc,
-            /// Whether this is a library that computes, on a device that is there.
+            /// Whether this library computes, on a device that exists.
             pub computes: bool,
         }
 
         impl Api {
             fn open(path: &Path) -> Self {
-                // SAFETY: loading cuDNN or hostdnn runs nothing that needs care.
+                // SAFETY: the constructors of cuDNN and hostdnn need nothing of the process.
                 let library = unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 let mut handle = null_mut();
-                // SAFETY: the types above are cuDNN's.
+                // SAFETY: cuDNN declares the functions with the types above.
                 unsafe {
                     let api = Self {
                         $($name: *library.get(concat!(stringify!($name), "\0")).unwrap(),)*
@@ -41,8 +41,8 @@ macro_rules! api {
                     if (api.cudnnCreate)(&mut handle) == 0 {
                         return Self { handle, ..api };
                     }
-                    // No GPU. Of a handle cuDNN's RNN functions ask only whether it is there before they come to the
-                    // device: memory that is all 0 will do, as was seen of 9.19. It stays for the whole process.
+                    // No GPU. Before they reach the device, cuDNN's RNN functions only check that a handle is not null:
+                    // memory of zeros suffices, as observed with 9.19. It stays for the whole process.
                     let handle = Box::leak(vec![0u64; 1 << 17].into_boxed_slice()).as_mut_ptr().cast();
                     Self { handle, computes: false, ..api }
                 }
@@ -80,7 +80,7 @@ api! {
     cudnnRNNForward(Desc, Desc, Int, Ints, Desc, Data, Desc, Desc, Desc, Data, Desc, Desc, Data, Desc, usize, Data, usize, Desc, usize, Desc);
 }
 
-/// Both libraries, hostdnn first, or `None`, said aloud.
+/// Both libraries, hostdnn first. `None`, and a skipped test, without the real one.
 pub fn both() -> Option<[Api; 2]> {
     let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
         built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
@@ -88,7 +88,7 @@ pub fn both() -> Option<[Api; 2]> {
     };
     let (ours, real) = (Api::open(&built::library()), Api::open(&Path::new(&folder).join("libcudnn.so.9")));
     let marked = |api: &Api| {
-        // SAFETY: the symbol is only looked up.
+        // SAFETY: the symbol is only looked up, never called.
         unsafe { api.library.get::<unsafe extern "C" fn() -> *const c_char>("hostdnnGetVersion\0") }.is_ok()
     };
     assert!(marked(&ours) && !marked(&real), "the two libraries are not hostdnn and another");

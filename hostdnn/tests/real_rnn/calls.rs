@@ -1,4 +1,4 @@
-//! Random calls, each with what can be read back after it.
+//! Random calls, each with the values that are read back after it.
 
 use crate::session::{SPACE, Session, wide};
 use rand::Rng;
@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// A call in words, with all that came back: comparing transcripts compares libraries.
+/// A call in words, with all its results: comparing transcripts compares libraries.
 pub type Line = (String, Vec<i64>);
 
 /// Values as a program passes them: mostly sound, some not.
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// One random call, and what can be read back after it.
+/// Makes one random call, and reads the descriptor back.
 pub fn call(session: &Session, dice: &mut Dice) -> Line {
     match dice.0.random_range(0..10) {
         0..3 => set_rnn(session, dice),
@@ -112,7 +112,7 @@ fn set_data(session: &Session, dice: &mut Dice) -> Line {
     let lengths_given = if dice.one_in(20) { std::ptr::null() } else { lengths.as_ptr() };
     let requested = dice.0.random_range(-1..12);
     let data = session.data[which];
-    // SAFETY: descriptors are live; the array is longer than any batch.
+    // SAFETY: descriptors are live, and the array is longer than any batch.
     let status = unsafe {
         (session.api.cudnnSetRNNDataDescriptor)(data, data_type, layout, steps, batch, vector, lengths_given, fill)
     };
@@ -123,7 +123,7 @@ fn set_data(session: &Session, dice: &mut Dice) -> Line {
 fn set_dropout(session: &Session, dice: &mut Dice) -> Line {
     let probability = dice.pick([0.0, 0.5, 1.0, -1.0, 1.5, f32::NAN]);
     let (seed, restore) = (dice.0.random(), dice.one_in(2));
-    // States that are set are filled, on a device; restored ones are not looked at.
+    // Setting states fills them, on a device; restoring states does not read them.
     let states = if restore && dice.one_in(2) { SPACE } else { 0 };
     let (api, dropout) = (session.api, session.dropout);
     // SAFETY: descriptors are live.

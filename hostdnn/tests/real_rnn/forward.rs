@@ -1,5 +1,5 @@
-//! What `cudnnRNNForward` and `cudnnGetRNNTempSpaceSizes` refuse. Without a GPU cuDNN makes all its checks and then fails
-//! for want of a device: that is where hostdnn computes.
+//! Refusals of `cudnnRNNForward` and `cudnnGetRNNTempSpaceSizes`. Without a GPU, cuDNN makes all its checks and then
+//! fails for lack of a device; at that point hostdnn computes.
 
 use crate::api::{Api, Desc, both};
 use crate::built;
@@ -12,12 +12,12 @@ use std::ptr::null_mut;
 
 /// CUDNN_STATUS_EXECUTION_FAILED_CUDART
 const NO_DEVICE: c_int = 5003;
-/// What both statuses are recorded as.
+/// Recorded for both statuses.
 const SOUND: c_int = -1;
 /// Bytes of each tensor and space; more than any call here reads or writes.
 const BYTES: usize = 1 << 20;
 
-/// Statuses of setting up and of the calls, where a call that found nothing wrong is [`SOUND`].
+/// The statuses of setup and of the calls; a call that found no error is [`SOUND`].
 fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
     let session = Session::new(api);
     let cell = dice.0.random_range(0..4);
@@ -26,7 +26,7 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
     let input_mode = c_int::from(dice.one_in(4));
     let input = if input_mode == 1 && !dice.one_in(6) { hidden } else { input };
     let projection = if cell == 2 && hidden > 1 && dice.one_in(3) { hidden - 1 } else { hidden };
-    // A device that is not there has no bfloat16.
+    // A missing device does not support bfloat16.
     let (data_type, flags) = (dice.pick([0, 1, 2]), dice.pick([0, 1, 1]));
     let (precision, directions) = (c_int::from(data_type == 1), direction + 1);
     let layout = dice.0.random_range(0..3);
@@ -35,7 +35,7 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths[0] = steps;
     let changed = |dice: &mut Dice, value: c_int| if dice.one_in(30) { value % 3 + 1 } else { value };
-    // At most one of the two: of two that are alike and wrong together cuDNN says now this, now that.
+    // At most one of the two: if both have the same error, cuDNN's status varies.
     let mistyped = dice.0.random_range(0..60);
     let data = [(0, input), (1, directions * projection)].map(|(which, vector)| {
         let mut lengths = lengths;
@@ -55,7 +55,7 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
         let row = if dice.one_in(30) { dims[2] + 1 } else { dims[2] };
         (dice.pick([3, 3, 4]), dims, [dims[1] * row, row, 1, 1], if dice.one_in(30) { 2 } else { data_type })
     });
-    // SAFETY: descriptors are live, and arrays longer than is read; of tensors, see BYTES.
+    // SAFETY: descriptors are live, and the arrays are longer than the part that is read; for the tensors, see BYTES.
     unsafe {
         let mut statuses = vec![(api.cudnnSetRNNDescriptor_v8)(
             session.rnn,
@@ -95,7 +95,7 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
         let [hx, hy, cx, cy] = [0; 4].map(|_| given(dice, 3));
         let [weights, workspace, reserve] = [0; 3].map(|_| given(dice, 40));
         let [h, c] = session.tensors.map(|desc| if dice.one_in(30) { null_mut() } else { desc });
-        // cuDNN's own workspace is larger than what is there, but it does not come to use it.
+        // cuDNN's own workspace is larger than this memory, but the call fails before it uses it.
         let [weight_size, workspace_size, reserve_size] = [0; 3].map(|_| if dice.one_in(40) { 3 } else { 1 << 32 });
         let mode = dice.0.random_range(0..2);
         let (mut sizes, handle) = ([77; 2], api.handle);
@@ -135,13 +135,13 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
     }
 }
 
-/// The status of a call that may end its process: past its checks, cuDNN divides by the number of processors of a device
-/// that is not there, or finds that it is not.
+/// The status of a call that may end its process: after its checks, cuDNN divides by the number of processors of a
+/// missing device, or finds that the device is missing.
 fn in_a_child(call: &mut dyn FnMut() -> c_int) -> c_int {
-    // Statuses do not fit into a process's own.
+    // Statuses do not fit into a process's exit status.
     const STATUSES: [c_int; 4] = [NO_DEVICE, 0, 2000, 3000];
     let mut ended = 0;
-    // SAFETY: the child calls into cuDNN alone and ends without running anything of ours, and is waited for.
+    // SAFETY: the child calls only cuDNN and `_exit`, which runs no code of this process; the parent waits for it.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "{}", std::io::Error::last_os_error());

@@ -1,8 +1,8 @@
-//! The RNN API against the real cuDNN, without a GPU: the same calls on both libraries give the same statuses and read back
-//! the same values, and what `cudnnRNNForward` refuses one refuses as the other does.
+//! The RNN API against the real cuDNN, without a GPU: the same calls on both libraries give the same statuses and read
+//! back the same values, and both refuse the same calls of `cudnnRNNForward`.
 //!
-//! Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder that holds the real `libcudnn.so.9`. Left out, because cuDNN crashes
-//! there: null descriptors and places of `cudnnGetRNNWeightParams`. Left out because hostdnn differs: weight spaces whose
+//! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`. Omitted, because cuDNN crashes there:
+//! null descriptors and null results of `cudnnGetRNNWeightParams`. Omitted because hostdnn differs: weight spaces whose
 //! sizes overflow cuDNN's integers, and persistent algorithms that cuDNN's device does not have.
 
 mod api;
@@ -48,7 +48,7 @@ fn null_is_refused_alike() {
         let session = Session::new(api);
         let (rnn, data, dropout, handle) = (session.rnn, session.data[0], session.dropout, api.handle);
         let (mut size, none) = (77, null_mut());
-        // SAFETY: cuDNN checks the null that each of these hands over.
+        // SAFETY: cuDNN checks for the null that each of these calls passes.
         unsafe {
             vec![
                 (api.cudnnCreateRNNDescriptor)(null_mut()),

@@ -1,20 +1,20 @@
-//! One descriptor of each kind, and all that can be read back of them.
+//! One descriptor of each kind, and everything that can be read back from them.
 
 use crate::api::{Api, Desc, Out};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// What results hold before a call, so that what is not written shows.
+/// The results' contents before a call, which show the unwritten ones.
 pub const UNWRITTEN: c_int = -77;
 
-/// An address that is only calculated with.
+/// An address for arithmetic only.
 pub const SPACE: usize = 0x10_0000;
 
 pub struct Session<'a> {
     pub api: &'a Api,
     pub rnn: Desc,
     pub dropout: Desc,
-    /// Of the input and of the output.
+    /// The input's and the output's descriptor.
     pub data: [Desc; 2],
     /// A matrix and a bias, or the states h and c.
     pub tensors: [Desc; 2],
@@ -24,7 +24,7 @@ pub fn wide(values: &[c_int]) -> Vec<i64> {
     values.iter().copied().map(i64::from).collect()
 }
 
-// SAFETY of all unsafe blocks below: descriptors are live, and arrays longer than anything that is written to them.
+// SAFETY of all unsafe blocks below: descriptors are live, and the arrays are longer than anything written to them.
 impl<'a> Session<'a> {
     pub fn new(api: &'a Api) -> Self {
         let make = |create: unsafe extern "C" fn(*mut Desc) -> c_int| {
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
                 fill.as_mut_ptr().cast(),
             )
         };
-        // Beyond the lengths that there are, cuDNN writes zeros, or what was there before.
+        // Behind the last length, cuDNN writes zeros or leaves the old values.
         let count = head[3].clamp(0, 16) as usize;
         let fill: Vec<_> = fill.iter().copied().map(i64::from).collect();
         [vec![status.into()], wide(&head), wide(&lengths[..count]), fill].concat()
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
         [vec![status.into()], wide(&head), wide(&dims), wide(&strides)].concat()
     }
 
-    /// Where a pseudo layer's matrix and bias lie, in bytes from the start; -1 where there is none.
+    /// The offsets of a pseudo layer's matrix and bias in bytes; -1 if there is none.
     pub fn read_weights(&self, pseudo_layer: c_int, id: c_int, size: usize, space: usize) -> Vec<i64> {
         let (mut matrix, mut bias) = (5 as Desc, 5 as Desc);
         let ones = [1; 4];

@@ -5,7 +5,7 @@ use hostdnn::abi::*;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-/// What `cudnnSetRNNDescriptor_v8` takes, less what tests here leave alone.
+/// The arguments of `cudnnSetRNNDescriptor_v8`, without those that tests here leave unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub cell: cudnnRNNMode_t,
@@ -42,7 +42,7 @@ pub struct Call {
     pub reserve: *mut c_void,
 }
 
-// SAFETY of all unsafe blocks below: descriptors are live, and pointers null or to what they stand for.
+// SAFETY of all unsafe blocks below: descriptors are live, and each pointer is null or valid for its data.
 impl Call {
     pub fn run(&self) -> cudnnStatus_t {
         let c = *self;
@@ -85,8 +85,8 @@ pub fn made<T>(create: unsafe extern "C" fn(*mut *mut T) -> cudnnStatus_t) -> *m
     made
 }
 
-/// A call on descriptors alone: all memory is null, and sizes are what the library says. Nothing is given back: a test's
-/// process is short.
+/// A call with descriptors only: all memory is null, and sizes are the library's. Nothing is freed: a test's process is
+/// short.
 pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padding_fill: &mut f64) -> Call {
     let Shape { cell, bias, direction, data_type, sizes: [input, hidden, projection, layers], layout, steps } = *shape;
     let (directions, batch) = (direction + 1, lengths.len() as c_int);

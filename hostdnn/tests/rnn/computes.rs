@@ -1,5 +1,5 @@
-//! Calls against the oracle: what is null is left out, states may be changed in place, and temporary spaces are as large as
-//! the library said and begin anywhere.
+//! Calls against the oracle: null tensors are skipped, states may be changed in place, and temporary spaces have the
+//! library's sizes and any alignment.
 
 use crate::call::{Shape, describe};
 use cudnn_abi::*;
@@ -7,7 +7,7 @@ use hostdnn::rnn::{Cell, Layout, Network, Sequences, oracle};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// What temporary spaces hold at their ends, before and after.
+/// The contents of temporary spaces at their ends, before and after.
 const CANARY: u8 = 0x5A;
 
 fn network(shape: &Shape) -> Network {
@@ -26,7 +26,7 @@ fn network(shape: &Shape) -> Network {
     }
 }
 
-/// A random call, and what comes of it.
+/// Makes a random call and checks its results.
 fn check(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (cell, hidden) = (rng.random_range(0..4), rng.random_range(1..20));
@@ -59,7 +59,7 @@ fn check(seed: u64) {
     let states = network.pseudo_layers() * lengths.len();
     let cells = if cell == CUDNN_LSTM { states * network.hidden } else { 0 };
     let initial = [random(states * network.projection), random(cells)];
-    // Of each state: at first there or null; at last there, in the same place, or null.
+    // For each state: the initial one is given or null; the last one is wanted, perhaps in place, or null.
     let [given, wanted, in_place] = [(); 3].map(|()| [(); 2].map(|()| rng.random_bool(0.6)));
     let mut last = initial.each_ref().map(|state| vec![f64::NAN; state.len()]);
     let mut first = initial.clone();

@@ -1,4 +1,4 @@
-//! The RNN API as programs call it: what it computes, against the oracle and against PyTorch, and what it refuses.
+//! The RNN API as programs call it: its results, against the oracle and against PyTorch, and its refusals.
 
 #[path = "../built/mod.rs"]
 mod built;

@@ -1,4 +1,4 @@
-//! Against PyTorch's RNNs on the CPU, where `UCUDNN_TEST_PYTORCH` names a Python that has torch.
+//! Against PyTorch's RNNs on the CPU, if `UCUDNN_TEST_PYTORCH` names a Python that has torch.
 
 use crate::built;
 use std::process::Command;

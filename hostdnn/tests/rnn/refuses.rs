@@ -17,7 +17,7 @@ const SHAPE: Shape = Shape {
 };
 const LENGTHS: [i32; 2] = [4, 2];
 
-/// Memory for every pointer, with NaN in what is written.
+/// Memory for every pointer; memory to be written holds NaN.
 struct Memory([Vec<f32>; 9]);
 
 impl Memory {
@@ -36,7 +36,7 @@ impl Memory {
     }
 }
 
-// SAFETY of all unsafe blocks below: pointers are null, live descriptors, or memory of the size it stands for.
+// SAFETY of all unsafe blocks below: pointers are null, live descriptors, or valid for the size that they stand for.
 #[test]
 fn a_call_with_one_thing_wrong_is_refused_and_writes_nothing() {
     let mut memory = Memory(Default::default());

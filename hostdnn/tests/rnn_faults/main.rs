@@ -1,4 +1,4 @@
-//! Faults on demand in the RNN API. One test, since what is armed is the process's.
+//! Faults on demand in the RNN API. One test, because a process has one list of armed faults.
 
 use cudnn_abi::*;
 use hostdnn::abi::*;
@@ -9,11 +9,11 @@ use std::ptr::{null, null_mut};
 fn rnn_calls_fail_as_they_are_told() {
     let arm = |faults: &str| {
         let faults = CString::new(faults).unwrap();
-        // SAFETY: a C string.
+        // SAFETY: the argument is a C string.
         assert_eq!(unsafe { hostdnnFail(faults.as_ptr()) }, CUDNN_STATUS_SUCCESS);
     };
     let (mut handle, mut rnn, mut data, mut size) = (null_mut(), null_mut(), null_mut(), 77);
-    // SAFETY: descriptors are live, and null where they are not looked at.
+    // SAFETY: descriptors are live, or null where the call does not read them.
     unsafe {
         arm("cudnnCreateRNNDescriptor=4003");
         assert_eq!(cudnnCreateRNNDescriptor(&mut rnn), CUDNN_STATUS_ALLOC_FAILED);

@@ -1,4 +1,4 @@
-// GRU as cuDNN and PyTorch define it: gates r, z, n, where r resets what R_n h + b_Rn is; h' = (1 - z) n + z h.
+// GRU as cuDNN and PyTorch define it: gates r, z, n, where r scales R_n h + b_Rn; h' = (1 - z) n + z h.
 #pragma once
 
 #include "rnn/cells/activations.cuh"

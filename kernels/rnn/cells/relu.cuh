@@ -1,4 +1,4 @@
-// h' = max(W x + R h + b, 0). What is not a number remains so.
+// h' = max(W x + R h + b, 0). NaN stays NaN.
 #pragma once
 
 #include "device.cuh"

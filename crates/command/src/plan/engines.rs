@@ -1,5 +1,5 @@
-//! `ucudnn plan --device`: the engines that cuDNN's graph API has for each kernel on a device that need not be there, the
-//! workspace that each takes at each micro-batch size, and which of them a limit admits.
+//! `ucudnn plan --device`: the engines of cuDNN's graph API for each convolution problem on a device that need not be
+//! present, the workspace of each at each micro-batch size, and the engines that each limit admits.
 
 mod offers;
 
@@ -17,7 +17,7 @@ use crate::network::{self, Layer};
 use crate::quantity;
 use offers::Offered;
 
-/// What is shown where no limit is given.
+/// The limits to show if none is given.
 const LIMITS: [usize; 4] = [0, 8 << 20, 64 << 20, 512 << 20];
 
 pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Each kernel once, for all layers that have it.
+/// Each problem once, counting all layers that have it.
 fn different(layers: Vec<Layer>) -> Vec<Layer> {
     let mut different = Vec::<Layer>::new();
     for layer in layers {
@@ -81,10 +81,10 @@ fn device_name(file: &Path, properties: &str) -> Result<String, Failure> {
     })
 }
 
-/// Finds the cuDNN to ask.
+/// Finds the cuDNN that lists the engines.
 fn find_cudnn(options: &Options) -> Result<(), Failure> {
     if let Some(library) = &options.cudnn_library {
-        // SAFETY: no other thread runs yet, and nothing of the environment is held.
+        // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
         unsafe { std::env::set_var(settings::CUDNN_LIBRARY, library) };
     }
     if library::path().is_none() {
@@ -96,7 +96,7 @@ fn find_cudnn(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// How far it is, on a terminal: a query takes tens of milliseconds, and a network some hundreds of them.
+/// Shows the progress on a terminal: a query takes tens of milliseconds, and a network needs some hundreds of them.
 fn tell(progress: &str) {
     if stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[K{progress}");

@@ -1,5 +1,5 @@
-//! The desirable set of a kernel, as the paper's Fig. 8: time over workspace, and how each of its configurations divides
-//! the mini-batch.
+//! The desirable set of a convolution problem, as in the paper's Fig. 8: time over workspace, with the division of the
+//! mini-batch in each configuration.
 
 use super::division_text;
 use super::scale::Scale;
@@ -10,7 +10,7 @@ use crate::sets::{Choice, Group};
 
 const LEFT: f64 = 84.0;
 const PLOT: f64 = 440.0;
-/// Between the plot and the list of configurations: where lines lead from one to the other.
+/// The width between the plot and the list of configurations, for the lines that join them.
 const LEADERS: f64 = 70.0;
 const STRIP: f64 = 130.0;
 const ROW: f64 = 20.0;
@@ -67,7 +67,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
     picture.text(LEFT - 8.0, top - 10.0, "ms", Style::PLAIN.at(Anchor::End));
     picture.text(list, top - 10.0, "micro-batches, workspace, time, division", Style::SMALL);
 
-    // The best within each limit: it changes where a point's workspace begins to fit.
+    // The best time within each limit: a step at each point's workspace.
     let mut steps = Vec::new();
     for point in points {
         let (px, py) = (x.at(point.workspace as f64), y.at(point.time));
@@ -84,7 +84,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
     let spread = height / points.len().max(1) as f64;
     for (number, (point, parts)) in points.iter().zip(&divisions).enumerate() {
         let (px, py) = (x.at(point.workspace as f64), y.at(point.time));
-        // The list keeps the points' order, slowest first, so that no two lines cross.
+        // The list keeps the points' order, slowest first, so that no lines cross.
         let row = top + spread.min(2.0 * ROW) * number as f64 + ROW / 2.0;
         picture.path(&[(px, py), (LEFT + PLOT + 6.0, py), (list - 8.0, row)], "#b4b8bd", 0.8, "2 3");
         let whole: usize = parts.iter().map(|part| part.count * part.size).sum();

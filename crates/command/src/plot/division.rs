@@ -1,5 +1,5 @@
-//! How Workspace Division cuts its total among layers, as the paper's Fig. 13: the whole as one strip, and below it each
-//! segment with its bytes and its micro-batches.
+//! How Workspace Division divides its total among layers, as in the paper's Fig. 13: the total as one strip, and below
+//! it each segment with its bytes and its micro-batches.
 
 use super::division_text;
 use super::svg::{self, Anchor, GRID, INK, PALETTE, Picture, Style, text_width};
@@ -64,7 +64,7 @@ fn label(row: &Decision) -> String {
     format!("{each}, {}, {}", quantity::milliseconds(row.time * row.count as f64), row.division)
 }
 
-/// What stands below the title.
+/// The lines below the title.
 fn explanation(division: &Division, decisions: &Decisions, none: &[Decision]) -> [String; 2] {
     let without: usize = none.iter().map(|row| row.count).sum();
     let with = quantity::counted(decisions.layers() - without, "kernel");
@@ -85,7 +85,7 @@ fn explanation(division: &Division, decisions: &Decisions, none: &[Decision]) ->
     [first, second]
 }
 
-/// The total to scale, its segments in the network's order; returns where it ends.
+/// Draws the total to scale, with its segments in the network's order. Returns the strip's lower edge.
 fn strip(picture: &mut Picture, division: &Division, decisions: &Decisions, top: f64, width: f64) -> f64 {
     const HEIGHT: f64 = 46.0;
     let scale = width / division.total.max(decisions.workspace()).max(1) as f64;

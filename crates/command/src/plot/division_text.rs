@@ -1,4 +1,4 @@
-//! A configuration's text, taken apart: `3×32[FFT]+1×4[GEMM]`.
+//! Parses a configuration's text, such as `3×32[FFT]+1×4[GEMM]`.
 
 /// Micro-batches of one size and algorithm.
 #[derive(Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Part<'a> {
     pub algorithm: &'a str,
 }
 
-/// The parts; what is not written like one is left out.
+/// The parts of a text; skips pieces that are not written as parts.
 pub fn parts(division: &str) -> Vec<Part<'_>> {
     let part = |text| -> Option<Part> {
         let (count, rest): (&str, &str) = str::split_once(text, '×')?;
@@ -18,7 +18,7 @@ pub fn parts(division: &str) -> Vec<Part<'_>> {
     division.split('+').filter_map(part).collect()
 }
 
-/// The sizes alone: `3×32+1×4`.
+/// Only the sizes: `3×32+1×4`.
 pub fn sizes(division: &str) -> String {
     let parts = parts(division);
     let sizes: Vec<_> = parts.iter().map(|part| format!("{}×{}", part.count, part.size)).collect();

@@ -1,5 +1,5 @@
-//! Time per layer under several policies and limits side by side, as the paper's Figs. 9 to 11: a bar each, of its
-//! layer's directions.
+//! Time per layer under several policies and limits side by side, as in the paper's Figs. 9 to 11: one bar each, made
+//! up of the layer's directions.
 
 use super::scale::Scale;
 use super::svg::{self, Anchor, FAINT, GRID, PALETTE, Picture, Style, text_width};
@@ -16,13 +16,13 @@ const PLOT: f64 = 560.0;
 const BAR: f64 = 13.0;
 const BETWEEN: f64 = 12.0;
 
-/// One bar of each layer: a run or a plan, and what it is called.
+/// A run or a plan with its label: one bar of each layer.
 pub struct Source {
     pub label: String,
     pub decisions: Decisions,
 }
 
-/// A layer, with the milliseconds of each direction in each source; of all layers that are like it together.
+/// A layer with the milliseconds of each direction in each source, summed over all layers that are like it.
 struct Layer {
     name: String,
     times: Vec<[f64; 3]>,
@@ -82,8 +82,8 @@ pub fn draw(title: &str, sources: &[Source]) -> String {
     picture.finish(width, bottom + 32.0, title)
 }
 
-/// The layers of all sources in the order in which they are met. The three kernels of a layer have equal shapes; layers
-/// that no name tells apart are one.
+/// The layers of all sources, in the order in which they appear. The three problems of a layer have equal shapes.
+/// Layers without distinct names are merged.
 fn layers(sources: &[Source]) -> Vec<Layer> {
     let mut keys: Vec<(String, String)> = Vec::new();
     let mut layers: Vec<Layer> = Vec::new();
@@ -92,7 +92,7 @@ fn layers(sources: &[Source]) -> Vec<Layer> {
             let shapes = shapes(&row.kernel);
             let named = row.layer != shapes;
             let same = |(layer, known): &(String, String)| {
-                // One source may know names that the other does not.
+                // One source may know names that the other lacks.
                 (named && *layer == row.layer) || (*known == shapes && (!named || layer == known))
             };
             let at = keys.iter().position(same).unwrap_or_else(|| {

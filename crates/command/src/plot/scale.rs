@@ -1,4 +1,4 @@
-//! Axes: from values to pixels, and where their lines stand.
+//! Axes: the pixel of each value, and the places of grid lines.
 
 use crate::quantity;
 
@@ -12,16 +12,16 @@ pub struct Scale {
 enum Kind {
     /// Between two values.
     Linear(f64, f64),
-    /// Powers of two, and where sizes of 0 occur a place for them before the first: `(least, most, zero)`, the exponents
-    /// of the ends and how much of the axis zero takes.
+    /// Powers of two `(least, most, zero)`: the exponents of the ends, and the share of the axis that sizes of 0 take
+    /// before the first.
     Binary(f64, f64, f64),
 }
 
-/// What the place of 0 takes of a binary axis.
+/// The share of a binary axis that the place of 0 takes.
 const ZERO: f64 = 0.12;
 
 impl Scale {
-    /// Of times in milliseconds, which start at 0 unless all are far from it.
+    /// An axis for times in milliseconds, which starts at 0 unless all values are far from 0.
     pub fn times(values: impl Iterator<Item = f64> + Clone, pixels: (f64, f64)) -> Self {
         let most = values.clone().fold(0.0, f64::max).max(1e-6);
         let least = values.fold(most, f64::min);
@@ -31,15 +31,15 @@ impl Scale {
         Self { pixels, kind: Kind::Linear(from, to) }
     }
 
-    /// Of values from 0.
+    /// An axis for values from 0.
     pub fn from_zero(most: f64, pixels: (f64, f64)) -> Self {
         Self { pixels, kind: Kind::Linear(0.0, most.max(1e-6)) }
     }
 
-    /// Of sizes in bytes: by powers of two where they span several.
+    /// An axis for sizes in bytes, by powers of two.
     pub fn sizes(values: impl Iterator<Item = usize> + Clone, pixels: (f64, f64)) -> Self {
         let positive = || values.clone().filter(|value| *value > 0).map(|value| value as f64);
-        // Some axis, even if nothing takes any workspace.
+        // An axis is needed even if nothing takes any workspace.
         let most = positive().fold(0.0, f64::max).max(1024.0);
         let positive = positive().fold(most, f64::min);
         let with_zero = values.clone().any(|value| value == 0);
@@ -61,7 +61,7 @@ impl Scale {
         from + share * (to - from)
     }
 
-    /// Where the axis's lines stand, with their labels: milliseconds on a linear axis, sizes on a binary one.
+    /// The places of the axis's lines, with labels: milliseconds on a linear axis, sizes on a binary one.
     pub fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         match self.kind {
             Kind::Linear(least, most) => {
@@ -89,7 +89,7 @@ impl Scale {
     }
 }
 
-/// A round distance between lines, for at most `count` of them over `span`.
+/// A round distance between lines, for at most `count` lines over `span`.
 fn step(span: f64, count: usize) -> f64 {
     let rough = span / count as f64;
     let power = 10f64.powf(rough.log10().floor());

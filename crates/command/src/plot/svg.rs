@@ -1,20 +1,20 @@
-//! A picture as SVG text: shapes, texts whose width is known before they are drawn, legends.
+//! A picture as SVG text: shapes, legends, and texts with a known width.
 
 use std::fmt::Write;
 
-/// Text, and lines that matter.
+/// The colour of text and of important lines.
 pub const INK: &str = "#202124";
-/// Text that explains, axes' labels.
+/// The colour of explanations and of axis labels.
 pub const FAINT: &str = "#5f6368";
-/// Lines behind the data.
+/// The colour of lines behind the data.
 pub const GRID: &str = "#e4e6e9";
-/// Colours that those who see fewer of them can tell apart too, darkest and lightest in turns (Okabe and Ito's).
+/// Colours that colour-blind readers can distinguish, alternately dark and light (Okabe and Ito's).
 pub const PALETTE: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
 /// The font size of most texts, in pixels.
 pub const SIZE: f64 = 12.0;
 
-/// Which part of a text stands at its place.
+/// The part of a text that is at its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -22,7 +22,7 @@ pub enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// The looks of a text.
 #[derive(Clone, Copy)]
 pub struct Style {
     pub size: f64,
@@ -45,7 +45,7 @@ impl Style {
     }
 }
 
-/// What has been drawn so far.
+/// The elements drawn so far.
 #[derive(Default)]
 pub struct Picture {
     body: String,
@@ -66,7 +66,7 @@ impl Picture {
         ));
     }
 
-    /// A filled rectangle, its corner at x and y; what points at it sees `says`.
+    /// A filled rectangle with its corner at x and y; `says` is its tooltip.
     pub fn bar(&mut self, [x, y, width, height]: [f64; 4], colour: &str, says: &str) {
         let says = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
         self.add(format_args!(
@@ -81,7 +81,7 @@ impl Picture {
         ));
     }
 
-    /// A line through points; `dash` as SVG's stroke-dasharray, empty for none.
+    /// A line through points; `dash` is SVG's stroke-dasharray, or empty.
     pub fn path(&mut self, points: &[(f64, f64)], colour: &str, width: f64, dash: &str) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
@@ -100,7 +100,7 @@ impl Picture {
         ));
     }
 
-    /// Squares of colour with what they stand for, from the left, in as many rows as they take; returns how high that is.
+    /// Squares of colour with their labels, from the left, in as many rows as necessary. Returns the height.
     pub fn legend(&mut self, x: f64, y: f64, width: f64, entries: &[(&str, String)]) -> f64 {
         const ROW: f64 = 20.0;
         let (mut at, mut row) = (x, y);
@@ -116,7 +116,7 @@ impl Picture {
         row + ROW - y
     }
 
-    /// The title and lines that explain the picture; returns where they end.
+    /// The title and the lines that explain the picture. Returns their lower edge.
     pub fn heading(&mut self, title: &str, lines: &[String]) -> f64 {
         self.text(16.0, 28.0, title, Style::TITLE);
         for (number, line) in lines.iter().enumerate() {
@@ -143,16 +143,16 @@ impl Picture {
     }
 }
 
-/// How wide a heading is.
+/// The width of a heading.
 pub fn heading_width(title: &str, lines: &[String]) -> f64 {
     // Bold is about a tenth wider.
     let title = text_width(title, Style::TITLE.size) * 1.12;
     32.0 + lines.iter().map(|line| text_width(line, SIZE)).fold(title, f64::max)
 }
 
-/// A text's width in pixels in DejaVu Sans, the widest of the fonts that are asked for.
+/// A text's width in pixels in DejaVu Sans, the widest font of the picture's list.
 pub fn text_width(words: &str, size: f64) -> f64 {
-    /// Advances of the characters from the space on, in thousandths of the font's size.
+    /// The characters' advances from the space on, in thousandths of the font's size.
     const ADVANCES: [u16; 95] = [
         318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636,
         636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656,
@@ -164,7 +164,7 @@ pub fn text_width(words: &str, size: f64) -> f64 {
     words.chars().map(advance).map(f64::from).sum::<f64>() * size / 1000.0
 }
 
-/// Text as XML takes it.
+/// A text with XML's escapes.
 fn escaped(words: &str) -> String {
     let mut escaped = String::with_capacity(words.len());
     for c in words.chars() {
@@ -173,7 +173,7 @@ fn escaped(words: &str) -> String {
             '<' => escaped += "&lt;",
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
-            // No control character is allowed in XML.
+            // XML allows no control characters.
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }

@@ -1,11 +1,11 @@
-//! Workspace Division against Workspace Reuse at equal totals, as the paper's Fig. 12: time of the network over the
+//! Workspace Division against Workspace Reuse at equal totals, as in the paper's Fig. 12: time of the network over the
 //! workspace of all its layers.
 
 use super::scale::Scale;
 use super::svg::{self, Anchor, FAINT, GRID, PALETTE, Picture, Style, text_width};
 use crate::quantity;
 
-/// One curve: what it is called, and its points (bytes, milliseconds) by ascending totals.
+/// A curve with its name and its points (bytes, milliseconds), totals ascending.
 pub struct Curve {
     pub name: String,
     pub points: Vec<(usize, f64)>,
@@ -14,7 +14,7 @@ pub struct Curve {
 const LEFT: f64 = 84.0;
 const PLOT: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
-/// Colour and dashes of each curve: told apart without colours too.
+/// Each curve's colour and dashes: the dashes distinguish curves without colours.
 const LOOKS: [(&str, &str); 3] = [(PALETTE[5], ""), (PALETTE[0], "7 3"), (PALETTE[7], "2 3")];
 
 pub fn draw(title: &str, lines: &[String], curves: &[Curve]) -> String {
@@ -37,7 +37,7 @@ pub fn draw(title: &str, lines: &[String], curves: &[Curve]) -> String {
     picture.text(LEFT + PLOT / 2.0, bottom + 40.0, axis, Style::PLAIN.at(Anchor::Middle));
     picture.text(LEFT - 8.0, top - 12.0, "ms", Style::PLAIN.at(Anchor::End));
 
-    // Names stand at their curves' ends, moved apart where those meet.
+    // Names stand at their curves' ends, moved apart where the ends meet.
     let mut ends: Vec<(usize, f64)> =
         curves.iter().enumerate().filter_map(|(index, curve)| Some((index, y.at(curve.points.last()?.1)))).collect();
     ends.sort_by(|a, b| a.1.total_cmp(&b.1));

@@ -1,4 +1,4 @@
-//! A report's lines: what a run wrote to `UCUDNN_REPORT`.
+//! The lines of a report, which a run wrote to `UCUDNN_REPORT`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,28 +10,28 @@ use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided}
 use crate::recurrent;
 use crate::sets::{Choice, front, within};
 
-/// What a report says, the last word on each kernel.
+/// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Kernel by kernel, in the order in which they were met, with the limit of each.
+    /// Decisions by problem, in the order of their first lines, with the limit of each.
     pub reused: Vec<(Decision, Option<usize>)>,
     /// The last division, if there was any.
     pub divided: Option<Divided>,
-    /// How many times a network was divided.
+    /// The number of times that a network was divided.
     pub divisions: usize,
-    /// Desirable sets.
+    /// The desirable sets.
     pub desirable: Vec<DesirableSet>,
-    /// Micro-configurations that were measured.
+    /// The measured micro-configurations.
     pub timed: Vec<Timed>,
-    /// Convolutions compared with the undivided ones, and how many of them were off by more than is tolerated.
+    /// Convolutions compared with their undivided results, and how many of these exceeded the tolerance.
     pub checked: (usize, usize),
-    /// Calls that were watched in the arena, and how many of them wrote outside of their segments.
+    /// Calls watched in the arena, and how many of these wrote outside their segments.
     pub kept: (usize, usize),
-    /// Recurrent networks, in the order in which they were met.
+    /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
-    /// Kernels, by their texts and limits, that were being explored when this was written: how often each.
+    /// How often each problem, by text and limit, was being explored when the report was written.
     pub exploring: HashMap<(String, Option<usize>), usize>,
-    /// Lines of events that this version does not know.
+    /// The number of lines with events unknown to this version.
     pub unknown: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct Divided {
     pub decisions: Decisions,
     /// Bytes of the arena.
     pub arena: usize,
-    /// Layers without a segment, which run what needs none.
+    /// The number of layers without a segment, which run their fallback without workspace.
     pub ready: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Divided {
 pub struct DesirableSet {
     pub kernel: String,
     pub spec: String,
-    /// Division, workspace in bytes, milliseconds; workspace ascending.
+    /// Division, workspace in bytes and milliseconds; workspace ascending.
     pub points: Vec<(String, usize, f64)>,
 }
 
@@ -64,8 +64,8 @@ pub struct Timed {
     pub time: f64,
 }
 
-/// Reads a report's text. A line that cannot be read is said to standard error and left out: a run that is killed leaves
-/// half a line, and so does one that is still at it. `Err` if no line can be read.
+/// Reads a report's text. Reports an unreadable line to standard error and skips it: a run that was killed, or is still
+/// writing, leaves half a line. `Err` if no line can be read.
 pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     let mut report = Report::default();
     let mut read = 0;
@@ -142,7 +142,7 @@ impl Report {
                 workspace: fields.size("workspace")?,
                 time: fields.time("time_ms")?,
             }),
-            // An error that is no number is written as null, as is one of a result that was not checked.
+            // An error that is not a number is written as null, and so is the error of an unchecked result.
             "checked" if fields.0.get("why_not").is_none_or(Value::is_null) => {
                 let agrees = fields.number("error").is_some_and(|error| Some(error) <= fields.number("tolerance"));
                 self.checked.0 += 1;
@@ -159,15 +159,15 @@ impl Report {
                     None => self.networks.push(decision),
                 }
             }
-            // They say that nothing could be compared.
+            // These lines say that nothing could be compared.
             "checked" | "kept" => {}
-            // Of a version to come.
+            // An event of a later version.
             _ => self.unknown += 1,
         }
         Ok(())
     }
 
-    /// A kernel's exploring has ended, if it had begun: what the database knows is not explored.
+    /// Ends one exploration of a problem if it began. Problems that the database knows are not explored.
     fn explored(&mut self, kernel: (String, Option<usize>)) {
         if let Some(times) = self.exploring.get_mut(&kernel) {
             *times -= 1;
@@ -177,7 +177,7 @@ impl Report {
         }
     }
 
-    /// What was divided, and what was decided kernel by kernel and is no part of that.
+    /// The last division, then the decisions by problem that it does not include.
     pub fn decisions(&self) -> Vec<Decisions> {
         let mut decisions = Vec::new();
         let mut met = HashSet::new();
@@ -205,9 +205,9 @@ impl Report {
         Some(Undivided { algorithm: division, workspace, time })
     }
 
-    /// What was measured of a kernel's whole mini-batch: in place where it was run there, as divisions are.
+    /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
     pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
-        // The kernel's text tells its mini-batch.
+        // The problem's text includes its mini-batch.
         let Ok(kernel) = AnyKernel::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
         let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());

@@ -1,4 +1,4 @@
-//! What `--dlopen` takes: a folder where cuDNN's name is ours, and the cuDNN that the name meant before.
+//! The parts of `--dlopen`: a folder in which cuDNN's name means our library, and the cuDNN that the name meant before.
 
 mod elf;
 
@@ -12,12 +12,12 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 pub const CUDNN: &str = "libcudnn.so.9";
 
-/// A folder of the user's own where `libcudnn.so.9` is another name for `library`. It stays for the next run: the
-/// command becomes the program, and nobody is left to remove it.
+/// Makes a folder of this user's in which `libcudnn.so.9` stands for `library`. The folder stays for the next run: the
+/// command becomes the program, so nothing is left to remove it.
 ///
-/// The file is a library of its own, which goes by cuDNN's name and needs ours. A link to ours would do for a program
-/// that opens cuDNN by that name alone; but JAX first opens the one among its Python packages by its path, and from then
-/// on the name means that one to the loader, unless a library that goes by the name has been loaded before.
+/// The file is a separate library that has cuDNN's name and needs `library`. A link to `library` would only do for a
+/// program that always opens cuDNN by that name. But JAX first opens the cuDNN in its Python packages by path; the name
+/// then means that cuDNN to the loader, unless a library of that name was loaded earlier.
 pub fn folder(library: &Path) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);
@@ -27,35 +27,35 @@ pub fn folder(library: &Path) -> Result<PathBuf, String> {
     own(&folder)?;
     let file = folder.join(CUDNN);
     let wanted = elf::alias(CUDNN, library.as_os_str());
-    // A link is what earlier versions left there.
+    // Earlier versions left a link there.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if !is_link && std::fs::read(&file).is_ok_and(|found| found == wanted) {
         return Ok(folder);
     }
-    // Another process may be at it, or use it: the file is put in place at once.
+    // Another process may write the file too, or use it: the rename replaces it atomically.
     let new = folder.join(format!("{CUDNN}.{}", std::process::id()));
     std::fs::write(&new, wanted).map_err(|error| failed(&new, error))?;
     std::fs::rename(&new, &file).map_err(|error| failed(&file, error))?;
     Ok(folder)
 }
 
-/// The user's cache folder, or one that nobody else can write to.
+/// The user's cache folder for ucudnn, or a per-user folder among temporary files.
 fn cache() -> Result<PathBuf, String> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(cache) = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache"))) {
         return Ok(cache.join("ucudnn"));
     }
-    // SAFETY: always succeeds.
+    // SAFETY: geteuid always succeeds.
     let user = unsafe { libc::geteuid() };
     Ok(std::env::temp_dir().join(format!("ucudnn-{user}")))
 }
 
-/// A program will load what the folder holds: it must not be another user's.
+/// Refuses a folder that another user can change: programs load the library in it.
 fn own(folder: &Path) -> Result<(), String> {
-    // A group of the user alone may write to the folder above, as some systems have it by default.
+    // Some systems let a user's private group write to the folder above by default.
     for (folder, others) in [(folder, 0o022), (folder.parent().unwrap_or(folder), 0o002)] {
         let metadata = folder.symlink_metadata().map_err(|error| format!("{}: {error}", folder.display()))?;
-        // SAFETY: always succeeds.
+        // SAFETY: geteuid always succeeds.
         let user = unsafe { libc::geteuid() };
         if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & others != 0 {
             let why = "not a folder of this user's alone, so nothing is loaded from there";
@@ -65,14 +65,14 @@ fn own(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The file that the loader gives for cuDNN's name now, before the folder hides it; none if there is none, or if it is
-/// ours already.
+/// The file that cuDNN's name means to the loader, before the folder hides it. `None` if there is none, or if it is
+/// libucudnn already.
 pub fn real_cudnn() -> Option<PathBuf> {
-    // SAFETY: constructors of what the loader takes for cuDNN; the program would run them too.
+    // SAFETY: this runs the constructors of the loader's cuDNN; the program would run them too.
     let library = unsafe { Library::open(Some(CUDNN), RTLD_LAZY | RTLD_LOCAL) }.ok()?;
-    // SAFETY: only the address is used.
+    // SAFETY: only the symbol's address is used.
     let function = unsafe { library.get::<*const libc::c_void>(b"cudnnGetVersion\0") }.ok()?;
-    // SAFETY: as above.
+    // SAFETY: only the symbol's presence is used.
     let ours = unsafe { library.get::<*const libc::c_void>(b"ucudnnGetVersion\0") }.is_ok();
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr only compares the address with the mappings of loaded libraries.
@@ -80,7 +80,7 @@ pub fn real_cudnn() -> Option<PathBuf> {
     if ours || !found {
         return None;
     }
-    // SAFETY: filled by dladdr; the name is a C string that lives as long as the library, which is open.
+    // SAFETY: dladdr filled the record; the name is a C string that lives as long as the library, which is open.
     let file = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
     std::path::absolute(OsString::from_vec(file.to_bytes().to_vec())).ok()
 }

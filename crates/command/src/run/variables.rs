@@ -1,4 +1,4 @@
-//! An option for each environment variable of the library, generated from its table.
+//! One option for each environment variable of the library, generated from the library's table.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::Failure;
 #[derive(Default)]
 pub struct Variables(Vec<(&'static Variable, String)>);
 
-/// What an option says of itself: the placeholder of its value, and its help.
+/// The placeholder for an option's value, and the option's help.
 fn described(variable: &str) -> Option<(&'static str, &'static str)> {
     Some(match variable {
         "UCUDNN_POLICY" => (
@@ -52,12 +52,12 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// `--workspace-limit` for UCUDNN_WORKSPACE_LIMIT.
+/// The option's name: `workspace-limit` for UCUDNN_WORKSPACE_LIMIT.
 fn option(variable: &Variable) -> String {
     variable.name.trim_start_matches("UCUDNN_").to_ascii_lowercase().replace('_', "-")
 }
 
-/// A variable that is 0 or 1 is a switch, which may stand alone.
+/// Returns true for a variable that is 0 or 1: its option may stand without a value.
 fn is_switch(variable: &Variable) -> bool {
     variable.values == "`0`, `1`"
 }
@@ -99,7 +99,7 @@ impl FromArgMatches for Variables {
 }
 
 impl Variables {
-    /// Whether an option sets this variable.
+    /// Returns true if an option sets this variable.
     pub fn sets(&self, name: &str) -> bool {
         self.value(name).is_some()
     }
@@ -108,13 +108,13 @@ impl Variables {
         self.0.iter().find(|(variable, _)| variable.name == name).map(|(_, value)| value.as_str())
     }
 
-    /// Refuses what the library would only warn of: someone who types an option means it.
+    /// Refuses values that the library would only warn of: an option is typed on purpose.
     pub fn check(&self) -> Result<(), Failure> {
         let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         let (_, already) = Settings::read(environment);
         let (_, warnings) = Settings::read(|name| self.value(name).map(str::to_owned).or_else(|| environment(name)));
         let Some(warning) = warnings.into_iter().find(|warning| !already.contains(warning)) else { return Ok(()) };
-        // The rest of the warning is what the library does in its place.
+        // The rest of the warning tells the library's fallback.
         let why = warning.rsplit_once("; ").map_or(warning.as_str(), |(why, _)| why).to_owned();
         let of = |(variable, value): &&(&Variable, String)| {
             why.contains(&format!("{}={value}", variable.name)) || why.contains(&format!("{}={value:?}", variable.name))
@@ -123,11 +123,11 @@ impl Variables {
         Err(Failure::Usage(format!("{}{why}", option.unwrap_or_default())))
     }
 
-    /// The variables to set. Paths are made absolute, since the program may go elsewhere before it opens them.
+    /// The variables to set. Paths become absolute, because the program may change its folder before it opens them.
     pub fn absolute(&self) -> Result<Vec<(&'static str, OsString)>, Failure> {
         let value = |(variable, value): &(&'static Variable, String)| {
             let off = value == "off" && variable.values.contains("`off`");
-            // A bare name is for the loader to find.
+            // The loader searches for a bare name.
             let bare = variable.name == settings::CUDNN_LIBRARY && !value.contains('/');
             if !is_path(variable) || off || bare {
                 return Ok((variable.name, value.into()));

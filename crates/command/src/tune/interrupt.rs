@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first ends tuning after what is being measured, the second ends the command at once.
+//! Ctrl-C and SIGTERM: the first ends tuning after the current measurement, the second ends the command at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -6,13 +6,13 @@ use libc::c_int;
 
 /// Set by the first signal.
 pub static STOP: AtomicBool = AtomicBool::new(false);
-/// Which signal that was.
+/// The first signal's number.
 static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGINT);
 
-/// From here on signals set [`STOP`].
+/// Makes the signals set [`STOP`] from now on.
 pub fn catch() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler does nothing but what a signal handler may.
+        // SAFETY: the handler stores to atomics and calls `signal`, both of which a signal handler may do.
         unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
     }
 }
@@ -20,11 +20,11 @@ pub fn catch() {
 extern "C" fn note(signal: c_int) {
     STOP.store(true, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
-    // SAFETY: allowed in a handler; from now on the signal ends the process.
+    // SAFETY: a signal handler may call `signal`; from now on the signal ends the process.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Ends the process by the signal that stopped it, as shells and scripts expect of a command that was interrupted.
+/// Ends the process by the signal that stopped it, as shells and scripts expect of an interrupted command.
 pub fn end() -> ! {
     let signal = SIGNAL.load(Ordering::Relaxed);
     // SAFETY: the default action of these signals ends the process.

@@ -1,4 +1,4 @@
-//! `ucudnn tune --rnn`: times recurrent networks ahead of time, by cuDNN and by kernels of ours.
+//! `ucudnn tune --rnn`: times recurrent networks ahead of time, on cuDNN and on our kernels.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             }
         }
     }
-    // Made first, so that what is wrong with it is known before anything is measured.
+    // Made first, so that an error in it shows before anything is measured.
     let database = options.place.create()?.path().to_owned();
     set_variables(options, &database)?;
     check_library()?;
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         eprintln!("ucudnn: stopped after {} of {} networks; the same command goes on", decisions.len(), networks.len());
         interrupt::end();
     }
-    // A database that fails is given up with a warning, for programs to go on; here the results are what counts.
+    // For a program's sake the library only warns if its database fails. Here the results are the purpose.
     let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
     if !kept && timed > 0 {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));

@@ -1,4 +1,4 @@
-//! How far tuning is: a bar on a terminal, a line for each kernel elsewhere.
+//! The progress of tuning: a bar on a terminal, otherwise a line for each convolution problem.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::Mutex;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 /// Columns of the bar itself.
 const WIDTH: usize = 24;
-/// How often it is drawn.
+/// The least time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The progress of a number of kernels.
+/// The progress over all problems.
 pub struct Bar {
     kernels: usize,
     done: AtomicUsize,
@@ -18,7 +18,7 @@ pub struct Bar {
     drawn: Mutex<Option<Instant>>,
 }
 
-/// The progress of one of them.
+/// The progress of one problem.
 pub struct Kernel<'a> {
     bar: &'a Bar,
     name: String,
@@ -31,7 +31,7 @@ impl Bar {
         Self { kernels, done: AtomicUsize::new(0), terminal: stderr().is_terminal(), drawn: Mutex::new(None) }
     }
 
-    /// The next kernel begins.
+    /// Starts the next problem.
     pub fn kernel(&self, name: String) -> Kernel<'_> {
         let kernel = Kernel { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
         self.draw(&kernel, None);
@@ -45,12 +45,12 @@ impl Bar {
         }
     }
 
-    /// Draws the bar; `remaining` are the kernel's micro-configurations to come, as far as can be told.
+    /// Draws the bar. `remaining` estimates the problem's micro-configurations still to come.
     fn draw(&self, kernel: &Kernel, remaining: Option<usize>) {
         if !self.terminal {
             return;
         }
-        // A thread that draws already draws for all.
+        // If another thread is drawing, that is enough.
         let Ok(mut drawn) = self.drawn.try_lock() else { return };
         if remaining.is_some() && drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL) {
             return;
@@ -72,13 +72,13 @@ fn line(done: usize, kernels: usize, part: f64, name: &str, measured: usize, rem
 }
 
 impl Kernel<'_> {
-    /// One more micro-configuration was measured.
+    /// Counts one more measured micro-configuration.
     pub fn measured(&self, remaining: usize) {
         self.measured.fetch_add(1, Ordering::Relaxed);
         self.bar.draw(self, Some(remaining));
     }
 
-    /// It is done; returns how many were measured.
+    /// Ends the problem and returns its number of measured micro-configurations.
     pub fn finish(self) -> usize {
         let done = self.bar.done.fetch_add(1, Ordering::Relaxed) + 1;
         let measured = self.measured.load(Ordering::Relaxed);

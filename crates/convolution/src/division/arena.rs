@@ -1,19 +1,19 @@
-//! Workspace Division's memory: one buffer of a device, cut into segments.
+//! Workspace Division's memory: one device buffer, cut into segments.
 
 use std::ops::Range;
 
 use cudnn::convolution::Workspace;
 use gpu::{Buffer, Device, Stream};
 
-/// Where segments start, in bytes: as far apart as device allocations are.
+/// The alignment of segments in bytes, the same as for device allocations.
 pub const SEGMENT_ALIGNMENT: usize = 256;
 
-/// Bytes behind the end, in an arena that checks itself.
+/// Guard bytes behind the end, in an arena that checks itself.
 const GUARD: usize = 4096;
-/// What an arena that checks itself holds wherever nothing was written.
+/// The byte that fills the unwritten parts of an arena that checks itself.
 const PATTERN: u8 = 0xA5;
 
-/// One buffer, of which calls use segments as their workspace. What they leave in it means nothing.
+/// One buffer whose segments serve as workspaces of calls. Its contents have no meaning between calls.
 pub struct Arena {
     device: Device,
     buffer: Option<Buffer>,
@@ -21,48 +21,48 @@ pub struct Arena {
     guard: usize,
 }
 
-/// The bytes that a segment of `workspace` bytes takes from the arena.
+/// The bytes of the arena that a segment with `workspace` bytes occupies.
 pub fn segment_bytes(workspace: usize) -> usize {
     workspace.checked_next_multiple_of(SEGMENT_ALIGNMENT).unwrap_or(usize::MAX)
 }
 
 impl Arena {
-    /// An arena of `bytes`; `None` where they cannot be had: none at all can always be. One that `checks`
-    /// has a guard behind its end.
+    /// Allocates an arena of `bytes`. `None` if the allocation fails; 0 bytes never fail. With `checks`, a guard
+    /// follows the end.
     pub fn allocate(device: Device, bytes: usize, checks: bool) -> Option<Self> {
         let guard = if checks && bytes > 0 { GUARD } else { 0 };
         let buffer = if bytes > 0 { Some(device.allocate(bytes + guard)?) } else { None };
         Some(Self { device, buffer, bytes, guard })
     }
 
-    /// Its size in bytes, without a guard.
+    /// The size in bytes, without the guard.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A segment as a call's workspace; `None` if it does not lie within the arena.
+    /// A segment as a call's workspace. `None` if the segment exceeds the arena.
     pub fn workspace(&self, segment: &Range<usize>) -> Option<Workspace> {
         let within = segment.start <= segment.end && segment.end <= self.bytes;
         let start = self.buffer.as_ref().map_or(std::ptr::null_mut(), Buffer::data);
         within.then(|| Workspace { data: start.wrapping_byte_add(segment.start), size: segment.len() })
     }
 
-    /// Fills it with a pattern, the guard too, by the stream; whether that went well.
+    /// Fills the arena and its guard with a pattern, in the stream's order. Returns whether it succeeded.
     ///
     /// # Safety
-    /// No work that uses the arena is under way.
+    /// No running work uses the arena.
     pub unsafe fn poison(&self, stream: Stream) -> bool {
         let Some(buffer) = &self.buffer else { return true };
-        // SAFETY: all of our own buffer.
+        // SAFETY: writes all bytes of our own buffer, which no running work uses (the caller's promise).
         unsafe { self.device.write(buffer.data(), &vec![PATTERN; buffer.bytes()], stream) }
     }
 
-    /// The first byte outside `segment` that has been overwritten since [`Self::poison`], once the
-    /// stream's work is done. `Err` where the arena cannot be read.
+    /// Waits for the stream's work and returns the first byte outside `segment` that has changed since
+    /// [`Self::poison`]. `Err` if the arena cannot be read.
     pub fn overwritten(&self, segment: &Range<usize>, stream: Stream) -> Result<Option<usize>, ()> {
         let Some(buffer) = &self.buffer else { return Ok(None) };
         let mut bytes = vec![0; self.bytes + self.guard];
-        // SAFETY: our own buffer, which is as long.
+        // SAFETY: our own buffer, which has as many bytes as the vector.
         if !unsafe { self.device.read(&mut bytes, buffer.data(), stream) } {
             return Err(());
         }
@@ -82,16 +82,16 @@ mod tests {
         let workspace = arena.workspace(&segment).unwrap();
         assert_eq!(workspace.size, 444);
         let write = |at: usize| {
-            // SAFETY: within the arena or its guard.
+            // SAFETY: the test passes offsets within the arena or its guard only.
             unsafe { workspace.data.cast::<u8>().wrapping_add(at).write(7) }
         };
-        // SAFETY: nothing runs.
+        // SAFETY: nothing uses the arena at this point.
         assert!(unsafe { arena.poison(std::ptr::null_mut()) });
         (0..444).for_each(write);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(None));
         write(444);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(700)));
-        // SAFETY: nothing runs.
+        // SAFETY: nothing uses the arena at this point.
         assert!(unsafe { arena.poison(std::ptr::null_mut()) });
         write(1000 - 256);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(1000)), "the guard is watched too");

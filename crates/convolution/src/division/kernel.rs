@@ -1,4 +1,4 @@
-//! What a layer computes, and by what: of the legacy API or of the graph API. Only what both have is known here.
+//! The convolution problem of a layer and its plan, as far as the legacy API and the graph API share them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use planner::Configuration;
 use tuning::report::merged;
 use tuning::report::part;
 
-/// What a layer computes.
+/// A layer's convolution problem.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum LayerKernel {
     /// A convolution of the legacy API.
@@ -26,25 +26,25 @@ pub enum LayerKernel {
     Graph(Arc<Page>),
 }
 
-/// In which micro-batches a layer's kernel runs.
+/// A layer's configuration.
 #[derive(Clone)]
 pub enum LayerConfiguration {
-    /// Of a convolution of the legacy API.
+    /// A configuration of a legacy convolution.
     Convolution(Configuration<Algorithm>),
-    /// Of an operation graph.
+    /// A configuration of an operation graph.
     Graph(Configuration<EngineConfiguration>),
 }
 
-/// A configuration made ready to run.
+/// A configuration that is ready to run.
 pub enum LayerPlan {
-    /// Of a convolution of the legacy API.
+    /// The plan of a legacy convolution.
     Convolution(exec::Plan),
-    /// Of an operation graph.
+    /// The plan of an operation graph.
     Graph(graph::Plan),
 }
 
 impl LayerKernel {
-    /// Which of the convolution's derivatives it computes.
+    /// The derivative of the convolution that the problem computes.
     pub fn direction(&self) -> Direction {
         match self {
             Self::Convolution(kernel) => kernel.direction,
@@ -52,7 +52,7 @@ impl LayerKernel {
         }
     }
 
-    /// The math type of its descriptor, which operation graphs do not have.
+    /// The math type of the convolution descriptor; `None` for an operation graph, which has no such descriptor.
     pub fn math_type(&self) -> Option<cudnnMathType_t> {
         match self {
             Self::Convolution(kernel) => Some(kernel.math_type),
@@ -60,13 +60,13 @@ impl LayerKernel {
         }
     }
 
-    /// Whether nothing but the math type tells it from another.
+    /// True if the two problems differ in nothing but the math type.
     pub fn differs_in_math_type(&self, other: &Self) -> bool {
         let (Self::Convolution(a), Self::Convolution(b)) = (self, other) else { return false };
         a.math_type != b.math_type && *a == Kernel { math_type: a.math_type, ..*b }
     }
 
-    /// Makes one of its configurations ready. `Err` is cuDNN's status.
+    /// Makes a configuration of this problem ready to run. `Err` is cuDNN's status.
     pub fn plan(&self, configuration: &LayerConfiguration) -> Result<LayerPlan, cudnnStatus_t> {
         match (self, configuration) {
             (Self::Convolution(kernel), LayerConfiguration::Convolution(configuration)) => {
@@ -76,11 +76,11 @@ impl LayerKernel {
                 graph::Plan::new(&page.key.kernel, configuration.clone(), &page.target, usize::MAX, |_, _| None)
                     .map(LayerPlan::Graph)
             }
-            _ => Err(CUDNN_STATUS_INTERNAL_ERROR), // a configuration of something else
+            _ => Err(CUDNN_STATUS_INTERNAL_ERROR), // a configuration of the other API
         }
     }
 
-    /// An event's own values with what tells the kernel in the report.
+    /// Adds an event's own values to the fields that identify the problem in the report.
     pub fn report(&self, event: Value) -> Value {
         match self {
             Self::Convolution(kernel) => merged(kernel, event),
@@ -105,7 +105,7 @@ impl fmt::Debug for LayerKernel {
 }
 
 impl LayerConfiguration {
-    /// Bytes of workspace that it needs.
+    /// The configuration's workspace, in bytes.
     pub fn workspace(&self) -> usize {
         match self {
             Self::Convolution(configuration) => configuration.workspace(),
@@ -113,7 +113,7 @@ impl LayerConfiguration {
         }
     }
 
-    /// Its values in the report.
+    /// The configuration's fields in the report.
     pub fn report(&self) -> Value {
         fn report<A: fmt::Display>(configuration: &Configuration<A>) -> Value {
             let parts: Vec<_> = configuration.parts().iter().map(part).collect();
@@ -127,7 +127,7 @@ impl LayerConfiguration {
 }
 
 impl LayerPlan {
-    /// Bytes of workspace that it needs.
+    /// The plan's workspace, in bytes.
     pub fn workspace(&self) -> usize {
         match self {
             Self::Convolution(plan) => plan.workspace(),

@@ -1,12 +1,12 @@
-//! Which layers a network has, and which of them a call is. A layer is one use of a kernel: equal
-//! kernels in different layers run at different times, or at once on different streams, and need a
-//! segment each.
+//! The layers of a network, and the layer that a call belongs to. A layer is one use of a convolution problem: equal
+//! problems in different layers run at different times, or at once on different streams, and each needs its own
+//! segment.
 //!
-//! A layer is told apart by its filter's address, or by its descriptors' addresses while only queries
-//! have been seen, or by what the program says (`ucudnnSetLayerId`); and by its lane, since what two
-//! streams run may run at once. Programs that allocate filter gradients anew in each iteration show
-//! new addresses for old layers: a call that no layer expects takes one of its kind that this
-//! iteration has not run yet, and only where there is none it is a new layer.
+//! A layer is identified by its filter's address; while only queries have been seen, by its descriptors' addresses; or
+//! by the program's name for it (`ucudnnSetLayerId`). Layers on different lanes differ too, since two streams may run
+//! at once. Some programs allocate filter gradients anew in each iteration and so show new addresses for old layers. A
+//! call with unknown addresses therefore takes a matching layer that this iteration has not run yet, and is a new layer
+//! only if there is none.
 
 #[cfg(test)]
 mod tests;
@@ -24,43 +24,43 @@ use guest::settings::Numerics;
 
 use super::kernel::LayerKernel;
 
-/// Where calls run one after another: a stream, and where nothing orders threads, one thread of the
-/// program.
+/// Calls that run one after another: a stream, and where nothing orders the program's threads, one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lane {
     pub stream: usize,
     pub thread: usize,
 }
 
-/// A call, as far as it tells layers apart.
+/// The part of a call that tells layers apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub kernel: LayerKernel,
-    /// The algorithm asked for, by the legacy API.
+    /// The algorithm that a legacy call requests.
     pub algorithm: Option<c_int>,
-    /// cuDNN takes no other.
+    /// cuDNN takes no other algorithm.
     pub only: bool,
     /// The address of the filter, or of its gradient.
     pub filter: usize,
     pub lane: Lane,
-    /// What the program says.
+    /// The program's id for the layer.
     pub name: Option<u64>,
 }
 
 /// The addresses of a query's or a call's descriptors.
 pub type Addresses = [usize; 4];
 
-/// The addresses of descriptors.
+/// Returns the addresses of descriptors.
 pub fn addresses(descriptors: &Descriptors) -> Addresses {
     let Descriptors { x, w, convolution, y, .. } = *descriptors;
     [x.addr(), w.addr(), convolution.addr(), y.addr()]
 }
 
-/// One use of a kernel.
+/// One use of a convolution problem.
 #[derive(Clone)]
 pub struct Layer {
     pub kernel: LayerKernel,
-    /// The algorithm that the program chose by the legacy API, or cuDNN for it: its class is what a plan may use.
+    /// The algorithm that the program chose by the legacy API, or that cuDNN chose for it. A plan must keep to its
+    /// class.
     pub chosen: Option<AlgoPerf>,
     /// cuDNN takes no other algorithm.
     pub only: bool,
@@ -68,26 +68,26 @@ pub struct Layer {
     pub name: Option<u64>,
     /// How often it has run.
     pub calls: u64,
-    /// The descriptors of the query that told of it, if that was one.
+    /// The descriptors of the query that reported the layer, if a query did.
     collected: Option<Addresses>,
-    /// The algorithms that queries told of.
+    /// The algorithms that queries reported for the layer.
     named: Vec<c_int>,
     /// The iteration in which it ran last.
     last: u64,
 }
 
 impl Layer {
-    /// What its plan may use; an operation graph's page tells that itself.
+    /// The class that the layer's plan must keep to; `None` for an operation graph, whose state holds the class.
     pub fn class(&self, numerics: Numerics) -> Option<Class> {
         let LayerKernel::Convolution(kernel) = &self.kernel else { return None };
         let chosen = AlgoPerf { mathType: kernel.math_type, ..self.chosen? };
         Some(Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) })
     }
 
-    /// Whether a call of this key may be one of this layer, by all but addresses.
+    /// True if a call with this key may belong to this layer, whatever its addresses.
     fn is_like(&self, key: &Key) -> bool {
         let alike = self.kernel == key.kernel || self.is_waiting() && self.kernel.differs_in_math_type(&key.kernel);
-        // A program that asks about several algorithms may take any of them.
+        // A program that asks about several algorithms may run any of them.
         let named = |algorithm| self.is_waiting() && self.named.contains(&algorithm);
         alike
             && (self.chosen.map(|chosen| chosen.algo) == key.algorithm || key.algorithm.is_some_and(named))
@@ -96,28 +96,28 @@ impl Layer {
             && (self.name.is_none() || self.name == key.name)
     }
 
-    /// Whether it is known from a query only.
+    /// True if only queries have reported the layer.
     fn is_waiting(&self) -> bool {
         self.collected.is_some() && self.calls == 0
     }
 }
 
-/// What a layer is known by; never another's.
+/// Identifies a layer. Ids are never reused.
 pub type LayerId = usize;
 
-/// What a call turned out to be.
+/// The layer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub layer: LayerId,
-    /// It is the first call of a new iteration.
+    /// The call is the first of a new iteration.
     pub begins_iteration: bool,
 }
 
-/// Addresses that are kept for each layer, on average: beyond that all are learnt anew.
+/// The most addresses kept for each layer, on average. Beyond that, all are learnt anew.
 const ADDRESSES_A_LAYER: usize = 64;
-/// Layers that are kept: beyond that, those that ran once and never came back are forgotten.
+/// The most layers kept. Beyond that, layers that ran once and never came back are forgotten.
 const MOST_LAYERS: usize = 4096;
-/// Iterations without it after which a layer is not planned for any more.
+/// A layer that did not run for this many iterations is not planned any more.
 const GONE: u64 = 1000;
 
 /// The layers of a network, in the order in which they were met.
@@ -126,20 +126,19 @@ pub struct Layers {
     layers: BTreeMap<LayerId, Layer>,
     next: LayerId,
     known: HashMap<Key, LayerId, foldhash::fast::RandomState>,
-    /// Counts iterations.
+    /// The number of the current iteration.
     iteration: u64,
     backward: bool,
 }
 
 impl Layers {
-    /// Whether there are none.
+    /// True if the network has no layers.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// The layers that a plan should be for: those that came back in an iteration that has ended, so that
-    /// none is planned for before the others of its network; and, where `collected`, those that queries
-    /// told of.
+    /// The layers to plan: those that came back in an iteration that has ended, so that no layer is planned before the
+    /// rest of its network; and if `collected`, those that queries reported.
     pub fn lasting(&self, collected: bool) -> impl Iterator<Item = (LayerId, &Layer)> {
         let lasts = move |layer: &Layer| {
             let under_way = u64::from(layer.last == self.iteration);
@@ -150,8 +149,8 @@ impl Layers {
         self.layers.iter().filter(move |(_, layer)| lasts(layer)).map(|(&id, layer)| (id, layer))
     }
 
-    /// A query has told of a layer. Asking again, as programs do when they are reshaped or compare
-    /// algorithms, adds none.
+    /// Adds a layer that a query reported. A repeated query adds none: programs ask again when they reshape, and when
+    /// they compare algorithms.
     pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
         let kernel = LayerKernel::Convolution(*kernel);
         let known = self.layers.values_mut().find(|layer| {
@@ -163,7 +162,7 @@ impl Layers {
         });
         match known {
             Some(layer) if layer.is_waiting() => {
-                // Which it will take is not known: its plan keeps to the strictest.
+                // The program may run any algorithm it asked about, so the plan keeps to the strictest class.
                 let strictest = layer.chosen.filter(|known| known.determinism == CUDNN_DETERMINISTIC).unwrap_or(chosen);
                 layer.chosen = Some(AlgoPerf { determinism: strictest.determinism, ..chosen });
                 if !layer.named.contains(&chosen.algo) {
@@ -178,7 +177,7 @@ impl Layers {
         }
     }
 
-    /// A call has come: which layer it is. `None` for one that was never seen: [`Self::add`] it.
+    /// Returns the layer of a call. `None` for a call never seen before: [`Self::add`] adds it.
     pub fn call(&mut self, key: &Key, descriptors: Addresses) -> Option<Seen> {
         let layer = match self.known.get(key) {
             Some(&layer) => layer,
@@ -191,8 +190,8 @@ impl Layers {
         Some(self.ran(layer, key.kernel.direction()))
     }
 
-    /// A call that was never seen is a layer of its own; `chosen` is what cuDNN says of its algorithm, if it names
-    /// one: if that is not supported, nothing is planned for it.
+    /// Adds a layer for a call never seen before. `chosen` is cuDNN's result for the requested algorithm, if the call
+    /// names one. A layer whose algorithm is not supported is never planned.
     pub fn add(&mut self, key: &Key, chosen: Option<AlgoPerf>) -> Seen {
         let Key { only, lane, name, .. } = *key;
         let (kernel, direction) = (key.kernel.clone(), key.kernel.direction());
@@ -202,7 +201,7 @@ impl Layers {
         self.ran(layer, direction)
     }
 
-    /// What cuDNN says of the call's algorithm, as a layer of its kind knows it.
+    /// Returns cuDNN's result for the requested algorithm, taken from a layer with the same problem.
     pub fn chosen_alike(&self, key: &Key) -> Option<AlgoPerf> {
         let alike = |layer: &&Layer| {
             let algorithm = layer.chosen.map(|chosen| chosen.algo);
@@ -222,7 +221,7 @@ impl Layers {
         id
     }
 
-    /// The layer that a call of unknown addresses belongs to.
+    /// Finds the layer of a call with unknown addresses.
     fn expected(&self, key: &Key, descriptors: Addresses) -> Option<LayerId> {
         let find = |is: &dyn Fn(&Layer) -> bool| {
             self.layers.iter().find(|(_, layer)| layer.is_like(key) && is(layer)).map(|(&id, _)| id)
@@ -249,7 +248,7 @@ impl Layers {
         }
         layer.lane = Some(key.lane);
         if follows {
-            // The program sets the math types that it is told: so it will for the others.
+            // The program set the math type that the query reported, and will do so for the other layers.
             for layer in self.layers.values_mut().filter(|layer| layer.is_waiting()) {
                 if let (LayerKernel::Convolution(kernel), Some(chosen)) = (&mut layer.kernel, layer.chosen) {
                     kernel.math_type = chosen.mathType;

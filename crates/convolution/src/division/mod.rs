@@ -1,24 +1,24 @@
-//! Workspace Division at run time: the convolutions of a network run in segments of one arena, of a
-//! total size that the user gave. The program is told that they need no workspace, and allocates none. Convolutions of
-//! the legacy API and of the graph API are layers of one network: the total is for both.
+//! Workspace Division at run time: the convolutions of a network run in segments of one arena, whose total size the
+//! user gave. We report zero workspace to the program, so it allocates none. Convolutions of the legacy API and of the
+//! graph API are layers of one network and share one total.
 //!
-//! Programs that ask for the algorithms of all layers first are **collected**: the first convolution
-//! solves and allocates. Programs that meet their layers lazily, as all do by the graph API, are **observed**: once
-//! layers come back, a thread of ours solves over what was seen and switches, at no iteration's cost; so are layers
-//! met later. Until then, and wherever a plan fails, calls run what is ready: an algorithm that needs
-//! no more than the program was told. Or, by the graph API, on one lane and as far as the total goes, in a workspace
-//! that all of its layers share which have no segment yet.
+//! A program that asks for the algorithms of all layers first is **collected**: its first convolution solves and
+//! allocates. A program that meets its layers lazily, as every graph API program does, is **observed**: once layers
+//! come back, a background thread solves for the layers seen so far and switches, without delaying an iteration. Layers
+//! met later are handled the same way. Until then, and wherever a plan fails, calls run a fallback: an algorithm that
+//! fits in the reported workspace. Graph API calls on one lane may also share a workspace, within the total, until
+//! their layers have segments.
 //!
-//! What calls of either API run is theirs: `legacy::division` and `graph::division`.
+//! Each API decides what its calls run: see `legacy::division` and `graph::division`.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
-//! | [`kernel`] | what layers of both APIs have in common |
-//! | [`layers`] | tells layers apart |
-//! | [`network`] | a device's network: what is collected, and where a call runs |
+//! | [`kernel`] | problems, configurations and plans of layers, for both APIs |
+//! | [`layers`] | telling layers apart |
+//! | [`network`] | a device's network: its collected layers, and the segment of each call |
 //! | [`planning`] | from layers to a division: tuning, solving |
-//! | [`segments`] | the division in force: its arena, and what runs in each segment |
-//! | [`report`] | says what was divided |
+//! | [`segments`] | the division in force: its arena, and the plan in each segment |
+//! | [`report`] | reporting the division |
 
 pub mod arena;
 pub mod kernel;

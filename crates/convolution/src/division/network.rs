@@ -23,13 +23,13 @@ use gpu::background;
 use gpu::{Device, Stream};
 use guest::settings;
 
-/// What Workspace Division knows of one device.
+/// The state of Workspace Division on one device.
 pub struct Network {
     device: Device,
     state: Mutex<State>,
     /// Notified when the program's own planning has ended.
     planned: Condvar,
-    /// What calls run. Held for reading while a call is launched; written when the arena changes.
+    /// The division that calls run. Held for reading while a call is launched; written when the arena changes.
     division: RwLock<Division>,
 }
 
@@ -37,41 +37,41 @@ pub struct Network {
 struct State {
     layers: Layers,
     phase: Phase,
-    /// A thread is planning.
+    /// A background thread is planning.
     planning: bool,
-    /// The total that the program set.
+    /// The total that the program set, in bytes.
     total: Option<usize>,
     /// The program runs all convolutions on one stream.
     one_stream: bool,
     /// The layers that the division was made for; `None` if it must be made anew.
     planned: Option<BTreeMap<LayerId, LayerKernel>>,
-    /// Of every kernel that was tuned.
+    /// The desirable sets of all problems tuned so far.
     sets: Sets,
 }
 
 #[derive(Default, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has run.
+    /// No convolution has run.
     #[default]
     Collecting,
-    /// The program waits while its layers are planned for.
+    /// The program waits while its layers are planned.
     Dividing,
-    /// Convolutions run; layers that come back are planned for.
+    /// Convolutions run; layers that come back are planned.
     Running,
 }
 
-/// What a division is to be made for.
+/// The input of a division.
 pub struct Wanted {
     pub layers: Vec<(LayerId, Layer)>,
     pub total: usize,
     pub one_stream: bool,
-    /// The program stands still meanwhile.
+    /// The program waits for the division.
     pub waits: bool,
     pub policies: Policies,
     pub sets: Sets,
 }
 
-/// By device. They live as long as the process: plans may be under way when it ends.
+/// The networks by device. They live as long as the process: a plan may be running when it ends.
 static NETWORKS: RwLock<Option<HashMap<i32, &'static Network>>> = RwLock::new(None);
 
 impl Network {
@@ -88,7 +88,7 @@ impl Network {
         NETWORKS.write().get_or_insert_default().entry(ordinal).or_insert_with(new)
     }
 
-    /// A query has told of a layer. Once convolutions have run, queries tell of nothing new.
+    /// Adds a layer that a query reported. Once convolutions have run, queries add nothing.
     pub fn collect(&self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
         let mut state = self.state.lock();
         if state.phase == Phase::Collecting {
@@ -96,7 +96,7 @@ impl Network {
         }
     }
 
-    /// The program has told of all its layers: divides among them now.
+    /// Divides now: the program has asked about all its layers.
     pub fn finish_collection(&'static self, policies: &Policies) {
         let mut state = self.state.lock();
         while state.phase == Phase::Dividing {
@@ -109,7 +109,7 @@ impl Network {
         }
     }
 
-    /// Sets the total; what is divided is divided anew.
+    /// Sets the total, in bytes. If it differs, the workspace is divided anew.
     pub fn set_total(&self, bytes: usize) {
         let mut state = self.state.lock();
         if state.total.replace(bytes) != Some(bytes) {
@@ -117,12 +117,12 @@ impl Network {
         }
     }
 
-    /// The total in force.
+    /// The total in force, in bytes.
     pub fn total(&self) -> Option<usize> {
         self.state.lock().total()
     }
 
-    /// Whether all layers may share one segment.
+    /// Sets whether the program runs all layers on one stream, so that they may share one segment.
     pub fn set_one_stream(&self, one_stream: bool) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.one_stream, one_stream) != one_stream {
@@ -130,13 +130,13 @@ impl Network {
         }
     }
 
-    /// What runs, as text.
+    /// The division in force, as text.
     pub fn describe(&self) -> String {
         self.division.read_recursive().describe().to_owned()
     }
 
-    /// Which layer a call is; divides first, or begins to, where it is time. `chosen` asks what cuDNN says of the
-    /// algorithm that it names, if it does.
+    /// Returns the layer of a call. Divides first, or begins to divide, if it is time. `chosen` asks cuDNN for its
+    /// result for the requested algorithm, if the call names one.
     pub fn enter(
         &'static self,
         key: &Key,
@@ -178,8 +178,8 @@ impl Network {
         seen.layer
     }
 
-    /// Launches a call in its layer's segment. `None` if the layer has none, or the call failed before it changed
-    /// anything.
+    /// Launches a call in its layer's segment. Returns `None` if the layer has none, or if the call failed before it
+    /// changed anything.
     pub fn in_segment(
         &self,
         layer: LayerId,
@@ -202,7 +202,7 @@ impl Network {
                 Ok(()) => Some(CUDNN_STATUS_SUCCESS),
                 Err(failure) if failure.result_spent => Some(failure.status),
                 Err(failure) => {
-                    // What cuDNN refuses as the program's mistake is no fault of the plan.
+                    // A status in this range is the program's mistake, not the plan's.
                     if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&failure.status)
                         && !segment.broken.swap(true, Ordering::Relaxed)
                     {
@@ -221,8 +221,8 @@ impl Network {
         self.division.read_recursive().rest_of(total)
     }
 
-    /// Launches a call whose layer has no segment in `bytes` of what such layers share. `None` if there is not as much,
-    /// or another lane has it.
+    /// Launches a call whose layer has no segment, in `bytes` of the buffer that such layers share. Returns `None` if
+    /// the buffer is too small, or if another lane has it.
     pub fn in_rest(
         &self,
         key: &Key,
@@ -234,7 +234,7 @@ impl Network {
         let lacks = |division: &Division| division.rest(key.lane, bytes).is_none();
         let extends = |division: &Division| lacks(division) && division.may_extend(key.lane, bytes, total);
         if extends(&self.division.read_recursive()) {
-            // Not by waiting: this may be cuDNN, called from within a call that is being launched.
+            // Never wait here: this may be cuDNN calling itself, inside a call that is being launched.
             self.division.try_write()?.extend(self.device, key.lane, bytes, total);
         }
         self.with_division(|division| {
@@ -248,18 +248,19 @@ impl Network {
         })
     }
 
-    /// Calls with the division in force, which does not change meanwhile; nobody else has it where calls are checked.
+    /// Calls `act` with the division in force, which stays as it is meanwhile. With `UCUDNN_CHECK=1`, `act` has it
+    /// alone.
     fn with_division<T>(&self, act: impl FnOnce(&Division) -> T) -> T {
         if settings::get().check {
             act(&self.division.write())
         } else {
-            // cuDNN may call itself through our symbols, beside a thread that waits to write.
+            // cuDNN may call itself through our symbols while another thread waits to write.
             act(&self.division.read_recursive())
         }
     }
 }
 
-/// Launches something in part of an arena, and where calls are checked says whether it kept to that.
+/// Launches work in part of an arena. With `UCUDNN_CHECK=1`, reports whether the work kept to that part.
 fn watched<T>(
     division: &Division,
     arena: &Arena,
@@ -268,7 +269,7 @@ fn watched<T>(
     stream: Stream,
     launch: impl FnOnce() -> T,
 ) -> T {
-    // SAFETY: nobody else has the arena where calls are checked, once it has come to rest.
+    // SAFETY: with `UCUDNN_CHECK=1` we hold the write lock, and `rests` has waited for all work in the arena.
     let poisoned = settings::get().check && division.rests() && unsafe { arena.poison(stream) };
     let launched = launch();
     if poisoned {
@@ -278,12 +279,12 @@ fn watched<T>(
 }
 
 impl State {
-    /// The total in force: the program's, or the environment's.
+    /// The total in force, in bytes: the program's, or the environment's.
     fn total(&self) -> Option<usize> {
         self.total.or(settings::get().total_workspace_size)
     }
 
-    /// Whether layers came back that the division does not know, or it is to be made anew.
+    /// True if the division lacks layers that came back, or must be made anew.
     fn has_news(&self) -> bool {
         match &self.planned {
             Some(planned) => self.layers.lasting(false).any(|(id, layer)| planned.get(&id) != Some(&layer.kernel)),
@@ -292,23 +293,22 @@ impl State {
     }
 }
 
-/// The right to divide anew, which one thread has at a time: `planning` is set, or the phase is
-/// `Dividing`, until it is dropped.
+/// The right to divide anew. Only one thread has it: until it is dropped, `planning` is set or the phase is `Dividing`.
 pub struct Planning(&'static Network);
 
 thread_local! {
-    /// This thread plans: what cuDNN calls meanwhile is none of the program's layers.
+    /// The calling thread plans: its cuDNN calls are not the program's layers.
     static PLANS: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Planning {
-    /// Divides among the layers that came back, and where it is `collected` those that queries told of.
+    /// Divides among the layers that came back and, if `collected`, those that queries reported.
     pub fn plan(self, policies: &Policies, collected: bool) {
         PLANS.set(true);
         let wanted = {
             let mut state = self.0.state.lock();
             let layers: Vec<_> = state.layers.lasting(collected).map(|(id, layer)| (id, layer.clone())).collect();
-            // Even if this fails: what cannot be planned is not tried in each iteration anew.
+            // Set even if planning fails: a layer that cannot be planned is not tried again in each iteration.
             state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel.clone())).collect());
             Wanted {
                 layers,
@@ -342,12 +342,12 @@ impl Drop for Planning {
     }
 }
 
-/// Whether the calling thread plans: what cuDNN calls meanwhile is none of the program's layers.
+/// True if the calling thread plans: its cuDNN calls are then not the program's layers.
 pub fn plans() -> bool {
     PLANS.get()
 }
 
-/// Where a call on `stream` runs.
+/// Returns the lane of a call on `stream`.
 pub fn lane(device: Device, stream: Stream) -> Lane {
     thread_local!(static HERE: u8 = const { 0 });
     let thread = if device.has_one_for_each_thread(stream) { HERE.with(|here| (&raw const *here).addr()) } else { 0 };

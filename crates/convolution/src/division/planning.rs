@@ -1,5 +1,5 @@
-//! From layers to a division: the desirable set of each kernel, and the ILP over all of them.
-#![allow(clippy::mutable_key_type)] // what changes in an operation graph's page has no part in its hash
+//! From layers to a division: the desirable set of each problem, and the ILP over all of them.
+#![allow(clippy::mutable_key_type)] // the mutable part of an operation graph's state is not hashed
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -29,29 +29,29 @@ use tuning::ahead::{self, Budget, Goal, Job, Search};
 use tuning::executable::Executable;
 use tuning::waiting::Waited;
 
-/// How much slower than any configuration what is ready counts as, where it could not be timed.
+/// The assumed time of a fallback that could not be timed, as a multiple of the slowest configuration's.
 const UNKNOWN: f64 = 10.0;
-/// What the solver may take.
+/// The time limit of the solver.
 const SOLVE: Duration = Duration::from_secs(1);
 
-/// A kernel, and the class that it may use; an operation graph's page tells that itself.
+/// A problem and the class that it may use; no class for an operation graph, whose state holds it.
 type Question = (LayerKernel, Option<Class>);
 
-/// Desirable sets of kernels in the classes that may be used.
+/// The desirable sets of problems in their classes.
 pub type Sets = HashMap<Question, Arc<Set>>;
 
-/// A kernel's desirable set with times in milliseconds, workspace ascending; and what an algorithm
-/// takes that runs in what the program was told, where no configuration needs nothing.
+/// A problem's desirable set with times in milliseconds, workspace ascending. `ready` is the time of the fallback,
+/// which runs in the reported workspace, if every configuration needs workspace.
 #[derive(Default)]
 pub struct Set {
-    /// The most bytes of workspace that were looked at.
+    /// The most bytes of workspace that the search considered.
     limit: usize,
     pub choices: Vec<(LayerConfiguration, f64)>,
     pub ready: Option<f64>,
 }
 
-/// Tunes what is wanted as far as it is not known, solves, and puts the new division in place of the
-/// old. Returns all desirable sets that are known now, and whether all was done that can be.
+/// Finds missing desirable sets, solves, and replaces the division in force. Returns all desirable sets known now, and
+/// false if the division has to be made again.
 pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (Sets, bool) {
     let Wanted { layers, mut total, one_stream, waits, policies, mut sets } = wanted;
     let numerics = settings::get().numerics;
@@ -87,10 +87,10 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (S
     }
 }
 
-/// Groups of layers that are planned alike.
+/// Groups of layers with the same problem and class.
 type Groups = [(Question, Vec<LayerId>)];
 
-/// Finds the desirable sets that are missing.
+/// Finds the missing desirable sets.
 fn tune(
     groups: &Groups,
     chosen: &dyn Fn(&LayerId) -> Option<AlgoPerf>,
@@ -117,7 +117,7 @@ fn tune(
             LayerKernel::Graph(page) => tuning.graph(&page.key.kernel, page.key.class),
         };
         if set.is_err() && background::stopped() {
-            return; // the process ends: that is all that is wrong
+            return; // the process ends: nothing else is wrong
         }
         let set = set.unwrap_or_else(|why| {
             log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
@@ -128,7 +128,7 @@ fn tune(
     }
 }
 
-/// How desirable sets are found.
+/// The parameters of the search for desirable sets.
 struct Tuning {
     /// The most bytes of workspace.
     limit: usize,
@@ -160,14 +160,14 @@ impl Tuning {
         Ok(Set { limit: self.limit, choices, ready })
     }
 
-    /// What is ready is not timed: nothing of the kind is run where anything at all can be.
+    /// Leaves the fallback untimed: it runs only where no configuration can run.
     fn graph(&self, kernel: &graph::Kernel, class: graph::Class) -> Result<Set, String> {
         let choices = choices(&ahead::tune(&self.job(kernel, Some(class)))?, LayerConfiguration::Graph);
         Ok(Set { limit: self.limit, choices, ready: None })
     }
 }
 
-/// What a search found, for layers.
+/// Returns a search's desirable set as configurations of layers.
 fn choices<A: Copy + Eq + Hash + Debug>(
     search: &Search<A>,
     of_layer: fn(Configuration<A>) -> LayerConfiguration,
@@ -175,8 +175,8 @@ fn choices<A: Copy + Eq + Hash + Debug>(
     search.desirable_set().into_iter().map(|(configuration, time)| (of_layer(configuration), time)).collect()
 }
 
-/// Milliseconds of what runs without a segment: what is ready, or what the program asked for in a workspace
-/// of its own.
+/// The milliseconds of a layer without a segment. It runs the fallback, or the requested algorithm in a workspace of
+/// the program's own.
 fn ready_time(job: &Job<Kernel>, chosen: &AlgoPerf) -> Option<f64> {
     let promised = book::known_page(cudnn::device(), job.kernel).and_then(|page| {
         let state = page.state.lock();
@@ -190,15 +190,15 @@ fn ready_time(job: &Job<Kernel>, chosen: &AlgoPerf) -> Option<f64> {
     search.smallest_whole().map(|micro| micro.time)
 }
 
-/// Chooses a configuration for each layer so that all of them together, or on one stream the largest,
-/// take at most `total` bytes.
+/// Chooses a configuration for each layer. The segments of all layers take at most `total` bytes together; on one
+/// stream, the largest segment does.
 fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result<Solved, String> {
     let start = Instant::now();
     let sets: Vec<&Set> = groups.iter().map(|(key, _)| sets.get(key).map(|set| &**set).unwrap_or(&EMPTY)).collect();
     let alternatives: Vec<Vec<Alternative>> = sets.iter().map(|set| set.alternatives()).collect();
     let mut solved = Solved { total, one_stream, proven: true, ..Solved::default() };
     let chosen: Vec<Vec<usize>> = if one_stream {
-        // A maximum, not a sum: each layer takes what is fastest within the total.
+        // A maximum, not a sum: each layer takes its fastest alternative within the total.
         let fastest = |alternatives: &Vec<Alternative>| fastest_within(alternatives, total).unwrap_or(0);
         groups.iter().zip(&alternatives).map(|((_, ids), known)| vec![fastest(known); ids.len()]).collect()
     } else {
@@ -243,15 +243,15 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
 static EMPTY: Set = Set { limit: 0, choices: Vec::new(), ready: None };
 
 impl Set {
-    /// What the solver chooses from: the set, with whole segments, and behind it what is ready where no
-    /// configuration needs nothing.
+    /// Returns the solver's alternatives: the desirable set, in whole segments, then the fallback if every
+    /// configuration needs workspace.
     fn alternatives(&self) -> Vec<Alternative> {
         let choices = self.choices.iter();
         let mut alternatives: Vec<_> = choices
             .map(|(choice, time)| Alternative { time: *time, workspace: segment_bytes(choice.workspace()) })
             .collect();
         if alternatives.iter().all(|alternative| alternative.workspace > 0) {
-            // Where it could not be timed, it is the last thing to run.
+            // A fallback that could not be timed must be the last choice.
             let slowest = alternatives.iter().map(|alternative| alternative.time).fold(0.0, f64::max);
             alternatives.push(Alternative { time: self.ready.unwrap_or(UNKNOWN * slowest), workspace: 0 });
         }

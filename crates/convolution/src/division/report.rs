@@ -1,5 +1,5 @@
-//! Says how a network's workspace is divided, and whether calls kept to their segments: a log line, and a line in the
-//! report if there is one.
+//! Reports how a network's workspace is divided, and whether calls kept to their segments: a log line, and a line in
+//! the report if there is one.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::kernel::{LayerConfiguration, LayerKernel};
 use super::segments::{Segment, Solved};
 use guest::report::write;
 
-/// An object with the values of another one added.
+/// Adds the values of one object to another.
 fn with(mut object: Value, more: Value) -> Value {
     if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
         object.extend(more);

@@ -1,4 +1,4 @@
-//! A division in force: the arena, and what each layer runs in its segment.
+//! A division in force: the arena, and each layer's plan in its segment.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,23 +15,23 @@ use crate::division::arena::Arena;
 use gpu::{Device, Fence, Stream};
 use guest::settings;
 
-/// What one layer runs, and where.
+/// A layer's plan, and its part of the arena.
 pub struct Segment {
     pub kernel: LayerKernel,
     pub configuration: LayerConfiguration,
     pub plan: LayerPlan,
-    /// Bytes of the arena.
+    /// The segment's bytes in the arena.
     pub range: Range<usize>,
-    /// Milliseconds that it takes.
+    /// The configuration's time, in milliseconds.
     pub time: f64,
-    /// The plan failed once: what is ready runs from then on.
+    /// The plan failed once: the layer runs the fallback from then on.
     pub broken: AtomicBool,
-    /// The end of what it ran last.
+    /// The end of the segment's last launch.
     pub last: Fence,
 }
 
-/// Something is launched in a segment until this is dropped; then its end can be waited for, even if that is because
-/// of a panic.
+/// A launch in progress in a segment. When it is dropped, even by a panic, `last` marks the end of the launched work,
+/// so that it can be waited for.
 pub struct Launch<'a> {
     last: &'a Fence,
     device: Device,
@@ -39,7 +39,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Begins to launch something, whose end is to be the `last`.
+    /// Begins a launch whose end `last` will mark.
     pub fn begin(last: &'a Fence, device: Device, stream: Stream) -> Self {
         Self { last, device, stream }
     }
@@ -51,22 +51,22 @@ impl Drop for Launch<'_> {
     }
 }
 
-/// A division that is solved, and has no memory yet.
+/// A division that is solved, but has no memory yet.
 #[derive(Default)]
 pub struct Solved {
     pub total: usize,
-    /// All segments begin where the arena does.
+    /// All segments begin at the arena's start.
     pub one_stream: bool,
     pub segments: Vec<(LayerId, Segment)>,
-    /// Kernels of the layers that run what is ready.
+    /// The problems of the layers that run the fallback.
     pub ready: Vec<LayerKernel>,
-    /// Milliseconds of all layers.
+    /// The milliseconds of all layers together.
     pub time: f64,
-    /// The same if each layer had an equal share of the total: Workspace Reuse at that limit.
+    /// The milliseconds if each layer had an equal share of the total: Workspace Reuse at that limit.
     pub equal_shares: f64,
     pub proven: bool,
     pub gap: f64,
-    /// Milliseconds that solving took.
+    /// The milliseconds that solving took.
     pub took: f64,
 }
 
@@ -77,37 +77,37 @@ impl Solved {
     }
 }
 
-/// What a network's calls run.
+/// The division that a network's calls run.
 #[derive(Default)]
 pub struct Division {
     arena: Option<Arena>,
     segments: HashMap<LayerId, Segment, foldhash::fast::RandomState>,
-    /// Where segments share memory: the lane that has it, which is the first to run anything.
+    /// If all segments share memory: the lane that has it, the first one to run anything.
     one_lane: Option<OnceCell<Lane>>,
-    /// What layers run in that have no segment.
+    /// The buffer of layers without a segment.
     rest: Rest,
     description: String,
 }
 
-/// Memory that layers without a segment share, which run on one lane: as much as any of them has asked for, of what the
-/// segments leave of the total.
+/// A buffer shared by the layers of one lane that have no segment. It has the most bytes that any of them asked for,
+/// within the part of the total that the segments leave.
 #[derive(Default)]
 pub struct Rest {
     arena: Option<Arena>,
-    /// The first that asked for any.
+    /// The lane that has the buffer, the first one to ask for any.
     lane: Option<Lane>,
-    /// The end of what it ran last.
+    /// The end of the buffer's last launch.
     pub last: Fence,
     /// The fewest bytes that could not be allocated.
     refused: Option<usize>,
 }
 
 impl Division {
-    /// Puts a solved division in place of the one in force, whose arena is freed before the new one is
-    /// allocated: there are never two. `Err` is the bytes that cannot be allocated; nothing is divided
-    /// then. `Ok` tells whether it took place: not while what runs in the arena cannot be waited for.
+    /// Replaces the division in force with a solved one. Frees the old arena before allocating the new one, so there
+    /// are never two. `Err` is the number of bytes that cannot be allocated; then nothing is divided. `Ok(false)` means
+    /// that nothing changed, because the work in the old arena cannot be waited for.
     pub fn replace(this: &RwLock<Self>, device: Device, solved: Solved) -> Result<bool, usize> {
-        // Waits until no call is being launched, and then until none is running.
+        // Getting the lock waits for launches in progress; `rests` waits for launched work.
         let mut this = this.write();
         if !this.rests() {
             log::info!("the workspace is not divided anew while what runs in it cannot be waited for");
@@ -123,7 +123,7 @@ impl Division {
         Ok(true)
     }
 
-    /// The layer's segment, if it has one that `lane` may use.
+    /// Returns the layer's segment, if it has one that `lane` may use.
     pub fn segment(&self, layer: LayerId, lane: Lane) -> Option<&Segment> {
         let segment = self.segments.get(&layer)?;
         let others = self.one_lane.as_ref().is_some_and(|one| *one.get_or_init(|| lane) != lane);
@@ -135,25 +135,25 @@ impl Division {
         self.arena.as_ref()
     }
 
-    /// What a lane's layers without a segment share, if that has so many bytes.
+    /// Returns the buffer of a lane's layers without a segment, if it has at least `bytes`.
     pub fn rest(&self, lane: Lane, bytes: usize) -> Option<(&Rest, &Arena)> {
         let arena = self.rest.arena.as_ref().filter(|arena| self.rest.lane == Some(lane) && arena.bytes() >= bytes)?;
         Some((&self.rest, arena))
     }
 
-    /// The most that layers without a segment may share of a total.
+    /// The most bytes of a total that layers without a segment may share.
     pub fn rest_of(&self, total: usize) -> usize {
         total.saturating_sub(self.arena.as_ref().map_or(0, Arena::bytes))
     }
 
-    /// Whether it is of any use to ask for so many bytes of a total for a lane's layers without a segment.
+    /// True if the lane's buffer for layers without a segment can grow to `bytes`, as far as is known.
     pub fn may_extend(&self, lane: Lane, bytes: usize, total: usize) -> bool {
         bytes <= self.rest_of(total)
             && self.rest.lane.is_none_or(|known| known == lane)
             && self.rest.refused.is_none_or(|refused| bytes < refused)
     }
 
-    /// Makes what a lane's layers without a segment share so many bytes long, and waits for what runs in it.
+    /// Waits for the work in the lane's buffer for layers without a segment, then makes the buffer `bytes` long.
     pub fn extend(&mut self, device: Device, lane: Lane, bytes: usize, total: usize) {
         if self.may_extend(lane, bytes, total) && self.rest(lane, bytes).is_none() && self.rest.last.wait() {
             let rest = &mut self.rest;
@@ -167,7 +167,7 @@ impl Division {
         }
     }
 
-    /// Waits until nothing runs in the arena any more; whether that can be told.
+    /// Waits until no work runs in the arena. Returns false if that cannot be known.
     pub fn rests(&self) -> bool {
         self.segments.values().all(|segment| segment.last.wait()) && self.rest.last.wait()
     }

@@ -1,4 +1,4 @@
-//! Compiling kernels that work on elements of any type of 2 or 4 bytes: what all of them are given.
+//! Compiles kernels that work on elements of any type of 2 or 4 bytes.
 
 use std::ffi::CStr;
 
@@ -21,7 +21,7 @@ impl ElementKernels {
         device.load(&Source::new(source, options)).map(Self).map_err(|error| error.to_string())
     }
 
-    /// One of its kernels.
+    /// One of the kernels, by name.
     pub fn function(&self, name: &CStr) -> Result<Function, String> {
         self.0.function(name).map_err(|error| error.to_string())
     }

@@ -5,15 +5,15 @@ use half::{bf16, f16};
 
 use cudnn::tensor::element_size;
 
-/// What elements may be.
+/// The element types of our kernels.
 pub const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
 
-/// Bytes of an element; 1 of no type that there is.
+/// The size of an element in bytes; 1 for an unknown type.
 pub fn bytes(data_type: cudnnDataType_t) -> usize {
     element_size(data_type).unwrap_or(1)
 }
 
-/// What `ops.cuh` tells an element by.
+/// The compiler option by which `ops.cuh` selects the element type.
 pub fn option(data_type: cudnnDataType_t) -> &'static str {
     match data_type {
         CUDNN_DATA_HALF => "-DELEMENT_HALF",
@@ -22,12 +22,12 @@ pub fn option(data_type: cudnnDataType_t) -> &'static str {
     }
 }
 
-/// An element on the host.
+/// An element type on the host.
 pub trait Element: Copy {
     fn to_f32(self) -> f32;
     fn from_f32(value: f32) -> Self;
 
-    /// Becomes `alpha` · sum + `beta` · itself; where `beta` is 0 it is not looked at.
+    /// Sets `self` to `alpha` · `sum` + `beta` · `self`. Does not read `self` if `beta` is 0.
     fn add_scaled(&mut self, sum: f64, alpha: f32, beta: f32) {
         let sum = alpha * sum as f32;
         *self = Self::from_f32(if beta == 0.0 { sum } else { sum + beta * self.to_f32() });

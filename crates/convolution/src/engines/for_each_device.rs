@@ -1,4 +1,4 @@
-//! What is made once for each device and kind, when it is needed first.
+//! Objects that are made at first use, once for each device and kind.
 
 use std::sync::{Arc, Weak};
 
@@ -6,29 +6,29 @@ use parking_lot::RwLock;
 
 use gpu::Device;
 
-/// Of each device and kind what was made, or why it could not be.
+/// For each device and kind, the object or the reason why it could not be made.
 pub struct ForEachDevice<K, T> {
     made: RwLock<Vec<Made<K, T>>>,
-    /// It is kept when nobody uses it.
+    /// Unused objects stay alive.
     is_kept: bool,
 }
 
-/// With what keeps it, if anything does.
+/// The object, with the reference that keeps it alive if `is_kept`.
 type Made<K, T> = ((i32, K), Result<(Weak<T>, Option<Arc<T>>), String>);
 
 impl<K: PartialEq, T> ForEachDevice<K, T> {
-    /// Nothing yet. What will be is kept: there are few kinds.
+    /// An empty collection that keeps its objects forever, for few kinds.
     pub const fn kept() -> Self {
         Self { made: RwLock::new(Vec::new()), is_kept: true }
     }
 
-    /// Nothing yet. What will be goes when nobody uses it any more: a program may have kernels of any number of shapes, and
-    /// their code takes memory of the device.
+    /// An empty collection that drops an object with its last user. A program may have problems of any number of
+    /// shapes, and the code for each takes device memory.
     pub const fn while_used() -> Self {
         Self { made: RwLock::new(Vec::new()), is_kept: false }
     }
 
-    /// That of the calling thread's device. No lock is held while it is made, nor while it goes, which may wait for the device.
+    /// The object of the calling thread's device, made if missing. Making and dropping (which may wait) hold no lock.
     pub fn get(&self, device: Device, kind: K, make: impl FnOnce() -> Result<T, String>) -> Result<Arc<T>, String> {
         let key = (device.ordinal(), kind);
         let find = |all: &[Made<K, T>]| {
@@ -44,7 +44,7 @@ impl<K: PartialEq, T> ForEachDevice<K, T> {
             log::info!("a kernel of ours is not used: {why}");
         }
         let mut all = self.made.write();
-        // Another thread may have been faster.
+        // Another thread may have made the object meanwhile.
         if let Some(known) = find(&all) {
             drop(all);
             return known;

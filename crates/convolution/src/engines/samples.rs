@@ -1,5 +1,5 @@
-//! Gathering the pixels that a strided convolution of single places reads, from a tensor with its channels first into
-//! one that has them last; and back, with zeros between.
+//! Gathers the pixels that a strided 1 × 1 convolution reads, from a channels-first tensor into a channels-last one.
+//! Scatters them back, with zeros for all other pixels.
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +16,20 @@ use cudnn::tensor::element_size;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
-/// Of a block, as `kernels/sample.cu` has them.
+/// The threads of a block, as in `kernels/sample.cu`.
 const THREADS: u32 = 256;
-/// Warps of a block.
+/// The warps of a block.
 const WARPS: usize = THREADS as usize / 32;
-/// Samples of a block's tile.
+/// The samples of a block's tile.
 const PIXELS: usize = 32;
-/// Channels of a block's tile.
+/// The channels of a block's tile.
 const CHANNELS: usize = 64;
-/// The most blocks along the second dimension of a grid, which is over images: a block goes on with others.
+/// The largest size of a grid's second dimension, which runs over images; each block loops over further images.
 const MOST_IMAGES: usize = u16::MAX as usize;
-/// Bytes of channels that a thread has in registers, and of pixels at most.
+/// The bytes of channels in a thread's registers, and the most bytes of pixels.
 const RUN: usize = 16;
 
-/// For tensors of elements of one size, on one device.
+/// The gather and scatter kernels for elements of one size, on one device.
 pub struct Samples {
     element: usize,
     on: On,
@@ -37,21 +37,21 @@ pub struct Samples {
 
 enum On {
     Host,
-    /// What gathers and what scatters, in each way.
+    /// The gather kernel and the scatter kernel of each variant.
     Compiled(Vec<(Way, [Function; 2])>),
 }
 
-/// One of the kernels' ways.
+/// A variant of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// So many samples in a thread's registers, of every second pixel.
+    /// Samples every second pixel; a thread has this many samples in its registers.
     Pairs(usize),
-    /// Tiles in shared memory.
+    /// Moves tiles through shared memory.
     Any,
 }
 
 impl Way {
-    /// The best first.
+    /// All variants, the fastest first.
     const ALL: [(Self, [&'static CStr; 2]); 4] = [
         (Self::Pairs(4), [c"gather_pairs_4", c"scatter_pairs_4"]),
         (Self::Pairs(2), [c"gather_pairs_2", c"scatter_pairs_2"]),
@@ -59,7 +59,7 @@ impl Way {
         (Self::Any, [c"gather", c"scatter"]),
     ];
 
-    /// Whether there is such a kernel for elements of so many bytes.
+    /// Returns whether the variant exists for elements of `element` bytes.
     fn is_for(self, element: usize) -> bool {
         self == Self::Any || matches!(self, Self::Pairs(samples) if 2 * samples * element <= RUN)
     }
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// The kernels' parameters.
+/// The kernels' parameters, as in `kernels/sample.cu`.
 #[repr(C)]
 struct Parameters {
     from: *const c_void,
@@ -100,8 +100,8 @@ struct Parameters {
 static KNOWN: ForEachDevice<usize, Samples> = ForEachDevice::kept();
 
 impl Samples {
-    /// For elements of a type of 2 or 4 bytes on the calling thread's device. Compiles at the first call, which may take
-    /// a second; not to be called under capture. `Err` says why there are none.
+    /// The kernels for a type of 2 or 4 bytes on the calling thread's device. The first call compiles, which may take a
+    /// second; do not call it under capture. `Err` says why the kernels are unavailable.
     pub fn of(device: Device, data_type: cudnnDataType_t) -> Result<Arc<Self>, String> {
         let element = element_size(data_type).unwrap_or(1);
         KNOWN.get(device, element, || Self::new(device, element))
@@ -122,21 +122,21 @@ impl Samples {
         Ok(Self { element, on: On::Compiled(ways.collect::<Result<_, String>>()?) })
     }
 
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub fn element(&self) -> usize {
         self.element
     }
 
-    /// Copies the sampled pixels of a tensor with its channels first into one of these alone that has them last. Whether
-    /// it was launched.
+    /// Copies the sampled pixels of the channels-first tensor `from` into the channels-last tensor `to`, which holds no
+    /// other pixels. Returns whether the kernel was launched.
     ///
     /// # Safety
-    /// Both are memory of the device that the elements fill, apart from each other and aligned to 16 bytes; the stream is
-    /// of that device.
+    /// `from` and `to` are device memory as large as the tensors, aligned to 16 bytes, and do not overlap. The stream
+    /// belongs to the same device.
     pub unsafe fn gather(&self, stream: Stream, sampling: Sampling, from: *const c_void, to: *mut c_void) -> bool {
         match &self.on {
             On::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
                 unsafe {
                     match self.element {
                         2 => gather::<u16>(sampling, from, to),
@@ -145,19 +145,19 @@ impl Samples {
                 }
                 true
             }
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the same promise to `launch`.
             On::Compiled(ways) => unsafe { self.launch(ways, 0, stream, sampling, from, to) },
         }
     }
 
-    /// The reverse, with zeros for the pixels that are not sampled. Whether it was launched.
+    /// The reverse of [`Self::gather`], with zeros for all other pixels. Returns whether the kernel was launched.
     ///
     /// # Safety
     /// As for [`Self::gather`].
     pub unsafe fn scatter(&self, stream: Stream, sampling: Sampling, from: *const c_void, to: *mut c_void) -> bool {
         match &self.on {
             On::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
                 unsafe {
                     match self.element {
                         2 => scatter::<u16>(sampling, from, to),
@@ -166,7 +166,7 @@ impl Samples {
                 }
                 true
             }
-            // SAFETY: as ours.
+            // SAFETY: the caller makes the same promise to `launch`.
             On::Compiled(ways) => unsafe { self.launch(ways, 1, stream, sampling, from, to) },
         }
     }
@@ -191,7 +191,7 @@ impl Samples {
             [images, channels, height, width, down, right].map(|count| count as i32);
         let mut parameters = Parameters { from, to, images, channels, height, width, down, right };
         let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
-        // SAFETY: the kernels' one parameter, and memory as ours.
+        // SAFETY: `parameters` is the kernels' only parameter; the caller promises memory as large as the tensors.
         unsafe { functions[which].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }
@@ -202,7 +202,7 @@ unsafe fn gather<T: Copy>(sampling: Sampling, from: *const c_void, to: *mut c_vo
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for_each(sampling, |pixel, sample| {
         if let Some(sample) = sample {
-            // SAFETY: places within both.
+            // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
             unsafe { to.add(sample).write(from.add(pixel).read()) }
         }
     });
@@ -213,12 +213,12 @@ unsafe fn gather<T: Copy>(sampling: Sampling, from: *const c_void, to: *mut c_vo
 unsafe fn scatter<T: Copy + Default>(sampling: Sampling, from: *const c_void, to: *mut c_void) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for_each(sampling, |pixel, sample| {
-        // SAFETY: places within both.
+        // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
         unsafe { to.add(pixel).write(sample.map_or(T::default(), |sample| from.add(sample).read())) }
     });
 }
 
-/// Where each element stands with channels first, and where it does among the samples if it is one.
+/// Visits each element with its channels-first index, and its index among the samples if it is sampled.
 fn for_each(sampling: Sampling, mut visit: impl FnMut(usize, Option<usize>)) {
     let Sampling { images, channels, height, width, down, right } = sampling;
     let across = width.div_ceil(right);

@@ -1,6 +1,6 @@
-//! How tiles of tensors are laid out in shared memory: as `kernels/tiles.cuh` has it.
+//! The layout of tiles in shared memory, as in `kernels/tiles.cuh`.
 
-/// At least so much, and as far behind a multiple of 32 as `beyond`.
+/// The smallest pitch of at least `least` that is congruent to `beyond` modulo 32, the number of shared memory banks.
 pub fn pitch_of(least: usize, beyond: usize) -> usize {
     least + (beyond % 32 + 32 - least % 32) % 32
 }

@@ -1,5 +1,4 @@
-//! Transposing matrices in the device's memory: what turns a tensor with its channels first into one with its channels
-//! last, and back.
+//! Transposes matrices in device memory, which turns a channels-first tensor into a channels-last one and back.
 
 #[cfg(test)]
 mod tests;
@@ -16,44 +15,44 @@ use cudnn::tensor::element_size;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
-/// Threads of a block, as `kernels/transpose.cu` has them.
+/// The threads of a block, as in `kernels/transpose.cu`.
 const THREADS: usize = 256;
-/// Tiles of registers that a block has: one a warp.
+/// The register tiles of a block: one for each warp.
 const TILES: usize = THREADS / 32;
-/// Rows or columns that go through shared memory at a time.
+/// The rows, or columns, of a strip that passes through shared memory.
 const STRIP: usize = 64;
-/// What every device has of shared memory for a block, in bytes.
+/// The shared memory of a block that every device has, in bytes.
 const SHARED: usize = 48 << 10;
-/// Of a thread's, in bytes.
+/// The widest memory access of a thread, in bytes.
 const ACCESS: usize = 16;
-/// How many of these a thread makes where rows, or columns, are few.
+/// Accesses that each thread makes where rows, or columns, are few.
 const EACH: usize = 4;
-/// The side of the squares for what fits nothing else.
+/// The side of the square tiles, which handle all remaining shapes.
 const SQUARE: usize = 32;
-/// The most blocks that add.
+/// The most blocks of a sum.
 const MOST_ADDING: usize = 4096;
-/// What a launch works on at most, as `kernels/transpose.cu` has it.
+/// The most transpositions of one launch, as in `kernels/transpose.cu`.
 const MOST_JOBS: usize = 4;
 
-/// One of the kernels that transpose.
+/// A variant of the transposing kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Tiles of so many rows and columns in a thread's registers.
+    /// A thread transposes a tile of this many rows and columns in its registers.
     Registers(usize, usize),
-    /// Strips of rows, with all of their columns.
+    /// Strips of rows with all their columns, through shared memory.
     Rows,
-    /// Strips of columns, with all of their rows.
+    /// Strips of columns with all their rows, through shared memory.
     Columns,
-    /// All of the few rows of a column in a thread: an access of the transposed matrix's, with zeros where there is no row.
+    /// A thread reads all the few rows of a column, and writes one access of the transposed matrix, padded with zeros.
     FewRows,
-    /// The same the other way round, without what lies behind the columns.
+    /// The reverse of `FewRows`: drops the padding behind the few columns.
     FewColumns,
-    /// Squares.
+    /// Square tiles, for any shape.
     Any,
 }
 
 impl Way {
-    /// The best first.
+    /// All variants, the fastest first.
     const ALL: [(Self, &'static CStr); 9] = [
         (Self::Registers(8, 8), c"transpose_8x8"),
         (Self::Registers(8, 4), c"transpose_8x4"),
@@ -66,13 +65,13 @@ impl Way {
         (Self::Any, c"transpose_any"),
     ];
 
-    /// Whether it is there for elements of so many bytes.
+    /// Returns whether the variant exists for elements of `element` bytes.
     fn is_for(self, element: usize) -> bool {
         // No access is wider than 16 bytes.
         !matches!(self, Self::Registers(r, c) if r.max(c) * element > ACCESS)
     }
 
-    /// Whether it transposes these, of elements of so many bytes.
+    /// Returns whether the variant transposes these matrices with elements of `element` bytes.
     fn admits(self, matrices: Matrices, element: usize) -> bool {
         let Matrices { rows, columns, pitch, transposed_pitch, .. } = matrices;
         match self {
@@ -86,7 +85,7 @@ impl Way {
         }
     }
 
-    /// Blocks that one matrix takes, and the bytes of shared memory of each.
+    /// The blocks for one matrix, and the bytes of shared memory of each block.
     fn blocks(self, Matrices { rows, columns, .. }: Matrices, element: usize) -> (usize, usize) {
         match self {
             Self::Registers(r, c) => ((rows.div_ceil(8 * r) * columns.div_ceil(4 * c)).div_ceil(TILES), 0),
@@ -99,7 +98,7 @@ impl Way {
     }
 }
 
-/// What is transposed.
+/// A transposition to launch.
 #[derive(Clone, Copy)]
 pub struct Transposition {
     pub matrices: Matrices,
@@ -107,16 +106,16 @@ pub struct Transposition {
     pub to: Destination,
 }
 
-/// Where transposed matrices go, as many of as many columns as there were rows.
+/// The destination of transposed matrices, which have a column for each original row.
 #[derive(Clone, Copy)]
 pub enum Destination {
-    /// Into memory of the same type.
+    /// Memory with elements of the same type.
     Tensor(*mut c_void),
-    /// Into a sum of floats, which has nothing between rows: they begin it, or are added to it.
+    /// A sum of floats without padding between rows. The matrices start the sum if the flag is set, and else are added.
     Sum(*mut c_void, bool),
 }
 
-/// For matrices of one type of elements, on one device.
+/// The kernels for matrices of one element type, on one device.
 pub struct Transposes {
     data_type: cudnnDataType_t,
     element: usize,
@@ -124,13 +123,13 @@ pub struct Transposes {
 }
 
 enum On {
-    /// Loops of this file.
+    /// The loops of this file.
     Host,
-    /// Its kernels, each of which adds too.
+    /// The kernels; each of them can also add.
     Compiled(Vec<(Way, Function)>),
 }
 
-/// One of a launch's, as `kernels/transpose.cu` has it.
+/// One transposition of a launch, as in `kernels/transpose.cu`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Job {
@@ -166,8 +165,8 @@ impl Job {
 static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::kept();
 
 impl Transposes {
-    /// For elements of a type (half, bfloat16 or float) on the calling thread's device. Compiles at the first call, which
-    /// may take a second; not to be called under capture. `Err` says why there are none.
+    /// The kernels for a type (half, bfloat16 or float) on the calling thread's device. The first call compiles, which
+    /// may take a second; do not call it under capture. `Err` says why the kernels are unavailable.
     pub fn of(device: Device, data_type: cudnnDataType_t) -> Result<Arc<Self>, String> {
         KNOWN.get(device, data_type, || Self::new(device, data_type))
     }
@@ -188,22 +187,22 @@ impl Transposes {
         Ok(Self { data_type, element, on: On::Compiled(ways) })
     }
 
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub fn element(&self) -> usize {
         self.element
     }
 
-    /// Transposes all of these, a launch for each way that they need and for each [`MOST_JOBS`]. Whether that was launched.
+    /// Runs all transpositions, up to [`MOST_JOBS`] of one variant in a launch. Returns whether all were launched.
     ///
     /// # Safety
-    /// All is memory of the device that the elements fill, aligned to 16 bytes. None of them reads or writes what another
-    /// writes. The stream is of that device.
+    /// All pointers are device memory as large as the tensors, aligned to 16 bytes. No transposition reads or writes
+    /// the destination of another. The stream belongs to the same device.
     pub unsafe fn run(&self, stream: Stream, transpositions: &[Transposition]) -> bool {
         match &self.on {
             On::Host => {
-                // In no order that anybody may rely on.
+                // Reverse order, because callers may not rely on any order.
                 for Transposition { matrices, from, to } in transpositions.iter().rev() {
-                    // SAFETY: as ours.
+                    // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
                     unsafe {
                         match (*to, self.element) {
                             (Destination::Sum(sum, begins), _) => {
@@ -222,13 +221,13 @@ impl Transposes {
                 if !transpositions.iter().filter(is_written).all(|it| way(it).is_some()) {
                     return false;
                 }
-                // What adds is done by any kernel: by one that runs anyway.
+                // Any kernel can add, so sums join a kernel that runs anyway.
                 let first = transpositions.iter().find(is_written).and_then(way).unwrap_or(0);
                 let way = |it: &Transposition| if is_written(&it) { way(it) } else { Some(first) };
                 ways.iter().enumerate().all(|(index, (of, function))| {
                     let mut its = transpositions.iter().filter(|it| way(it) == Some(index)).peekable();
                     while its.peek().is_some() {
-                        // SAFETY: as ours.
+                        // SAFETY: the caller makes the same promise to `launch`, which gets at most `MOST_JOBS`.
                         if !unsafe { self.launch(stream, *of, function, its.by_ref().take(MOST_JOBS)) } {
                             return false;
                         }
@@ -274,7 +273,7 @@ impl Transposes {
             shared_bytes: most_shared as u32,
             ..Launch::default()
         };
-        // SAFETY: the kernels' one parameter, and memory as ours.
+        // SAFETY: `jobs` is the kernels' only parameter; the caller promises memory as large as the tensors.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut jobs).cast()]) }.is_ok()
     }
 }
@@ -284,18 +283,18 @@ impl Transposes {
 unsafe fn transpose<T: Copy + Default>(matrices: Matrices, from: *const c_void, to: *mut c_void) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for_each(matrices, |source, target| {
-        // SAFETY: places within both.
+        // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
         unsafe { to.add(target).write(source.map_or(T::default(), |source| from.add(source).read())) }
     });
 }
 
-/// Adds transposed matrices to a sum in float, or begins it.
+/// Adds transposed matrices to a float sum, or starts the sum with them.
 ///
 /// # Safety
 /// As for [`Transposes::run`], in the host's memory.
 unsafe fn add(matrices: Matrices, data_type: cudnnDataType_t, from: *const c_void, sum: *mut f32, begins: bool) {
     for_each(matrices, |source, target| {
-        // SAFETY: places within both.
+        // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
         unsafe {
             let term = source.map_or(0.0, |source| match data_type {
                 CUDNN_DATA_HALF => from.cast::<half::f16>().add(source).read().to_f32(),
@@ -308,7 +307,7 @@ unsafe fn add(matrices: Matrices, data_type: cudnnDataType_t, from: *const c_voi
     });
 }
 
-/// Where each element of the transposed matrices comes from, if it is not a zero behind a row, and where it goes.
+/// Visits each element of the transposed matrices with its source (`None` for a zero of the padding) and its target.
 fn for_each(matrices: Matrices, mut visit: impl FnMut(Option<usize>, usize)) {
     let Matrices { images, rows, columns, pitch, transposed_pitch } = matrices;
     for image in 0..images {

@@ -1,4 +1,4 @@
-//! `UCUDNN_CHECK=1`: what the program asked for runs too, and the results are compared.
+//! `UCUDNN_CHECK=1`: runs the requested algorithm too, and compares the two results.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use crate::problem::graph::Tensor;
 use gpu::{Buffer, Device, Stream};
 
-/// A result, and a copy of what it held before the call, for what the program asked for to work on.
+/// A result, and a copy of its contents before the call; the requested algorithm works on the copy.
 pub struct Check {
     device: Device,
     stream: Stream,
@@ -17,38 +17,38 @@ pub struct Check {
 }
 
 impl Check {
-    /// Copies a result that is about to be written. `None` where there is no memory for it, or under stream capture.
+    /// Copies a result before the call writes it. `None` without memory for the copy, or under stream capture.
     ///
     /// # Safety
-    /// The result is memory of the device for the tensor.
+    /// `result` is device memory that holds the tensor.
     pub unsafe fn prepare(device: Device, stream: Stream, tensor: Tensor, result: *mut c_void) -> Option<Self> {
         if device.is_capturing(stream) {
             return None;
         }
         let copy = device.allocate(tensor.bytes()?)?;
-        // SAFETY: as ours.
+        // SAFETY: the caller promises that `result` holds the tensor, and the new buffer is as long as the tensor.
         let copied = unsafe { device.copy(copy.data(), result, copy.bytes(), stream) };
         copied.then_some(Self { device, stream, tensor, result, copy })
     }
 
-    /// The result's own memory.
+    /// The memory of the result itself.
     pub fn result(&self) -> *mut c_void {
         self.result
     }
 
-    /// What to run on in place of that.
+    /// The copy, which the requested algorithm writes in place of the result.
     pub fn copy(&self) -> *mut c_void {
         self.copy.data()
     }
 
-    /// How far the result is from what was computed in the copy, once the stream's work is done:
-    /// ‖result − copy‖ / ‖copy‖, in double precision. `Err` says why it could not be told.
+    /// Waits for the stream's work and returns ‖result − copy‖ / ‖copy‖, computed in double precision. `Err` says why
+    /// the results cannot be read.
     ///
     /// # Safety
-    /// As for [`Self::prepare`].
+    /// The promise of [`Self::prepare`] still holds.
     pub unsafe fn error(&self) -> Result<f64, String> {
         let (mut ours, mut theirs) = (vec![0; self.copy.bytes()], vec![0; self.copy.bytes()]);
-        // SAFETY: the result is as long as the copy.
+        // SAFETY: the caller promises a live result, which is as long as the copy and both vectors.
         let read = unsafe {
             self.device.read(&mut ours, self.result, self.stream)
                 && self.device.read(&mut theirs, self.copy.data(), self.stream)
@@ -57,8 +57,8 @@ impl Check {
     }
 }
 
-/// The most that two algorithms of one class may differ by for operands of a type: rounding in the order of summation,
-/// and for float that is computed in TF32 that type's 10 bits.
+/// The largest relative error expected between two algorithms of one numerical class for data of this type. It allows
+/// for rounding in another order of summation, and for the 10 bits of TF32 where TF32 computes float.
 pub fn tolerance(data_type: cudnnDataType_t, is_tf32: bool) -> f64 {
     match data_type {
         CUDNN_DATA_DOUBLE => 1e-12,
@@ -72,7 +72,7 @@ fn relative_error(tensor: &Tensor, ours: &[u8], theirs: &[u8]) -> f64 {
     let (mut difference, mut norm) = (0.0, 0.0);
     for_each_value(tensor, |offset| {
         let (a, b) = (value(tensor.data_type, ours, offset), value(tensor.data_type, theirs, offset));
-        // What the program's own NaN or infinity made is the same in both.
+        // Both results have the same NaN or infinity where the program's data causes one.
         if a != b && !(a.is_nan() && b.is_nan()) {
             difference += (a - b) * (a - b);
         }
@@ -81,7 +81,7 @@ fn relative_error(tensor: &Tensor, ours: &[u8], theirs: &[u8]) -> f64 {
     if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }
 }
 
-/// Calls with the byte offset of each value: not of the gaps between them.
+/// Calls `visit` with the byte offset of each value, skipping the gaps between values.
 fn for_each_value(tensor: &Tensor, mut visit: impl FnMut(usize)) {
     for mut index in 0..tensor.values() {
         let mut offset = 0;

@@ -42,7 +42,7 @@ impl Executable for Kernel {
         let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
         let descriptors =
             OwnedDescriptors::new(self, self.math_type).map_err(|status| refused("descriptors for it", status))?;
-        // SAFETY: as ours, and descriptors of our own.
+        // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
         let offered = unsafe { descriptors.raw().get_algorithms(handle) };
         let offered = offered.map_err(|status| refused("algorithm for it", status))?;
         let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);

@@ -6,21 +6,20 @@ use cudnn_abi::*;
 
 use crate::problem::Kernel;
 
-/// The type of `alpha` and `beta` for data of a type: cuDNN takes double for double and float for all
-/// other.
+/// The type of `alpha` and `beta`. cuDNN takes doubles for double data and floats for all other data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
     Float,
     Double,
 }
 
-/// The type of a kernel's scaling factors.
+/// The type of a problem's scaling factors.
 pub fn scaling_type(kernel: &Kernel) -> Scaling {
     if kernel.y.data_type == CUDNN_DATA_DOUBLE { Scaling::Double } else { Scaling::Float }
 }
 
 impl Scaling {
-    /// A constant factor, as a pointer for cuDNN.
+    /// A constant factor as a pointer for cuDNN.
     pub fn constant(self, value: Constant) -> *const c_void {
         static FLOATS: [f32; 3] = [0.0, 0.5, 1.0];
         static DOUBLES: [f64; 3] = [0.0, 0.5, 1.0];
@@ -30,7 +29,7 @@ impl Scaling {
         }
     }
 
-    /// The value behind a pointer of the program's; a null one reads as 0.
+    /// Reads the program's factor. Null reads as 0.
     ///
     /// # Safety
     /// `factor` is null or points to a value of this type.
@@ -39,15 +38,15 @@ impl Scaling {
             return 0.0;
         }
         match self {
-            // SAFETY: as ours; the program need not align it.
+            // SAFETY: not null here, so the caller promises a float; `read_unaligned` needs no alignment.
             Self::Float => f64::from(unsafe { factor.cast::<f32>().read_unaligned() }),
-            // SAFETY: as above.
+            // SAFETY: not null here, so the caller promises a double; `read_unaligned` needs no alignment.
             Self::Double => unsafe { factor.cast::<f64>().read_unaligned() },
         }
     }
 }
 
-/// Factors that we use ourselves.
+/// Factors that our own calls use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     Zero = 0,

@@ -1,5 +1,4 @@
-//! A configuration made ready to run: with the descriptors of its micro-batches and its workspace laid
-//! out.
+//! A configuration prepared to run: the descriptors of its micro-batches, and the layout of its workspace.
 
 use std::ffi::c_int;
 
@@ -11,8 +10,8 @@ use crate::problem::OwnedDescriptors;
 use crate::problem::algorithm::{self, Algorithm};
 use planner::{Configuration, MicroConfiguration};
 
-/// A configuration of one kernel, ready to run. It is not changed once made, and may run on several
-/// threads at once, each with its own handle, data and workspace.
+/// A prepared configuration of one convolution problem. Immutable; several threads may run it at once, each with its
+/// own handle, data and workspace.
 pub struct Plan {
     pub(super) kernel: Kernel,
     configuration: Configuration<Algorithm>,
@@ -21,7 +20,7 @@ pub struct Plan {
     workspace: usize,
 }
 
-/// Micro-batches of one size and algorithm that follow each other.
+/// Consecutive micro-batches of one size and algorithm.
 pub(super) struct Part {
     pub count: usize,
     pub batch: usize,
@@ -30,18 +29,18 @@ pub(super) struct Part {
 }
 
 impl Plan {
-    /// Makes the descriptors. Fails as cuDNN fails to make or set one.
+    /// Creates the descriptors. Fails with cuDNN's status when cuDNN cannot create or set one.
     pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
         Self::make(kernel, &parts, configuration)
     }
 
-    /// The parts in this order, and not the largest first.
+    /// Like [`Self::new`], with the parts in the given order and not the largest first.
     pub fn in_order(kernel: &Kernel, parts: &[(usize, MicroConfiguration<Algorithm>)]) -> Result<Self, cudnnStatus_t> {
         Self::make(kernel, parts, Configuration::new(parts.iter().copied()))
     }
 
-    /// One micro-batch as a division of `kernel` runs it, sums included, so that it can be timed alone.
+    /// One micro-batch as a division of `kernel` runs it, float sums included, to be timed alone.
     pub fn micro_batch(kernel: &Kernel, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
         let part = kernel.with_batch(micro.batch);
         let mut plan = Self::make(&part, &[(1, micro)], Configuration::undivided(micro))?;
@@ -72,7 +71,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Sums the parts in float if the filter's own type is smaller.
+    /// Sums the parts in float if the filter's own type is smaller than float.
     fn accumulate(&mut self) -> Result<(), cudnnStatus_t> {
         if let Some(filter) = summed_filter(&self.kernel) {
             self.sums = Some(Sums::at_end_of(filter, self.workspace)?);
@@ -80,37 +79,37 @@ impl Plan {
         Ok(())
     }
 
-    /// Bytes of workspace that it needs, sums included.
+    /// The workspace in bytes, float sums included.
     pub fn workspace(&self) -> usize {
         self.workspace
     }
 
-    /// Which micro-batches it runs, with their predicted times.
+    /// The micro-batches, with their predicted times.
     pub fn configuration(&self) -> &Configuration<Algorithm> {
         &self.configuration
     }
 
-    /// The kernel that it runs.
+    /// The convolution problem.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Whether the same call gives the same bits each time.
+    /// Returns whether the same call gives the same bits each time.
     pub fn is_deterministic(&self) -> bool {
         self.parts.iter().all(|part| part.algorithm.deterministic)
     }
 
-    /// The loosest math type that it uses.
+    /// The loosest math type of the plan's algorithms.
     pub fn math_type(&self) -> cudnnMathType_t {
         algorithm::loosest(self.parts.iter().map(|part| part.algorithm.math_type)).unwrap_or(CUDNN_DEFAULT_MATH)
     }
 
-    /// Whether it uses no looser math type than this one.
+    /// Returns whether no algorithm of the plan has a looser math type than this one.
     pub fn runs_within(&self, math_type: cudnnMathType_t) -> bool {
         algorithm::loosest([self.math_type(), math_type].into_iter()) == Some(math_type)
     }
 
-    /// Whether all images run in this algorithm.
+    /// Returns whether all images run in this algorithm.
     pub fn runs_only(&self, id: c_int) -> bool {
         self.parts.iter().all(|part| part.algorithm.id == id)
     }
@@ -122,8 +121,8 @@ impl Plan {
     }
 }
 
-/// Bytes of workspace that a micro-batch of a divided `kernel` takes, when its algorithm needs
-/// `workspace` bytes: more by the two buffers of the sums where the filter's type is small.
+/// The workspace in bytes of a micro-batch of a divided `kernel` whose algorithm needs `workspace` bytes. A filter of
+/// half or bfloat16 adds the two buffers of the float sums.
 pub fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
     summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
 }

@@ -14,29 +14,29 @@ use cudnn::tensor::Tensor;
 /// A plan that stopped before its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// What cuDNN answered.
+    /// The status that cuDNN returned.
     pub status: cudnnStatus_t,
-    /// Whether micro-batches that ran before have changed the result in a way that running the whole
-    /// convolution anew would not undo: the result was to be added to.
+    /// Earlier micro-batches have modified a result that the call adds to, so rerunning the whole convolution would be
+    /// wrong.
     pub result_spent: bool,
 }
 
-/// One that stopped before it began.
+/// The plan stopped before its first micro-batch.
 impl From<cudnnStatus_t> for Failure {
     fn from(status: cudnnStatus_t) -> Self {
         Self { status, result_spent: false }
     }
 }
 
-/// Runs a plan on the handle's stream; `after` is called as each micro-batch has been launched, with
-/// its size and algorithm.
+/// Runs a plan on the handle's stream. Calls `after` with the size and algorithm of each micro-batch once it is
+/// launched.
 ///
-/// Micro-batches of F and BD write different images and keep beta as given. BF's add up: the first
-/// takes the caller's beta, the others 1, or they are summed in float (see [`Plan`]).
+/// Micro-batches of F and BD write different images and keep the caller's beta. Micro-batches of BF add up: the first
+/// takes the caller's beta and the others take 1, or all are summed in float (see [`Plan`]).
 ///
 /// # Safety
-/// The operands are those of a call of the plan's kernel, and the workspace is memory of the device of
-/// at least [`Plan::workspace`] bytes.
+/// The operands are those of a call of the plan's convolution problem. The workspace is device memory of at least
+/// [`Plan::workspace`] bytes.
 pub unsafe fn run(
     plan: &Plan,
     handle: cudnnHandle_t,
@@ -50,7 +50,7 @@ pub unsafe fn run(
     let mut first = 0;
     for part in &plan.parts {
         let descriptors = part.descriptors.raw();
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the operands of a cuDNN call, whose epilogue has null or live descriptors.
         let z = unsafe { ZImages::of(operands.epilogue.as_ref(), plan, part, &descriptors) }
             .map_err(|status| plan.failure(status, operands, first))?;
         for _ in 0..part.count {
@@ -62,8 +62,8 @@ pub unsafe fn run(
             if sums && first > 0 {
                 micro.beta = scaling.constant(Constant::One);
             }
-            // SAFETY: images `first..first + batch` of the caller's tensors; the workspace is the
-            // caller's, and as large as the algorithm needs.
+            // SAFETY: the caller promises tensors of all the plan's images, `first..first + batch` among them, and a
+            // workspace as large as the plan needs, which covers this algorithm's.
             let status = unsafe {
                 match &plan.sums {
                     Some(sums) => add_up(sums, handle, part, &descriptors, micro, workspace, first == 0),
@@ -78,7 +78,7 @@ pub unsafe fn run(
         }
     }
     match &plan.sums {
-        // SAFETY: the sum is complete, in the caller's workspace.
+        // SAFETY: all parts have added to the sum, and the caller's workspace is as long as the plan needs.
         Some(sums) => match unsafe { sums.round(handle, workspace.data, operands.beta, operands.w) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
             status => Err(Failure { status, result_spent: false }),
@@ -89,13 +89,13 @@ pub unsafe fn run(
 
 impl Plan {
     fn failure(&self, status: cudnnStatus_t, operands: &Operands, first: usize) -> Failure {
-        // SAFETY: the operands are the caller's.
+        // SAFETY: the caller of `run` promises the operands of a call of this problem.
         let adds = unsafe { adds_to_result(&self.kernel, operands) };
         Failure { status, result_spent: first > 0 && adds && self.sums.is_none() }
     }
 }
 
-/// The summand z of a fused call, cut along the batch as y is.
+/// The summand z of a fused call, cut along the batch like y.
 struct ZImages {
     descriptor: cudnnTensorDescriptor_t,
     stride: usize,
@@ -112,7 +112,7 @@ impl ZImages {
         descriptors: &Descriptors,
     ) -> Result<Option<Self>, cudnnStatus_t> {
         let Some(epilogue) = epilogue else { return Ok(None) };
-        // SAFETY: as ours.
+        // SAFETY: the caller promises a descriptor that is null or cuDNN's.
         let Some((rank, z)) = (unsafe { Tensor::read(epilogue.z_descriptor) }) else {
             return Err(CUDNN_STATUS_BAD_PARAM);
         };
@@ -132,7 +132,7 @@ impl ZImages {
     }
 }
 
-/// Runs a part into the partial result, and adds that to the sum.
+/// Runs a part into the partial result, and adds the partial result to the sum.
 ///
 /// # Safety
 /// As for [`run`].
@@ -145,39 +145,39 @@ unsafe fn add_up(
     workspace: Workspace,
     is_first: bool,
 ) -> cudnnStatus_t {
-    // The caller's alpha belongs to each part: what it scales down may not fit the filter's type else.
+    // Each part applies the caller's alpha: without a small alpha the partial result may overflow the filter's type.
     let zero = Scaling::Float.constant(Constant::Zero);
     let partial = sums.partial(workspace.data);
     let micro = Operands { beta: zero, ..micro.with_result(Direction::BackwardFilter, partial) };
     let own = Workspace { data: workspace.data, size: sums.own_bytes() };
-    // SAFETY: as ours; the two buffers lie behind the algorithm's own workspace.
+    // SAFETY: the caller makes `run`'s promise; the two sum buffers lie behind the algorithm's own workspace.
     match unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) } {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises a workspace as long as the plan needs, and `sums` was laid out in that length.
         CUDNN_STATUS_SUCCESS => unsafe { sums.add(handle, workspace.data, is_first) },
         status => status,
     }
 }
 
-/// Whether running the kernel anew would not give the same: the result is also an operand.
+/// Returns whether the call reads its own result, so that running it again gives another result.
 ///
 /// # Safety
-/// The operands are a call's of the kernel.
+/// The operands belong to a call of this problem.
 pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
     let (scale, is_operand) = match &operands.epilogue {
         Some(epilogue) => (epilogue.alpha2, epilogue.z == operands.y.cast_const()),
         None => (operands.beta, true),
     };
-    // SAFETY: as ours.
+    // SAFETY: the caller promises a call's operands: its factors are null or of the problem's scaling type.
     is_operand && unsafe { scaling_type(kernel).read(scale) != 0.0 }
 }
 
-/// Whether the summand of a fused call can be cut along the batch as the result is. What cuDNN would
-/// refuse cannot: cut to a micro-batch's size it would seem to fit.
+/// Returns whether the summand z of a fused call can be cut along the batch like the result. A z of other dimensions
+/// than y cannot: cuDNN refuses the whole call, but a z cut to a micro-batch's size might seem to fit.
 ///
 /// # Safety
 /// The epilogue's descriptors are null or cuDNN's.
 pub unsafe fn divides(kernel: &Kernel, epilogue: &Epilogue, alignment: usize) -> bool {
-    // SAFETY: as ours.
+    // SAFETY: the caller promises a descriptor that is null or cuDNN's.
     let z = unsafe { Tensor::read(epilogue.z_descriptor) };
     z.is_some_and(|(_, z)| z == kernel.y || (z.dims == kernel.y.dims && z.image_stride().is_multiple_of(alignment)))
 }

@@ -1,5 +1,5 @@
-//! Sums BackwardFilter's parts in float, where the filter's own type would round every partial sum: each part writes a
-//! partial result, which is added into a sum, and the sum is rounded once.
+//! Sums BackwardFilter's parts in float where the filter's own type would round every partial sum. Each part writes a
+//! partial result, which is added to a float sum; the sum is rounded once at the end.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use cudnn::calls;
 use cudnn::owned::{OwnedOpTensor, OwnedTensor};
 use cudnn::tensor::element_size;
 
-/// Where things start within a workspace, in bytes: as far apart as device allocations are.
+/// The alignment of buffers within a workspace, in bytes, the same as for device allocations.
 const ALIGNMENT: usize = 256;
 
 /// A packed filter whose type is too small for partial sums.
@@ -18,12 +18,12 @@ const ALIGNMENT: usize = 256;
 pub struct SummedFilter {
     /// Half or bfloat16.
     pub data_type: cudnnDataType_t,
-    /// How many it has.
+    /// The number of values in the filter.
     pub values: usize,
 }
 
 impl SummedFilter {
-    /// Bytes of workspace that a part takes whose algorithm needs `workspace` bytes: more by two buffers.
+    /// The workspace in bytes of a part whose algorithm needs `workspace` bytes, with both buffers.
     pub fn workspace(self, workspace: usize) -> usize {
         workspace.next_multiple_of(ALIGNMENT) + self.partial_bytes() + self.sum_bytes()
     }
@@ -37,20 +37,20 @@ impl SummedFilter {
     }
 }
 
-/// The two buffers, at the end of a workspace.
+/// The buffers of the partial result and the float sum, at the end of a workspace.
 pub struct Sums {
     add: OwnedOpTensor,
     /// The filter as a row of its own type.
     row: OwnedTensor,
     /// The filter as a row of floats.
     float_row: OwnedTensor,
-    /// Where in the workspace the two buffers start, in bytes.
+    /// The offsets of the two buffers in the workspace, in bytes.
     partial: usize,
     sum: usize,
 }
 
 impl Sums {
-    /// In the last bytes of a workspace of that size, as [`SummedFilter::workspace`] counts them.
+    /// Places the buffers at the end of a workspace whose length is [`SummedFilter::workspace`].
     pub fn at_end_of(filter: SummedFilter, workspace: usize) -> Result<Self, cudnnStatus_t> {
         let sum = workspace - filter.sum_bytes();
         Ok(Self {
@@ -62,12 +62,12 @@ impl Sums {
         })
     }
 
-    /// Bytes in front of the buffers, which are the algorithm's.
+    /// The bytes in front of the buffers: the algorithm's own workspace.
     pub fn own_bytes(&self) -> usize {
         self.partial
     }
 
-    /// Where in `workspace` each part's result goes.
+    /// Where in `workspace` each part writes its result.
     pub fn partial(&self, workspace: *mut c_void) -> *mut c_void {
         workspace.wrapping_byte_add(self.partial)
     }
@@ -77,21 +77,21 @@ impl Sums {
         workspace.wrapping_byte_add(self.sum)
     }
 
-    /// Adds the partial result to the sum, or begins the sum with it.
+    /// Adds the partial result to the sum, or starts the sum with it.
     ///
     /// # Safety
-    /// The workspace is as long as was said; the handle is the caller's.
+    /// The workspace has the length given to [`Self::at_end_of`], and the handle is a live cuDNN handle.
     pub unsafe fn add(&self, handle: cudnnHandle_t, workspace: *mut c_void, is_first: bool) -> cudnnStatus_t {
         let beta = Scaling::Float.constant(if is_first { Constant::Zero } else { Constant::One });
         let (partial, sum) = (self.partial(workspace), self.sum(workspace));
-        // SAFETY: rows of as many values as the buffers hold.
+        // SAFETY: the caller promises a live handle and the workspace; both rows have as many values as its buffers.
         unsafe { self.blend(handle, (&self.row, partial), beta, (&self.float_row, sum)) }
     }
 
-    /// filter = sum + beta · filter, rounded once; beta is a float.
+    /// Computes filter = sum + beta · filter, rounded once. `beta` points to a float.
     ///
     /// # Safety
-    /// As for [`Self::add`]; the filter has as many values as was said.
+    /// As for [`Self::add`]; `filter` has as many values as the [`SummedFilter`].
     pub unsafe fn round(
         &self,
         handle: cudnnHandle_t,
@@ -99,15 +99,15 @@ impl Sums {
         beta: *const c_void,
         filter: *mut c_void,
     ) -> cudnnStatus_t {
-        // SAFETY: rows of as many values as the buffers hold.
+        // SAFETY: the caller promises a live handle, the workspace, and as many filter values as both rows have.
         unsafe { self.blend(handle, (&self.float_row, self.sum(workspace)), beta, (&self.row, filter)) }
     }
 
-    /// to = from + beta · to. cuDNN's element-wise sum takes two summands: it gets `from` twice, half each, which is
-    /// exact and keeps infinities, as 1 · from + 0 · from does not.
+    /// Computes to = from + beta · to. cuDNN's element-wise sum takes two summands, and gets `from` twice, half each.
+    /// The halves are exact and keep infinities; 1 · from + 0 · from would not.
     ///
     /// # Safety
-    /// Both rows have as many values as their memory.
+    /// Each row has as many values as its memory, and the handle is live.
     unsafe fn blend(
         &self,
         handle: cudnnHandle_t,
@@ -116,7 +116,7 @@ impl Sums {
         (to_row, to): (&OwnedTensor, *mut c_void),
     ) -> cudnnStatus_t {
         let (from_row, half) = (from_row.raw(), Scaling::Float.constant(Constant::Half));
-        // SAFETY: as ours.
+        // SAFETY: the caller promises a live handle and memory as long as the rows; `self` keeps the descriptors alive.
         unsafe {
             calls::cudnnOpTensor(
                 handle,

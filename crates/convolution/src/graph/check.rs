@@ -1,4 +1,4 @@
-//! `UCUDNN_CHECK=1`: what runs in place of a program's plan is held against the plan itself.
+//! `UCUDNN_CHECK=1`: compares the results of a replacement with those of the program's own plan.
 
 use std::ffi::c_void;
 
@@ -16,17 +16,17 @@ use guest::settings;
 use tuning::report;
 
 impl Execution<'_> {
-    /// Copies of what the results hold; none where nothing is to be checked, or nothing can be: under capture, for some
-    /// images only, or without memory for it.
+    /// Copies the results' old content. The list is empty if nothing is to be checked, or nothing can be: under
+    /// capture, for some images only, or without memory for the copies.
     ///
     /// # Safety
-    /// As for [`Execution::run`], with its operands.
+    /// The caller promises the same as for [`Execution::run`], and that the operands are those of this execution.
     pub(super) unsafe fn prepare_checks(&self, plan: &Plan, operands: &Operands) -> Vec<Check> {
         let kernel = &*self.planned.graph.kernel;
         if !settings::get().check || plan.configuration().batch() != kernel.batch() {
             return Vec::new();
         }
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this execution.
         let Some(stream) = (unsafe { calls::stream_of(self.handle) }) else { return Vec::new() };
         let check = |result: usize| {
             let tensor = kernel.tensors[result].clone();
@@ -36,10 +36,10 @@ impl Execution<'_> {
         kernel.results().map(check).collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Runs the program's own plan too, and reports how far the results are from its.
+    /// Runs the program's own plan too, and reports how far its results differ.
     ///
     /// # Safety
-    /// As for [`Self::prepare_checks`]; `plan` has run.
+    /// The caller promises the same as for [`Self::prepare_checks`], and that `plan` has run.
     pub(super) unsafe fn compare(&self, plan: &Plan, operands: &Operands, checks: &[Check]) {
         if checks.is_empty() {
             return;
@@ -51,19 +51,19 @@ impl Execution<'_> {
         };
         let is_tf32 = rounds(&self.planned.own) || configuration.parts().iter().any(|(_, m)| rounds(&m.algorithm));
         let tolerance = exec::tolerance(kernel.tensors[kernel.convolution().x].data_type, is_tf32);
-        // SAFETY: as ours.
+        // SAFETY: our caller promised the operands, and the checks were made for them.
         let ran = unsafe { self.run_own(operands, checks) };
         for check in checks {
-            // SAFETY: as ours.
+            // SAFETY: our caller promised the operands, so the check's result is still device memory.
             let error = ran.as_ref().map_err(String::clone).and_then(|_| unsafe { check.error() });
             report::checked(kernel, configuration, &error, tolerance);
         }
     }
 
-    /// Runs the program's own plan on the copies, in a workspace of its own, which lives as long as what is returned.
+    /// Runs the program's own plan on the copies. Returns the workspace of this run, so that it outlives the run.
     ///
     /// # Safety
-    /// As for [`Self::prepare_checks`].
+    /// The caller promises the same as for [`Self::prepare_checks`].
     unsafe fn run_own(&self, operands: &Operands, checks: &[Check]) -> Result<Buffer, String> {
         let bytes = self.planned.own_workspace;
         let workspace =
@@ -72,7 +72,7 @@ impl Execution<'_> {
         let (mut ids, mut pointers): (Vec<i64>, Vec<*mut c_void>) = Default::default();
         for ((tensor, &id), &pointer) in graph.kernel.tensors.iter().zip(&graph.ids).zip(&operands.pointers) {
             if !tensor.is_virtual {
-                // What shares a result's memory is what the result held.
+                // A tensor that shares a result's memory reads the result's old content, which is in the copy.
                 let copy = checks.iter().find(|check| check.result() == pointer).map(Check::copy);
                 ids.push(id);
                 pointers.push(copy.unwrap_or(pointer));
@@ -80,7 +80,7 @@ impl Execution<'_> {
         }
         let failed = |status| format!("the program's own plan failed with status {status}");
         let pack = VariantPack::new(&ids, &pointers, workspace.data()).map_err(failed)?;
-        // SAFETY: the program's own call but for the results, which are copies, and a workspace that is large enough.
+        // SAFETY: the program's own call, with copies for the results and a workspace of the size that its plan needs.
         match unsafe { backend::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
             CUDNN_STATUS_SUCCESS => Ok(workspace),
             status => Err(failed(status)),

@@ -1,5 +1,5 @@
-//! Running a micro-batch on copies of its tensors that have their channels last: what is transposed before an engine
-//! runs and behind it. The copies lie in the workspace, in front of the engine's own.
+//! Runs a micro-batch on channels-last copies of its tensors: transposes tensors before and after the engine runs. The
+//! copies lie in the workspace, in front of the engine's own.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use crate::engines::{Destination, Samples, Transposes, Transposition};
 use crate::problem::graph::{Kernel, Matrices, Sampling, WORKSPACE_ALIGNMENT};
 use gpu::Stream;
 
-/// Where the copies of a part's tensors lie, and what makes them.
+/// The layout of a part's copies, and the transposes that make them.
 pub struct Conversion {
     transposes: Arc<Transposes>,
-    /// Of the tensors that are not stored so already, by place.
+    /// The tensors that are not stored with channels last already, by place.
     copies: Vec<(usize, Copied)>,
     filter: usize,
     result: usize,
@@ -23,31 +23,31 @@ pub struct Conversion {
 
 #[derive(Clone)]
 struct Copied {
-    /// From the tensor to its copy.
+    /// The way from the tensor to its copy.
     how: How,
-    /// In the workspace, in bytes.
+    /// The copy's offset in the workspace, in bytes.
     offset: usize,
 }
 
 #[derive(Clone)]
 enum How {
-    /// All of it, with channels as rows.
+    /// All of the tensor, with channels as rows.
     Transposed(Matrices),
-    /// What is sampled of it.
+    /// The sampled pixels of the tensor.
     Sampled(Arc<Samples>, Sampling),
 }
 
-/// Copies, none of which reads or writes what another writes.
+/// Copies that may run at once: none reads or writes memory that another writes.
 pub struct Moves {
     transposes: Arc<Transposes>,
     transpositions: Vec<Transposition>,
     samples: Vec<Sample>,
-    /// Memory that they read, and that they write.
+    /// The memory that the copies read, and the memory that they write.
     reads: Vec<Range<usize>>,
     writes: Vec<Range<usize>>,
 }
 
-/// What is gathered, or scattered.
+/// Pixels to gather or to scatter.
 struct Sample {
     samples: Arc<Samples>,
     sampling: Sampling,
@@ -56,11 +56,11 @@ struct Sample {
     gathers: bool,
 }
 
-// SAFETY: addresses, which are only handed on to the device.
+// SAFETY: the addresses are only passed on to the device, so any thread may hold them.
 unsafe impl Send for Moves {}
 
 impl Conversion {
-    /// For a part of a kernel that [`Kernel::channels_last`] converts. `Err` where nothing transposes.
+    /// Lays out the copies for a part that [`Kernel::channels_last`] converts. `Err` if nothing can transpose them.
     pub fn new(part: &Kernel) -> Result<Self, cudnnStatus_t> {
         let convolution = part.convolution();
         let (filter, result) = (convolution.w, convolution.result());
@@ -69,7 +69,7 @@ impl Conversion {
         let sampling = part.sampling();
         let mut bytes = 0;
         let mut copies = Vec::new();
-        // The filter first: there it is the same for micro-batches of all sizes.
+        // The filter comes first, so its copy has the same place for micro-batches of all sizes.
         for place in [filter, convolution.x, convolution.y] {
             let tensor = &part.tensors[place];
             let (how, elements) = match (sampling, part.to_be_transposed(place)) {
@@ -77,7 +77,7 @@ impl Conversion {
                     let samples = Samples::of(cudnn::device(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
                     (How::Sampled(samples, sampling), sampling.images * sampling.channels * sampling.sampled())
                 }
-                // A filter's gradient is always copied: parts of it are added up.
+                // A filter's gradient always has a copy, because its parts are added up.
                 (_, Some(matrices)) if matrices.differ() || (place == filter && place == result) => {
                     (How::Transposed(matrices), matrices.transposed().elements())
                 }
@@ -98,18 +98,18 @@ impl Conversion {
         self.copies.iter().find_map(|(copied, copy)| (*copied == place).then_some(copy))
     }
 
-    /// Where the engine finds the tensor of a place; `None` where that is its own memory.
+    /// Returns the address of a tensor's copy. `None` if the engine uses the tensor itself.
     pub fn copy(&self, place: usize, workspace: *mut c_void) -> Option<*mut c_void> {
         self.copied(place).map(|copy| workspace.wrapping_byte_add(copy.offset))
     }
 
-    /// Where a copy of the filter stays for the next micro-batch in the same workspace; `None` if there is none.
+    /// Returns the filter's copy that stays for the next micro-batch in the same workspace, if there is one.
     pub fn kept_filter(&self, workspace: *mut c_void) -> Option<*mut c_void> {
         self.copy(self.filter, workspace).filter(|_| self.filter != self.result)
     }
 
-    /// What a micro-batch in `workspace`, whose tensors `pointer` gives, copies before its engine runs. The filter's copy
-    /// may be `kept` from the last.
+    /// Returns the copies to make before the engine of a micro-batch in `workspace` runs. `pointer` gives the tensors.
+    /// The filter's copy may be `kept` from the micro-batch before.
     pub fn before(
         &self,
         pointer: impl Fn(usize) -> *mut c_void,
@@ -126,7 +126,7 @@ impl Conversion {
         moves
     }
 
-    /// What it copies, or adds, behind its engine.
+    /// Returns the copies or additions to make after the engine has run.
     pub fn behind(&self, workspace: *mut c_void, destination: Destination) -> Moves {
         let mut moves = Moves::none(&self.transposes);
         if let Some(Copied { how, offset }) = self.copied(self.result) {
@@ -142,7 +142,7 @@ impl Moves {
         Self { transposes: transposes.clone(), transpositions, samples, reads, writes }
     }
 
-    /// A tensor into its copy.
+    /// Adds a move of a tensor into its copy.
     fn copy(&mut self, how: &How, from: *const c_void, to: *mut c_void) {
         match how {
             How::Transposed(matrices) => self.transpose(*matrices, from, Destination::Tensor(to)),
@@ -150,11 +150,11 @@ impl Moves {
         }
     }
 
-    /// A copy into its tensor, or a sum.
+    /// Adds a move of a copy into its tensor, or into a sum.
     fn copy_back(&mut self, how: &How, from: *const c_void, to: Destination) {
         match (how, to) {
             (How::Transposed(matrices), to) => self.transpose(matrices.transposed(), from, to),
-            // A filter, which alone is summed, is not sampled.
+            // Only filters are summed, and filters are not sampled.
             (How::Sampled(samples, sampling), Destination::Tensor(to) | Destination::Sum(to, _)) => {
                 self.sample(samples, *sampling, from, to, false);
             }
@@ -187,7 +187,7 @@ impl Moves {
         self.samples.push(Sample { samples: samples.clone(), sampling, from, to, gathers });
     }
 
-    /// Both as one, or one after the other where one touches what the other writes.
+    /// Joins both into one. If one touches memory that the other writes, they stay two, to run one after the other.
     pub fn then(mut self, mut behind: Self) -> Vec<Self> {
         if touches(&self.writes, &behind.writes)
             || touches(&self.writes, &behind.reads)
@@ -202,13 +202,13 @@ impl Moves {
         vec![self]
     }
 
-    /// Launches them. Whether that worked.
+    /// Launches the copies. Returns whether that worked.
     ///
     /// # Safety
-    /// The memory is there, and the stream is of its device.
+    /// The caller promises that the memory is allocated, and that the stream belongs to its device.
     pub unsafe fn run(&self, stream: Stream) -> bool {
         let sample = |Sample { samples, sampling, from, to, gathers }: &Sample| {
-            // SAFETY: as ours.
+            // SAFETY: our caller promised the memory and the stream.
             unsafe {
                 match gathers {
                     true => samples.gather(stream, *sampling, *from, *to),
@@ -216,7 +216,7 @@ impl Moves {
                 }
             }
         };
-        // SAFETY: as ours; none touches what another writes.
+        // SAFETY: our caller promised the memory and the stream, and no copy touches memory that another writes.
         let transposed = unsafe { self.transposes.run(stream, &self.transpositions) };
         transposed && self.samples.iter().all(sample)
     }
@@ -226,7 +226,7 @@ fn range(start: *const c_void, bytes: usize) -> Range<usize> {
     start.addr()..start.addr() + bytes
 }
 
-/// Whether any of these is among those.
+/// Returns whether any of `these` ranges overlaps any of `those`.
 fn touches(these: &[Range<usize>], those: &[Range<usize>]) -> bool {
     these.iter().any(|a| those.iter().any(|b| a.start < b.end && b.start < a.end))
 }
@@ -235,7 +235,7 @@ fn touches(these: &[Range<usize>], those: &[Range<usize>]) -> bool {
 mod tests {
     use super::*;
 
-    /// Transposes two matrices of 8 floats from one made-up address to another.
+    /// Makes a move that transposes two matrices of 8 floats between made-up addresses.
     fn moves(from: usize, to: usize) -> Moves {
         let transposes = Transposes::of(gpu::Device::Host, CUDNN_DATA_FLOAT).unwrap();
         let mut moves = Moves::none(&transposes);
@@ -260,7 +260,7 @@ mod tests {
             let launches = moves(from, to).then(moves(other_from, other_to));
             assert_eq!(launches.len(), if together { 1 } else { 2 }, "{first:x?} {second:x?}");
             assert_eq!(launches.iter().map(|moves| moves.transpositions.len()).sum::<usize>(), 2);
-            // What came first is first.
+            // The first move stays first.
             assert_eq!(launches[0].transpositions[0].from.addr(), from);
         }
     }
@@ -275,7 +275,7 @@ mod tests {
             moves.transpose(padded.transposed(), std::ptr::without_provenance(from), to);
             moves
         };
-        // 4 rows of 8 halves, of which 3 are read, and 12 floats.
+        // The source has 4 rows of 8 halves, 3 of them values and the rest padding; the sum has 12 floats.
         let Moves { reads, writes, .. } = sum(0x1000, 0x2000);
         assert_eq!((&reads[0], &writes[0]), (&(0x1000..0x1040), &(0x2000..0x2030)));
     }

@@ -1,8 +1,8 @@
-//! Plans as parts of CUDA graphs that a program builds itself, in place of executing them.
+//! Puts plans into CUDA graphs that a program builds itself, in place of executing them.
 //!
-//! A program's own plan that runs in what the program was told is cuDNN's concern. In place of one that needs more, a
-//! graph is made of the ready configuration: that stays what it is, so that graphs can be updated at any time. One
-//! micro-batch is the graph itself; more are children of it, one after the other.
+//! If the program's own plan fits the reported workspace, cuDNN writes that plan. Otherwise the graph gets the fallback
+//! configuration, which never changes, so graphs can be updated at any time. One micro-batch is the graph itself;
+//! several are its children, one after the other.
 
 use cudnn_abi::*;
 
@@ -19,10 +19,10 @@ type Write = unsafe fn(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDesc
 
 impl Execution<'_> {
     /// # Safety
-    /// The arguments are those of `cudnnBackendPopulateCudaGraph`.
+    /// The caller promises that the arguments are those of a `cudnnBackendPopulateCudaGraph` call.
     pub unsafe fn populate(&self, graph: cudaGraph_t) -> cudnnStatus_t {
         let write = backend::cudnnBackendPopulateCudaGraph;
-        // SAFETY: as ours.
+        // SAFETY: our caller promised the arguments, and each child graph is our own.
         unsafe {
             self.write(write, graph, |ready, operands| {
                 if cuda_graph::is_empty(graph) == Some(false) {
@@ -41,10 +41,10 @@ impl Execution<'_> {
     }
 
     /// # Safety
-    /// The arguments are those of `cudnnBackendUpdateCudaGraph`.
+    /// The caller promises that the arguments are those of a `cudnnBackendUpdateCudaGraph` call.
     pub unsafe fn update(&self, graph: cudaGraph_t) -> cudnnStatus_t {
         let write = backend::cudnnBackendUpdateCudaGraph;
-        // SAFETY: as ours.
+        // SAFETY: our caller promised the arguments, and the children belong to `graph`, which outlives them.
         unsafe {
             self.write(write, graph, |ready, operands| {
                 let children = cuda_graph::chained(graph).unwrap_or_default();
@@ -60,11 +60,10 @@ impl Execution<'_> {
         }
     }
 
-    /// Writes the plan as cuDNN does, or the ready configuration: its one micro-batch as cuDNN does, more of them by
-    /// `divided`.
+    /// Writes the program's own plan, or the fallback configuration: one micro-batch by `write`, several by `divided`.
     ///
     /// # Safety
-    /// As for [`Self::populate`].
+    /// The caller promises the same as for [`Self::populate`].
     unsafe fn write(
         &self,
         write: Write,
@@ -72,7 +71,7 @@ impl Execution<'_> {
         divided: impl FnOnce(&Plan, &Operands) -> Result<(), cudnnStatus_t>,
     ) -> cudnnStatus_t {
         if self.planned.own_fits() {
-            // SAFETY: the program's own call.
+            // SAFETY: this is the program's own call, unchanged.
             return unsafe { write(self.handle, self.plan, self.pack, graph) };
         }
         if graph.is_null() {
@@ -83,7 +82,7 @@ impl Execution<'_> {
         };
         let written = match ready.configuration().is_undivided() {
             true => ready.for_each_micro_batch(&operands, |plan, pack| {
-                // SAFETY: as ours.
+                // SAFETY: `write_micro_batch` requires only what our caller promised.
                 unsafe { self.write_micro_batch(write, plan, pack, graph) }
             }),
             false => divided(ready, &operands),
@@ -92,7 +91,7 @@ impl Execution<'_> {
     }
 
     /// # Safety
-    /// As for [`Self::populate`].
+    /// The caller promises the same as for [`Self::populate`].
     unsafe fn write_micro_batch(
         &self,
         write: Write,
@@ -100,7 +99,7 @@ impl Execution<'_> {
         pack: &VariantPack,
         graph: cudaGraph_t,
     ) -> Result<(), cudnnStatus_t> {
-        // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
+        // SAFETY: the pack names images of the program's tensors, and a workspace as large as the engine needs.
         match unsafe { write(self.handle, plan.raw(), pack.raw(), graph) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
             status => Err(status),

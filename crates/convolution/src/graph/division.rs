@@ -1,6 +1,6 @@
-//! What an execution runs under Workspace Division: its layer's plan in the layer's segment. While it has none, in what
-//! such layers share, the program's own plan, or where that needs too much a ready configuration that does not; and else
-//! what is ready in what the program was told, which is next to nothing.
+//! Runs an execution under Workspace Division: by its layer's plan in the layer's segment. Layers without a segment
+//! share memory. There the program's own plan runs, or if that needs too much, a configuration that fits. Otherwise the
+//! fallback runs in the reported workspace, which is next to nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,17 +23,17 @@ use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
 use planner::{Configuration, MicroConfiguration};
 
-/// What a program's plan runs while it has no segment.
+/// The plan of a layer that has no segment.
 #[derive(Default)]
 pub struct Meanwhile {
-    /// Found when it is needed first, within what there was then. `None` if there is nothing.
+    /// Chosen on first use, within the memory that there was then. `None` if nothing fits.
     plan: OnceCell<Option<Arc<Plan>>>,
-    /// It failed once.
+    /// Set once the plan has failed.
     is_broken: AtomicBool,
 }
 
 impl Meanwhile {
-    /// What runs within `limit` bytes of workspace: that of the first who asks.
+    /// Returns the plan for `limit` bytes of workspace. The first caller's limit decides.
     fn plan(&self, planned: &Planned, limit: usize) -> Option<&Arc<Plan>> {
         let find = || {
             let Planned { page, own, own_workspace, .. } = planned;
@@ -50,7 +50,7 @@ impl Meanwhile {
         self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
     }
 
-    /// It failed: it is not run again.
+    /// Gives the plan up after a failure.
     fn failed(&self, kernel: &Kernel, failure: Failure) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             log::warn!("{kernel}: status {} without a segment; it runs as it is ready", failure.status);
@@ -60,14 +60,14 @@ impl Meanwhile {
 
 impl Execution<'_> {
     /// # Safety
-    /// As for [`Self::run`], with its operands.
+    /// The caller promises the same as for [`Self::run`], and that the operands are those of this execution.
     pub(super) unsafe fn run_divided(&self, operands: &Operands, policies: &Policies) -> cudnnStatus_t {
         let device = cudnn::device();
-        // What is captured may be run again at any time, beside anything: it can have no segment.
-        // SAFETY: the program's handle.
+        // A captured execution may be replayed at any time, beside any other work, so it gets no segment.
+        // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| !network::plans()) else {
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             return unsafe { self.run_ready(Some(operands)) };
         };
         let network = Network::of(device);
@@ -82,18 +82,18 @@ impl Execution<'_> {
         };
         let layer = network.enter(&key, [0; 4], policies, || None);
         let in_segment = network.in_segment(layer, &key, stream, |plan, workspace| match plan {
-            // SAFETY: as ours; the segment is this layer's alone.
+            // SAFETY: our caller promised the operands, and the segment belongs to this layer alone.
             LayerPlan::Graph(plan) => unsafe { self.run_in(plan, operands, workspace) },
             LayerPlan::Convolution(_) => Err(CUDNN_STATUS_INTERNAL_ERROR.into()),
         });
         if let Some(status) = in_segment {
             return status;
         }
-        // What fits into what the program brings needs nothing of ours.
+        // A plan that fits the program's workspace needs none of our memory.
         let limit = || policies.call_limit(network.rest());
         let plan = if self.planned.own_fits() { None } else { meanwhile.plan(self.planned, limit()) };
         let ran = plan.and_then(|plan| {
-            // SAFETY: as ours; nothing else uses it before this has ended.
+            // SAFETY: our caller promised the operands, and no other work uses the workspace until this has ended.
             let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
             network.in_rest(&key, plan.workspace(), stream, launch)
         });
@@ -103,20 +103,20 @@ impl Execution<'_> {
             Some(Err(failure)) => meanwhile.failed(&page.key.kernel, failure),
             None => {}
         }
-        // SAFETY: as ours.
+        // SAFETY: `run_ready` requires only what our caller promised.
         unsafe { self.run_ready(Some(operands)) }
     }
 
-    /// Runs a plan in a workspace of ours.
+    /// Runs a plan in our own workspace.
     ///
     /// # Safety
-    /// As for [`Self::run`]; the workspace is the call's to overwrite.
+    /// The caller promises the same as for [`Self::run`], and that this execution may overwrite the workspace.
     unsafe fn run_in(&self, plan: &Plan, operands: &Operands, workspace: Workspace) -> Result<(), Failure> {
         if workspace.size < plan.workspace() {
             return Err(CUDNN_STATUS_INTERNAL_ERROR.into());
         }
         let operands = Operands { workspace: workspace.data, ..*operands };
-        // SAFETY: as ours, and the workspace is large enough.
+        // SAFETY: our caller promised the operands, and the workspace is large enough.
         unsafe { self.run_in_workspace(plan, &operands, |_, _| ()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Timing operation graphs ahead, on memory of our own.
+//! Times operation graphs ahead of a program, on our own memory.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -21,21 +21,20 @@ use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::executable::Executable;
 use tuning::search::Candidate;
 
-/// How many engines of each list are tried at a micro-batch size: the fast ones, and behind them those that need little
-/// workspace.
+/// Engines of each list to try at a micro-batch size: the fast ones, and after them those that need little workspace.
 const ENOUGH: usize = 8;
 
-/// What limits of a kernel's workspace engines of ours are tried for, in bytes.
+/// The limits of workspace, in bytes, at which our engines are probed.
 const LIMITS: [usize; 4] = [usize::MAX, 64 << 20, 8 << 20, 0];
 
-/// The one value of tensors that lie in the host's memory, of any type: zero.
+/// The value of all tensors in the host's memory, whatever their type: zero.
 static BY_VALUE: [u64; 2] = [0; 2];
 
 fn in_device_memory(tensor: &Tensor) -> bool {
     !tensor.is_virtual && !tensor.is_by_value
 }
 
-/// Plans are made for the handle's device, and run on any handle of it.
+/// Plans are made for the handle's device, and run on any handle of that device.
 impl Executable for Kernel {
     type Plan = Plan;
     type Operands = Operands;
@@ -129,7 +128,7 @@ impl Executable for Kernel {
             return Err(CUDNN_STATUS_EXECUTION_FAILED);
         }
         let operands = Operands { workspace: workspace.data, ..*operands };
-        // SAFETY: as ours, and the workspace is large enough.
+        // SAFETY: our caller promised the handle and the operands, and the workspace is large enough.
         unsafe { plan.run(handle, &operands, |_, _| ()) }.map_err(|failure| failure.status)
     }
 }

@@ -1,5 +1,5 @@
-//! What an execution of a program's plan runs: the plan that was found for it, what exploring wants to try, or what is
-//! ready: the program's own plan where that fits into what the program was told, and else the ready configuration.
+//! Runs an execution of a program's plan: the plan found for it, the next step of an exploration, or the fallback. The
+//! fallback is the program's own plan if that fits the reported workspace, else the fallback configuration.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use tuning::report::{self, Chosen};
 use tuning::running::{SAMPLES, Step, Timing};
 use tuning::search::{Candidate, Next, Search};
 
-/// Executions of a plan that run as asked before any is used to explore: programs that time all plans that they are
-/// offered run each as often.
+/// Executions of a plan that run as requested before any explores. A program that times all plans that cuDNN proposed
+/// runs each of them this often.
 const UNTOUCHED: usize = 2;
 
 /// One execution of a program's plan.
@@ -36,30 +36,30 @@ pub struct Execution<'a> {
     pub plan: cudnnBackendDescriptor_t,
     pub pack: cudnnBackendDescriptor_t,
     pub planned: &'a Planned,
-    /// Set when a result has been added to, so that it cannot be run anew.
+    /// Set when a part has added to a result, so that the execution cannot run again.
     pub spent: &'a Cell<bool>,
 }
 
 impl Execution<'_> {
     /// # Safety
-    /// The arguments are those of `cudnnBackendExecute`.
+    /// The caller promises that the arguments are those of a `cudnnBackendExecute` call.
     pub unsafe fn run(&self) -> cudnnStatus_t {
         settings::fault_point("execute");
         let Some(operands) = self.operands() else {
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             return unsafe { self.run_ready(None) };
         };
         let policies = policies::of(self.handle);
         match policies.policy {
             Policy::Reuse => {}
-            // SAFETY: as ours.
+            // SAFETY: `run_divided` requires only what our caller promised, and the operands of this execution.
             Policy::Division => return unsafe { self.run_divided(&operands, &policies) },
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             Policy::Off => return unsafe { self.run_ready(Some(&operands)) },
         }
         let page = &*self.planned.page;
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as ours.
+        // SAFETY: each function requires only what our caller promised, with this execution's operands.
         unsafe {
             match page.settled.get() {
                 Some(Some(plan)) if !page.is_broken.load(Ordering::Relaxed) && !self.is_own(plan) => {
@@ -72,25 +72,25 @@ impl Execution<'_> {
         }
     }
 
-    /// The least that can go wrong: cuDNN undivided; for a panic that left nothing behind.
+    /// Runs undivided, the safest way, after a panic that has not modified the result.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
         let operands = self.operands();
         let undivided = if self.planned.own_fits() { None } else { self.planned.page.last_resort() };
         match (undivided, &operands) {
-            // SAFETY: as ours.
+            // SAFETY: `run_parts` requires only what our caller promised.
             (Some(undivided), Some(operands)) => match unsafe { self.run_parts(undivided, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
                 Err(failure) => failure.status,
             },
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             _ => unsafe { self.run_ready(operands.as_ref()) },
         }
     }
 
-    /// The program's memory, as far as micro-batches of it can be run.
+    /// Returns the program's memory. `None` if micro-batches cannot run on it.
     pub(super) fn operands(&self) -> Option<Operands> {
         let pack = shadow::of(self.pack)?;
         let operands = Operands::of(&pack, &self.planned.graph)?;
@@ -99,36 +99,36 @@ impl Execution<'_> {
         (has_workspace && !operands.overlap(kernel)).then_some(operands)
     }
 
-    /// The program's own plan if it fits into what the program was told, else the ready configuration, which needs to
-    /// know the operands.
+    /// Runs the program's own plan if it fits the reported workspace, else the fallback configuration, which needs the
+    /// operands.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     pub(super) unsafe fn run_ready(&self, operands: Option<&Operands>) -> cudnnStatus_t {
         if self.planned.own_fits() {
-            // SAFETY: the program's own call.
+            // SAFETY: this is the program's own call, unchanged.
             return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
         }
         match (self.planned.page.known_ready(), operands) {
-            // SAFETY: as ours.
+            // SAFETY: `run_parts` requires only what our caller promised.
             (Some(ready), Some(operands)) => match unsafe { self.run_parts(ready, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
-                // SAFETY: as ours.
+                // SAFETY: `run_last_resort` requires only what our caller promised.
                 Err(failure) => unsafe { self.run_last_resort(ready, failure, operands) },
             },
-            // The program's own plan would write beyond the workspace that the program was told to bring.
+            // The program's own plan would write beyond the reported workspace.
             _ => self.not_understood(),
         }
     }
 
-    /// What is ready has failed: runs undivided what it divides.
+    /// Runs undivided after a divided fallback has failed.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn run_last_resort(&self, ready: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
         let divides = !ready.configuration().is_undivided();
         let undivided = self.planned.page.last_resort().filter(|_| !failure.result_spent && divides);
-        // SAFETY: as ours.
+        // SAFETY: `run_parts` requires only what our caller promised.
         match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
             Some(Ok(())) => CUDNN_STATUS_SUCCESS,
             Some(Err(failure)) => failure.status,
@@ -136,7 +136,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Says so of a variant pack whose plan can only be run in another way.
+    /// Warns once about a variant pack that we cannot read, where the program's own plan does not fit.
     pub(super) fn not_understood(&self) -> cudnnStatus_t {
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Ordering::Relaxed) {
@@ -151,7 +151,7 @@ impl Execution<'_> {
         CUDNN_STATUS_NOT_SUPPORTED
     }
 
-    /// Whether a plan is the program's own.
+    /// Returns whether a plan is the program's own.
     fn is_own(&self, plan: &Plan) -> bool {
         let configuration = plan.configuration();
         configuration.is_undivided()
@@ -162,7 +162,7 @@ impl Execution<'_> {
     /// Runs a plan in the program's workspace.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn run_parts(
         &self,
         plan: &Plan,
@@ -170,16 +170,16 @@ impl Execution<'_> {
         after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         if plan.workspace() > self.planned.workspace() {
-            return Err(CUDNN_STATUS_INTERNAL_ERROR.into()); // more than the program was told
+            return Err(CUDNN_STATUS_INTERNAL_ERROR.into()); // more than we reported
         }
-        // SAFETY: the workspace is as large as the program was told to bring it.
+        // SAFETY: the plan needs no more than the reported workspace, and the program brings that much.
         unsafe { self.run_in_workspace(plan, operands, after) }
     }
 
-    /// Runs a plan, and with `UCUDNN_CHECK` compares the results.
+    /// Runs a plan, and under `UCUDNN_CHECK` compares the results.
     ///
     /// # Safety
-    /// As for [`Self::run`]; the operands' workspace is as large as the plan needs.
+    /// The caller promises the same as for [`Self::run`], and a workspace in the operands that is as large as needed.
     pub(super) unsafe fn run_in_workspace(
         &self,
         plan: &Plan,
@@ -187,7 +187,7 @@ impl Execution<'_> {
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let adds = operands.add_to_results(plan.kernel());
-        // SAFETY: as ours.
+        // SAFETY: our caller promised the operands and their workspace; the checks were made for these operands.
         unsafe {
             let checks = self.prepare_checks(plan, operands);
             plan.run(self.handle, operands, |batch, engine| {
@@ -199,42 +199,42 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Runs what was settled, or what is ready if it fails.
+    /// Runs the settled plan. If that fails, runs the fallback.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn run_plan(&self, plan: &Plan, operands: &Operands) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: `run_parts` requires only what our caller promised.
         let Err(failure) = (unsafe { self.run_parts(plan, operands, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
         if !self.planned.page.is_broken.swap(true, Ordering::Relaxed) {
             let (kernel, status) = (plan.kernel(), failure.status);
             log::warn!("{kernel}: {} failed with status {status}; it runs as it was ready", plan.configuration());
         }
-        // SAFETY: as ours.
+        // SAFETY: `after_failure` requires only what our caller promised.
         unsafe { self.after_failure(failure, operands) }
     }
 
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
         if failure.result_spent {
             return failure.status;
         }
-        // SAFETY: as ours.
+        // SAFETY: `run_ready` requires only what our caller promised.
         unsafe { self.run_ready(Some(operands)) }
     }
 
-    /// Runs what an exploration wants, or what it has found; gathers what it may try first.
+    /// Runs the next step of an exploration, or its result. The first call begins to enumerate candidates.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
         let (page, device) = (&self.planned.page, cudnn::device());
         let explores = settings::get().numerics != Numerics::Deterministic;
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| explores) else {
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             return unsafe { self.run_ready(Some(operands)) };
         };
         let (step, begins) = match &mut page.state.lock().course {
@@ -249,7 +249,7 @@ impl Execution<'_> {
             report::exploring(&*page.key.kernel, page.key.limit);
             gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
         }
-        // SAFETY: as ours.
+        // SAFETY: each function requires only what our caller promised.
         unsafe {
             match step {
                 Step::Run(next) => self.try_out(&next, operands, device, stream),
@@ -262,11 +262,11 @@ impl Execution<'_> {
         }
     }
 
-    /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images as
-    /// they are ready, or a whole configuration.
+    /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images by
+    /// the fallback, or a whole configuration.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn try_out(
         &self,
         next: &Next<EngineConfiguration>,
@@ -282,15 +282,15 @@ impl Execution<'_> {
         if let (Some(plan), Some(mut timing)) = (plan, timing) {
             is_whole = plan.configuration().batch() == kernel.batch();
             let after = |batch, engine| timing.part(batch, engine, device, stream);
-            // SAFETY: as ours.
+            // SAFETY: `run_parts` requires only what our caller promised.
             ran = unsafe { self.run_parts(&plan, operands, after) };
             timed = Some(timing);
         }
         let status = match ran {
             Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires only what our caller promised.
             Ok(()) => unsafe { self.run_ready(Some(operands)) },
-            // SAFETY: as ours.
+            // SAFETY: `after_failure` requires only what our caller promised.
             Err(failure) => unsafe { self.after_failure(failure, operands) },
         };
         let timed = timed.filter(|_| ran.is_ok()).map(|timing| timing.end(device, stream));
@@ -300,8 +300,8 @@ impl Execution<'_> {
         status
     }
 
-    /// The plan that an exploration's step stands for: micro-batches of a candidate, all that there are of it where the
-    /// call `adds` to its result and cannot run any image twice.
+    /// Makes the plan of an exploration's step. A candidate runs a few micro-batches. If the execution `adds` to its
+    /// result, the candidate runs the whole mini-batch, because no image can run twice.
     fn wanted(&self, next: &Next<EngineConfiguration>, adds: bool) -> Option<Plan> {
         let Page { key, target, state, .. } = &*self.planned.page;
         let (kernel, state) = (&key.kernel, state.lock());
@@ -332,7 +332,7 @@ impl Execution<'_> {
     }
 }
 
-/// Ends an exploration: keeps and returns what it found.
+/// Ends an exploration. Keeps and returns the plan that it found.
 fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
     let course = std::mem::replace(&mut page.state.lock().course, Course::Ended);
     let Course::Exploring(exploration) = course else { return page.settled.get()?.clone() };
@@ -345,7 +345,7 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
     plan
 }
 
-/// The best that a search found, with its milliseconds; `None` if there is nothing that runs within the limit.
+/// Returns a search's best plan and its milliseconds. `None` if no plan runs within the limit.
 pub fn best_of(page: &Page, search: &Search<EngineConfiguration>) -> Option<(Arc<Plan>, f64)> {
     let (configuration, time) = search.best()?;
     let finalized = page.state.lock().offers.plans(&configuration);
@@ -354,7 +354,7 @@ pub fn best_of(page: &Page, search: &Search<EngineConfiguration>) -> Option<(Arc
     (plan.workspace() <= *limit).then(|| (Arc::new(plan), time))
 }
 
-/// Ends tuning with what a search found, which is returned.
+/// Ends tuning with the plan that a search found, and returns the settled plan.
 pub fn settle_on(
     page: &Page,
     search: &Search<EngineConfiguration>,
@@ -379,7 +379,7 @@ pub fn settle_on(
     state.course = Course::Ended;
     let unused = std::mem::take(&mut state.offers);
     drop(state);
-    // To unload code may wait for the device.
+    // Unloading code may wait for the device.
     background::spawn(cudnn::device(), move || drop(unused), "plans that are not used any more are gone all the same");
     settled
 }

@@ -1,5 +1,5 @@
-//! Finds out in the background what exploring may try of a kernel: cuDNN's heuristics take too long for the program to
-//! wait. One thread does so for all kernels that have run often enough.
+//! Enumerates a problem's candidates in the background: cuDNN's heuristics take too long for the program to wait. One
+//! thread serves all problems that have run often enough.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,18 +20,19 @@ use tuning::record::{End, Record, Wanted};
 use tuning::running::Exploration;
 use tuning::search::{Candidate, Goal, Next};
 
-/// How many engines that run on copies of the tensors are tried at a micro-batch size: they differ little.
+/// The number of engines on copies to try at a micro-batch size: they differ little.
 const ENOUGH_CONVERTED: usize = 2;
-/// An engine has room enough in parts of the mini-batch no smaller than this one. In smaller ones what of ours needs no room
-/// may be faster: of ResNet-50's at a limit of 0 it was in 13 kernels in half, 1.4 to 6.6 times, and in 11 in TF32.
+/// An engine has enough workspace if it fits parts of 1 / `ROOMY` of the mini-batch or more. On smaller parts, our
+/// engines without workspace may be faster: at a limit of 0, they were in 13 problems of ResNet-50 in half, by 1.4 to
+/// 6.6 times, and in 11 in TF32.
 const ROOMY: usize = 2;
-/// Between sizes at which heuristics are asked lie factors of this.
+/// The factor between sizes at which the heuristics are queried.
 pub const ASKED_EVERY: usize = 4;
 
-/// A kernel to gather for.
+/// A problem whose candidates are to be enumerated.
 struct Job {
     page: Arc<Page>,
-    /// What the program runs, and whether that fits into what it was told.
+    /// The requested engine, and whether it fits the reported workspace.
     own: EngineConfiguration,
     own_fits: bool,
 }
@@ -44,7 +45,7 @@ struct Queue {
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
 
-/// Gathers for a page of the calling thread's device; then executions may explore.
+/// Enumerates candidates for an entry of the calling thread's device. Then executions may explore.
 pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
     let mut queue = QUEUE.lock();
     queue.jobs.push_back(Job { page, own, own_fits });
@@ -57,7 +58,7 @@ pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
     }
 }
 
-/// Does what is queued.
+/// Works until the queue is empty.
 fn work() {
     struct Panicked;
     impl Drop for Panicked {
@@ -91,10 +92,10 @@ fn gather(job: &Job) {
     let wanted = Wanted::of_all(Goal::FastestWithin(page.asking().room()), key.sizes, key.class);
     let sizes = offers::sizes(kernel, key.sizes);
 
-    // What another process has found needs no heuristics.
+    // Candidates that another process has found need no heuristics.
     let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
     let mut search = record.search(&wanted.clone().with_candidates(known), &[], &[End::Explored]);
-    // What ran in place decides, which is looked up when nothing is left to be timed.
+    // The times of whole configurations in place decide. They are looked up once no candidate is left to time.
     if search.has_ended()
         && search.wants() == Next::Nothing
         && let Some(found) = execute::best_of(page, &search)
@@ -104,7 +105,7 @@ fn gather(job: &Job) {
     }
     let begin = Instant::now();
     let mut offers = std::mem::take(&mut page.state.lock().offers);
-    // Of all that was looked at for what is ready, only that.
+    // Keep only the engines of the fallback, out of all that were probed for it.
     let ready = page.known_ready().map(|ready| ready.configuration().parts()).unwrap_or_default();
     offers.retain(|engine| ready.iter().any(|(_, micro)| micro.algorithm == *engine));
     collect(page, own, &sizes, &mut offers);
@@ -124,17 +125,17 @@ fn gather(job: &Job) {
     state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
 }
 
-/// How far down the heuristics' lists engines are looked for.
+/// How far down the heuristics' lists to look.
 struct Depth {
-    /// How many of a list are looked at.
+    /// The number of engines of a list to look at.
     looked_at: usize,
-    /// How many of those are enough that have room at a micro-batch size.
+    /// The number of fitting engines that is enough at a micro-batch size.
     enough: usize,
-    /// The heuristics are asked again for smaller sizes.
+    /// Set to query the heuristics again for smaller sizes.
     asks_again: bool,
 }
 
-/// What the heuristics propose at each size at which they have been asked: for the tensors as stored, and for copies.
+/// The heuristics' proposals at each queried size: for the tensors as stored, and for copies.
 #[derive(Default)]
 struct Proposals {
     known: HashMap<usize, [Vec<EngineConfiguration>; 2]>,
@@ -150,14 +151,14 @@ impl Proposals {
     }
 }
 
-/// What is offered at the micro-batch sizes: the program's own engine, ours, what the heuristics propose, also for copies of
-/// the tensors; where none of these on tensor cores has room enough, what of ours needs none; and where none at all has room
-/// in large parts, what runs in any case, unless ours computes a filter's gradient.
+/// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
+/// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
+/// follow. If nothing fits in large parts, all other engines follow, unless our engine computes a filter's gradient.
 ///
-/// Where their best has room undivided, few are tried: parts have little to win there, what stands third in the lists has
-/// nothing (of 68 kernels of ResNet-50 in half 3% in one), and each engine is code that stays in the device's memory. Else
-/// not all of a list: far down are engines that need no workspace, and some ten times as long, which would use up what
-/// exploring may cost.
+/// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
+/// wins nothing (3% in one of 68 problems of ResNet-50 in half), and each engine's code stays in the device's memory.
+/// Otherwise, too, a list is not tried to its end: the engines far down need no workspace but take some ten times as
+/// long, and would use up the budget of exploring.
 fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
     const WITH_ROOM: Depth = Depth { looked_at: 8, enough: 2, asks_again: false };
     const FIRST: Depth = Depth { looked_at: 8, enough: 4, asks_again: true };
@@ -177,7 +178,7 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     {
         offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
     }
-    // Ours is fastest then (of 23 filters of ResNet-50 at a limit of 0 in all), and hundreds of others are looked at in vain.
+    // Our engine is fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of others.
     let is_found = page.key.kernel.convolution().direction == Direction::BackwardFilter && offers.has_ours();
     if !have_room && !is_found {
         collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
@@ -186,9 +187,8 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
     }
 }
 
-/// What is offered at the micro-batch sizes, the largest first: at each what the heuristics propose for it or for the next
-/// larger size at which they are asked, and what they propose for the whole mini-batch. Whether anything of theirs has room
-/// in large parts.
+/// Probes candidates at the micro-batch sizes, the largest first. At each size: the proposals for that size or for the
+/// next larger queried size, and those for the whole mini-batch. Returns whether any of them fits in large parts.
 fn collect_to(
     depth: &Depth,
     asking: &Asking,
@@ -208,7 +208,7 @@ fn collect_to(
         }
         let is_large = size * SMALLEST_PART >= batch;
         let of = &mut asking.micro_batch(size);
-        // What is proposed for small parts are other engines still, whose code is to be loaded.
+        // Proposals for small parts bring yet other engines, whose code takes time to load.
         if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {
             asked = size;
             [proposed, converted] = proposals.at(asking, of).clone();

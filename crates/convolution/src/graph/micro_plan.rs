@@ -8,7 +8,7 @@ use crate::exec::SummedFilter;
 use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Route};
 use cudnn::graph::Target;
 
-/// A part of a kernel and its operation graph.
+/// A part of a problem, with its operation graph.
 struct Graph {
     part: Kernel,
     graph: OperationGraph,
@@ -21,7 +21,7 @@ impl Graph {
     }
 }
 
-/// A kernel's mini-batch cut to some images: what its plans are made of, each piece where it is needed first.
+/// A problem cut to a micro-batch of some images. Makes each operation graph of its plans on first use.
 pub struct MicroBatch<'a> {
     kernel: &'a Kernel,
     batch: usize,
@@ -31,18 +31,18 @@ pub struct MicroBatch<'a> {
 }
 
 impl<'a> MicroBatch<'a> {
-    /// Of so many images.
+    /// Cuts `kernel` to `batch` images.
     pub fn new(kernel: &'a Kernel, batch: usize, target: &'a Target) -> Self {
         Self { kernel, batch, target, as_given: None, channels_last: None }
     }
 
-    /// How many.
+    /// The number of images.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// What cuDNN's heuristics propose in `mode`, in their order: for the tensors as they are stored, or for copies that
-    /// have their channels last. `Err` where there is no such graph.
+    /// Returns the engines that cuDNN's heuristics propose in `mode`, in their order: for the tensors as stored, or for
+    /// channels-last copies. `Err` if there is no such graph.
     pub fn heuristics(
         &mut self,
         mode: cudnnBackendHeurMode_t,
@@ -54,16 +54,16 @@ impl<'a> MicroBatch<'a> {
         Ok(offered)
     }
 
-    /// What an engine that was offered for the tensors as they are stored is on copies that have their channels last: other
-    /// things may be noted of it. `None` where it does not run so.
+    /// Returns the configuration on channels-last copies of an engine that was proposed for the tensors as stored: its
+    /// notes may differ. `None` if the engine does not run on copies.
     pub fn on_copies(&mut self, engine: &EngineConfiguration) -> Option<EngineConfiguration> {
         let plan = ExecutionPlan::new(&self.graph(true).ok()?.graph, engine).ok()?;
-        // SAFETY: a live plan of our own, which is finalized.
+        // SAFETY: the plan is our own, live and finalized.
         let found = unsafe { EngineConfiguration::of_plan(plan.raw()) }.ok()?;
         Some(EngineConfiguration { route: Route::OnCopies, ..found })
     }
 
-    /// Whether cuDNN takes the operation graph; `Err` is its status.
+    /// Checks that cuDNN accepts the operation graph. `Err` is cuDNN's status.
     pub fn check(&mut self) -> Result<(), cudnnStatus_t> {
         self.graph(false).map(|_| ())
     }
@@ -82,30 +82,30 @@ impl<'a> MicroBatch<'a> {
 
 /// Execution plans of one micro-batch size on one engine.
 pub enum MicroPlan {
-    /// Of cuDNN.
+    /// cuDNN's plans.
     Cudnn {
-        /// As the program's own graph.
+        /// Runs the first micro-batch, and all others if `adding` is `None`.
         first: ExecutionPlan,
-        /// Where micro-batches add up in the result: what adds to it.
+        /// Runs all later micro-batches, if these must add to the result.
         adding: Option<ExecutionPlan>,
-        /// Where the engine runs on copies of the tensors.
+        /// The copies, if the engine runs on copies of the tensors.
         conversion: Option<Conversion>,
     },
-    /// Of ours.
+    /// Our engine's plan.
     Ours(OurPlan),
 }
 
-/// What one micro-batch runs.
+/// The plan of one micro-batch.
 #[derive(Clone, Copy)]
 pub enum Runs<'a> {
     /// cuDNN's plan.
     Cudnn(&'a ExecutionPlan),
-    /// Our kernel.
+    /// Our engine's plan.
     Ours(&'a OurPlan),
 }
 
 impl MicroPlan {
-    /// Of a part on an engine. `Err` where the engine cannot compute that.
+    /// Makes the plans of a part on an engine. `Err` if the engine cannot compute it.
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         match engine.route {
             Route::Ours if of.batch == of.kernel.batch() => {
@@ -131,14 +131,14 @@ impl MicroPlan {
         };
         let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
         if adds_up && summed_filter(kernel).is_some() {
-            // What the filter held is added once, to the sum.
+            // The filter's old content is added once, to the final sum.
             return Ok(Self::Cudnn { first: plan(Factor::ZERO)?, adding: None, conversion: None });
         }
         let adding = (adds_up && beta != Factor::ONE).then(|| plan(Factor::ONE)).transpose()?;
         Ok(Self::Cudnn { first: plan(beta)?, adding, conversion: None })
     }
 
-    /// Bytes of workspace that it takes as a part of `kernel`'s mini-batch, or as all of it; sums included.
+    /// The bytes of workspace of a micro-batch, as a part of `kernel`'s mini-batch or as all of it; sums included.
     pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
         let own = match self {
             Self::Cudnn { first, adding, conversion } => {
@@ -153,7 +153,7 @@ impl MicroPlan {
         }
     }
 
-    /// What a micro-batch runs before which so many others have run.
+    /// Returns the plan of a micro-batch with `index` others before it.
     pub fn number(&self, index: usize) -> Runs<'_> {
         match self {
             Self::Cudnn { first, adding, .. } => Runs::Cudnn(adding.as_ref().filter(|_| index > 0).unwrap_or(first)),
@@ -161,7 +161,7 @@ impl MicroPlan {
         }
     }
 
-    /// What is converted for the engine, if anything is.
+    /// The copies that the engine runs on, if any.
     pub fn conversion(&self) -> Option<&Conversion> {
         match self {
             Self::Cudnn { conversion, .. } => conversion.as_ref(),
@@ -170,7 +170,7 @@ impl MicroPlan {
     }
 }
 
-/// The filter, if partial sums in its type are too small.
+/// The filter, if its type is too small for partial sums.
 pub fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
     let filter = &kernel.tensors[kernel.convolution().w];
     let summed = SummedFilter { data_type: filter.data_type, values: filter.values() };

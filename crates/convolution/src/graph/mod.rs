@@ -1,32 +1,32 @@
-//! The graph (backend) API: what a program's execution plans for one convolution, alone or with pointwise operations,
-//! are told to need, and what runs in their place. Uses `tune`, `exec`, `plan` and `cudnn`; knows nothing of exported
-//! symbols.
+//! The graph (backend) API, for a program's execution plans of one convolution, alone or with pointwise operations: the
+//! workspace reported for each plan, and the configuration that runs in its place. Uses `tune`, `exec`, `plan` and
+//! `cudnn`; knows nothing of exported symbols.
 //!
-//! When a plan is finalized, the workspace that it tells is fixed: the least of the limit and what it needs itself. If
-//! it needs more, a ready configuration is chosen there and then, by heuristics alone. From the third execution on,
-//! executions try what cuDNN offers within that workspace, each of them with the right result; then the best runs.
-//! All plans for one kernel in one numerical class within one limit share what is known.
+//! Finalizing a plan fixes its reported workspace: the smaller of the limit and the plan's own need. If the plan needs
+//! more, a fallback configuration is chosen at once, by heuristics alone. From the third execution on, executions try
+//! cuDNN's candidates within that workspace, each with the right result; then the best one runs. All plans of one
+//! problem in one numerical class within one limit share their state.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! | --- | --- |
-//! | [`shadow`] | keeps what programs set of their descriptors |
-//! | [`reading`] | reads an operation graph as a kernel |
-//! | [`planned`] | decides at finalize what a plan is told to need |
-//! | [`page`] | what is known of a kernel, and its ready configuration |
-//! | [`offers`] | what cuDNN offers for micro-batches |
+//! | [`shadow`] | keeps the attributes that programs set on descriptors |
+//! | [`reading`] | reads an operation graph as a convolution problem |
+//! | [`planned`] | decides a plan's reported workspace at finalize |
+//! | [`page`] | the registry: a problem's state and its fallback |
+//! | [`offers`] | cuDNN's candidates for micro-batches |
 //! | [`offered`] | the same, ahead of any program |
-//! | [`our_engine`] | what we offer beside it |
-//! | [`gathering`] | collects that in the background |
+//! | [`our_engine`] | our own candidates |
+//! | [`gathering`] | enumerates candidates in the background |
 //! | [`operands`] | reads a variant pack |
-//! | [`plan`] | a configuration ready to run |
+//! | [`plan`] | a configuration made ready to run |
 //! | [`micro_plan`] | its parts: finalized plans of one size on one engine |
-//! | [`conversion`] | copies of tensors for those that want channels last |
-//! | [`execute`] | what an execution runs |
-//! | [`check`] | holds what runs against the program's own plan |
-//! | [`division`] | the same under Workspace Division |
-//! | [`executable`] | timing kernels ahead |
+//! | [`conversion`] | channels-last copies of tensors |
+//! | [`execute`] | runs an execution |
+//! | [`check`] | compares results with the program's own plan |
+//! | [`division`] | runs an execution under Workspace Division |
+//! | [`executable`] | times problems ahead of a program |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
-//! | [`targets`] | what micro-plans are finalized for |
+//! | [`targets`] | the devices that micro-plans are finalized for |
 
 mod check;
 mod conversion;

@@ -1,5 +1,5 @@
-//! What cuDNN offers for a kernel's micro-batches, asked ahead of any program and, by a device's properties, on a machine
-//! that need not have one.
+//! cuDNN's candidates for a problem's micro-batches, enumerated ahead of any program. By a device's properties, this
+//! works on a machine without that device.
 
 use cudnn_abi::*;
 
@@ -9,29 +9,29 @@ use crate::problem::graph::{EngineConfiguration, Kernel};
 use cudnn::graph::Target;
 use planner::BatchSizePolicy;
 
-/// An engine's configuration that runs micro-batches of a size.
+/// A candidate: an engine configuration that runs micro-batches of one size.
 pub struct Offer {
-    /// Images of a micro-batch.
+    /// The images of a micro-batch.
     pub batch: usize,
-    /// What computes it.
+    /// The engine and its knobs.
     pub engine: EngineConfiguration,
-    /// Bytes that it takes as a part of the mini-batch, or as all of it. Sums over micro-batches are included.
+    /// The bytes of workspace, as a part of the mini-batch or as all of it. Sums over micro-batches are included.
     pub workspace: usize,
 }
 
-/// The micro-batch sizes that a kernel is cut into, the largest first.
+/// Returns the micro-batch sizes to cut a problem into, the largest first.
 pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
     offers::sizes(kernel, policy)
 }
 
-/// All that heuristics propose for micro-batches of `size` and that finalizes, in their order: first those of mode A,
-/// then of mode FALLBACK. `Err` where cuDNN refuses the operation graph itself.
+/// Returns the heuristics' proposals for micro-batches of `size` that can be finalized, in their order: first those of
+/// mode A, then those of mode FALLBACK. `Err` if cuDNN refuses the operation graph itself.
 pub fn offers(kernel: &Kernel, target: &Target, size: usize) -> Result<Vec<Offer>, cudnnStatus_t> {
     let mut part = MicroBatch::new(kernel, size, target);
     part.check()?;
     let mut offers = Vec::<Offer>::new();
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
-        // That none is proposed is an answer too.
+        // No proposals are an answer too.
         for engine in part.heuristics(mode, false).unwrap_or_default() {
             if offers.iter().any(|known| known.engine == engine) {
                 continue;

@@ -1,5 +1,5 @@
-//! What cuDNN offers for a kernel's micro-batches: engine configurations, as finalized plans. A query of its heuristics
-//! takes tens of milliseconds, finalizing a plan well below one.
+//! cuDNN's candidates for a problem's micro-batches: engine configurations, as finalized plans. A heuristics query
+//! takes tens of milliseconds; finalizing a plan takes well below one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,46 +12,46 @@ use cudnn::graph::Target;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration, Room};
 use tuning::search::Candidate;
 
-/// Whom to ask, and for what.
+/// The parameters for probing cuDNN.
 pub struct Asking<'a> {
     pub kernel: &'a Arc<Kernel>,
     pub class: Class,
     pub target: &'a Target,
-    /// The bytes of workspace that the program brings.
+    /// The program's workspace, in bytes.
     pub limit: usize,
-    /// Only engines that can be put into CUDA graphs.
+    /// Set to admit only engines that can be put into CUDA graphs.
     pub for_cuda_graphs: bool,
 }
 
 impl Asking<'_> {
-    /// What a micro-batch may use of workspace.
+    /// The workspace budget of a micro-batch.
     pub fn room(&self) -> Room {
         Room { limit: self.limit, per_image: self.kernel.unwritten_per_image() }
     }
 
-    /// What plans of so many images are made of.
+    /// Cuts the problem to `images` images.
     pub fn micro_batch(&self, images: usize) -> MicroBatch<'_> {
         MicroBatch::new(self.kernel, images, self.target)
     }
 
-    /// Whether an engine may be used.
+    /// Returns whether an engine may run.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         self.class.admits(engine) && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
     }
 }
 
-/// What has been offered so far.
+/// The candidates found so far.
 #[derive(Default)]
 pub struct Offers {
-    /// Sizes and engines in the order in which they were offered, whatever their workspace.
+    /// Sizes and engines in the order of probing, whatever their workspace.
     candidates: Vec<Candidate<EngineConfiguration>>,
-    /// Those that cuDNN does not run.
+    /// Sizes and engines that cuDNN does not run.
     refused: HashSet<(usize, EngineConfiguration)>,
-    /// Of candidates that have room where all other images are still to be computed.
+    /// The plans of candidates that fit while all other images are still to be computed.
     plans: HashMap<(usize, EngineConfiguration), Arc<MicroPlan>>,
 }
 
-/// The micro-batch sizes to try, the largest first: the policy's, as far as the kernel can be cut there.
+/// Returns the micro-batch sizes to try, the largest first: those of the policy at which the problem can be cut.
 pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
     let policy = if kernel.splittable() { policy } else { BatchSizePolicy::Undivided };
     let mut sizes = policy.sizes(kernel.batch());
@@ -61,14 +61,14 @@ pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
 }
 
 impl Offers {
-    /// Forgets all engines but those to be kept.
+    /// Forgets all engines except those to `keep`.
     pub fn retain(&mut self, keep: impl Fn(&EngineConfiguration) -> bool) {
         self.candidates.retain(|candidate| keep(&candidate.algorithm));
         self.plans.retain(|(_, engine), _| keep(engine));
     }
 
-    /// Finalizes what the class admits of `engines` for such micro-batches, in their order, until `enough` of them have
-    /// room. How many do.
+    /// Finalizes the admitted `engines` for such micro-batches, in their order, until `enough` of them fit the budget.
+    /// Returns how many fit.
     pub fn finalize_first(
         &mut self,
         asking: &Asking,
@@ -80,7 +80,7 @@ impl Offers {
         admitted.filter(|engine| self.finalize(asking, of, engine)).take(enough).count()
     }
 
-    /// Bytes of workspace that micro-batches of `size` take by `engine`; `None` if cuDNN does not run that.
+    /// Returns the bytes of workspace of micro-batches of `size` on `engine`. `None` if cuDNN does not run that.
     pub fn workspace(&mut self, asking: &Asking, size: usize, engine: &EngineConfiguration) -> Option<usize> {
         self.finalize(asking, &mut asking.micro_batch(size), engine);
         self.known(size, engine).map(|known| known.workspace)
@@ -90,7 +90,7 @@ impl Offers {
         self.candidates.iter().find(|known| known.batch == size && known.algorithm == *engine)
     }
 
-    /// Whether there is room for it.
+    /// Finalizes an engine, unless it was probed before. Returns whether it fits the budget.
     fn finalize(&mut self, asking: &Asking, of: &mut MicroBatch, engine: &EngineConfiguration) -> bool {
         let batch = of.batch();
         if self.known(batch, engine).is_none() && !self.refused.contains(&(batch, *engine)) {
@@ -110,33 +110,33 @@ impl Offers {
         self.plans.contains_key(&(batch, *engine))
     }
 
-    /// Whether there is room for an engine of ours, which are offered for the whole mini-batch alone.
+    /// Returns whether an engine of our own fits. These are candidates for the whole mini-batch only.
     pub fn has_ours(&self) -> bool {
         self.plans.keys().any(|(_, engine)| engine.route == Route::Ours)
     }
 
-    /// How many sizes and engines run, whatever their workspace.
+    /// The number of candidates, whatever their workspace.
     pub fn count(&self) -> usize {
         self.candidates.len()
     }
 
-    /// Whether there is room for micro-batches of so many images or more on an engine that uses tensor cores.
+    /// Returns whether an engine on tensor cores fits for micro-batches of `least` images or more.
     pub fn has_tensor_cores(&self, least: usize) -> bool {
         let uses = |engine: &EngineConfiguration| engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
         self.plans.keys().any(|(size, engine)| *size >= least && uses(engine))
     }
 
-    /// All that runs, the largest micro-batches first, and of one size in the order in which they were offered.
+    /// Returns all candidates: the largest micro-batches first, and equal sizes in the order of probing.
     pub fn largest_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let mut candidates = self.candidates.clone();
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.batch));
         candidates
     }
 
-    /// All that runs, in the order in which it is to be tried. The largest micro-batches of each engine that have room come
-    /// first, ours before those on copies, and these before others, and engines as they were offered: a search that runs out
-    /// of executions has seen what the heuristics think best, and a first run loads code, which takes long. Then all others,
-    /// the largest first: what large ones take rules out most small ones, as long as no engine is left that may do better.
+    /// Returns all candidates in the order to try them. First come the largest fitting micro-batches of each engine, in
+    /// the order of probing: our engines, engines on copies, then others. A search that runs out of executions has seen
+    /// the heuristics' favourites by then; an engine's first run loads code, which takes long. Then all others, the
+    /// largest first: their times rule out most small ones, unless an engine is left that may do better.
     pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let offered = |engine| self.candidates.iter().position(|candidate| candidate.algorithm == engine);
         let mut met = HashSet::new();
@@ -153,12 +153,12 @@ impl Offers {
         candidates
     }
 
-    /// A finalized plan.
+    /// Returns a finalized plan, if there is one.
     pub fn plan(&self, size: usize, engine: &EngineConfiguration) -> Option<Arc<MicroPlan>> {
         self.plans.get(&(size, *engine)).cloned()
     }
 
-    /// The finalized plans of a configuration's parts, as far as there are any, for [`Plan::new`](super::plan::Plan::new).
+    /// Returns the finalized plans of a configuration's parts that exist, for [`Plan::new`](super::plan::Plan::new).
     pub fn plans(
         &self,
         configuration: &Configuration<EngineConfiguration>,
@@ -172,16 +172,16 @@ impl Offers {
     }
 }
 
-/// What the heuristics propose for such micro-batches, in their order; none is an answer too.
+/// Returns the heuristics' proposals for such micro-batches, in their order. There may be none.
 pub fn heuristics(asking: &Asking, of: &mut MicroBatch, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
     proposed(asking, of, mode, false)
 }
 
-/// How many of those for copies come first, and how many of the others follow.
+/// The number of engines proposed for copies that come first, and the number of others that follow them.
 const IN_A_ROW: usize = 4;
 
-/// The same for copies of the tensors that have their channels last. Behind the first few are the first that were proposed
-/// for the tensors `as_stored`: beside the copies, an engine may have room by other knobs only.
+/// Returns the heuristics' proposals for channels-last copies of the tensors. After the first few come the first
+/// proposals for the tensors `as_stored`: the copies take workspace, so an engine may fit with other knobs only.
 pub fn heuristics_on_copies(
     asking: &Asking,
     of: &mut MicroBatch,

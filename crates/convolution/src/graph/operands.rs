@@ -1,4 +1,4 @@
-//! What one execution works on, read from the program's variant pack.
+//! The memory of one execution, read from the program's variant pack.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,21 +9,21 @@ use super::reading::{Graph, MOST_TENSORS};
 use super::shadow::Shadow;
 use crate::problem::graph::Kernel;
 
-/// The memory of one execution.
+/// The addresses of one execution's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operands {
-    /// Of the kernel's tensors, by place; null for virtual ones.
+    /// The problem's tensors, by place; null for virtual tensors.
     pub pointers: [*mut c_void; MOST_TENSORS],
-    /// As large as the plan was told to need.
+    /// The workspace, as large as reported.
     pub workspace: *mut c_void,
 }
 
-// SAFETY: addresses, which are only handed on to cuDNN.
+// SAFETY: the addresses are only passed on to cuDNN and the device, so any thread may hold them.
 unsafe impl Send for Operands {}
 
 impl Operands {
-    /// Of a program's variant pack for an operation graph. `None` where that says more than addresses (other shapes or
-    /// strides), or not all of them, or cuDNN would not take it.
+    /// Reads a program's variant pack for an operation graph. `None` if the pack holds more than addresses (other
+    /// shapes or strides), lacks some, or would be refused by cuDNN.
     pub fn of(pack: &Shadow, graph: &Graph) -> Option<Self> {
         let content = pack.content();
         const KNOWN: [cudnnBackendAttributeName_t; 3] = [
@@ -56,7 +56,7 @@ impl Operands {
         Some(Self { pointers, workspace })
     }
 
-    /// Whether running the kernel anew would not give the same: a result is also read.
+    /// Returns whether a second run would give another result, because a result is also read.
     pub fn add_to_results(&self, kernel: &Kernel) -> bool {
         let is_read = |result: usize| {
             let alike = |place: usize| place != result && self.pointers[place] == self.pointers[result];
@@ -65,8 +65,8 @@ impl Operands {
         kernel.convolution().beta.value() != 0.0 || kernel.results().any(is_read)
     }
 
-    /// Whether results share memory with other tensors that are cut in another way: then micro-batches might read what
-    /// an earlier one has overwritten.
+    /// Returns whether results share memory with other tensors that are cut in another way. Micro-batches might then
+    /// read memory that an earlier one has overwritten.
     pub fn overlap(&self, kernel: &Kernel) -> bool {
         let range = |place: usize| {
             let start = self.pointers[place].addr();
@@ -79,7 +79,7 @@ impl Operands {
                 let other = range(place);
                 let [a, b] = [&kernel.tensors[place], &kernel.tensors[result]];
                 let alike = (a.data_type, a.is_batched) == (b.data_type, b.is_batched);
-                // A convolution reads more than the element that it writes.
+                // A convolution alone cannot run in place: it reads more than the element that it writes.
                 let in_place = kernel.operations.len() > 1 && own.start == other.start;
                 let same = in_place && alike && (&a.dims, &a.strides) == (&b.dims, &b.strides);
                 own.start < other.end && other.start < own.end && !same
@@ -88,7 +88,7 @@ impl Operands {
     }
 }
 
-/// A pointer of the program's, as the bytes in which it was set.
+/// Reads a pointer from the bytes in which the program set it.
 fn address(bytes: [u8; 8]) -> *mut c_void {
     ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
 }

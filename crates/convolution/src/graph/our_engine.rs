@@ -1,4 +1,4 @@
-//! Engines of ours for operation graphs, offered beside cuDNN's: single convolutions over images in NCHW.
+//! Our own engines for operation graphs, as candidates beside cuDNN's: single convolutions over images in NCHW.
 
 use std::ffi::c_void;
 
@@ -12,43 +12,42 @@ use crate::problem::graph::{EngineConfiguration, Factor, Kernel, Route, Tensor};
 use cudnn::convolution::Direction;
 use gpu::Stream;
 
-/// The index of the filter's gradient on tensor cores: of floats in TF32.
+/// The index of the filter gradient's engine on tensor cores. It multiplies floats in TF32.
 const BACKWARD_FILTER: i64 = 0;
-/// Of the same where floats are multiplied as such.
+/// The index of the same engine with exact float products.
 const EXACT_BACKWARD_FILTER: i64 = 1;
-/// Of the convolution itself, and its input's gradient, on tensor cores: of floats in TF32.
+/// The index of the engine for convolutions and input gradients on tensor cores. It multiplies floats in TF32.
 const IMPLICIT_GEMM: i64 = 2;
-/// Of the same where floats are multiplied as such.
+/// The index of the same engine with exact float products.
 const EXACT_IMPLICIT_GEMM: i64 = 3;
-/// The gradient's knobs: into how many parts the pixels are cut, whose sums meet in workspace; or how many blocks of a cluster
-/// share them, and what such a block works on of k.
+/// The gradient's knobs: the number of parts of the pixels, whose sums meet in the workspace; or the number of blocks
+/// in a cluster that share the pixels, and the number of k that such a block computes.
 const SPLITS: cudnnBackendKnobType_t = 0;
 const CLUSTER: cudnnBackendKnobType_t = 1;
 const K_TILE: cudnnBackendKnobType_t = 2;
-/// What their accesses need of addresses, in bytes.
+/// The alignment that our GPU kernels need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
-/// The one for the whole mini-batch within `limit` bytes of workspace on the calling thread's device, if the class admits it:
-/// the first of these that the device runs. It needs no micro-batches.
+/// Returns configurations of our engine within `limit` bytes of workspace on the calling thread's device, the best
+/// first, if the class admits them. Only the first that the device runs counts. It needs no micro-batches.
 ///
-/// An Inf or NaN in x may also reach places of a result that it has no part in, by a product with zero, and an Inf that is
-/// multiplied as a float makes NaN, as do floats of 2¹²⁸ - 2¹¹⁶ and more. No class in which NaN is to spread as IEEE 754 has
-/// it admits the engines.
+/// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
+/// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
 pub fn offered(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
     let problem = problem(asking.kernel, is_exact(asking)).filter(Problem::is_fast);
     problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
 }
 
-/// Likewise, for where none of cuDNN's engines on tensor cores has room for half of the mini-batch: it is slower than these.
+/// Returns our slower engine, for use where none of cuDNN's tensor core engines fits half of the mini-batch.
 pub fn offered_without_room(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
     let problem = problem(asking.kernel, is_exact(asking)).filter(|problem| !problem.is_fast());
     problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
 }
 
-/// Whether floats are to be multiplied as such.
+/// Returns whether floats are to be multiplied exactly.
 fn is_exact(asking: &Asking) -> bool {
     let x = &asking.kernel.tensors[asking.kernel.convolution().x];
-    // As NVIDIA's libraries have it.
+    // NVIDIA's libraries obey this variable too.
     let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
     let on_tensor_cores = engine(BACKWARD_FILTER, vec![], false);
     x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !asking.admits(&on_tensor_cores))
@@ -91,14 +90,15 @@ fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
 }
 
 fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
-    // As cuDNN notes of its own, in TF32 too. What is as exact as without tensor cores is of every class.
+    // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Exact engines get no note, so that
+    // every class admits them.
     let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
     let engine = EngineConfiguration::new(index, knobs, numerics, behavior);
     EngineConfiguration { route: Route::Ours, ..engine }
 }
 
-/// What computes a kernel.
+/// The plan of one of our engines.
 pub enum OurPlan {
     /// A filter's gradient.
     BackwardFilter(BackwardFilter),
@@ -106,24 +106,24 @@ pub enum OurPlan {
     ImplicitGemm(ImplicitGemm),
 }
 
-/// Where a convolution's tensors and the workspace are.
+/// The addresses of a convolution's tensors and workspace.
 #[derive(Clone, Copy)]
 pub struct Memory {
     /// The input, or its gradient.
     pub x: *mut c_void,
-    /// The filter, or its.
+    /// The filter, or its gradient.
     pub w: *mut c_void,
-    /// The output, or its.
+    /// The output, or its gradient.
     pub y: *mut c_void,
-    /// Of [`OurPlan::workspace`] bytes.
+    /// The workspace, of [`OurPlan::workspace`] bytes.
     pub workspace: *mut c_void,
 }
 
-// SAFETY: addresses, which are only handed on to the device.
+// SAFETY: the addresses are only passed on to the device, so any thread may hold them.
 unsafe impl Send for Memory {}
 
 impl OurPlan {
-    /// On an engine that was [`offered`]. `Err` where ours does not compute the kernel.
+    /// Makes the plan of an engine that was [`offered`]. `Err` if the engine does not compute the problem.
     pub fn new(kernel: &Kernel, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         let device = cudnn::device();
         let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
@@ -141,7 +141,7 @@ impl OurPlan {
         plan.map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
     }
 
-    /// Bytes that it takes.
+    /// The bytes of workspace.
     pub fn workspace(&self) -> usize {
         match self {
             Self::BackwardFilter(gradient) => gradient.workspace(),
@@ -149,14 +149,14 @@ impl OurPlan {
         }
     }
 
-    /// Result = `alpha` · what is computed + `beta` · result. Whether that was launched.
+    /// Launches result = `alpha` · convolution or gradient + `beta` · result. Returns whether that worked.
     ///
     /// # Safety
-    /// All is memory of the device, as large as the tensors; the result overlaps none of the rest. The stream is of that
-    /// device.
+    /// The caller promises that `memory` is device memory as large as the tensors, that the result overlaps nothing
+    /// else, and that the stream belongs to that device.
     pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Memory { x, w, y, workspace } = memory;
-        // SAFETY: as ours.
+        // SAFETY: both engines require of the memory and the stream only what our caller promised.
         unsafe {
             match self {
                 Self::BackwardFilter(gradient) => {
@@ -171,14 +171,14 @@ impl OurPlan {
     }
 }
 
-/// What one of our kernels computes.
+/// A problem for one of our GPU kernels.
 enum Problem {
     FilterGradient(FilterGradient),
     Correlation(Correlation),
 }
 
 impl Problem {
-    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
+    /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
     fn is_fast(&self) -> bool {
         match self {
             Self::FilterGradient(gradient) => gradient.is_fast(),
@@ -187,7 +187,7 @@ impl Problem {
     }
 }
 
-/// What a kernel is, if it is nothing but a convolution over images in NCHW.
+/// Reads a problem for our GPU kernels. `None` if it is more than a convolution over images in NCHW.
 fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
     let convolution = kernel.convolution();
     let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &kernel.tensors[place]);
@@ -221,7 +221,7 @@ fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
     let [images, k, c] = [size(x.dims[0])?, size(w.dims[0])?, size(w.dims[1])?];
     let [x_pixels, y_pixels, filter] = [spatial(x)?, spatial(y)?, spatial(w)?];
     let (stride, padding) = (size(alike(stride)?)?, size(alike(pre)?)?);
-    // Whether y has what x gives.
+    // Checks that y has the size that follows from x.
     let is_whole = |axis: usize| {
         let padded = padding.checked_mul(2).and_then(|both| x_pixels[axis].checked_add(both));
         let beyond = padded.and_then(|padded| padded.checked_sub(filter[axis]));

@@ -1,4 +1,4 @@
-//! What is known of one kernel in one numerical class under one limit: shared by all of the program's plans for it.
+//! The state of one problem in one numerical class under one limit. All of the program's plans for it share that state.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -17,44 +17,44 @@ use cudnn::graph::Target;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::running::Exploration;
 
-/// What pages are kept by.
+/// The registry's key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub place: Place,
     pub kernel: Arc<Kernel>,
     pub class: Class,
-    /// The most bytes of workspace: what the program is told that its plans need.
+    /// The most bytes of workspace, which is the workspace reported for the plans.
     pub limit: usize,
     pub sizes: BatchSizePolicy,
-    /// The program's engine can be put into CUDA graphs, and so should what is ready in its place.
+    /// Set if the program's engine can be put into CUDA graphs. Then the fallback should be one that can, too.
     pub for_cuda_graphs: bool,
 }
 
-/// What plans are for.
+/// The device that plans are for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The device of this number.
     Device(i32),
-    /// A device like this text of its properties.
+    /// A device with the properties in this text.
     Described(Arc<str>),
 }
 
-/// What is known.
+/// The registry's entry for one key.
 pub struct Page {
     pub key: Key,
     pub target: Target,
-    /// The ready configuration, once somebody needed it; `None` if nothing runs within the limit.
+    /// The fallback configuration, once it was needed. `None` if nothing runs within the limit.
     ready: OnceCell<Option<Arc<Plan>>>,
-    /// What runs undivided, once what is ready failed.
+    /// An undivided configuration, once the fallback has failed.
     last_resort: OnceCell<Option<Arc<Plan>>>,
-    /// What runs once tuning has ended; `None` if that found nothing.
+    /// The plan that runs once tuning has ended. `None` if tuning found none.
     pub settled: OnceCell<Option<Arc<Plan>>>,
-    /// What was settled failed once: what is ready runs from then on.
+    /// Set once the settled plan has failed. From then on the fallback runs.
     pub is_broken: AtomicBool,
     pub state: Mutex<State>,
 }
 
-/// There is one of each key: they are told apart by their addresses.
+/// There is one entry for each key, so addresses tell entries apart.
 impl PartialEq for Page {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -69,24 +69,24 @@ impl Hash for Page {
     }
 }
 
-/// How far tuning while the program runs is. Not held across calls that may block.
+/// The progress of tuning while the program runs. Do not hold its lock across calls that may block.
 #[derive(Default)]
 pub struct State {
     pub offers: Offers,
     pub course: Course,
 }
 
-/// How far tuning is.
+/// The progress of tuning.
 #[derive(Default)]
 pub enum Course {
-    /// No plan has run often enough to be worth it.
+    /// No plan has run often enough to be worth tuning.
     #[default]
     Untouched,
-    /// A thread of ours finds out what may be tried.
+    /// A background thread enumerates candidates.
     Gathering,
-    /// Executions try it.
+    /// Executions try the candidates.
     Exploring(Box<Exploration<Kernel>>),
-    /// It has ended: [`Page::settled`].
+    /// Tuning has ended; see [`Page::settled`].
     Ended,
 }
 
@@ -94,18 +94,18 @@ type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
 
 static PAGES: Lazy<RwLock<Pages>> = Lazy::new(RwLock::default);
 
-/// A program whose shapes never repeat must not fill the memory: beyond this many, pages that no plan of the program
-/// holds are forgotten.
+/// A program whose shapes never repeat must not fill the memory: beyond this many, the registry forgets entries that no
+/// plan of the program holds.
 const MOST_PAGES: usize = 1 << 12;
-/// How many there may be before some are forgotten: more where many are in use.
+/// The number of entries at which the registry next forgets some. It grows if many are in use.
 static MOST: AtomicUsize = AtomicUsize::new(MOST_PAGES);
 
-/// The page of a key, a new one if it has none.
+/// Returns the entry for a key, a new one if there is none.
 pub fn page(key: Key, target: &Target) -> Arc<Page> {
     if let Some(page) = PAGES.read().get(&key) {
         return page.clone();
     }
-    let mut forgotten = Vec::new(); // dropped once the lock is released: cuDNN's descriptors go with it
+    let mut forgotten = Vec::new(); // dropped after the lock is released: this destroys cuDNN's descriptors
     let mut pages = PAGES.write();
     if pages.len() >= MOST.load(Ordering::Relaxed) {
         forgotten.extend(pages.extract_if(|_, page| Arc::strong_count(page) == 1));
@@ -124,24 +124,24 @@ pub fn page(key: Key, target: &Target) -> Arc<Page> {
 }
 
 impl Page {
-    /// What is asked of cuDNN for it.
+    /// Returns the parameters for probing cuDNN.
     pub fn asking(&self) -> Asking<'_> {
         let Key { kernel, class, limit, .. } = &self.key;
         Asking { kernel, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
     }
 
-    /// The ready configuration: without timing, in heuristics' order, the largest micro-batches first. Found once, by
-    /// whoever asks first; others wait. `None` if nothing runs within the limit.
+    /// Returns the fallback configuration. It is chosen without timing, in the heuristics' order, the largest
+    /// micro-batches first. The first caller chooses it while others wait. `None` if nothing runs within the limit.
     pub fn ready(&self) -> Option<Arc<Plan>> {
         self.ready.get_or_init(|| self.find_ready()).clone()
     }
 
-    /// The ready configuration, if somebody has needed it.
+    /// Returns the fallback configuration if it was needed before.
     pub fn known_ready(&self) -> Option<&Arc<Plan>> {
         self.ready.get()?.as_ref()
     }
 
-    /// Whatever runs undivided within the limit, for when what is ready has failed. `None` if nothing does.
+    /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.
     pub fn last_resort(&self) -> Option<&Arc<Plan>> {
         let find = || {
             let (kernel, asking) = (&self.key.kernel, self.asking());
@@ -160,7 +160,7 @@ impl Page {
         if division.is_none() && wanted.for_cuda_graphs {
             division = find_division(&asking, &sizes, &mut offers);
         }
-        // Not by the plans that were offered: exploring runs those, maybe beside this one.
+        // The fallback gets plans of its own: an exploration may run the probed ones at the same time.
         let ready =
             division.and_then(|division| Plan::new(kernel, division, &self.target, asking.limit, |_, _| None).ok());
         let ready = ready.filter(|ready| ready.workspace() <= asking.limit);
@@ -174,7 +174,7 @@ impl Page {
         ready.map(Arc::new)
     }
 
-    /// The least limit under which something runs, in bytes; `None` if nothing does.
+    /// Returns the least limit, in bytes, under which anything runs. `None` if nothing does.
     pub fn least(&self) -> Option<usize> {
         self.ready();
         let offered = self.state.lock().offers.largest_first();
@@ -187,13 +187,13 @@ impl Page {
     }
 }
 
-/// A micro-batch of what is ready is no smaller than this part of the mini-batch as long as another engine helps: many
-/// small ones take longer than an engine that the heuristics put further back. (VGG-16's and ResNet-50's gradients of
-/// filters in TF32 took a third and two thirds of an engine without workspace in 32 parts, and ResNet-50's twice as long
-/// in 128.)
+/// The fallback uses no micro-batches below 1 / `SMALLEST_PART` of the mini-batch if another engine avoids them: many
+/// small ones take longer than an engine further down the heuristics' list. (For filter gradients in TF32, 32 parts
+/// took a third of the time of an engine without workspace in VGG-16 and two thirds in ResNet-50; 128 parts took twice
+/// as long in ResNet-50.)
 pub const SMALLEST_PART: usize = 32;
 
-/// Some configuration within the limit, by what the heuristics offer for the whole mini-batch, or else for parts of it.
+/// Finds a configuration within the limit, by the heuristics for the whole mini-batch, or else for parts of it.
 fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
     let mut engines: Vec<EngineConfiguration> = Vec::new();
     for &size in sizes {
@@ -212,8 +212,8 @@ fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Optio
     None
 }
 
-/// The first of `engines` for which there is room in large micro-batches, or else the largest micro-batch for which any has
-/// room, again and again.
+/// Cuts off micro-batches until no images are left. Prefers the first of `engines` that fits in large micro-batches;
+/// takes the largest micro-batch that fits any engine otherwise.
 fn divide(
     asking: &Asking,
     sizes: &[usize],
@@ -233,7 +233,7 @@ fn divide(
         let found = preferred
             .or_else(|| sizes.iter().find_map(|&size| engines.iter().find_map(|engine| has_room(rest, size, engine))));
         let Some(found) = found else {
-            // What was cut off leaves a rest that no size divides, as tensors are aligned, or that has no room.
+            // No size fits the rest, because of the tensors' alignment or the budget.
             let whole = engines.iter().find_map(|engine| has_room(batch, batch, engine))?;
             return Some(Configuration::undivided(whole));
         };

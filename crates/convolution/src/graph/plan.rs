@@ -1,5 +1,5 @@
-//! A configuration of an operation graph made ready to run: with finalized execution plans for its micro-batches, and
-//! its workspace laid out.
+//! A configuration of an operation graph, made ready to run: finalized execution plans for its micro-batches, and the
+//! layout of its workspace.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -20,67 +20,67 @@ use super::micro_plan::{MicroBatch, MicroPlan, Runs, summed_filter};
 use super::operands::Operands;
 use super::our_engine::Memory;
 
-/// How many sets of operands a plan keeps variant packs for: programs that allocate anew each time come back to the
-/// same few addresses.
+/// The sets of operands for which a plan keeps variant packs. Programs that allocate anew for each execution come back
+/// to the same few addresses.
 const KEPT_PACKS: usize = 4;
 
-/// What a part of a plan runs.
+/// A part of a plan: a number of micro-batches, and their configuration.
 pub type Part = (usize, MicroConfiguration<EngineConfiguration>);
 
-/// A configuration of one kernel, ready to run. It may run on several threads at once, each with its own handle,
-/// operands and workspace: each takes finalized plans of its own, since cuDNN promises of none that threads can share it.
+/// A configuration of one problem, ready to run. Several threads may run it at once, each with its own handle, operands
+/// and workspace. Each takes finalized plans of its own: cuDNN does not promise that threads can share a plan.
 pub struct Plan {
     kernel: Arc<Kernel>,
     configuration: Configuration<EngineConfiguration>,
-    /// In the order in which they run.
+    /// In running order.
     parts: Vec<Part>,
-    /// Of each micro-batch of a part.
+    /// The bytes of workspace that a micro-batch of each part needs.
     needs: Vec<usize>,
     sums: Option<Sums>,
-    /// Bytes of workspace that are used of what the caller brings.
+    /// The bytes that the plan uses of the caller's workspace.
     workspace: usize,
     target: Target,
-    /// Each micro-batch's copies are its own, and none is made together with the next one's.
+    /// Set if each micro-batch makes its own copies, none of them joined with the next one's.
     is_sample: bool,
     idle: Mutex<Vec<Ready>>,
 }
 
-/// What one thread runs.
+/// The finalized plans and variant packs of one thread.
 struct Ready {
-    /// Of each part.
+    /// One for each part.
     plans: Vec<Arc<MicroPlan>>,
     /// The newest last.
     packs: Vec<Packs>,
 }
 
-/// A plan's micro-batches over one set of operands.
+/// The packs of all micro-batches for one set of operands.
 struct Packs {
     operands: Operands,
     packs: Vec<Pack>,
 }
 
-/// What a micro-batch works on, and what is copied, step by step, before it runs and behind it.
+/// The arguments of one micro-batch, and its copies, step by step, before and after the engine runs.
 struct Pack {
     operands: Arguments,
     before: Vec<Moves>,
     behind: Option<Moves>,
 }
 
-/// What is handed to an engine.
+/// The arguments of an engine.
 enum Arguments {
-    /// Of cuDNN.
+    /// For cuDNN's engine.
     Cudnn(VariantPack),
-    /// Of ours, with alpha and beta.
+    /// For our engine, with alpha and beta.
     Ours(Memory, f32, f32),
 }
 
-/// A micro-batch, what it runs and what that works on.
+/// A micro-batch, its plan and its pack.
 type InOrder<'a> = (&'a MicroConfiguration<EngineConfiguration>, Runs<'a>, &'a Pack);
 
 impl Plan {
-    /// Of `configuration`, whose micro-batches' plans `finalized` gives if it has them: others are finalized here. A
-    /// micro-batch that needs more than the `brings` bytes of the caller's uses results that are still to be computed;
-    /// `Err` where that is not enough.
+    /// Makes `configuration` ready to run. `finalized` gives the plans that are finalized already; this function
+    /// finalizes the others. A micro-batch that needs more than the caller's `brings` bytes uses the memory of results
+    /// that are still to be computed. `Err` if that is not enough.
     pub fn new(
         kernel: &Arc<Kernel>,
         configuration: Configuration<EngineConfiguration>,
@@ -92,7 +92,7 @@ impl Plan {
         Self::make(kernel, parts, configuration, target, brings, finalized)
     }
 
-    /// Some micro-batches of one kind, in the first images only: each to be timed, before all images are run.
+    /// Makes some equal micro-batches of the first images ready, to time each of them before all images are run.
     pub fn sample(
         kernel: &Arc<Kernel>,
         part: Part,
@@ -121,7 +121,7 @@ impl Plan {
         let mut finalized = finalized.collect::<Result<Vec<_>, _>>()?;
         let needs = |(part, plan): &(Part, Arc<MicroPlan>)| plan.workspace(kernel, part.1.batch);
         if kernel.unwritten_per_image() > 0 {
-            // What needs most runs while most results are unwritten.
+            // The parts that need most run first, while most results are unwritten.
             finalized.sort_by_key(|it| std::cmp::Reverse(needs(it)));
         }
         let needs: Vec<usize> = finalized.iter().map(needs).collect();
@@ -145,29 +145,29 @@ impl Plan {
         Ok(Self { kernel, configuration, parts, needs, sums, workspace, target, is_sample: false, idle })
     }
 
-    /// The kernel that it runs.
+    /// The problem that the plan runs.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Which micro-batches it runs, with their predicted times.
+    /// The micro-batches, with their predicted times.
     pub fn configuration(&self) -> &Configuration<EngineConfiguration> {
         &self.configuration
     }
 
-    /// Bytes of workspace that it needs of the caller, sums included.
+    /// The bytes of workspace that the caller must bring, sums included.
     pub fn workspace(&self) -> usize {
         self.workspace
     }
 
-    /// Runs it on the handle's stream; `after` is called as each micro-batch has been launched, with its size and engine.
+    /// Runs the plan on the handle's stream. Calls `after` with the size and the engine of each launched micro-batch.
     ///
-    /// Micro-batches of Forward and BackwardData write different images and keep beta as given. BackwardFilter's add up:
-    /// the first takes the graph's beta, the others 1, or they are summed in float.
+    /// Micro-batches of Forward and BackwardData write different images and keep beta as given. Those of BackwardFilter
+    /// add up: the first takes the graph's beta, the others 1, or they are summed in float.
     ///
     /// # Safety
-    /// The operands are those of an execution of the plan's kernel, and their workspace is memory of the device of at
-    /// least [`Self::workspace`] bytes.
+    /// The caller promises that the operands are those of an execution of the plan's problem, and that their workspace
+    /// is device memory of at least [`Self::workspace`] bytes.
     pub unsafe fn run(
         &self,
         handle: cudnnHandle_t,
@@ -175,15 +175,15 @@ impl Plan {
         after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let mut ready = self.take()?;
-        // SAFETY: as ours.
+        // SAFETY: `run_by` requires only what our caller promised.
         let ran = unsafe { self.run_by(&mut ready, handle, operands, after) };
         self.idle.lock().push(ready);
         ran
     }
 
-    /// Calls with the execution plan and the variant pack of each micro-batch, in the order in which they are to run,
-    /// until one call fails. For graphs: nothing is called where more belongs to a plan that has no form in a graph, the
-    /// sums of half filters and what our kernels do.
+    /// Calls `visit` with the execution plan and the variant pack of each micro-batch, in running order, until a call
+    /// fails. For CUDA graphs: calls nothing if the plan does work that has no form in a graph, as sums of half filters
+    /// and our GPU kernels do.
     pub fn for_each_micro_batch(
         &self,
         operands: &Operands,
@@ -203,22 +203,22 @@ impl Plan {
         visited
     }
 
-    /// Whether any part launches kernels of ours.
+    /// Returns whether any part launches our GPU kernels.
     fn launches(&self) -> bool {
         self.parts.iter().any(|(_, micro)| micro.algorithm.route != Route::AsStored)
     }
 
-    /// Finalized plans that no other thread uses.
+    /// Takes finalized plans that no other thread uses.
     fn take(&self) -> Result<Ready, cudnnStatus_t> {
         let taken = self.idle.lock().pop();
         taken.map_or_else(|| self.another(), Ok)
     }
 
-    /// Finalized plans for one thread more.
+    /// Finalizes plans for one more thread.
     fn another(&self) -> Result<Ready, cudnnStatus_t> {
         let plan = |((_, micro), needed): (&Part, &usize)| {
             let plan = MicroPlan::new(&mut MicroBatch::new(&self.kernel, micro.batch, &self.target), &micro.algorithm)?;
-            // The workspace has been told, and laid out.
+            // The workspace has been reported and laid out, so it cannot grow.
             let fits = plan.workspace(&self.kernel, micro.batch) <= *needed;
             if fits { Ok(Arc::new(plan)) } else { Err(CUDNN_STATUS_INTERNAL_ERROR) }
         };
@@ -227,7 +227,7 @@ impl Plan {
     }
 
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn run_by(
         &self,
         ready: &mut Ready,
@@ -237,21 +237,21 @@ impl Plan {
     ) -> Result<(), Failure> {
         let workspace = operands.workspace;
         let stream = match self.launches() {
-            // SAFETY: the caller's handle.
+            // SAFETY: the handle is the program's, from this execution.
             true => unsafe { calls::stream_of(handle) }.ok_or(CUDNN_STATUS_EXECUTION_FAILED)?,
             false => std::ptr::null_mut(),
         };
         let mut is_begun = false;
         for (micro, runs, pack) in self.in_order(ready, operands)? {
             guest::settings::fault_point(if is_begun { "run-midway" } else { "run" });
-            // SAFETY: images of the program's tensors, and a workspace as large as the engine needs.
+            // SAFETY: the pack names images of the program's tensors, and a workspace as large as the engine needs.
             let mut status = unsafe { pack.run(runs, handle, stream) };
-            // What runs on copies adds its own; ours is not cut.
+            // Engines on copies accumulate while copying back; our engines are never split.
             if let Some(sums) = &self.sums
                 && status == CUDNN_STATUS_SUCCESS
                 && micro.algorithm.route == Route::AsStored
             {
-                // SAFETY: the two buffers lie behind the engine's own workspace.
+                // SAFETY: the two buffers lie behind the engine's own workspace, within the caller's.
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
             if status != CUDNN_STATUS_SUCCESS {
@@ -264,14 +264,14 @@ impl Plan {
         let Some(sums) = &self.sums else { return Ok(()) };
         let beta = self.kernel.convolution().beta.value() as f32;
         let filter = operands.pointers[self.kernel.convolution().w];
-        // SAFETY: the sum is complete, in the program's workspace.
+        // SAFETY: the sum is complete, and lies in the program's workspace.
         match unsafe { sums.round(handle, workspace, (&raw const beta).cast(), filter) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
             status => Err(status.into()),
         }
     }
 
-    /// The micro-batches in the order in which they run, each with what runs it.
+    /// Returns the micro-batches in running order, each with its plan and its pack.
     fn in_order<'a>(
         &'a self,
         ready: &'a mut Ready,
@@ -284,7 +284,7 @@ impl Plan {
         Ok(each.zip(packs).enumerate().map(|(index, ((micro, plan), pack))| (micro, plan.number(index), pack)))
     }
 
-    /// The packs for these operands: those from before, or new ones in place of the oldest.
+    /// Returns the packs for these operands. New packs replace the oldest ones.
     fn packs<'a>(
         &self,
         plans: &[Arc<MicroPlan>],
@@ -370,8 +370,8 @@ impl Plan {
     }
 }
 
-/// What a micro-batch left is copied together with what the next one reads, unless they share memory: fewer launches,
-/// each of which keeps the device busy for longer.
+/// Joins the copies after each micro-batch with those before the next, unless they share memory. This takes fewer
+/// launches, each of which keeps the device busy for longer.
 fn join_copies(packs: &mut [Pack]) {
     for next in 1..packs.len() {
         let (behind, before) = (packs[next - 1].behind.take(), packs[next].before.pop());
@@ -383,13 +383,13 @@ fn join_copies(packs: &mut [Pack]) {
 }
 
 impl Pack {
-    /// Runs a micro-batch, its conversions included.
+    /// Runs a micro-batch with its conversions.
     ///
     /// # Safety
-    /// The memory is there; the stream is the handle's.
+    /// The caller promises that all memory of the pack is allocated, and that the stream is the handle's.
     unsafe fn run(&self, runs: Runs, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
         let status_of = |launched| if launched { CUDNN_STATUS_SUCCESS } else { CUDNN_STATUS_EXECUTION_FAILED };
-        // SAFETY: as ours.
+        // SAFETY: our caller promised the memory and the stream, and the pack was made for this plan.
         unsafe {
             if !self.before.iter().all(|moves| moves.run(stream)) {
                 return CUDNN_STATUS_EXECUTION_FAILED;

@@ -1,4 +1,4 @@
-//! What runs in place of a program's execution plan: decided when that is finalized.
+//! The replacement for a program's execution plan, decided when the plan is finalized.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -19,31 +19,31 @@ use guest::settings::{self, Policy};
 pub struct Planned {
     pub graph: Arc<Graph>,
     pub page: Arc<Page>,
-    /// What the program chose.
+    /// The requested engine.
     pub own: EngineConfiguration,
-    /// Bytes of workspace that this needs itself.
+    /// The bytes of workspace that the requested engine needs.
     pub own_workspace: usize,
-    /// How often it has run.
+    /// How often the plan has run.
     pub executions: AtomicUsize,
-    /// What it runs under Workspace Division while it has no segment.
+    /// The plan under Workspace Division while the layer has no segment.
     pub meanwhile: Meanwhile,
 }
 
 impl Planned {
-    /// Bytes of workspace that the program is told.
+    /// The reported workspace, in bytes.
     pub fn workspace(&self) -> usize {
         self.page.key.limit
     }
 
-    /// Whether the program's own plan runs in what the program was told.
+    /// Returns whether the program's own plan fits the reported workspace.
     pub fn own_fits(&self) -> bool {
         self.own_workspace <= self.workspace()
     }
 
-    /// What is to run in place of a plan that cuDNN has finalized. `None` if that runs itself, whatever it computes.
+    /// Decides the replacement for a plan that cuDNN has finalized. `None` if the plan is to run itself.
     ///
     /// # Safety
-    /// The descriptor is the shadow's: a finalized execution plan.
+    /// The caller promises that `plan` is the shadow's descriptor: a finalized execution plan.
     pub unsafe fn of(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Option<Arc<Self>> {
         if shadow.is_special() {
             return None;
@@ -63,7 +63,7 @@ impl Planned {
         let (place, target) = targets::of(&content, handle)?;
         drop(content);
         settings::fault_point("finalize");
-        // SAFETY: as ours.
+        // SAFETY: our caller promised a finalized execution plan.
         let (own, own_workspace) = unsafe { own(plan) }.ok()?;
         let class = Class::of(&own, settings::get().numerics);
         let sizes = policies.batch_size_policy;
@@ -76,11 +76,11 @@ impl Planned {
         };
         let limit = wanted.map_or(own_workspace, |wanted| wanted.min(own_workspace));
         if limit == own_workspace && !graph.kernel.splittable() {
-            return None; // over the limit, another engine may take its place all the same
+            return None; // the plan fits; over the limit, another engine could take its place
         }
         let mut page = page::page(key(limit), &target);
         if limit < own_workspace && page.ready().is_none() {
-            // Nothing runs within the limit: what needs least does, if that is less than the program's own plan.
+            // Nothing runs within the limit. Use the least workspace that runs anything, at most the own plan's.
             let least = page.least().map_or(own_workspace, |least| least.min(own_workspace));
             log::info!("{kernel}: nothing runs within {limit} bytes of workspace: {least} are used");
             page = page::page(key(least), &target);
@@ -99,16 +99,16 @@ fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnH
     (!handle.is_null()).then_some(handle)
 }
 
-/// What a plan runs, and the bytes of workspace that it needs.
+/// Reads a plan's engine, and the bytes of workspace that it needs.
 ///
 /// # Safety
-/// A finalized execution plan.
+/// The caller promises that `plan` is a finalized execution plan.
 unsafe fn own(plan: cudnnBackendDescriptor_t) -> Result<(EngineConfiguration, usize), cudnnStatus_t> {
-    // SAFETY: as ours.
+    // SAFETY: our caller promised a finalized execution plan.
     let workspace =
         unsafe { descriptor::read::<i64>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64) }?;
     let workspace =
         workspace.first().and_then(|&bytes| usize::try_from(bytes).ok()).ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
-    // SAFETY: as ours.
+    // SAFETY: our caller promised a finalized execution plan.
     Ok((unsafe { EngineConfiguration::of_plan(plan) }?, workspace))
 }

@@ -1,5 +1,5 @@
-//! Reads a program's operation graph as a kernel: one convolution, alone or with pointwise operations. Whatever it says
-//! that is not understood here makes it none of ours.
+//! Reads a program's operation graph as a convolution problem: one convolution, alone or with pointwise operations. We
+//! do not plan a graph that has anything else in it.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Pointwise, T
 use cudnn::graph::ConvolutionNames;
 use cudnn::tensor::element_size;
 
-/// The most tensors of a graph that we plan: of those that frameworks make none has as many.
+/// The most tensors of a graph that we plan. The graphs of frameworks have fewer.
 pub const MOST_TENSORS: usize = 12;
 
 /// An operation graph that we plan.
 pub struct Graph {
-    /// What it computes.
+    /// The graph as a problem.
     pub kernel: Arc<Kernel>,
-    /// What the program calls the tensors, by their places in the kernel.
+    /// The program's ids of the tensors, by place in the problem.
     pub ids: Vec<i64>,
 }
 
 impl Graph {
-    /// Of an operation graph's shadow, read once. `None` if we do not plan it.
+    /// Reads an operation graph's shadow, once. `None` if we do not plan the graph.
     pub fn of(shadow: &Shadow) -> Option<Arc<Self>> {
         shadow.graph.get_or_init(|| Reading::default().graph(&shadow.content()).map(Arc::new)).clone()
     }
 }
 
-/// What has been read so far.
+/// The tensors read so far, and their ids.
 #[derive(Default)]
 struct Reading {
     ids: Vec<i64>,
     tensors: Vec<Tensor>,
 }
 
-/// What a pointwise operation may be given besides its mode and its precision.
+/// The parameters of a pointwise operation besides its mode and precision.
 const PARAMETERS: [cudnnBackendAttributeName_t; 7] = [
     CUDNN_ATTR_POINTWISE_NAN_PROPAGATION,
     CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP,
@@ -55,7 +55,7 @@ const OPERANDS: [cudnnBackendAttributeName_t; 6] = [
     CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
 ];
 
-/// Whether nothing was set but what is named.
+/// Returns `Some` if the program set no attributes besides these.
 fn has_only(content: &Content, names: &[&[cudnnBackendAttributeName_t]]) -> Option<()> {
     let known = |name| names.iter().any(|names| names.contains(&name));
     (!content.is_opaque && content.names().all(known)).then_some(())
@@ -141,7 +141,7 @@ impl Reading {
             parameters.push((name, Factor::new(value)));
         }
         let mode = described.enumerator(CUDNN_ATTR_POINTWISE_MODE)?;
-        // Its values are places in the tensor: a micro-batch would count its images from 0.
+        // Index values count from the tensor's start, but a micro-batch would count its images from 0.
         if mode == CUDNN_POINTWISE_GEN_INDEX {
             return None;
         }
@@ -155,7 +155,7 @@ impl Reading {
         })
     }
 
-    /// The tensor's place.
+    /// Returns the tensor's place.
     fn tensor(&mut self, shadow: &Shadow) -> Option<usize> {
         let content = shadow.content();
         has_only(
@@ -195,7 +195,7 @@ impl Reading {
         }
         let id = content.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID)?;
         match self.ids.iter().position(|known| *known == id) {
-            // Two descriptors of one tensor must agree on it.
+            // Two descriptors with one id must agree on the tensor.
             Some(place) => (self.tensors[place] == tensor).then_some(place),
             None => {
                 self.ids.push(id);
@@ -206,7 +206,7 @@ impl Reading {
     }
 }
 
-/// Finds out which tensors' first dimension is the mini-batch. `None` where this cannot be told.
+/// Marks the tensors whose first dimension is the mini-batch. `None` if that cannot be decided.
 fn mark_batched(kernel: &mut Kernel) -> Option<()> {
     let Convolution { x, w, y, .. } = *kernel.convolution();
     let batch = kernel.tensors[x].dims[0];
@@ -222,7 +222,7 @@ fn mark_batched(kernel: &mut Kernel) -> Option<()> {
         tensor.is_batched = match tensor.dims[0] {
             first if first == batch && batch > 1 => true,
             1 if batch > 1 => false,
-            // Over one image nothing is cut.
+            // A mini-batch of one image is never cut.
             1 => place == x || place == y,
             _ => return None,
         };
@@ -230,7 +230,7 @@ fn mark_batched(kernel: &mut Kernel) -> Option<()> {
             return None;
         }
     }
-    // The filter is no operand of anything else: it would have to be cut there.
+    // The filter must not be another operation's operand, since that operation's operands are cut.
     let uses = |operation: &Operation| matches!(operation, Operation::Pointwise(p) if p.operands.iter().any(|(_, place)| *place == w));
     (!kernel.operations.iter().any(uses)).then_some(())
 }

@@ -1,5 +1,5 @@
-//! What a program sets of its backend descriptors, kept beside them: cuDNN does not give an operation graph's
-//! operations back, and programs destroy inner descriptors as soon as cuDNN lets them.
+//! The attributes that a program sets on its backend descriptors, kept beside them: cuDNN does not give an operation
+//! graph's operations back, and programs destroy inner descriptors as soon as cuDNN lets them.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -12,27 +12,27 @@ use parking_lot::RwLock;
 use super::planned::Planned;
 use super::reading::Graph;
 
-/// One descriptor's shadow. It lives as long as the descriptor, or a shadow that holds it.
+/// One descriptor's shadow. It lives as long as the descriptor, or as long as another shadow holds it.
 pub struct Shadow {
-    /// What it describes.
+    /// The descriptor's type.
     pub kind: cudnnBackendDescriptorType_t,
     content: RwLock<Content>,
-    /// Of an operation graph: what it says, once somebody asked. `None` if it is not one that we plan.
+    /// For an operation graph: its content, once it was read. `None` if we do not plan the graph.
     pub graph: OnceCell<Option<Arc<Graph>>>,
-    /// Of an execution plan: what runs in its place. `None` if it runs itself.
+    /// For an execution plan: its replacement. `None` if it runs itself.
     pub planned: OnceCell<Option<Arc<Planned>>>,
 }
 
-/// What a descriptor was given.
+/// A descriptor's attributes and state.
 #[derive(Default)]
 pub struct Content {
-    /// In any order, each name once.
+    /// In any order; each name occurs once.
     attributes: Vec<(cudnnBackendAttributeName_t, Value)>,
-    /// It was given something that we cannot follow.
+    /// Set once the descriptor got something that we cannot follow.
     pub is_opaque: bool,
-    /// cuDNN has found it complete.
+    /// Set once cuDNN has finalized the descriptor.
     pub is_finalized: bool,
-    /// Of an engine or an engine's configuration that cuDNN filled in: the operation graph that it is for.
+    /// For an engine or an engine configuration that cuDNN filled in: its operation graph.
     pub derived_from: Option<Arc<Shadow>>,
 }
 
@@ -46,15 +46,15 @@ pub enum Value {
 
 type Table = HashMap<usize, Arc<Shadow>, foldhash::fast::RandomState>;
 
-/// By address. Several tables, since every execution looks two descriptors up.
+/// The shadows by address. There are several tables because every execution looks up two descriptors.
 static TABLES: Lazy<[RwLock<Table>; 16]> = Lazy::new(Default::default);
 
 fn table(descriptor: cudnnBackendDescriptor_t) -> &'static RwLock<Table> {
-    // What malloc returns is a multiple of 16.
+    // malloc's addresses are multiples of 16.
     &TABLES[descriptor.addr() >> 4 & 15]
 }
 
-/// Whether descriptors of a kind are part of what we plan.
+/// Returns whether we keep shadows of descriptors of this kind.
 fn is_followed(kind: cudnnBackendDescriptorType_t) -> bool {
     matches!(
         kind,
@@ -75,7 +75,7 @@ fn is_followed(kind: cudnnBackendDescriptorType_t) -> bool {
     )
 }
 
-/// Bytes of an attribute's element; `None` for types that no descriptor that we follow is given.
+/// The bytes of an attribute's element. `None` for types that no descriptor with a shadow takes.
 fn element_bytes(element: cudnnBackendAttributeType_t) -> Option<usize> {
     Some(match element {
         CUDNN_TYPE_BOOLEAN | CUDNN_TYPE_CHAR => 1,
@@ -92,41 +92,41 @@ fn element_bytes(element: cudnnBackendAttributeType_t) -> Option<usize> {
     })
 }
 
-/// A descriptor was created.
+/// Records a new descriptor.
 pub fn created(kind: cudnnBackendDescriptorType_t, descriptor: cudnnBackendDescriptor_t) {
     follow(kind, descriptor, Content::default());
 }
 
-/// A descriptor holds this from now on, whatever it held.
+/// Gives a descriptor a new shadow with this content.
 fn follow(kind: cudnnBackendDescriptorType_t, descriptor: cudnnBackendDescriptor_t, content: Content) {
     if is_followed(kind) {
         let (graph, planned) = Default::default();
         let shadow = Shadow { kind, content: RwLock::new(content), graph, planned };
         let before = table(descriptor).write().insert(descriptor.addr(), Arc::new(shadow));
-        drop(before); // with the lock released: it may hold much
+        drop(before); // after the lock is released: it may hold much
     }
 }
 
-/// A descriptor is about to be destroyed: its address may be another's next.
+/// Forgets a descriptor before it is destroyed: another may get its address.
 pub fn destroyed(descriptor: cudnnBackendDescriptor_t) {
     let forgotten = table(descriptor).write().remove(&descriptor.addr());
-    drop(forgotten); // with the lock released: it may hold much
+    drop(forgotten); // after the lock is released: it may hold much
 }
 
-/// The shadow of a descriptor that we follow.
+/// Returns a descriptor's shadow, if there is one.
 pub fn of(descriptor: cudnnBackendDescriptor_t) -> Option<Arc<Shadow>> {
     table(descriptor).read().get(&descriptor.addr()).cloned()
 }
 
-/// A descriptor is as if it had just been created.
+/// Resets a descriptor to its state after creation.
 pub fn renewed(descriptor: cudnnBackendDescriptor_t) {
     if let Some(shadow) = of(descriptor) {
         created(shadow.kind, descriptor);
     }
 }
 
-/// cuDNN has filled in descriptors of the program's with what it read of another one. Which of several it passed over is
-/// not told: what was complete before may still be what it was.
+/// Records that cuDNN filled in descriptors with values of another one. cuDNN does not say which it filled; one already
+/// finalized may be unchanged.
 pub fn were_filled(
     from: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
@@ -150,10 +150,10 @@ pub fn were_filled(
     }
 }
 
-/// cuDNN has taken an attribute.
+/// Records an attribute that cuDNN has accepted.
 ///
 /// # Safety
-/// `elements` are `count` elements of the type `element`.
+/// The caller promises that `elements` points at `count` elements of the type `element`.
 pub unsafe fn was_set(
     descriptor: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
@@ -162,10 +162,10 @@ pub unsafe fn was_set(
     elements: *const c_void,
 ) {
     let Some(shadow) = of(descriptor) else { return };
-    // SAFETY: as ours.
+    // SAFETY: our caller promised `count` elements of this type.
     let value = unsafe { value(element, count, elements) };
     let mut content = shadow.content.write();
-    // Operations are added to those that were set before; all else takes the place of what was.
+    // Operations are added to the earlier ones; any other attribute replaces its earlier value.
     let before = content.attributes.extract_if(.., |(known, _)| *known == name).next();
     match (value, before) {
         (Some(Value::Descriptors(new)), Some((ADDS_UP, Value::Descriptors(mut all)))) => {
@@ -177,10 +177,10 @@ pub unsafe fn was_set(
     }
 }
 
-/// What is added to when it is set again.
+/// The attribute that accumulates when it is set again.
 const ADDS_UP: cudnnBackendAttributeName_t = CUDNN_ATTR_OPERATIONGRAPH_OPS;
 
-/// cuDNN has refused an attribute. Of operations it has kept those before the one that it did not take.
+/// Records an attribute that cuDNN has refused. Of operations, cuDNN has kept those before the refused one.
 pub fn was_refused(descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t) {
     if name == ADDS_UP
         && let Some(shadow) = of(descriptor)
@@ -190,44 +190,44 @@ pub fn was_refused(descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttri
     }
 }
 
-/// cuDNN takes any count of some attributes' elements, and reads no more of them than it has use for: beyond this many
-/// they need not be there. The text of a device's properties is the longest.
+/// cuDNN accepts any count for some attributes, and reads only as many elements as it uses: beyond this many, they may
+/// not exist. The longest attribute is the text of a device's properties.
 const MOST_ELEMENTS: usize = 1 << 16;
 
-/// `None` for what we cannot follow.
+/// Copies an attribute's elements. `None` if we cannot follow them.
 ///
 /// # Safety
-/// As for [`was_set`].
+/// The caller promises the same as for [`was_set`].
 unsafe fn value(element: cudnnBackendAttributeType_t, count: i64, elements: *const c_void) -> Option<Value> {
     let count = usize::try_from(count).ok()?;
     if elements.is_null() || count > MOST_ELEMENTS {
         return None;
     }
     if element == CUDNN_TYPE_BACKEND_DESCRIPTOR {
-        // SAFETY: as ours.
+        // SAFETY: our caller promised `count` elements, which are descriptors.
         let inner = unsafe { std::slice::from_raw_parts(elements.cast::<cudnnBackendDescriptor_t>(), count) };
-        // cuDNN copies some that are not finalized yet, and may be set on afterwards.
+        // cuDNN copies inner descriptors that are not finalized yet, so the program may change them afterwards.
         let finalized = |&inner: &cudnnBackendDescriptor_t| of(inner).filter(|inner| inner.content().is_finalized);
         return inner.iter().map(finalized).collect::<Option<_>>().map(Value::Descriptors);
     }
     let bytes = element_bytes(element)? * count;
-    // SAFETY: as ours.
+    // SAFETY: our caller promised `count` elements, which are `bytes` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(elements.cast::<u8>(), bytes) };
     Some(Value::Plain(element, bytes.into()))
 }
 
 impl Shadow {
-    /// cuDNN has found it complete.
+    /// Records that cuDNN has finalized the descriptor.
     pub fn was_finalized(&self) {
         self.content.write().is_finalized = true;
     }
 
-    /// What the descriptor was given.
+    /// Returns the descriptor's content.
     pub fn content(&self) -> parking_lot::RwLockReadGuard<'_, Content> {
         self.content.read()
     }
 
-    /// What an execution plan, a configuration, an engine or heuristics are for, one step nearer to the operation graph.
+    /// Returns the next shadow on the way from an execution plan or heuristics to the operation graph.
     fn next(&self) -> Option<Arc<Shadow>> {
         let name = match self.kind {
             CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return None,
@@ -240,13 +240,13 @@ impl Shadow {
         content.derived_from.as_ref().or_else(|| content.descriptor(name)).cloned()
     }
 
-    /// The operation graph that it is for.
+    /// Returns the operation graph that the descriptor is for.
     pub fn operation_graph(&self) -> Option<Arc<Shadow>> {
         let next = self.next()?;
         if next.kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR { Some(next) } else { next.operation_graph() }
     }
 
-    /// Whether more was asked for than to compute the operation graph, as engines for a part of the device.
+    /// Returns whether the program asked for more than the operation graph, such as an engine for a part of the device.
     pub fn is_special(&self) -> bool {
         let known: &[cudnnBackendAttributeName_t] = match self.kind {
             CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => {
@@ -269,17 +269,17 @@ impl Shadow {
 }
 
 impl Content {
-    /// An attribute as it was set.
+    /// Returns an attribute's value.
     pub fn attribute(&self, name: cudnnBackendAttributeName_t) -> Option<&Value> {
         self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The names of all attributes that were set.
+    /// Returns the names of all attributes that were set.
     pub fn names(&self) -> impl Iterator<Item = cudnnBackendAttributeName_t> {
         self.attributes.iter().map(|(name, _)| *name)
     }
 
-    /// An attribute of descriptors.
+    /// Returns an attribute's descriptors.
     pub fn descriptors(&self, name: cudnnBackendAttributeName_t) -> Option<&[Arc<Shadow>]> {
         match self.attribute(name)? {
             Value::Descriptors(descriptors) => Some(descriptors),
@@ -287,13 +287,13 @@ impl Content {
         }
     }
 
-    /// An attribute of one descriptor.
+    /// Returns an attribute's one descriptor.
     pub fn descriptor(&self, name: cudnnBackendAttributeName_t) -> Option<&Arc<Shadow>> {
         let [descriptor] = self.descriptors(name)? else { return None };
         Some(descriptor)
     }
 
-    /// The elements of an attribute of plain values of a size.
+    /// Returns an attribute's plain values of `N` bytes each.
     pub fn elements<const N: usize>(&self, name: cudnnBackendAttributeName_t) -> Option<&[[u8; N]]> {
         match self.attribute(name)? {
             Value::Plain(element, bytes) if element_bytes(*element) == Some(N) => Some(bytes.as_chunks().0),
@@ -301,29 +301,29 @@ impl Content {
         }
     }
 
-    /// An attribute's 64-bit integers.
+    /// Returns an attribute's 64-bit integers.
     pub fn integers(&self, name: cudnnBackendAttributeName_t) -> Option<Vec<i64>> {
         self.elements(name).map(|elements| elements.iter().map(|&bytes| i64::from_ne_bytes(bytes)).collect())
     }
 
-    /// An attribute's one 64-bit integer.
+    /// Returns an attribute's one 64-bit integer.
     pub fn integer(&self, name: cudnnBackendAttributeName_t) -> Option<i64> {
         let [bytes] = self.elements(name)? else { return None };
         Some(i64::from_ne_bytes(*bytes))
     }
 
-    /// An attribute's one enumerator.
+    /// Returns an attribute's one enumerator.
     pub fn enumerator(&self, name: cudnnBackendAttributeName_t) -> Option<i32> {
         let [bytes] = self.elements(name)? else { return None };
         Some(i32::from_ne_bytes(*bytes))
     }
 
-    /// Whether an attribute was set to true.
+    /// Returns whether an attribute was set to true.
     pub fn is_set(&self, name: cudnnBackendAttributeName_t) -> bool {
         self.elements::<1>(name).is_some_and(|elements| elements.iter().any(|[byte]| *byte != 0))
     }
 
-    /// An attribute's one number, of whatever type of them.
+    /// Returns an attribute's one number, a float or a double.
     pub fn number(&self, name: cudnnBackendAttributeName_t) -> Option<f64> {
         match self.attribute(name)? {
             Value::Plain(CUDNN_TYPE_FLOAT, bytes) => Some(f32::from_ne_bytes((**bytes).try_into().ok()?).into()),

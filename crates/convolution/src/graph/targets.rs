@@ -1,7 +1,7 @@
-//! What micro-plans are finalized for. That is never the program's handle, which serves one thread at a time and may be
-//! destroyed: plans that are finalized for a device's properties run on every handle of it, and properties that were
-//! made of a handle outlive it. Made of their own text again, which is the same, they do not serve: on an H200 under
-//! cuDNN 9.19 plans that are finalized for that run three times as long.
+//! The devices that micro-plans are finalized for. The target is never the program's handle, which serves one thread at
+//! a time and may be destroyed. It is the device's properties: such plans run on every handle of the device, and
+//! properties made from a handle outlive it. Properties made again from their own, equal text do not serve: on an H200
+//! under cuDNN 9.19, plans finalized for them run three times as long.
 
 use cudnn_abi::*;
 use parking_lot::RwLock;
@@ -10,10 +10,10 @@ use super::page::Place;
 use super::shadow::Content;
 use cudnn::graph::Target;
 
-/// Of the program's handles, by address: removed when the handle is destroyed.
+/// The targets of the program's handles, by address. An entry goes when its handle is destroyed.
 static OF_HANDLES: RwLock<Vec<(usize, Place, Target)>> = RwLock::new(Vec::new());
 
-/// The target of a plan that was made for a handle, or for a device's properties.
+/// Returns the target of a plan that was made for a handle, or for a device's properties.
 pub fn of(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
     match handle {
         Some(handle) => of_handle(handle),
@@ -34,7 +34,7 @@ fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
         return Some(known);
     }
     let target = Target::of_device(handle).ok()?;
-    // The handle's own device, which need not be the current one.
+    // The handle's own device need not be the current one.
     let text = target.json().unwrap_or_default();
     let place = Place::Device(ordinal(&text).unwrap_or_else(|| cudnn::device().ordinal()));
     let mut targets = OF_HANDLES.write();
@@ -44,13 +44,13 @@ fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
     Some((place, target))
 }
 
-/// The number of the device that properties are of; `None` where they do not tell.
+/// Returns the device's number from its properties. `None` if they do not have it.
 fn ordinal(text: &str) -> Option<i32> {
     let properties: serde_json::Value = serde_json::from_str(text.trim_end_matches('\0')).ok()?;
     properties.get("cudaDeviceId")?.as_i64()?.try_into().ok()
 }
 
-/// A handle is destroyed: its address may be another's next.
+/// Forgets a handle that is destroyed: another may get its address.
 pub fn forget(handle: cudnnHandle_t) {
     if OF_HANDLES.read().iter().any(|(address, ..)| *address == handle.addr()) {
         OF_HANDLES.write().retain(|(address, ..)| *address != handle.addr());

@@ -1,20 +1,19 @@
-//! What the queries are answered: `cudnnGet…Algorithm_v7`, `cudnnFind…Algorithm[Ex]` and
-//! `…WorkspaceSize`.
+//! Answers the queries: `cudnnGet…Algorithm_v7`, `cudnnFind…Algorithm[Ex]` and `…WorkspaceSize`.
 //!
-//! The first result stands for our plan. What the program then passes back is an algorithm id and a
-//! workspace, so each id carries one promise: the workspace reported with it, the plan that runs, and
-//! a ready configuration, an algorithm that runs undivided in that workspace, for when the plan cannot.
-//! (Where no algorithm does, only divisions run, and the plan is its own ready configuration.)
+//! The first result stands for our plan. Later the program passes back an algorithm id and a workspace, so each id
+//! carries one promise: the reported workspace, the plan that runs, and a fallback for when the plan cannot run. The
+//! fallback is an algorithm that runs undivided in the reported workspace. (If no algorithm does, only divisions run,
+//! and the plan is its own fallback.)
 //!
-//! Which id the plan goes under:
-//! - If it is undivided, its own.
-//! - With a limit that somebody gave (a variable, `FindEx`'s workspace, a pre-v8 preference): that of
-//!   the fastest ready configuration, so that even a call that goes around us is safe. cuDNN's own
-//!   result of that id gives way: an id has one workspace. So it is never the only result that needs
-//!   the least, which a program with a smaller limit of its own may have to fall back to.
-//! - Otherwise that of cuDNN's own first result, whose place it takes (or if that is the last resort
-//!   itself, that of the plan's own algorithm, which needs more undivided). With no limit all other results stay as cuDNN gave them, so that a program that walks down the list still
-//!   finds whatever it would have found.
+//! The id that a plan gets:
+//! - An undivided plan gets its own algorithm's id.
+//! - Under a limit that somebody gave (a variable, `FindEx`'s workspace, a pre-v8 preference), a divided plan gets the
+//!   id of its fallback, so that even a call that bypasses us is safe. An id has one workspace, so the plan replaces
+//!   cuDNN's result of that id. It never replaces the last resort, the only result that needs the least workspace: a
+//!   program with a smaller limit of its own may need that result.
+//! - Otherwise a divided plan gets the id of cuDNN's own first result and replaces that. (Under a limit, if that result
+//!   is the last resort, the plan gets its main algorithm's id, which needs more workspace undivided.) Without a limit,
+//!   all other results stay as cuDNN gave them: a program that walks down the list finds the same entries.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -41,18 +40,18 @@ pub enum Query {
     FindEx(Operands, Workspace),
 }
 
-/// Answers a query: our plan first, then cuDNN's own results. `said` is the program's own limit in
-/// bytes, where the function has one. `Err` is cuDNN's status.
+/// Answers a query: our plan first, then cuDNN's own results. `said` is the program's limit in bytes, if the function
+/// takes one. `Err` is cuDNN's status.
 ///
 /// # Safety
-/// The arguments are those of the cuDNN function that the query stands for.
+/// The caller promises that the arguments are valid for the cuDNN function that `query` names.
 pub unsafe fn algorithms(
     handle: cudnnHandle_t,
     descriptors: &Descriptors,
     query: Query,
     said: Option<usize>,
 ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-    // SAFETY: as ours.
+    // SAFETY: each arm calls the function that `query` names, for which the caller promised valid arguments.
     let results = unsafe {
         match &query {
             Query::Get => descriptors.get_algorithms(handle),
@@ -65,17 +64,17 @@ pub unsafe fn algorithms(
     if policies.policy == Policy::Off {
         return Ok(results);
     }
-    // SAFETY: as ours.
+    // SAFETY: the query's descriptors are null or cuDNN's.
     let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
     if policies.policy == Policy::Division {
-        // SAFETY: as ours.
+        // SAFETY: the handle and the descriptors are the program's, from this query.
         return Ok(unsafe { division::answer::algorithms(handle, descriptors, &kernel, &policies, results) });
     }
     let asked = policies.query_limit(said);
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let own = results.iter().find(ran).copied().or_else(|| {
-        // FindEx lists nothing that runs where nothing fits undivided: parts may.
-        // SAFETY: as ours.
+        // FindEx lists no algorithm that runs if none fits undivided, but parts may fit.
+        // SAFETY: cuDNN's Get function takes the query's handle and descriptors too.
         let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
         offered.iter().find(ran).copied()
     });
@@ -85,12 +84,12 @@ pub unsafe fn algorithms(
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
     let asking = Asking { handle, descriptors, kernel, question, results: &results, own, fitting, last_resort };
-    // SAFETY: as ours.
+    // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
     let promise = unsafe { asking.answer(&query) };
     Ok(answered(results, promise.as_ref(), asked))
 }
 
-/// The only algorithm that runs in the least workspace, if it is only one.
+/// The algorithm that alone needs the least workspace. `None` if several need as little.
 fn last_resort(results: &[AlgoPerf]) -> Option<c_int> {
     let ran = || results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
     let least = ran().map(|result| result.memory).min()?;
@@ -99,8 +98,8 @@ fn last_resort(results: &[AlgoPerf]) -> Option<c_int> {
     ids.all(|other| other == id).then_some(id)
 }
 
-/// The promise first, in place of cuDNN's result of its id; then cuDNN's order, but what exceeds a
-/// given limit comes last.
+/// Puts the promise first, in place of cuDNN's result of the same id. The others keep cuDNN's order, except that
+/// results over a given limit follow those within it.
 fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option<usize>) -> Vec<AlgoPerf> {
     let ran = |result: &AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     if let Some(limit) = limit {
@@ -113,62 +112,62 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
     results
 }
 
-/// The workspace that the program was told for an algorithm id, in bytes; `None` if that is cuDNN's own.
+/// Returns the workspace reported for an algorithm id, in bytes. `None` if cuDNN's own size applies.
 ///
 /// # Safety
-/// The handle and the descriptors are the program's.
+/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
 pub unsafe fn told_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
     let policies = policies::of(handle);
     if policies.policy == Policy::Division {
-        // SAFETY: as ours.
+        // SAFETY: the caller promised that the handle and the descriptors are the program's.
         return unsafe { division::answer::workspace_size(handle, descriptors, id, &policies) };
     }
-    // SAFETY: as ours.
+    // SAFETY: the program's descriptors are null or cuDNN's.
     let page = unsafe { known_page(descriptors) }?;
     page.state.lock().told(id)
 }
 
-/// What the newest answer promised with an algorithm id.
+/// Returns the promise that the newest answer made for an algorithm id.
 ///
 /// # Safety
-/// The descriptors are null or cuDNN's.
+/// The caller promises that each descriptor is null or cuDNN's.
 pub unsafe fn told_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let page = unsafe { known_page(descriptors) }?;
     let state = page.state.lock();
     state.promise(id, state.told(id)?).cloned()
 }
 
-/// What a call by an algorithm id with `workspace` bytes relies on.
+/// Returns the promise behind a call with an algorithm id and `workspace` bytes.
 ///
 /// # Safety
-/// The descriptors are null or cuDNN's.
+/// The caller promises that each descriptor is null or cuDNN's.
 pub unsafe fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) -> Option<Promise> {
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let page = unsafe { known_page(descriptors) }?;
     let state = page.state.lock();
     state.promise(id, workspace).cloned()
 }
 
 /// # Safety
-/// The descriptors are null or cuDNN's.
+/// The caller promises that each descriptor is null or cuDNN's.
 unsafe fn known_page(descriptors: &Descriptors) -> Option<Arc<Page>> {
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let kernel = unsafe { Kernel::read(descriptors) }?;
     book::known_page(cudnn::device(), &kernel)
 }
 
-/// The pre-v8 query: one algorithm within a limit (`None`: as fast as possible).
+/// Answers the pre-v8 query: one algorithm within `limit` bytes, or the fastest one if `limit` is `None`.
 ///
 /// # Safety
-/// As for [`algorithms`] with [`Query::Get`].
+/// The caller promises the same as for [`algorithms`] with [`Query::Get`].
 pub unsafe fn algorithm_within(
     handle: cudnnHandle_t,
     descriptors: &Descriptors,
     limit: Option<usize>,
 ) -> Result<c_int, cudnnStatus_t> {
-    // SAFETY: as ours.
+    // SAFETY: the caller made the promise that `algorithms` requires for this query.
     let results = unsafe { algorithms(handle, descriptors, Query::Get, limit) }?;
     let fits =
         |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS && limit.is_none_or(|limit| result.memory <= limit);

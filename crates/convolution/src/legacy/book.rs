@@ -1,4 +1,4 @@
-//! What is remembered of each kernel: times, promises made to the program, and what its calls run.
+//! The registry of problems. For each: times, the promises made to the program, and the decisions for its calls.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ use gpu::Device;
 use planner::{BatchSizePolicy, MicroConfiguration};
 use tuning::running::Exploration;
 
-/// What pages are kept by.
+/// The key of the registry: one problem on one device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     device: i32,
@@ -28,81 +28,81 @@ type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
 
 static BOOK: Lazy<RwLock<Pages>> = Lazy::new(RwLock::default);
 
-/// A program whose shapes never repeat must not fill the memory: beyond this many kernels, those that
-/// nothing was promised for are forgotten.
+/// A program whose shapes never repeat must not fill the memory: beyond this many problems, the registry forgets those
+/// without a promise.
 const MOST_PAGES: usize = 1 << 14;
-/// How many there may be before some are forgotten: more where many were promised.
+/// The number of problems at which the registry next forgets some. It grows if many have promises.
 static MOST: AtomicUsize = AtomicUsize::new(MOST_PAGES);
 
-/// What is known of one kernel on one device.
+/// The registry's entry for one problem on one device.
 #[derive(Default)]
 pub struct Page {
-    /// What is known. Not held across calls that may block.
+    /// Do not hold this lock across calls that may block.
     pub state: Mutex<State>,
     /// Notified when a thread has ended tuning.
     pub tuned: Condvar,
 }
 
-/// What is known of one kernel on one device.
+/// The state of one problem on one device.
 #[derive(Default)]
 pub struct State {
-    /// How often it has run.
+    /// How often the problem has run.
     pub executions: usize,
-    /// A thread is tuning it while its program waits.
+    /// Set while a thread tunes the problem and the program waits.
     pub busy: bool,
-    /// Times of micro-configurations.
+    /// Measured times of micro-configurations.
     pub measured: Vec<MicroConfiguration<Algorithm>>,
-    /// What queries were answered.
+    /// The promises made in answers to queries.
     pub promises: Vec<Promise>,
-    /// A query was answered: ids that it told of have the workspace that it told.
+    /// Set once a query was answered: from then on, an id outside `told` has cuDNN's own workspace.
     pub answered: bool,
-    /// The workspace that belongs to an algorithm id by the newest answer, where it is not cuDNN's own.
+    /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
     pub told: Vec<(c_int, usize)>,
-    /// What calls run that no promise has a plan for.
+    /// The decisions for calls without a promised plan.
     pub decisions: Vec<Decision>,
 }
 
-/// What a query asks for.
+/// The limits and the batch sizes of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The limit that somebody gave, in bytes.
     pub asked: Option<usize>,
-    /// The limit in bytes: that, or cuDNN's own choice's workspace.
+    /// The limit in bytes: the given one, or else the workspace of cuDNN's own choice.
     pub limit: usize,
     pub sizes: BatchSizePolicy,
 }
 
-/// What stands behind an algorithm id and a workspace size that the program was told.
+/// The promise behind a reported algorithm id and workspace size.
 #[derive(Clone)]
 pub struct Promise {
     pub question: Question,
-    /// The limits under which the answer would be the same: between them no algorithm's workspace lies.
+    /// The limits that get the same answer: no algorithm's workspace lies between them.
     pub covers: Range<usize>,
-    /// What the program was told: id, bytes of workspace, time.
+    /// The reported entry: id, bytes of workspace, time.
     pub entry: AlgoPerf,
-    /// The ready configuration: an algorithm that runs undivided in the reported workspace. `None` if
-    /// none does: then only divisions run.
+    /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only
+    /// divisions run.
     pub ready: Option<c_int>,
-    /// Bytes that the reported id needs to run undivided itself.
+    /// The bytes that the reported id needs to run undivided.
     pub undivided: usize,
-    /// What runs; `None` if that is still to be found within the reported workspace.
+    /// The plan. `None` if it is still to be found within the reported workspace.
     pub plan: Option<Arc<Plan>>,
-    /// Tuning has ended: asking again changes nothing.
+    /// Set once tuning has ended: another query changes nothing.
     pub is_final: bool,
-    /// The plan failed once: the ready configuration runs from then on. Plain calls, and fused ones.
+    /// Set once the plan has failed, for plain calls and for fused ones. From then on the fallback runs.
     pub broken: [bool; 2],
 }
 
-/// What a call that asks for an algorithm within a limit runs.
+/// The decision for calls that request an algorithm within a limit.
 pub struct Decision {
     pub key: Ask,
-    /// The limits under which it would be the same.
+    /// The limits under which the decision is the same.
     pub covers: Range<usize>,
     pub course: Course,
 }
 
-/// A call, as far as it decides what runs: the algorithm asked for, the bytes it may use, and whether
-/// it takes no other algorithm; and the sizes that may be tried.
+/// The properties of a call that decide how it runs: the requested algorithm, the bytes that it may use, whether cuDNN
+/// accepts no other algorithm, and the batch sizes to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub id: c_int,
@@ -111,15 +111,15 @@ pub struct Ask {
     pub sizes: BatchSizePolicy,
 }
 
-/// How far the decision is.
+/// The progress of a decision.
 pub enum Course {
-    /// Candidates are tried; meanwhile this runs, or what the program asked for.
+    /// Executions try candidates. Between trials the plan `meanwhile` runs, or else the requested algorithm.
     Exploring { exploration: Box<Exploration<Kernel>>, meanwhile: Option<Arc<Plan>> },
-    /// This runs, or what the program asked for.
+    /// This plan runs, or else the requested algorithm.
     Settled(Option<Arc<Plan>>),
 }
 
-/// The kernel's page, a new one if it has none.
+/// Returns the problem's entry, a new one if there is none.
 pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
     let key = Key { device: device.ordinal(), kernel: *kernel };
     if let Some(page) = BOOK.read().get(&key) {
@@ -127,7 +127,7 @@ pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
     }
     let mut book = BOOK.write();
     if book.len() >= MOST.load(Ordering::Relaxed) {
-        // Who holds a page may be about to promise something: nobody gets one while we write.
+        // The holder of an entry may be about to promise something. Nobody gets an entry while we hold the lock.
         book.retain(|_, page| {
             Arc::strong_count(page) > 1 || page.state.try_lock().is_none_or(|state| !state.promises.is_empty())
         });
@@ -136,15 +136,14 @@ pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
     book.entry(key).or_default().clone()
 }
 
-/// The kernel's page, if it has one.
+/// Returns the problem's entry, if there is one.
 pub fn known_page(device: Device, kernel: &Kernel) -> Option<Arc<Page>> {
     let key = Key { device: device.ordinal(), kernel: *kernel };
     BOOK.read().get(&key).cloned()
 }
 
-/// A query about the kernel is answered with a promise. Programs set the math type that a result names
-/// before they use it: the kernel under that one is told, too. Those that do not set it get no looser one than they
-/// set.
+/// Records the promise that answers a query. Programs set a result's math type before they use the result, so the
+/// promise is recorded under that math type too. A program that keeps its own math type gets no looser plan.
 pub fn tell(device: Device, kernel: &Kernel, promise: &Promise) {
     let math_type = promise.entry.mathType;
     if math_type == kernel.math_type {
@@ -156,7 +155,7 @@ pub fn tell(device: Device, kernel: &Kernel, promise: &Promise) {
 }
 
 impl State {
-    /// The answer that such a question got before, the newest if there are several.
+    /// Returns the earlier answer to such a question, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {
         let Question { asked, limit, sizes } = question;
         self.promises.iter().rev().find(|promise| {
@@ -166,21 +165,21 @@ impl State {
         })
     }
 
-    /// The promise that a call by `id` with `workspace` bytes relies on: of those that it has room
-    /// for, the one that was told to need the most.
+    /// Returns the promise behind a call of `id` with `workspace` bytes: of the promises that fit, the one with the
+    /// largest reported workspace.
     pub fn promise(&self, id: c_int, workspace: usize) -> Option<&Promise> {
         let made = self.promises.iter().filter(|p| p.entry.algo == id && p.entry.memory <= workspace);
         made.max_by_key(|promise| promise.entry.memory)
     }
 
-    /// The program is answered with a promise, or with cuDNN's own results.
+    /// Records an answer: a promise, or `None` for cuDNN's own results.
     pub fn tell(&mut self, promise: Option<&Promise>) {
         self.answered = true;
         self.told.clear();
         if let Some(promise) = promise {
             self.told.push((promise.entry.algo, promise.entry.memory));
-            // Of what was promised nothing is taken back: the program may hold on to it.
-            // The same told under other limits is another question's answer, and stays that.
+            // No promise is withdrawn: the program may still use it. The same entry promised under other limits answers
+            // another question, so both stay.
             let told = |promise: &Promise| {
                 let Question { asked, sizes, .. } = promise.question;
                 (promise.entry.algo, promise.entry.memory, sizes, asked.is_some(), promise.covers.clone())
@@ -190,19 +189,19 @@ impl State {
         }
     }
 
-    /// The workspace that belongs to an id by the newest answer; `None` if that is cuDNN's own.
+    /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
     pub fn told(&self, id: c_int) -> Option<usize> {
         self.told.iter().find(|(told, _)| *told == id).map(|(_, bytes)| *bytes)
     }
 
-    /// What such a call runs, if that has been decided.
+    /// Returns the decision for such a call, if there is one.
     pub fn decision(&mut self, ask: Ask) -> Option<&mut Decision> {
         self.decisions
             .iter_mut()
             .find(|decision| decision.covers.contains(&ask.limit) && Ask { limit: ask.limit, ..decision.key } == ask)
     }
 
-    /// Remembers times; the newest of equal micro-configurations.
+    /// Stores times. A new time replaces the old one of an equal micro-configuration.
     pub fn learn(&mut self, measured: &[MicroConfiguration<Algorithm>]) {
         for new in measured {
             self.measured.retain(|old| old.batch != new.batch || old.algorithm != new.algorithm);

@@ -1,4 +1,4 @@
-//! A convolution call: what is forwarded, what falls back, and what goes to [`super::execute`].
+//! One convolution call: forwards it, runs the fallback, or passes it to [`super::execute`].
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -21,10 +21,10 @@ use gpu::Buffer;
 use guest::settings::{self, Policy};
 use tuning::report;
 
-/// Whether the process has run a convolution yet.
+/// Set once the process has run a convolution.
 pub static EXECUTED: AtomicBool = AtomicBool::new(false);
 
-/// One convolution call.
+/// The arguments of one convolution call.
 #[derive(Clone, Copy)]
 pub struct Call {
     pub handle: cudnnHandle_t,
@@ -35,93 +35,92 @@ pub struct Call {
 }
 
 impl Call {
-    /// Runs the call as it was promised or decided. `spent` tells, if this panics, whether running it
-    /// anew would no longer give its result.
+    /// Runs the call by its promise or decision. After a panic, `spent` says whether a second run would give a wrong
+    /// result.
     ///
     /// # Safety
-    /// The arguments are those of a cuDNN convolution call.
+    /// The caller promises that `self` holds arguments with which cuDNN's convolution function may be called.
     pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
         let policies = policies::of(self.handle);
         if policies.policy == Policy::Off {
-            // SAFETY: as ours.
+            // SAFETY: `run_ready` requires of `self` only what the caller promised.
             return unsafe { self.run_ready() };
         }
         EXECUTED.store(true, Ordering::Relaxed);
         settings::fault_point("convolve");
-        // SAFETY: as ours.
+        // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let Some(kernel) = (unsafe { Kernel::read(&self.descriptors) }) else {
-            // SAFETY: as ours.
+            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
             return unsafe { self.run_as_asked() };
         };
         if let Some(epilogue) = &self.operands.epilogue {
             // SAFETY: as ours.
             if !unsafe { exec::divides(&kernel, epilogue, cudnn::device().alignment()) } {
-                // SAFETY: as ours.
+                // SAFETY: `run_ready` requires of `self` only what the caller promised.
                 return unsafe { self.run_ready() };
             }
         }
-        // SAFETY: as ours.
+        // SAFETY: `takes_no_other` requires of `self` only what the caller promised.
         let only = unsafe { self.takes_no_other() };
         if policies.policy == Policy::Division {
-            // SAFETY: as ours.
+            // SAFETY: `division::run::run` requires of the call only what our caller promised.
             return unsafe { division::run::run(self, &kernel, only, &policies, spent) };
         }
         let page = book::page(cudnn::device(), &kernel);
         let limit = policies.call_limit(self.workspace.size);
         let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
         let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };
-        // SAFETY: as ours.
+        // SAFETY: `running` runs this call, and our caller promised that its arguments are valid.
         unsafe { running.run() }
     }
 
-    /// cuDNN, with the arguments unchanged.
+    /// Calls cuDNN with the arguments unchanged.
     ///
     /// # Safety
-    /// As for [`Self::run`], or cuDNN refuses them.
+    /// The caller promises the same as for [`Self::run`], or arguments that cuDNN refuses.
     pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: by the caller's promise, the arguments are valid or cuDNN refuses them.
         unsafe { self.run_undivided(self.algorithm) }
     }
 
-    /// The ready configuration if the call relies on less workspace than its algorithm needs, else as
-    /// asked.
+    /// Runs the fallback if the call brings less workspace than its algorithm needs, else cuDNN as requested.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     pub unsafe fn run_ready(&self) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
         let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
-            // SAFETY: as ours.
+            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
             return unsafe { self.run_as_asked() };
         };
         match (promise.ready, promise.plan) {
-            // SAFETY: it runs in what was reported.
+            // SAFETY: the fallback runs in the reported workspace, and the call brings at least that.
             (Some(ready), _) => unsafe { self.run_undivided(ready) },
             (None, Some(plan)) => {
-                // SAFETY: it needs no more than was reported.
+                // SAFETY: the plan needs no more than the reported workspace, and the call brings at least that.
                 let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
                 ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
             }
-            // SAFETY: as ours.
+            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
             (None, None) => unsafe { self.run_as_asked() },
         }
     }
 
-    /// cuDNN, undivided, by `algorithm`.
+    /// Runs cuDNN undivided, with `algorithm`.
     ///
     /// # Safety
-    /// As for [`Self::run`]; cuDNN refuses an algorithm that needs more than the workspace.
+    /// The caller promises the same as for [`Self::run`]. cuDNN refuses an algorithm that does not fit the workspace.
     pub(super) unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the arguments are the call's own, and cuDNN refuses an algorithm that does not fit the workspace.
         unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
     }
 
-    /// Runs a plan's parts in `workspace`, and with `UCUDNN_CHECK` compares the result. `spent` is set
-    /// when the result has been added to.
+    /// Runs a plan's parts in `workspace`, and under `UCUDNN_CHECK` compares the result. Sets `spent` when a part has
+    /// added to the result.
     ///
     /// # Safety
-    /// As for [`Self::run`]; the workspace is the call's to overwrite.
+    /// The caller promises the same as for [`Self::run`], and that this call may overwrite the workspace.
     pub(super) unsafe fn run_parts(
         &self,
         plan: &Plan,
@@ -133,11 +132,11 @@ impl Call {
             return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
         }
         let kernel = plan.kernel();
-        // SAFETY: as ours.
+        // SAFETY: `prepare_check` requires of `self` only what the caller promised.
         let check = unsafe { self.prepare_check(kernel) };
-        // SAFETY: as ours.
+        // SAFETY: the operands are those of this call, and `kernel` is its problem.
         let adds = unsafe { exec::adds_to_result(kernel, &self.operands) };
-        // SAFETY: the workspace is large enough.
+        // SAFETY: the operands are those of the plan's problem, and the workspace is large enough for the plan.
         unsafe {
             exec::run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
                 spent.set(adds);
@@ -145,7 +144,7 @@ impl Call {
             })?;
         }
         if let Some(check) = check {
-            // SAFETY: as ours.
+            // SAFETY: `check` was prepared for this call's result, and our caller promised valid arguments.
             let error = unsafe { self.run_check(&check, kernel).and_then(|_workspace| check.error()) };
             let tolerance = exec::tolerance(kernel.x.data_type, kernel.math_type != CUDNN_FMA_MATH);
             report::checked(kernel, plan.configuration(), &error, tolerance);
@@ -154,54 +153,53 @@ impl Call {
     }
 
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn prepare_check(&self, kernel: &Kernel) -> Option<Check> {
         if !settings::get().check {
             return None;
         }
         let mut graph = graph::Kernel::of_convolution(kernel);
         let result = graph.tensors.swap_remove(graph.convolution().result());
-        // SAFETY: as ours.
+        // SAFETY: the handle is the call's, and the result is device memory of the size of the problem's result.
         unsafe {
             let stream = calls::stream_of(self.handle)?;
             Check::prepare(cudnn::device(), stream, result, self.operands.result(kernel.direction))
         }
     }
 
-    /// Runs the undivided convolution by the program's own algorithm on the copy, in a workspace of its own, which
-    /// lives as long as what is returned.
+    /// Runs the convolution undivided on the check's copy, with the requested algorithm. Returns the workspace of this
+    /// run, so that it outlives the run.
     ///
     /// # Safety
-    /// As for [`Self::run`].
+    /// The caller promises the same as for [`Self::run`].
     unsafe fn run_check(&self, check: &Check, kernel: &Kernel) -> Result<Buffer, String> {
-        // SAFETY: the call's own handle and descriptors.
+        // SAFETY: the handle and the descriptors are the call's own.
         let bytes = unsafe { self.descriptors.workspace_size(self.handle, self.algorithm) }
             .map_err(|status| format!("cuDNN gives no workspace size (status {status})"))?;
         let buffer = cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
         let workspace = Workspace { data: buffer.data(), size: buffer.bytes() };
         let mut undivided = self.operands.with_result(kernel.direction, check.copy());
         if let Some(epilogue) = undivided.epilogue.as_mut().filter(|e| e.z == check.result().cast_const()) {
-            epilogue.z = check.copy(); // z was the result itself, which has been overwritten
+            epilogue.z = check.copy(); // z was the result, which the plan has overwritten
         }
-        // SAFETY: the call's own operands, but for the result, which is a copy.
+        // SAFETY: the call's operands with a copy for the result, and a workspace of the size that cuDNN gave.
         match unsafe { self.descriptors.convolve(self.handle, self.algorithm, &undivided, workspace) } {
             CUDNN_STATUS_SUCCESS => Ok(buffer),
             status => Err(format!("the undivided convolution failed with status {status}")),
         }
     }
 
-    /// Whether cuDNN runs this call by no other algorithm than the one asked for: a fused call with
-    /// the identity activation.
+    /// Returns true if cuDNN accepts only the requested algorithm: for a fused call with the identity activation.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn takes_no_other(&self) -> bool {
         let Some(epilogue) = &self.operands.epilogue else { return false };
         if epilogue.activation.is_null() {
-            return true; // for cuDNN to refuse
+            return true; // cuDNN will refuse it
         }
         let (mut mode, mut nan, mut coefficient) = (0, 0, 0.0);
-        // SAFETY: the program's descriptor, and places for its values.
+        // SAFETY: the descriptor is the program's and not null, and the three places outlive the call.
         let status =
             unsafe { calls::cudnnGetActivationDescriptor(epilogue.activation, &mut mode, &mut nan, &mut coefficient) };
         status != CUDNN_STATUS_SUCCESS || mode == CUDNN_ACTIVATION_IDENTITY

@@ -3,7 +3,7 @@
 use crate::exec::Plan;
 use cudnn::convolution::Direction;
 
-/// A plan as text, for `ucudnnGetPlanDescription` and people.
+/// Describes a plan, for `ucudnnGetPlanDescription` and for people.
 pub fn describe(plan: &Plan, reported: usize) -> String {
     let kernel = plan.kernel();
     let what = match kernel.direction {

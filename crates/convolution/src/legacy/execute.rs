@@ -1,5 +1,4 @@
-//! What a convolution call runs: the plan that was promised, what exploring decided, or cuDNN
-//! undivided.
+//! Runs a convolution call: by the promised plan, by the decision of an exploration, or by cuDNN undivided.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,16 +23,16 @@ use tuning::report::{self, Chosen};
 use tuning::running::{Exploration, Step, Timing};
 use tuning::search::{Goal, Next, Search};
 
-/// Executions of a kernel that run as asked before any is used to explore.
+/// Executions of a problem that run as requested before any explores.
 const UNTOUCHED: usize = 2;
 
-/// What a call is going to run. Whatever else fails, cuDNN runs undivided.
+/// How a call is about to run. If anything else fails, cuDNN runs undivided.
 enum Run {
     /// cuDNN, undivided.
     Undivided,
     /// A plan.
     Plan(Arc<Plan>),
-    /// What the exploration wants next; if that cannot be, the plan if there is one.
+    /// The exploration's next step. If that is not possible, the plan, if there is one.
     Explore(Option<Arc<Plan>>),
     /// Nothing is decided yet: begin to explore.
     Begin,
@@ -45,39 +44,39 @@ impl From<Option<Arc<Plan>>> for Run {
     }
 }
 
-/// A call whose kernel is known.
+/// A call whose problem is known.
 pub struct Running<'a> {
     pub call: &'a Call,
     pub kernel: &'a Kernel,
     pub page: &'a Page,
-    /// The algorithm in it is the one that runs undivided in this call's workspace: the one that the
-    /// program asked for, or the ready configuration of what it was promised under that id.
+    /// `ask.id` is the algorithm that runs undivided in this call's workspace: the requested one, or the fallback of
+    /// the promise for that id.
     pub ask: Ask,
-    /// No algorithm that may be used runs undivided in this call's workspace.
+    /// Set if no admitted algorithm runs undivided in this call's workspace.
     pub must_divide: bool,
-    /// Set when the result has been added to, so that the call cannot be run anew.
+    /// Set when a part has added to the result, so that the call cannot run again.
     pub spent: &'a Cell<bool>,
 }
 
 impl Running<'_> {
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     pub unsafe fn run(&mut self) -> cudnnStatus_t {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(_)) {
-            // SAFETY: the program's handle.
+            // SAFETY: the handle is the program's, and `stream` is a place for one pointer.
             let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
             let capturing = !known || cudnn::device().is_capturing(stream);
             run = match run {
                 Run::Begin if capturing && !self.must_divide => Run::Undivided,
-                // SAFETY: as ours.
+                // SAFETY: `begin` requires only what our caller promised for the call.
                 Run::Begin => unsafe { self.begin() },
                 Run::Explore(meanwhile) if capturing => meanwhile.into(),
                 other => other,
             };
         }
-        // SAFETY: as ours.
+        // SAFETY: all three functions require only what our caller promised for the call.
         unsafe {
             match run {
                 Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
@@ -115,9 +114,9 @@ impl Running<'_> {
     /// Begins to explore.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn begin(&self) -> Run {
-        // SAFETY: as ours.
+        // SAFETY: `course` requires only what our caller promised for the call.
         let (course, covers) = unsafe { self.course() }.unwrap_or((Course::Settled(None), 0..usize::MAX));
         let explores = matches!(course, Course::Exploring { .. });
         let mut state = self.page.state.lock();
@@ -136,15 +135,15 @@ impl Running<'_> {
         run
     }
 
-    /// What there is to explore. `None` for an algorithm that cuDNN does not speak of: it runs as
-    /// asked.
+    /// Returns what to explore, and the limits that it covers. `None` for an algorithm that cuDNN does not list: that
+    /// one runs as requested.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn course(&self) -> Option<(Course, Range<usize>)> {
         let Call { handle, descriptors, .. } = *self.call;
         let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
-        // SAFETY: as ours.
+        // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
         let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
         let chosen = Descriptors::of_algorithm(&offered, id, kernel.math_type)?;
         let chosen = AlgoPerf { mathType: kernel.math_type, ..chosen };
@@ -153,7 +152,7 @@ impl Running<'_> {
         let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
 
         let device = cudnn::device();
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this call.
         let mut candidates = unsafe {
             candidates::candidates(handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
         };
@@ -172,14 +171,14 @@ impl Running<'_> {
         let meanwhile = search.best().map(|(best, _)| best).or(untimed);
         let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
         let course = match numerics {
-            // Other parts each time would be other sums each time.
+            // Exploration changes the parts, and thereby the sums, from call to call.
             Numerics::Deterministic => Course::Settled(meanwhile),
             _ => Course::Exploring { exploration: Box::new(Exploration::new(wanted, search, own)), meanwhile },
         };
         Some((course, covers))
     }
 
-    /// Ends an exploration: keeps and returns what it found, if that is not what was asked for.
+    /// Ends an exploration. Keeps and returns its best plan; `None` keeps the requested algorithm.
     fn settle(&self) -> Option<Arc<Plan>> {
         let mut found = None;
         self.with_exploration(|exploration| {
@@ -201,7 +200,7 @@ impl Running<'_> {
         plan
     }
 
-    /// The best that a search found, if that is not what was asked for.
+    /// Returns the best plan of a search. `None` if there is none, or it is the requested algorithm undivided.
     fn chosen(&self, search: &Search<Algorithm>, own: Algorithm) -> Option<Arc<Plan>> {
         let found = search.best().and_then(|(best, time)| Some((Plan::new(self.kernel, best).ok()?, time)));
         let Some((plan, time)) = found else {
@@ -223,20 +222,20 @@ impl Running<'_> {
         (!as_asked).then(|| Arc::new(plan))
     }
 
-    /// Runs what an exploration wants, with marks in the stream, or what it has found.
+    /// Runs the next step of an exploration with marks in the stream, or the plan that it found.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn explore(&self, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
         let mut step = None;
         self.with_exploration(|exploration| step = Some(exploration.step()));
         let found = match step {
-            // SAFETY: as ours.
+            // SAFETY: `try_out` requires only what our caller promised for the call.
             Some(Step::Run(next)) => return unsafe { self.try_out(&next, meanwhile, stream) },
             Some(Step::Settled) => self.settle(),
             Some(Step::Wait) | None => meanwhile,
         };
-        // SAFETY: as ours.
+        // SAFETY: both functions require only what our caller promised for the call.
         unsafe {
             match found {
                 Some(plan) => self.run_plan(&plan),
@@ -248,16 +247,16 @@ impl Running<'_> {
     /// Runs an exploration's step.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn try_out(&self, next: &Next<Algorithm>, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
         let device = cudnn::device();
-        // SAFETY: as ours.
+        // SAFETY: `wanted` requires only what our caller promised for the call.
         let plan = unsafe { self.wanted(next) };
         let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
         let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_spent: false });
         let mut times = None;
         if let (Some(plan), Some(mut timing)) = (plan, timing) {
-            // SAFETY: as ours.
+            // SAFETY: `run_parts` requires only what our caller promised for the call.
             ran = unsafe { self.run_parts(&plan, |batch, algorithm| timing.part(batch, algorithm, device, stream)) };
             times = ran.is_ok().then(|| timing.end(device, stream));
         }
@@ -265,17 +264,17 @@ impl Running<'_> {
         match (ran, meanwhile) {
             (Ok(()), _) => CUDNN_STATUS_SUCCESS,
             (Err(failure), _) if failure.result_spent => failure.status,
-            // SAFETY: as ours.
+            // SAFETY: `run_plan` requires only what our caller promised for the call.
             (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
-            // SAFETY: as ours.
+            // SAFETY: our caller promised valid arguments, and cuDNN refuses an algorithm that does not fit.
             (Err(_), None) => unsafe { self.call.run_undivided(self.ask.id) },
         }
     }
 
-    /// The plan that an exploration's step stands for.
+    /// Makes the plan for an exploration's step.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn wanted(&self, next: &Next<Algorithm>) -> Option<Plan> {
         let (mut own, mut trial) = (None, None);
         self.with_exploration(|exploration| {
@@ -285,11 +284,11 @@ impl Running<'_> {
                 _ => None,
             };
         });
-        // SAFETY: as ours.
+        // SAFETY: the operands are those of this call, and `kernel` is its problem.
         let adds = unsafe { exec::adds_to_result(self.kernel, &self.call.operands) };
         match next {
             Next::Time(candidate) => {
-                // SAFETY: the program's handle.
+                // SAFETY: the handle is the program's, from this call.
                 let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit, adds) };
                 Plan::in_order(self.kernel, &parts?).ok()
             }
@@ -307,21 +306,21 @@ impl Running<'_> {
     /// Runs a plan's parts in the call's workspace.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
-        // SAFETY: as ours.
+        // SAFETY: our caller promised valid arguments, and the call's own workspace is the call's to overwrite.
         unsafe { self.call.run_parts(plan, self.call.workspace, self.spent, after) }
     }
 
-    /// Runs a plan, or cuDNN undivided if it fails.
+    /// Runs a plan. If that fails, runs cuDNN undivided.
     ///
     /// # Safety
-    /// As for [`Call::run`].
+    /// The caller promises the same as for [`Call::run`].
     unsafe fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: `run_parts` requires only what our caller promised for the call.
         let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
         let status = failure.status;
-        // What cuDNN refuses as the program's mistake is no fault of the plan.
+        // An error that cuDNN blames on the program's arguments says nothing about the plan.
         if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&status) {
             log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
             self.give_up();
@@ -329,11 +328,11 @@ impl Running<'_> {
         if failure.result_spent {
             return status;
         }
-        // SAFETY: as ours; what is ready fits, and cuDNN refuses what does not.
+        // SAFETY: our caller promised valid arguments. The fallback fits, and cuDNN refuses an algorithm that does not.
         unsafe { self.call.run_undivided(self.ask.id) }
     }
 
-    /// A plan failed: undivided from now on.
+    /// Drops a plan that failed: the call runs undivided from now on.
     fn give_up(&self) {
         let mut state = self.page.state.lock();
         let decision = state.decision(self.ask);

@@ -1,6 +1,6 @@
-//! The legacy convolution API: what its queries are answered ([`answer`], [`promise`]), what its calls
-//! run ([`call`], [`execute`]), and what is remembered between them ([`book`]); under Workspace Division
-//! the same by [`division`]. Uses `tune`, `exec`, `plan` and `cudnn`; knows nothing of exported symbols.
+//! The legacy convolution API. [`answer`] and [`promise`] answer queries, [`call`] and [`execute`] run calls, and
+//! [`book`] is the registry that both use. [`division`] answers and runs under Workspace Division. Uses `tune`, `exec`,
+//! `plan` and `cudnn`; knows nothing of exported symbols.
 
 pub mod answer;
 pub mod book;

@@ -1,5 +1,5 @@
-//! Makes the promise that answers a query: by tuning while the program waits, or by keeping room for
-//! what may be found while it runs.
+//! Makes the promise that answers a query. Either tunes while the program waits, or reserves workspace for a plan that
+//! is found while the program runs.
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -31,40 +31,38 @@ use tuning::search::{Goal, Next, Search};
 use tuning::session::Session;
 use tuning::waiting::{Bench, Budget, OwnBuffers, Waited};
 
-/// Whether a kernel has been tuned while the program waited.
+/// Set once any problem has been tuned while the program waited.
 static TUNED: AtomicBool = AtomicBool::new(false);
 
-/// What tuning the first kernel may take, in executions of it, where the program did not ask for
-/// anything to be timed: it may run and never come back. A second kernel that is asked for before
-/// the first has run tells that the program is being set up.
+/// The budget for tuning the first problem, in executions of it, if the program asked for no timing: the problem may
+/// run once and never come back. A second query before the first execution shows that the program is being set up.
 const FIRST_EXECUTIONS: f64 = 20.0;
 
-/// A query about a kernel that we may plan.
+/// A query about a problem that we may plan.
 pub struct Asking<'a> {
     pub handle: cudnnHandle_t,
     pub descriptors: &'a Descriptors,
     pub kernel: Kernel,
     pub question: Question,
-    /// What cuDNN answered.
+    /// cuDNN's answer.
     pub results: &'a [AlgoPerf],
     /// cuDNN's own first result.
     pub own: AlgoPerf,
-    /// cuDNN's first result within the limit: what the program would take without us.
+    /// cuDNN's first result within the limit: the program's choice without us.
     pub fitting: Option<AlgoPerf>,
-    /// The result that must stay in the list as it is.
+    /// The id whose result must stay in the list unchanged.
     pub last_resort: Option<c_int>,
 }
 
 impl Asking<'_> {
-    /// The promise to answer with: one made before, or a new one. `None` if cuDNN's own results shall
-    /// do.
+    /// Returns the promise to answer with, an earlier one or a new one. `None` if cuDNN's own results are the answer.
     ///
     /// # Safety
-    /// As for [`algorithms`](super::answer::algorithms).
+    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
         let page = book::page(cudnn::device(), &self.kernel);
         let _answering = Answering(&page);
-        // SAFETY: as ours.
+        // SAFETY: `promise` requires only what our caller promised for this query.
         let promise = unsafe { self.promise(&page, query) };
         match &promise {
             Some(promise) => book::tell(cudnn::device(), &self.kernel, promise),
@@ -74,9 +72,9 @@ impl Asking<'_> {
     }
 
     /// # Safety
-    /// As for [`algorithms`](super::answer::algorithms).
+    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this query.
         let stream = unsafe { calls::stream_of(self.handle) }?;
         let capturing = cudnn::device().is_capturing(stream);
         let (known, waits) = {
@@ -84,8 +82,8 @@ impl Asking<'_> {
             while state.busy {
                 page.tuned.wait(&mut state);
             }
-            // A program that asks before it runs anything is being set up, and waits. Later, a kernel
-            // must have come back: one that never does is not worth stalling for.
+            // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
+            // run makes the program wait: one that never comes back is not worth the stall.
             let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
             match state.answer(self.question) {
                 Some(made) if made.is_final || !waits => return Some(made.clone()),
@@ -95,30 +93,30 @@ impl Asking<'_> {
             (state.measured.clone(), waits)
         };
         let _busy = waits.then(|| Busy(page));
-        // SAFETY: as ours.
+        // SAFETY: `tune` requires only what our caller promised for this query.
         let Some((search, covers)) = (unsafe { self.tune(query, stream, &known, waits) }) else {
-            // SAFETY: as ours.
+            // SAFETY: `reserve` requires only what our caller promised for this query.
             return unsafe { self.reserve(query) };
         };
         page.state.lock().learn(search.measured());
         self.make(&search, covers)
     }
 
-    /// cuDNN's algorithms in the order of its choice. Find's results leave out what does not fit
-    /// undivided, so there it is asked.
+    /// Returns cuDNN's algorithms in cuDNN's order of preference. Find leaves out algorithms that do not fit undivided,
+    /// so for Find queries this calls cuDNN's Get function.
     ///
     /// # Safety
-    /// As for [`algorithms`](super::answer::algorithms).
+    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     unsafe fn offered(&self, query: &Query) -> Option<Cow<'_, [AlgoPerf]>> {
         if let Query::Get = query {
             return Some(Cow::Borrowed(self.results));
         }
-        // SAFETY: as ours.
+        // SAFETY: cuDNN's Get function takes the query's handle and descriptors too.
         unsafe { self.descriptors.get_algorithms(self.handle) }.ok().map(Cow::Owned)
     }
 
-    /// The numerical class of what the program would take without us. Its math type is no stricter than
-    /// that of cuDNN's own first result, which the program would take if only it fitted.
+    /// The numerical class of the program's choice without us. Its math type is no stricter than the one of cuDNN's own
+    /// first result, which the program would choose if it fitted.
     fn class(&self) -> Class {
         let chosen = self.fitting.unwrap_or(self.own);
         let math_types = [chosen.mathType, self.own.mathType];
@@ -126,26 +124,25 @@ impl Asking<'_> {
         Class::of(&AlgoPerf { mathType: math_type, ..chosen }, settings::get().numerics)
     }
 
-    /// Untimed: room for algorithms that cuDNN would rather use than what fits into the limit, and
-    /// that fit in micro-batches. The plan is found while the program runs; until then what fits
-    /// undivided runs, or if nothing does some division. `None` if there are none, or nobody gave a
-    /// limit.
+    /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
+    /// that fit in micro-batches. The plan is found while the program runs. Until then the fitting algorithm runs
+    /// undivided, or if none fits, some division runs. `None` if there are no such algorithms, or nobody gave a limit.
     ///
     /// # Safety
-    /// As for [`algorithms`](super::answer::algorithms).
+    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     unsafe fn reserve(&self, query: &Query) -> Option<Promise> {
         let Self { handle, kernel, question, own, .. } = self;
         let ready = self.fitting;
         if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
-            return None; // nothing that cuDNN would rather use
+            return None; // no limit, or cuDNN prefers nothing else
         }
-        // SAFETY: as ours.
+        // SAFETY: `offered` requires only what our caller promised for this query.
         let offered = unsafe { self.offered(query) }?;
         let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
         let better = better.unwrap_or(offered.len());
         let class = self.class();
         let sizes = candidates::sizes(kernel, question.sizes, cudnn::device());
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this query.
         let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
         let covers = candidates::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
@@ -153,7 +150,7 @@ impl Asking<'_> {
             candidates::any_division(kernel.batch(), &candidates)?;
         }
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
-        // An id of its own for the room, where cuDNN's result of what is ready must stay.
+        // If the fallback is the last resort, its result must stay, so the promise gets the id of cuDNN's first result.
         let entry = ready.filter(|ready| Some(ready.algo) != self.last_resort).unwrap_or(*own);
         let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
         Some(Promise {
@@ -168,11 +165,11 @@ impl Asking<'_> {
         })
     }
 
-    /// Finds out what may be used: from what is known, and if the program `waits` by timing the rest, on
-    /// its buffers or on our own. `None` if that cannot be.
+    /// Searches with the known times. If the program `waits`, times the rest on the program's buffers or our own.
+    /// `None` if the search is not possible.
     ///
     /// # Safety
-    /// As for [`algorithms`](super::answer::algorithms).
+    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     unsafe fn tune(
         &self,
         query: &Query,
@@ -189,9 +186,9 @@ impl Asking<'_> {
         }
         settings::fault_point("tune");
         let (class, sizes) = (self.class(), question.sizes);
-        // SAFETY: as ours.
+        // SAFETY: `offered` requires only what our caller promised for this query.
         let offered = unsafe { self.offered(query) }?;
-        // SAFETY: the program's handle.
+        // SAFETY: the handle is the program's, from this query.
         let candidates = unsafe {
             candidates::candidates(*handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
         };
@@ -232,21 +229,20 @@ impl Asking<'_> {
             }
         };
         let _waited = Waited::since(Instant::now());
-        // SAFETY: data of this kernel, a workspace as large as any candidate's or as the limit, and the
-        // program's handle in its own call.
+        // SAFETY: the bench holds this problem's data; its workspace is as large as any candidate's, or as the limit;
+        // its handle is the program's, which is in this call and in no other use.
         let searched = unsafe { session.tune(known, prepare) };
         searched.map_err(|why| log::info!("{kernel} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
     }
 
-    /// What is promised after a search. `None` if nothing fits.
+    /// Makes the promise that follows from a search. `None` if nothing fits.
     fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
         let mut ready = self.ready_for(search, &best);
         if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
         {
-            // The plan goes under the ready configuration's id: whoever wants that one's determinism
-            // must not get less.
+            // The plan gets the fallback's id, so a program may rely on the determinism of that algorithm.
             (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
             ready = self.ready_for(search, &best);
         }
@@ -266,7 +262,7 @@ impl Asking<'_> {
         let memory = plan.workspace().max(needs);
         let spare = |id| Some(id) != self.last_resort;
         let main = plan.main_algorithm().id;
-        // The id, and what it would need to run undivided itself.
+        // The id, and the bytes that its algorithm needs to run undivided.
         let (algo, own_need) = match (undivided, asked, ready) {
             (true, ..) => (main, memory),
             (false, Some(_), Some(ready)) if spare(ready.id) => (ready.id, memory),
@@ -295,8 +291,8 @@ impl Asking<'_> {
         })
     }
 
-    /// The fastest algorithm that runs undivided in what the configuration needs, or else the one that
-    /// needs the least; as deterministic as the configuration and not the last resort, if there is one.
+    /// Returns the fastest algorithm that runs undivided in the configuration's workspace, or else the one that needs
+    /// least. Prefers an algorithm that is as deterministic as the configuration, and is not the last resort.
     fn ready_for(&self, search: &Search<Algorithm>, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
         let find = |admits: &dyn Fn(&Algorithm) -> bool| {
             let search = search.among(admits);
@@ -304,13 +300,13 @@ impl Asking<'_> {
             fits.map(|micro| micro.algorithm)
         };
         let as_deterministic = is_deterministic(configuration);
-        // It will run under the configuration's math type, by which the same id may need more.
+        // The fallback runs under the configuration's math type, which may raise the need of the same id.
         let math_type = algorithm::loosest(configuration.parts().iter().map(|(_, micro)| micro.algorithm.math_type));
         let descriptors = OwnedDescriptors::new(&self.kernel, math_type.unwrap_or(self.kernel.math_type)).ok();
         let fits = |algorithm: &Algorithm| {
             Some(algorithm.math_type) == math_type
                 || descriptors.as_ref().is_some_and(|descriptors| {
-                    // SAFETY: the program's handle, which is in use, and our own descriptors.
+                    // SAFETY: the handle is the program's, which is in this query, and the descriptors are our own.
                     let needed = unsafe { descriptors.raw().workspace_size(self.handle, algorithm.id) };
                     needed.is_ok_and(|needed| needed <= configuration.workspace())
                 })
@@ -327,7 +323,7 @@ fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
     configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
 }
 
-/// A query under way. If a panic ends it cuDNN's own results are the answer, and nothing that was told before holds.
+/// A query under way. If it panics, cuDNN's own results are the answer, and no earlier reported workspace applies.
 struct Answering<'a>(&'a Page);
 
 impl Drop for Answering<'_> {
@@ -338,7 +334,7 @@ impl Drop for Answering<'_> {
     }
 }
 
-/// Ends a page's tuning, however it ends.
+/// Ends the tuning of a problem when dropped, even by a panic.
 struct Busy<'a>(&'a Page);
 
 impl Drop for Busy<'_> {

@@ -10,16 +10,16 @@ use crate::problem::{Algorithm, Kernel, OwnedDescriptors};
 
 type Candidate = search::Candidate<Algorithm>;
 
-/// The parts, in running order, that show what a candidate takes: some micro-batches of it, and then
-/// the other images in one piece as the program asked, or all in micro-batches where that does not fit
-/// into `limit` bytes. `None` where this does not come out even.
+/// Returns the parts, in running order, that measure a candidate: some micro-batches of it, then the other images in
+/// one piece with the requested algorithm. If that piece does not fit into `limit` bytes, all images run in
+/// micro-batches of the candidate; `None` if their size does not divide the mini-batch.
 ///
-/// The candidate comes first: if it does not run after all, nothing has been changed yet. The rest is
-/// of a size that nobody has run: a call that `adds` to its result has all images in micro-batches of
-/// the candidate, since it could not be run anew.
+/// The candidate comes first: if it does not run after all, nothing has changed yet. The rest has a size that nobody
+/// has run. A call that `adds` to its result could not be repeated after a failure, so all its images run in
+/// micro-batches of the candidate.
 ///
 /// # Safety
-/// The handle is the program's.
+/// The caller promises that `handle` is a live cuDNN handle.
 pub unsafe fn sampling(
     handle: cudnnHandle_t,
     kernel: &Kernel,
@@ -36,7 +36,7 @@ pub unsafe fn sampling(
         return Some(vec![(count, micro)]);
     }
     let descriptors = OwnedDescriptors::new(&kernel.with_batch(rest), own.math_type).ok()?;
-    // SAFETY: our own descriptors.
+    // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
     let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) };
     let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(kernel, needed));
     if adds || workspace > limit {

@@ -1,4 +1,4 @@
-//! Algorithms, and the numerical classes that a program's choice allows.
+//! Algorithms, and the numerical classes that follow from a program's choice.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -9,21 +9,21 @@ use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Direction;
 use guest::settings::Numerics;
 
-/// A way to compute a micro-batch: one of cuDNN's algorithms under a math type.
+/// One of cuDNN's algorithms under a math type: a way to compute a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm {
-    /// What it computes.
+    /// The direction that the algorithm computes.
     pub direction: Direction,
-    /// cuDNN's number for it, of the direction's enumeration.
+    /// cuDNN's number for the algorithm, in the direction's enumeration.
     pub id: c_int,
-    /// The math type that the convolution's descriptor names.
+    /// The math type in the convolution's descriptor.
     pub math_type: cudnnMathType_t,
-    /// Whether the same call gives the same bits each time.
+    /// True if equal calls give equal bits.
     pub deterministic: bool,
 }
 
 impl Algorithm {
-    /// The algorithm that a query's result speaks of.
+    /// The algorithm in a query's result.
     pub fn of(direction: Direction, result: &AlgoPerf) -> Self {
         Self {
             direction,
@@ -33,7 +33,7 @@ impl Algorithm {
         }
     }
 
-    /// cuDNN's name for it, without the part that all names share.
+    /// cuDNN's name for the algorithm, without the prefix that all names share.
     pub fn name(&self) -> &'static str {
         const FORWARD: [&str; 8] = [
             "IMPLICIT_GEMM",
@@ -68,20 +68,19 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// What a plan may use in place of the algorithm that was chosen, so that no result loses accuracy or
-/// determinism that it would have had.
+/// The algorithms that a plan may use in place of the chosen one, so that no result loses accuracy or determinism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// Only deterministic algorithms.
     pub deterministic: bool,
-    /// The loosest math type; `None` allows every one that cuDNN offers.
+    /// The loosest math type; `None` allows all of cuDNN's.
     pub math_type: Option<cudnnMathType_t>,
-    /// Only this algorithm: some fused calls take no other.
+    /// The only algorithm allowed, if any: some fused calls take no other.
     pub only: Option<c_int>,
 }
 
 impl Class {
-    /// The class of a chosen algorithm, as far as `numerics` keeps to it.
+    /// The class of a chosen algorithm, as strict as `numerics` requires.
     pub fn of(chosen: &AlgoPerf, numerics: Numerics) -> Self {
         let chosen_deterministic = chosen.determinism == CUDNN_DETERMINISTIC;
         match numerics {
@@ -93,22 +92,22 @@ impl Class {
         }
     }
 
-    /// Whether an algorithm that was timed before may be used.
+    /// Returns true if the class allows `algorithm`, which was timed before.
     pub fn admits_algorithm(&self, algorithm: &Algorithm) -> bool {
         (!self.deterministic || algorithm.deterministic)
             && self.math_type.is_none_or(|loosest| looseness(algorithm.math_type) <= looseness(loosest))
             && self.only.is_none_or(|only| algorithm.id == only)
     }
 
-    /// Whether a result of a query may be used.
+    /// Returns true if a query's result succeeded and the class allows its algorithm.
     pub fn admits(&self, result: &AlgoPerf) -> bool {
         result.status == CUDNN_STATUS_SUCCESS
-            // the direction has no part in it
+            // the class ignores the direction
             && self.admits_algorithm(&Algorithm::of(Direction::Forward, result))
     }
 }
 
-/// As `deterministic, math 0, algorithm any`, in cuDNN's numbers.
+/// Writes `deterministic, math 0, algorithm any`, in cuDNN's numbers.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { deterministic, math_type, only } = self;
@@ -123,15 +122,15 @@ pub fn loosest(math_types: impl Iterator<Item = cudnnMathType_t>) -> Option<cudn
     math_types.max_by_key(|&math_type| looseness(math_type))
 }
 
-/// Math types in the order of what they allow: plain multiply-adds, TF32 as cuDNN sees fit, tensor
-/// cores on the tensors' own types, and conversion to smaller types.
+/// Orders math types by the arithmetic that they allow: plain multiply-adds, TF32 as cuDNN sees fit, tensor cores on
+/// the tensors' own types, conversion to smaller types.
 fn looseness(math_type: cudnnMathType_t) -> u8 {
     match math_type {
         CUDNN_FMA_MATH => 0,
         CUDNN_DEFAULT_MATH => 1,
         CUDNN_TENSOR_OP_MATH => 2,
         CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION => 3,
-        _ => u8::MAX, // not known: only where any is allowed, or where it was chosen itself
+        _ => u8::MAX, // unknown: allowed only where every type is, or where the program chose this very type
     }
 }
 

@@ -1,4 +1,4 @@
-//! A kernel of either API, where its text alone tells which.
+//! A convolution problem of either API; its text alone tells which.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use cudnn::Direction;
 use tuning::database::AnySubject;
 use tuning::subject::Subject;
 
-/// A kernel of either API.
+/// A convolution problem of either API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyKernel {
-    /// Of the legacy API.
+    /// A problem of the legacy API.
     Convolution(Kernel),
-    /// Of the graph API.
+    /// A problem of the graph API.
     Graph(graph::Kernel),
 }
 
 impl AnyKernel {
-    /// Reads what [`Self::spec`] writes. `Err` says what is wrong with it.
+    /// Parses the output of [`Self::spec`]. `Err` says what is wrong with the text.
     pub fn from_spec(spec: &str) -> Result<Self, String> {
         if spec.starts_with("graph ") {
             graph::Kernel::from_spec(spec).map(Self::Graph)
@@ -26,7 +26,7 @@ impl AnyKernel {
         }
     }
 
-    /// The kernel in full, as text.
+    /// The full problem as text.
     pub fn spec(&self) -> String {
         match self {
             Self::Convolution(kernel) => kernel.spec(),
@@ -34,7 +34,7 @@ impl AnyKernel {
         }
     }
 
-    /// Images in the mini-batch.
+    /// The number of images in the mini-batch.
     pub fn batch(&self) -> usize {
         match self {
             Self::Convolution(kernel) => kernel.batch(),
@@ -42,7 +42,7 @@ impl AnyKernel {
         }
     }
 
-    /// Which of the convolution's derivatives it computes.
+    /// The derivative of the convolution that the problem computes.
     pub fn direction(&self) -> Direction {
         match self {
             Self::Convolution(kernel) => kernel.direction,
@@ -58,7 +58,7 @@ impl AnyKernel {
         }
     }
 
-    /// As an operation graph.
+    /// The problem as an operation graph.
     pub fn graph(&self) -> graph::Kernel {
         match self {
             Self::Convolution(kernel) => graph::Kernel::of_convolution(kernel),
@@ -67,7 +67,7 @@ impl AnyKernel {
     }
 }
 
-/// As in log lines.
+/// Prints as in log lines.
 impl fmt::Display for AnyKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ use cudnn_abi::*;
 
 use super::Kernel;
 
-/// All descriptors of one kernel.
+/// All descriptors of one convolution problem.
 pub struct OwnedDescriptors {
     direction: Direction,
     x: OwnedTensor,
@@ -19,12 +19,12 @@ pub struct OwnedDescriptors {
 }
 
 impl OwnedDescriptors {
-    /// The descriptors of `kernel`, with a math type of its own.
+    /// The descriptors of problem `kernel`, with `math_type` in place of the problem's own.
     pub fn new(kernel: &Kernel, math_type: cudnnMathType_t) -> Result<Self, cudnnStatus_t> {
         let rank = usize::from(kernel.rank);
         let w = OwnedFilter::create()?;
         let convolution = OwnedConvolution::create()?;
-        // SAFETY: the arrays hold at least as many values as the ranks say.
+        // SAFETY: each array has at least as many values as its rank.
         unsafe {
             checked(calls::cudnnSetFilterNdDescriptor(
                 w.raw(),
@@ -49,7 +49,7 @@ impl OwnedDescriptors {
         Ok(Self { direction: kernel.direction, x, w, convolution, y })
     }
 
-    /// As a call takes them; valid as long as `self`.
+    /// The descriptors in the form that calls take; valid as long as `self`.
     pub fn raw(&self) -> Descriptors {
         Descriptors {
             direction: self.direction,

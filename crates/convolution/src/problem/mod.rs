@@ -20,57 +20,57 @@ pub use algorithm::{Algorithm, Class};
 pub use any::AnyKernel;
 pub use descriptors::OwnedDescriptors;
 
-/// One convolution operation: direction, tensors, filter and parameters. Equal kernels cost the same,
-/// so it is what plans are kept by. x and y are the input and the output of Forward in every
-/// direction: BackwardData writes x (dx), BackwardFilter writes w (dw).
+/// A convolution problem: direction, tensors, filter and parameters. Equal problems cost the same, so plans are stored
+/// by problem. `x` and `y` are Forward's input and output in every direction: BackwardData writes `x` (dx), and
+/// BackwardFilter writes `w` (dw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Which of the convolution's derivatives it computes.
+    /// The derivative of the convolution to compute.
     pub direction: Direction,
     /// Dimensions in use: 4, or 5 for 3-D convolutions.
     pub rank: u8,
-    /// The input of Forward.
+    /// Forward's input.
     pub x: Tensor,
-    /// Of an element of the filter.
+    /// The type of a filter's element.
     pub w_type: cudnnDataType_t,
-    /// How the filter is laid out.
+    /// The filter's layout.
     pub w_format: cudnnTensorFormat_t,
-    /// Output channels, input channels of a group, then the filter's own extent.
+    /// Output channels, input channels of one group, and the filter's spatial extent.
     pub w_dims: [c_int; MAX_RANK],
-    /// The output of Forward.
+    /// Forward's output.
     pub y: Tensor,
     /// Zeros on either side of each spatial dimension.
     pub pad: [c_int; MAX_RANK - 2],
-    /// Of the filter over each spatial dimension.
+    /// The filter's step along each spatial dimension.
     pub stride: [c_int; MAX_RANK - 2],
-    /// How far apart the filter's elements are in each spatial dimension.
+    /// The distance between neighbouring filter elements along each spatial dimension.
     pub dilation: [c_int; MAX_RANK - 2],
-    /// Whether the filter is flipped.
+    /// Convolution (the filter is flipped) or cross-correlation.
     pub mode: cudnnConvolutionMode_t,
-    /// What products are summed in.
+    /// The type in which products are summed.
     pub compute_type: cudnnDataType_t,
-    /// Which arithmetic the descriptor allows.
+    /// The arithmetic that the descriptor allows.
     pub math_type: cudnnMathType_t,
-    /// Groups that channels are divided into.
+    /// The number of groups of channels.
     pub groups: c_int,
 }
 
 impl Kernel {
-    /// Reads a call's descriptors. `None`: not a convolution that we plan (a rank or a type that we
-    /// do not know, an unset or null descriptor); such a call goes through unchanged.
+    /// Reads a call's descriptors. Returns `None` for a convolution that we do not plan (unknown rank or type, null or
+    /// unset descriptor); such a call passes through unchanged.
     ///
     /// # Safety
-    /// Each descriptor is null or one of cuDNN's of its kind.
+    /// Each descriptor is null or a live cuDNN descriptor of its kind.
     pub unsafe fn read(descriptors: &Descriptors) -> Option<Self> {
         let Descriptors { direction, x, w, convolution, y } = *descriptors;
         if w.is_null() || convolution.is_null() {
             return None;
         }
-        // SAFETY: as ours.
+        // SAFETY: the caller promises that both are null or live tensor descriptors.
         let ((rank, x), (y_rank, y)) = unsafe { (Tensor::read(x)?, Tensor::read(y)?) };
 
         let (mut w_type, mut w_format, mut w_rank, mut w_dims) = (0, 0, 0, [0; ASKED_RANK]);
-        // SAFETY: the array holds as many values as are asked for.
+        // SAFETY: the descriptor is live, because it is not null; the array holds the CUDNN_DIM_MAX values requested.
         let status = unsafe {
             calls::cudnnGetFilterNdDescriptor(
                 w,
@@ -88,7 +88,7 @@ impl Kernel {
         let (mut spatial, mut mode, mut compute_type) = (0, 0, 0);
         let [mut pad, mut stride, mut dilation] = [[0; ASKED_SPATIAL_RANK]; 3];
         let (mut math_type, mut groups) = (0, 1);
-        // SAFETY: the arrays hold as many values as are asked for.
+        // SAFETY: the descriptor is live, because it is not null; the arrays hold ASKED_SPATIAL_RANK values.
         let known = unsafe {
             calls::cudnnGetConvolutionNdDescriptor(
                 convolution,
@@ -131,14 +131,14 @@ impl Kernel {
         self.x.dims[0] as usize
     }
 
-    /// The same kernel over `batch` images.
+    /// The same problem with `batch` images.
     pub fn with_batch(mut self, batch: usize) -> Self {
         self.x = self.x.with_batch(batch);
         self.y = self.y.with_batch(batch);
         self
     }
 
-    /// Whether it can be run as a sum of micro-batches.
+    /// Returns true if micro-batches can compute the problem.
     pub fn splittable(&self) -> bool {
         let output_disjoint = match self.direction {
             Direction::Forward => self.y.disjoint(),
@@ -148,8 +148,8 @@ impl Kernel {
         self.batch() > 1 && self.y.dims[0] == self.x.dims[0] && output_disjoint
     }
 
-    /// Whether micro-batches of `size` images all start at a multiple of `alignment` bytes from the
-    /// start of their tensors.
+    /// Returns true if micro-batches of `size` images start at multiples of `alignment` bytes from their tensors'
+    /// starts.
     pub fn aligned(&self, size: usize, alignment: usize) -> bool {
         let starts = |tensor: &Tensor| (size * tensor.image_stride()).is_multiple_of(alignment);
         size >= self.batch() || (starts(&self.x) && starts(&self.y))
@@ -165,8 +165,8 @@ impl Kernel {
         self.filter_values() * element_size(self.w_type).unwrap_or(1)
     }
 
-    /// Whether partial sums over micro-batches would be rounded to fewer bits than they are computed
-    /// in: BackwardFilter with a half or bfloat16 filter.
+    /// Returns true if partial sums over micro-batches would be rounded to fewer bits than their computation has:
+    /// BackwardFilter with a half or bfloat16 filter.
     pub fn sums_in_reduced_precision(&self) -> bool {
         self.direction == Direction::BackwardFilter && matches!(self.w_type, CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16)
     }
@@ -177,13 +177,13 @@ impl Kernel {
         [&self.x.dims[..rank], &self.w_dims[..rank], &self.y.dims[..rank]]
     }
 
-    /// Whether x is stored with the channels innermost.
+    /// Returns true if x is stored with its channels innermost.
     pub fn channels_last(&self) -> bool {
         self.x.strides[1] == 1 && self.x.dims[1] > 1
     }
 }
 
-/// As in log lines: `F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1`.
+/// Writes the form used in log lines: `F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1`.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, w, _] = self.dims();

@@ -1,5 +1,4 @@
-//! A kernel as text and back: what tuning results are kept by, and how one process names a kernel to
-//! another.
+//! Convolution problems as text. Tuning results are stored under this text, and processes exchange problems in it.
 
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -13,13 +12,13 @@ use cudnn::tensor::{MAX_RANK, Tensor, element_size, in_use};
 const FORMATS: &Names = &[("nchw", CUDNN_TENSOR_NCHW), ("nhwc", CUDNN_TENSOR_NHWC)];
 
 impl Kernel {
-    /// The kernel as one line of text that says everything of it. Equal kernels have equal texts, and
-    /// [`Self::from_spec`] reads it back:
+    /// The whole problem as one line of text. Equal problems have equal texts, and [`Self::from_spec`] reads them back:
     ///
     /// `F x=float:32x64x27x27@46656x729x27x1 w=float:nchw:192x64x5x5 y=float:32x192x27x27@139968x729x27x1
     /// pad=2x2 stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1`
     ///
-    /// x, w and y are a type, a filter's layout, dimensions, and behind `@` a tensor's strides in elements.
+    /// x, w and y give the element type, the filter's layout, the dimensions, and after `@` a tensor's strides in
+    /// elements.
     pub fn spec(&self) -> String {
         let rank = usize::from(self.rank);
         let spatial = rank - 2;
@@ -50,7 +49,7 @@ impl Kernel {
         text
     }
 
-    /// Reads what [`Self::spec`] writes, and nothing else. `Err` says what is wrong with which part.
+    /// Reads the text of [`Self::spec`], and nothing else. `Err` names the part that is wrong, and why.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let mut fields = text.split(' ');
         let name = fields.next().unwrap_or_default();
@@ -80,13 +79,14 @@ impl Kernel {
             math_type: value("math", MATH_TYPES, field("math")?)?,
             groups: numbers::<1>("groups", field("groups")?, 1, 1)?[0],
         };
-        // Another rank of y, leading zeros, a number for a name, something behind the end: one kernel has one text.
+        // One problem has one text: this rejects another rank of y, leading zeros, a number where a name exists,
+        // trailing text.
         let canonical = kernel.spec();
         if canonical == text { Ok(kernel) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
     }
 }
 
-/// As many numbers as `count`, none below `least`.
+/// Reads exactly `count` numbers, each at least `least`.
 fn numbers<const N: usize>(what: &str, text: &str, count: usize, least: c_int) -> Result<[c_int; N], String> {
     let values: Option<Vec<c_int>> = text.split('x').map(|number| number.parse().ok()).collect();
     match values {
@@ -193,7 +193,7 @@ mod tests {
             prop_assert_eq!(Kernel::from_spec(&kernel.spec()), Ok(kernel));
         }
 
-        /// No field is left out: kernels that differ in a single value have different texts.
+        /// No field is left out: problems that differ in a single value have different texts.
         #[test]
         fn different_kernels_have_different_texts(a in kernels(), b in kernels()) {
             let field = |b: &Kernel, i: usize| match i {

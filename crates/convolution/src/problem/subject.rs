@@ -31,8 +31,8 @@ impl Subject for Kernel {
         Kernel::sums_in_reduced_precision(self)
     }
 
-    /// As `1:0:deterministic`: cuDNN's numbers of the algorithm and of the math type, and whether the same call gives
-    /// the same bits each time.
+    /// Text such as `1:0:deterministic`: cuDNN's numbers of the algorithm and the math type, and whether repeated calls
+    /// give the same bits.
     fn algorithm_text(&self, algorithm: &Algorithm) -> String {
         let Algorithm { direction: _, id, math_type, deterministic } = algorithm;
         format!("{id}:{math_type}:{}", if *deterministic { DETERMINISTIC } else { NONDETERMINISTIC })
@@ -48,7 +48,7 @@ impl Subject for Kernel {
             _ => return None,
         };
         let algorithm = Algorithm { direction: self.direction, id, math_type, deterministic };
-        // Results are told apart by their texts: no other text may stand for the same.
+        // The database compares texts, so each algorithm has only one.
         (self.algorithm_text(&algorithm) == text).then_some(algorithm)
     }
 

@@ -1,4 +1,4 @@
-//! The text form: nothing is lost on the way, and what is not understood is named.
+//! The text form: an export and import loses nothing, and lines that are not understood are named.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ proptest! {
         let (from, to) = (open(&folder.file("from")), open(&folder.file("to")));
         for (kernel, batch, id, time, workspace, text) in outcomes {
             let kernel = [forward(300), half_filter(300), half_filter(batch)][kernel];
-            // Every bit pattern that is a time.
+            // Every bit pattern that can be a time.
             let time = time.map(|bits| f64::from_bits(bits).abs()).filter(|time| time.is_finite());
             let outcome = Outcome { workspace: workspace as usize * 9, ..outcome(&kernel, batch, id, time) };
             let here = environment(&text.replace('\0', ""));

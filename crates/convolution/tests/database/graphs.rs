@@ -1,4 +1,4 @@
-//! Operation graphs are kept as convolutions of the legacy API are, and apart from them.
+//! Operation graphs are stored like convolutions of the legacy API, and apart from them.
 
 use super::*;
 use planner::{Configuration, MicroConfiguration};
@@ -8,7 +8,7 @@ fn graph(kernel: &Kernel) -> graph::Kernel {
     graph::Kernel::of_convolution(kernel)
 }
 
-/// One whose knobs and notes differ from the other's.
+/// An engine configuration whose knobs and notes differ for each index.
 fn engine(index: i64) -> EngineConfiguration {
     let notes = |notes: &[i32]| notes.iter().copied().collect();
     EngineConfiguration::new(index, vec![(14, -1), (2, index)], notes(&[0, index as i32]), notes(&[]))
@@ -79,7 +79,7 @@ fn what_says_nothing_to_this_version_is_passed_over() {
     assert_eq!(database.trials(&here, &kernel), [(divided(&[(1, known[0])]), Some(1.0))]);
 }
 
-/// A search that ended with other kernels of ours is gone on with, and what they took is not taken for ours.
+/// A search that ended with other versions of our kernels continues, and does not use their times.
 #[test]
 fn other_versions_of_our_kernels_are_others() {
     let folder = Folder::new();
@@ -136,7 +136,7 @@ fn an_export_holds_graphs_too() {
     assert_eq!(to.measured(&here, &kernel), [outcome(&kernel, 8, 1, 2.5)]);
 }
 
-/// What ran on copies in schema 2 is measured again; what else is known stays.
+/// Outcomes of schema 2 that ran on copies are measured again; all other results stay.
 #[test]
 fn copies_of_schema_2_are_forgotten() {
     let folder = Folder::new();
@@ -168,7 +168,7 @@ fn copies_of_schema_2_are_forgotten() {
     assert!(!database.search_ended(&here, &copied, "all") && database.search_ended(&here, &other, "all"));
 }
 
-/// What schema 3 knew stays, and searches for gradients of filters go on: there is an engine more.
+/// The results of schema 3 stay, and searches for filter gradients continue: there is one more engine.
 #[test]
 fn filter_gradients_of_schema_3_are_searched_again() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! What the tests share: a folder of their own, kernels, environments, outcomes.
+//! Shared by the tests: temporary folders, problems, environments, outcomes.
 
 mod exchange;
 mod graphs;
@@ -23,7 +23,7 @@ const TEXTS: Texts = Texts {
     network: |text| if text.contains("hidden=0") { Err("hidden is \"0\"".into()) } else { Ok(()) },
 };
 
-/// A folder that is removed with its owner.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -54,14 +54,14 @@ fn environment(device: &str) -> Environment {
     Environment { device: device.into(), multiprocessors: 132, cudnn: "91900".into(), driver: "13000".into() }
 }
 
-/// Forward, whose parts run as whole mini-batches of their size do.
+/// A Forward problem. Its parts run like whole mini-batches of the same size.
 fn forward(batch: usize) -> Kernel {
     let spec = "F x=float:1x64x27x27@46656x729x27x1 w=float:nchw:192x64x5x5 y=float:1x192x27x27@139968x729x27x1 \
                 pad=2x2 stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1";
     Kernel::from_spec(spec).unwrap().with_batch(batch)
 }
 
-/// BackwardFilter in half, whose parts are summed in float.
+/// A BackwardFilter problem in half, whose parts are summed in float.
 fn half_filter(batch: usize) -> Kernel {
     let spec = forward(1).spec().replacen('F', "BF", 1).replace("=float:", "=half:");
     Kernel::from_spec(&spec).unwrap().with_batch(batch)
@@ -75,7 +75,7 @@ fn outcome(kernel: &Kernel, batch: usize, id: i32, time: impl Into<Option<f64>>)
     Outcome { batch, algorithm: algorithm(kernel, id), workspace: batch * 1000, time: time.into() }
 }
 
-/// In an order of their own, to compare.
+/// Sorts outcomes, so that they can be compared.
 fn sorted(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     outcomes.sort_by_key(|outcome| (outcome.batch, outcome.algorithm.id));
     outcomes

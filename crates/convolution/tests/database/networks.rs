@@ -1,4 +1,4 @@
-//! Recurrent networks: what is kept of them, and by whom.
+//! Recurrent networks: which results are stored, and which operations remove them.
 
 use rusqlite::Connection;
 
@@ -41,7 +41,7 @@ fn what_was_timed_is_known_where_it_is_valid() {
     assert_eq!(database.model(&environment("B"), KERNELS), None);
 }
 
-/// An older version made the file: it has no such tables. A user's file gets them, a seed is left as it is.
+/// A file made by an older version lacks the tables of networks. A user's file gets them; a seed stays as it is.
 #[test]
 fn files_without_the_tables() {
     let folder = Folder::new();
@@ -97,7 +97,7 @@ fn networks_are_listed_and_pruned() {
     let listed = database.networks(of("A").id).unwrap();
     assert_eq!(listed[0].step_times, [step_time("cuDNN", 1.0), step_time("grid", 2.0)]);
     assert_eq!((listed[0].kernels.as_str(), listed[1].kernels.as_str(), listed.len()), (KERNELS, "older", 2));
-    // What has nothing but networks stays, until those go.
+    // An environment with results of networks alone stays until those are removed.
     assert_eq!(database.prune(Prune::Before(std::time::UNIX_EPOCH)), Ok(0));
     assert_eq!(database.contents().unwrap().len(), 2);
     assert_eq!(database.prune(Prune::Environment(of("A").id)), Ok(3));

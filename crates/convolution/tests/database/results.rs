@@ -1,4 +1,4 @@
-//! What is stored is found again, by what it is valid for and by nothing else.
+//! Results are found again under their full key, and under no other.
 
 use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use planner::Configuration;
 fn outcomes_are_found_again() {
     let folder = Folder::new();
     let (path, here, kernel) = (folder.file("d"), environment("A"), forward(32));
-    // A third is no number of few digits: times are kept to the last bit.
+    // A third needs all digits: times are stored to the last bit.
     let stored = vec![
         outcome(&kernel, 8, 1, 1.0 / 3.0),
         outcome(&kernel, 32, 0, 5e-324),
@@ -59,7 +59,7 @@ fn the_newest_outcome_stays() {
         database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, time)]);
         assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, time)]);
     }
-    // What is no time is nobody's result.
+    // Values that cannot be times are not stored.
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, f64::NAN), outcome(&kernel, 8, 1, -1.0)]);
     assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 2.0)]);
 }
@@ -80,7 +80,7 @@ fn what_is_foreign_is_passed_over_and_stays() {
         database.store_measured(other, &kernel, &[outcome(&kernel, 8, 1, f64::from(time))]);
         database.store_search_ended(other, &kernel, "all");
     }
-    // As a later version may leave it behind.
+    // A later version may leave such a row behind.
     rusqlite::Connection::open(&path)
         .unwrap()
         .execute_batch("UPDATE environments SET schema = 0 WHERE driver = '13010'")
@@ -157,7 +157,7 @@ fn the_user_s_results_win_over_the_seed_s() {
         assert!(database.search_ended(&here, &kernel, "all"));
         assert_eq!(database.trials(&here, &kernel), [(Configuration::undivided(whole), Some(1.1))]);
     };
-    // Once with results that still lie in the seed's log, once when it has been closed.
+    // First while results still lie in the seed's log, then after the seed has been closed.
     check(&Database::open(&user, Some(&seed)).unwrap());
     drop(shipped);
     let before = std::fs::read(&seed).unwrap();

@@ -1,4 +1,4 @@
-//! Files that cannot be used: an error that names them, in bounded time, and they stay as they are.
+//! Files that cannot be used: the error names the file and comes within bounded time, and the file stays as it is.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::*;
 use ::tuning::database::PATIENCE;
 
-/// What is said of a file that must not be used nor changed.
+/// Returns the error for a file that must neither be used nor changed.
 fn refused(path: &Path) -> String {
     let before = std::fs::read(path).ok();
     let start = Instant::now();
@@ -50,7 +50,7 @@ fn another_program_s_database_is_refused() {
 #[test]
 fn a_place_that_cannot_be_written_is_refused() {
     let folder = Folder::new();
-    // Not even root makes files there.
+    // Not even root can create files there.
     assert!(Database::open(Path::new("/proc/tuning.sqlite"), None).err().unwrap().contains("/proc/tuning.sqlite"));
     assert!(Database::open(&folder.file("missing/tuning.sqlite"), None).is_err());
     assert!(Database::open(&folder.0, None).is_err(), "a folder");
@@ -94,7 +94,7 @@ fn a_file_that_breaks_while_it_is_used_is_given_up() {
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
     drop(database);
     let mut bytes = std::fs::read(&path).unwrap();
-    bytes[4096..].fill(0x5A); // every page but the first, which tells versions and tables
+    bytes[4096..].fill(0x5A); // every page but the first, which holds versions and tables
     std::fs::write(&path, &bytes).unwrap();
     let database = open(&path);
     assert_eq!(database.measured(&here, &kernel), []);
@@ -110,7 +110,7 @@ fn a_full_disk_loses_nothing_that_was_stored() {
     let (path, here, kernel) = (folder.file("d"), environment("A"), forward(8));
     let database = open(&path);
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 0, 1.0)]);
-    // SQLite answers as on a full disk.
+    // SQLite then fails as on a full disk.
     database.limit_pages(1).unwrap();
     let many: Vec<_> = (1..5000).map(|id| outcome(&kernel, 8, id, 1.0)).collect();
     database.store_measured(&here, &kernel, &many);
@@ -143,15 +143,15 @@ fn a_forked_child_leaves_it_alone() {
     let folder = Folder::new();
     let (database, here, kernel) = (open(&folder.file("d")), environment("A"), forward(8));
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
-    // SAFETY: the child allocates at most, and leaves by _exit.
+    // SAFETY: the child only reads its copy of the memory, allocates at most, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let untouched = database.measured(&here, &kernel).is_empty();
-        // SAFETY: ends the child without running what the parent registered.
+        // SAFETY: ends the child at once, without the exit handlers that the parent registered.
         unsafe { libc::_exit(if untouched { 0 } else { 1 }) };
     }
     let mut status = 0;
-    // SAFETY: waits for the child made above.
+    // SAFETY: `status` is valid for writing, and `child` is our own child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     assert_eq!(database.measured(&here, &kernel).len(), 1);

@@ -1,4 +1,4 @@
-//! One tuner of a kernel at a time.
+//! Only one tuner of a problem at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
-//! A file of an older schema is brought up to date, with what it knows.
+//! Opening a file of an older schema upgrades it and keeps its results.
 
 use rusqlite::{Connection, params};
 
 use super::*;
 use planner::Configuration;
 
-/// A file as schema 1 had it, with one environment and one kernel.
+/// A file of schema 1, with one environment and one problem.
 fn schema_1(path: &Path, here: &Environment, kernel: &Kernel) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection

@@ -1,4 +1,4 @@
-//! A backend descriptor of our own, and reading the attributes of any.
+//! A backend descriptor that we own, and reading the attributes of any descriptor.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -7,9 +7,9 @@ use cudnn_abi::*;
 
 use crate::calls::backend;
 
-/// A value that an attribute is made of.
+/// An element of an attribute.
 pub trait Element: Copy {
-    /// What an array is filled with before cuDNN writes to it.
+    /// The value that fills an array before cuDNN writes to it.
     const BLANK: Self;
 }
 
@@ -19,7 +19,7 @@ impl Element for bool {
 impl Element for u8 {
     const BLANK: Self = 0;
 }
-/// Enumerators too.
+/// Also the element of enumerators.
 impl Element for c_int {
     const BLANK: Self = 0;
 }
@@ -32,7 +32,7 @@ impl Element for f32 {
 impl Element for f64 {
     const BLANK: Self = 0.0;
 }
-/// Descriptors too.
+/// Also the element of descriptors.
 impl Element for *mut c_void {
     const BLANK: Self = ptr::null_mut();
 }
@@ -50,7 +50,7 @@ fn width(element: cudnnBackendAttributeType_t) -> usize {
     }
 }
 
-/// An array of another width than the attribute's would be read or written past its end.
+/// Checks the element's width: with another width cuDNN would read or write past the array's end.
 fn fitting<T: Element>(element: cudnnBackendAttributeType_t) -> Result<(), cudnnStatus_t> {
     if size_of::<T>() == width(element) { Ok(()) } else { Err(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE) }
 }
@@ -59,25 +59,25 @@ fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
 }
 
-/// A backend descriptor that we made, destroyed with its owner. What it was given (`set_descriptors`) must live as long
-/// as it does: its owner sees to that.
+/// A backend descriptor that we made, destroyed with its owner. The owner keeps every descriptor set on it
+/// (`set_descriptors`) alive as long.
 pub struct Owned(cudnnBackendDescriptor_t);
 
-// SAFETY: cuDNN ties a descriptor to no thread.
+// SAFETY: cuDNN does not tie a descriptor to a thread.
 unsafe impl Send for Owned {}
-// SAFETY: a shared one is only read; whatever changes it takes it mutably.
+// SAFETY: a shared descriptor is only read; every method that changes it takes `&mut self`.
 unsafe impl Sync for Owned {}
 
 impl Owned {
-    /// A descriptor of which nothing is set.
+    /// A descriptor with no attribute set.
     pub fn create(kind: cudnnBackendDescriptorType_t) -> Result<Self, cudnnStatus_t> {
         let mut raw = ptr::null_mut();
-        // SAFETY: writes one pointer.
+        // SAFETY: cuDNN writes one pointer to `raw`.
         checked(unsafe { backend::cudnnBackendCreateDescriptor(kind, &mut raw) })?;
         Ok(Self(raw))
     }
 
-    /// Sets an attribute. Elements as wide as `element` says.
+    /// Sets an attribute. Fails if `T` does not have the width of `element`.
     pub fn set<T: Element>(
         &mut self,
         name: cudnnBackendAttributeName_t,
@@ -86,7 +86,7 @@ impl Owned {
     ) -> Result<(), cudnnStatus_t> {
         fitting::<T>(element)?;
         let (count, values) = (values.len() as i64, values.as_ptr().cast());
-        // SAFETY: a live descriptor, and as many elements as are told, of the right width.
+        // SAFETY: the descriptor is live, and `values` has `count` elements of the checked width.
         checked(unsafe { backend::cudnnBackendSetAttribute(self.0, name, element, count, values) })
     }
 
@@ -100,9 +100,9 @@ impl Owned {
         self.set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &raw)
     }
 
-    /// Has cuDNN check what was set; from here on it can be used, and not be set.
+    /// Has cuDNN check the attributes. A finalized descriptor can be used, but no longer changed.
     pub fn finalize(&mut self) -> Result<(), cudnnStatus_t> {
-        // SAFETY: a live descriptor.
+        // SAFETY: the descriptor is live until `self` is dropped.
         checked(unsafe { backend::cudnnBackendFinalize(self.0) })
     }
 
@@ -112,7 +112,7 @@ impl Owned {
         name: cudnnBackendAttributeName_t,
         element: cudnnBackendAttributeType_t,
     ) -> Result<Vec<T>, cudnnStatus_t> {
-        // SAFETY: a live descriptor.
+        // SAFETY: the descriptor is live until `self` is dropped.
         unsafe { read(self.0, name, element) }
     }
 
@@ -133,7 +133,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: made by `create` and destroyed once.
+        // SAFETY: `create` made the descriptor, and `drop` runs once.
         unsafe { backend::cudnnBackendDestroyDescriptor(self.0) };
     }
 }
@@ -141,40 +141,40 @@ impl Drop for Owned {
 /// All elements of an attribute of any descriptor.
 ///
 /// # Safety
-/// `descriptor` is a live one of cuDNN's.
+/// `descriptor` is a live cuDNN descriptor.
 pub unsafe fn read<T: Element>(
     descriptor: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
     element: cudnnBackendAttributeType_t,
 ) -> Result<Vec<T>, cudnnStatus_t> {
     fitting::<T>(element)?;
-    // SAFETY: as ours.
+    // SAFETY: the caller promises a live descriptor.
     let count = unsafe { count(descriptor, name, element) }?;
     let mut values = vec![T::BLANK; count];
-    // SAFETY: as ours.
+    // SAFETY: the caller promises a live descriptor, and `fitting` has checked the width of `T`.
     let filled = unsafe { fill(descriptor, name, element, &mut values) }?;
     values.truncate(filled);
     Ok(values)
 }
 
-/// How many elements an attribute of any descriptor has.
+/// The number of elements in an attribute of any descriptor.
 ///
 /// # Safety
-/// `descriptor` is a live one of cuDNN's.
+/// `descriptor` is a live cuDNN descriptor.
 pub unsafe fn count(
     descriptor: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
     element: cudnnBackendAttributeType_t,
 ) -> Result<usize, cudnnStatus_t> {
-    // SAFETY: as ours; nothing is written for no element.
+    // SAFETY: the caller promises a live descriptor; with an empty array cuDNN writes no element.
     unsafe { fill::<*mut c_void>(descriptor, name, element, &mut []) }
 }
 
-/// The descriptors that an attribute of any descriptor is made of, at most `room`. cuDNN makes none: it copies into such
-/// as the caller made.
+/// The descriptors in an attribute of any descriptor, at most `room` of them. cuDNN copies into descriptors that its
+/// caller made.
 ///
 /// # Safety
-/// `descriptor` is a live one of cuDNN's, and `kind` what the attribute is made of.
+/// `descriptor` is a live cuDNN descriptor, and `kind` is the kind of descriptor that the attribute holds.
 pub unsafe fn read_descriptors(
     descriptor: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
@@ -183,16 +183,16 @@ pub unsafe fn read_descriptors(
 ) -> Result<Vec<Owned>, cudnnStatus_t> {
     let mut owned = (0..room).map(|_| Owned::create(kind)).collect::<Result<Vec<_>, _>>()?;
     let mut raw: Vec<_> = owned.iter().map(Owned::raw).collect();
-    // SAFETY: as ours; each element is a descriptor of the kind that the attribute holds.
+    // SAFETY: the caller promises a live descriptor; each element is a live descriptor of the attribute's kind.
     let filled = unsafe { fill(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw) }?;
     owned.truncate(filled);
     Ok(owned)
 }
 
-/// Has cuDNN write at most as many elements as there is room for; how many the attribute has.
+/// Has cuDNN write an attribute's elements to `values`, at most as many as fit. Returns the attribute's element count.
 ///
 /// # Safety
-/// `descriptor` is a live one of cuDNN's, and `T` as wide as `element` says.
+/// `descriptor` is a live cuDNN descriptor, and `T` has the width of `element`.
 unsafe fn fill<T>(
     descriptor: cudnnBackendDescriptor_t,
     name: cudnnBackendAttributeName_t,
@@ -202,7 +202,7 @@ unsafe fn fill<T>(
     let mut count = 0;
     let room = values.len() as i64;
     let start = if values.is_empty() { ptr::null_mut() } else { values.as_mut_ptr().cast() };
-    // SAFETY: as ours; the array has the room that is told.
+    // SAFETY: the caller promises the descriptor and the width; `values` holds `room` elements.
     checked(unsafe { backend::cudnnBackendGetAttribute(descriptor, name, element, room, &mut count, start) })?;
     usize::try_from(count).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)
 }

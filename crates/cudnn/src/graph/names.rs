@@ -1,30 +1,30 @@
-//! Where the operations of the three directions keep the same things.
+//! The names of the same attributes in the three directions' operations.
 
 use cudnn_abi::*;
 
 use crate::convolution::Direction;
 
-/// What a direction's operation and its attributes are called. x and y stand for dx and dy too, w for dw.
+/// The names of a direction's operation and its attributes. `x`, `w` and `y` also stand for dx, dw and dy.
 pub struct ConvolutionNames {
-    /// Which direction.
+    /// The direction.
     pub direction: Direction,
-    /// The operation's descriptor.
+    /// The kind of the operation's descriptor.
     pub kind: cudnnBackendDescriptorType_t,
     /// The convolution's parameters.
     pub convolution: cudnnBackendAttributeName_t,
-    /// The input of Forward.
+    /// Forward's input.
     pub x: cudnnBackendAttributeName_t,
     /// The filter.
     pub w: cudnnBackendAttributeName_t,
-    /// The output of Forward.
+    /// Forward's output.
     pub y: cudnnBackendAttributeName_t,
     /// Scales the result.
     pub alpha: cudnnBackendAttributeName_t,
-    /// Scales what the result held before.
+    /// Scales the result's previous values.
     pub beta: cudnnBackendAttributeName_t,
 }
 
-/// Of all directions.
+/// One entry per direction.
 static NAMES: [ConvolutionNames; 3] = [
     ConvolutionNames {
         direction: Direction::Forward,
@@ -59,7 +59,7 @@ static NAMES: [ConvolutionNames; 3] = [
 ];
 
 impl ConvolutionNames {
-    /// Of a direction.
+    /// The names of a direction.
     pub fn of(direction: Direction) -> &'static Self {
         match direction {
             Direction::Forward => &NAMES[0],
@@ -68,7 +68,7 @@ impl ConvolutionNames {
         }
     }
 
-    /// Of an operation's descriptor; `None` if that is no convolution's.
+    /// The names of an operation's kind; `None` if the kind is not a convolution.
     pub fn of_kind(kind: cudnnBackendDescriptorType_t) -> Option<&'static Self> {
         NAMES.iter().find(|names| names.kind == kind)
     }

@@ -1,4 +1,4 @@
-//! What one execution of a plan works on.
+//! The memory that one execution of a plan works on.
 
 use std::ffi::c_void;
 
@@ -10,8 +10,8 @@ use crate::graph::descriptor::Owned;
 pub struct VariantPack(Owned);
 
 impl VariantPack {
-    /// `pointers` in the order of the tensors' unique ids, both without virtual tensors. `workspace` may be null where
-    /// the plan needs none. Takes well below a microsecond; cuDNN refuses to set a finalized one again.
+    /// `pointers` follow the order of the tensors' unique `ids`; neither includes virtual tensors. `workspace` may be
+    /// null if the plan needs none. Takes well below 1 µs; cuDNN refuses changes to a finalized pack.
     pub fn new(ids: &[i64], pointers: &[*mut c_void], workspace: *mut c_void) -> Result<Self, cudnnStatus_t> {
         let mut pack = Owned::create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
         pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids)?;

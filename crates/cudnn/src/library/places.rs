@@ -1,4 +1,4 @@
-//! Where a real cuDNN may be, in the order in which the places are tried.
+//! The places where a real cuDNN may be, in the order in which we try them.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -10,19 +10,19 @@ use guest::settings::CUDNN_LIBRARY;
 
 const NAME: &str = "libcudnn.so.9";
 
-/// Older majors that a process may have loaded, newest first.
+/// Older major versions that a process may have loaded, newest first.
 const OLDER: [&str; 3] = ["libcudnn.so.8", "libcudnn.so.7", "libcudnn.so.6"];
 
-/// Folders that hold libraries by custom, for when the loader's own search finds ourselves.
+/// Customary library folders, for when the loader's own search finds libucudnn itself.
 const SYSTEM: [&str; 5] = ["/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/cuda/lib64"];
 
 /// A candidate for the real cuDNN.
 pub struct Place {
-    /// How we came to it.
+    /// How we came to this place.
     pub origin: &'static str,
     /// A path, or a bare name for the dynamic linker to find.
     pub file: OsString,
-    /// To be used only if the process has it loaded.
+    /// True if the file counts only when the process has already loaded it.
     pub loaded: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// All places. Each group is listed only when those before it have failed.
+/// All places, in order. A group is computed only after every earlier place has failed.
 pub fn all() -> impl Iterator<Item = Place> {
     let groups = [named, loaded, older, searched, system, packages];
     groups.into_iter().flat_map(|group| group())
@@ -43,8 +43,8 @@ fn named() -> Vec<Place> {
     file.into_iter().map(|file| Place { origin: CUDNN_LIBRARY, file, loaded: false }).collect()
 }
 
-/// By name, and by the paths of all loaded files that look like one: we may go by that name
-/// ourselves and hide another.
+/// The plain name, and the path of each loaded file with that name: libucudnn may itself be loaded under that name and
+/// hide another library.
 fn loaded() -> Vec<Place> {
     let mut files = vec![OsString::from(NAME)];
     files.extend(
@@ -65,7 +65,7 @@ fn searched() -> Vec<Place> {
     vec![Place { origin: "the loader's search path", file: NAME.into(), loaded: false }]
 }
 
-/// The loader's folders one by one: by name it stops at the first, which may be ourselves.
+/// The loader's folders one by one. A search by name stops at the first match, which may be libucudnn itself.
 fn system() -> Vec<Place> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());

@@ -1,8 +1,8 @@
-//! What was compiled before, on disk: a folder beside the tuning database, `tuning.sqlite-cubins`.
+//! Compiled code on disk, in a folder beside the tuning database, `tuning.sqlite-cubins`.
 //!
-//! A file is named by the SHA-256 of all that determines what is compiled, and holds its own checksum. It is written
-//! under another name and renamed, so any number of processes read and write at once, and one that is killed
-//! meanwhile leaves nothing that is taken for whole. What cannot be read or written, or is damaged, is compiled anew.
+//! A file's name is the SHA-256 of all the compiler's inputs, and the file holds its own checksum. Writers use a
+//! temporary name and rename the file, so that any number of processes can read and write at once, and a killed writer
+//! leaves nothing that looks complete. Code that is missing, damaged or unreadable is compiled anew.
 //! `UCUDNN_DATABASE=off` keeps nothing.
 
 use std::fs::{self, DirBuilder, File};
@@ -19,13 +19,13 @@ use super::Source;
 use super::nvrtc::{self, Architecture};
 use guest::settings;
 
-/// The most bytes that the folder holds; what was used least recently goes.
+/// The most bytes in the folder; the least recently used files are removed first.
 const LIMIT: u64 = 64 << 20;
 
-/// How old a file must be that a writer has not renamed, until the writer is taken to be dead.
+/// The age from which a file that its writer has not renamed counts as abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// What another version of this format does not begin with.
+/// The first bytes of a file; other versions of this format start differently.
 const MAGIC: &[u8; 8] = b"uDNNcub1";
 const CHECKSUM: usize = 32;
 const HEADER: usize = MAGIC.len() + CHECKSUM;
@@ -39,13 +39,13 @@ pub struct Cubins {
     limit: u64,
 }
 
-/// All that determines what is compiled.
+/// The hash of all the compiler's inputs.
 pub struct Key([u8; 32]);
 
 impl Key {
     pub fn new(source: &Source, compiler: (u32, u32), architecture: &Architecture) -> Self {
         let mut hash = Sha256::new();
-        // Each field behind its length: no two lists of fields read alike.
+        // Each field follows its length, so that no two lists of fields hash alike.
         let mut add = |field: &str| {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field);
@@ -62,7 +62,7 @@ impl Key {
         Self(hash.finalize().into())
     }
 
-    /// Of a file under this key: a renamed one does not pass for another's.
+    /// The checksum of a file under this key. It includes the key, so that a renamed file is rejected.
     fn checksum(&self, image: &[u8]) -> [u8; CHECKSUM] {
         Sha256::new().chain_update(self.0).chain_update(image).finalize().into()
     }
@@ -74,7 +74,7 @@ impl Key {
 }
 
 impl Cubins {
-    /// The one beside the database that the settings name. `None` where there is none.
+    /// The folder beside the database that the settings name. `None` without a database.
     pub fn of_process() -> Option<&'static Self> {
         static CUBINS: OnceCell<Option<Cubins>> = OnceCell::new();
         let open = || {
@@ -83,7 +83,7 @@ impl Cubins {
             if *setting == settings::Database::User
                 && let Some(folder) = database.parent()
             {
-                // Whether that went well shows when a file is written.
+                // A failure shows when a file is written.
                 let _ = fs::create_dir_all(folder);
             }
             let mut folder = database.into_os_string();
@@ -93,12 +93,12 @@ impl Cubins {
         CUBINS.get_or_init(open).as_ref()
     }
 
-    /// `limit` is the most bytes that it holds.
+    /// `limit` is the most bytes in the folder.
     pub fn new(folder: PathBuf, limit: u64) -> Self {
         Self { folder, limit }
     }
 
-    /// What was kept under this key, if it is whole.
+    /// Returns the code that was kept under this key, if it is intact.
     pub fn find(&self, key: &Key) -> Option<Vec<u8>> {
         if !self.is_ours() {
             return None;
@@ -110,18 +110,18 @@ impl Cubins {
             log::info!("{} is damaged: it is compiled anew", path.display());
             return None;
         }
-        // It was used: others go first. A folder that is only read keeps its order.
+        // Marks the file as recently used. A read-only folder keeps its order.
         let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         bytes.drain(..HEADER);
         Some(bytes)
     }
 
-    /// Whether something was kept under this key. It may turn out to be damaged.
+    /// Returns whether the folder has a file under this key. The file may turn out to be damaged.
     pub fn has(&self, key: &Key) -> bool {
         self.is_ours() && self.folder.join(key.file_name()).is_file()
     }
 
-    /// Keeps what was compiled; nothing where that cannot be done.
+    /// Keeps compiled code. A failure is logged only.
     pub fn keep(&self, key: &Key, image: &[u8]) {
         let size = (HEADER + image.len()) as u64;
         if size > self.limit {
@@ -141,9 +141,9 @@ impl Cubins {
         }
     }
 
-    /// Whoever may write here decides what runs on the GPU: only this user, and root.
+    /// Whoever may write here decides which code runs on the GPU, so only this user and root may.
     fn is_ours(&self) -> bool {
-        // SAFETY: asks for a number, and never fails.
+        // SAFETY: `geteuid` only returns a number, and never fails.
         let user = unsafe { libc::geteuid() };
         fs::metadata(&self.folder).is_ok_and(|folder| {
             folder.is_dir() && (folder.uid() == user || folder.uid() == 0) && folder.mode() & 0o022 == 0
@@ -165,13 +165,13 @@ impl Cubins {
         kept
     }
 
-    /// Removes what was used least recently until the rest is within the limit, and what dead writers left.
+    /// Removes the least recently used files until the rest is within the limit, and the files of dead writers.
     fn make_room(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             let has = |suffix: &str| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes());
-            // Another process may have removed it meanwhile.
+            // Another process may have removed the file meanwhile.
             let Ok(file) = fs::metadata(&path) else { continue };
             let Ok(used) = file.modified() else { continue };
             if has(UNFINISHED) && used.elapsed().is_ok_and(|age| age > ABANDONED) {
@@ -193,7 +193,7 @@ impl Cubins {
     }
 }
 
-/// Two processes may remove the same file.
+/// Removes a file, which another process may have removed already.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,7 +1,7 @@
 //! Kernels on a GPU: compiled code in CUDA's driver.
 //!
-//! It is loaded as a `CUlibrary`, which belongs to no context: a program that resets its device leaves nothing here
-//! that dangles, and a kernel's handle is valid in every context of the device.
+//! The code is loaded as a `CUlibrary`, which belongs to no context. A program may therefore reset its device without
+//! leaving dangling handles here, and a kernel's handle is valid in every context of the device.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -13,46 +13,46 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use super::super::{Stream, cuda};
 use super::{Error, Launch, Resources, Source, has_image, image};
 
-/// The first driver with all that is called here.
+/// The first driver that has all the functions called here.
 const OLDEST_DRIVER: i32 = 12_000;
 
-/// Compiled code, loaded on the device that was current then.
+/// Compiled code, loaded on the device that was current at the time.
 #[derive(Clone)]
 pub struct Module(Arc<Loaded>);
 
 struct Loaded {
     library: sys::CUlibrary,
     device: sys::CUdevice,
-    /// Launches of it may begin before what is in front of them has ended.
+    /// The device supports programmatic dependent launches.
     can_begin_early: bool,
-    /// A CUDA graph may hold a launch of it, for longer than we know: it is never unloaded.
+    /// A CUDA graph may hold a launch for an unknown time, so the module is never unloaded.
     is_captured: AtomicBool,
 }
 
-// SAFETY: the driver's objects may be used from any thread.
+// SAFETY: CUDA's driver allows the use of its libraries from any thread.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: CUDA's driver allows concurrent calls with one library; the flag is atomic.
 unsafe impl Sync for Loaded {}
 
 impl Drop for Loaded {
     fn drop(&mut self) {
         if !self.is_captured.load(Ordering::Relaxed) {
-            // SAFETY: loaded once, unloaded once. The driver refuses once the process is being torn down.
+            // SAFETY: only this drop unloads the loaded library. The driver refuses at the process's end.
             cuda::relaxed(|| unsafe { sys::cuLibraryUnload(self.library) });
         }
     }
 }
 
-/// A kernel of a module, which it keeps loaded.
+/// A kernel, which keeps its module loaded.
 #[derive(Clone)]
 pub struct Function {
     module: Module,
     kernel: sys::CUkernel,
 }
 
-// SAFETY: as `Loaded`.
+// SAFETY: CUDA's driver allows the use of its kernels from any thread.
 unsafe impl Send for Function {}
-// SAFETY: as `Loaded`.
+// SAFETY: CUDA's driver allows concurrent calls with one kernel.
 unsafe impl Sync for Function {}
 
 pub fn load(source: &Source) -> Result<Module, Error> {
@@ -65,7 +65,7 @@ pub fn load(source: &Source) -> Result<Module, Error> {
         }));
     }
     let ordinal = cuda::ordinal();
-    // The context that CUDA's runtime would use, where the thread has none; captures in other threads go on.
+    // A thread without a context gets the one that CUDA's runtime uses. Captures of other threads continue.
     let entered = cuda::Entered::new(ordinal);
     let (Some(_entered), Some(capability)) = (entered, cuda::compute_capability(ordinal)) else {
         return Err(Error::NoDriver(format!("device {ordinal} has no context or no compute capability")));
@@ -73,7 +73,7 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     let image = image(source, capability, driver)?;
     let mut library = null_mut();
     check("cuLibraryLoadData", || {
-        // SAFETY: a cubin, or PTX that ends in a zero, of which the driver keeps a copy; no options.
+        // SAFETY: `image` is a cubin or zero-terminated PTX, which the driver copies; there are no options.
         unsafe {
             sys::cuLibraryLoadData(
                 &mut library,
@@ -91,34 +91,34 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     Ok(Module(Arc::new(Loaded { library, device: ordinal, can_begin_early, is_captured })))
 }
 
-/// Whether [`load`] finds it on disk.
+/// Returns whether [`load`] finds the code on disk.
 pub fn is_compiled(source: &Source) -> bool {
     let capability = cuda::compute_capability(cuda::ordinal());
     capability.is_some_and(|capability| has_image(source, capability, cuda::driver_version()))
 }
 
 impl Module {
-    /// A kernel, by its `extern "C"` name. It is made ready to run in the calling thread's context, so that the
-    /// first launch may be captured.
+    /// Looks up a kernel by its `extern "C"` name, and loads it in the calling thread's context, so that its first
+    /// launch may be captured.
     pub fn function(&self, name: &CStr) -> Result<Function, Error> {
         let mut kernel = null_mut();
-        // SAFETY: a live library; writes one kernel.
+        // SAFETY: the library is live, and `name` is a C string; writes one kernel.
         check("cuLibraryGetKernel", || unsafe { sys::cuLibraryGetKernel(&mut kernel, self.0.library, name.as_ptr()) })?;
         let _entered = cuda::Entered::new(self.0.device);
         let mut function = null_mut();
-        // SAFETY: a live kernel; writes one function, which only says that all is loaded.
+        // SAFETY: the kernel is live; writes one function, whose only use here is to force the loading.
         check("cuKernelGetFunction", || unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
         Ok(Function { module: self.clone(), kernel })
     }
 }
 
 impl Function {
-    /// Launches on a stream of the module's device. Allocates nothing and waits for nothing; may be captured into a
-    /// CUDA graph, after which the module is never unloaded, since the graph may be launched whenever.
+    /// Launches on a stream of the module's device, without allocating or waiting. The launch may be captured into a
+    /// CUDA graph; the module is then never unloaded, since the graph may be launched at any time.
     ///
     /// # Safety
-    /// `arguments` point to one value for each of the kernel's parameters, of their types; what those point to is as
-    /// the kernel expects.
+    /// `arguments` point to one value for each of the kernel's parameters, of the parameter's type. Pointers among
+    /// these values meet the kernel's expectations.
     pub unsafe fn launch(&self, stream: Stream, launch: &Launch, arguments: &mut [*mut c_void]) -> Result<(), Error> {
         let loaded = &self.module.0;
         let may_begin_early = launch.early && loaded.can_begin_early;
@@ -127,21 +127,21 @@ impl Function {
         if is_capturing && !is_captured {
             loaded.is_captured.store(true, Ordering::Relaxed);
         }
-        // A capture would keep what only newer drivers and programs know how to ask for.
+        // A capture would record an edge that only newer drivers and programs can query.
         let launch = &Launch { early: may_begin_early && !is_capturing, ..*launch };
         let mut attributes = Attributes::of(launch);
         let configuration = attributes.configuration(launch, stream);
-        // SAFETY: the arguments are the caller's promise; the attributes live until the call returns.
+        // SAFETY: the caller promises the arguments; the attributes live until the call returns.
         check("cuLaunchKernelEx", || unsafe {
             sys::cuLaunchKernelEx(&configuration, self.raw(), arguments.as_mut_ptr(), null_mut())
         })
     }
 
-    /// What the compiler made it need.
+    /// The resources that the compiled kernel needs.
     pub fn resources(&self) -> Result<Resources, Error> {
         let get = |attribute| {
             let mut value = 0;
-            // SAFETY: a live kernel; writes one number.
+            // SAFETY: `self` keeps the kernel loaded; writes one number.
             check("cuKernelGetAttribute", || unsafe {
                 sys::cuKernelGetAttribute(&mut value, attribute, self.kernel, self.module.0.device)
             })?;
@@ -155,55 +155,55 @@ impl Function {
         })
     }
 
-    /// How many blocks of so many threads and so much dynamic shared memory, in bytes, one multiprocessor of the
-    /// calling thread's device holds at once. Those of other programs, and kernels that run now, are not counted.
+    /// The number of blocks that one multiprocessor of the calling thread's device holds at once, with `threads`
+    /// threads and `shared_bytes` of dynamic shared memory each. Ignores kernels that run now, and other programs.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
         let mut blocks = 0;
         let threads = threads as c_int;
-        // SAFETY: a live kernel; writes one number.
+        // SAFETY: `self` keeps the kernel loaded; writes one number.
         check("cuOccupancyMaxActiveBlocksPerMultiprocessor", || unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, self.raw(), threads, shared_bytes as usize)
         })?;
         Ok(blocks.max(0) as u32)
     }
 
-    /// How many of a launch's clusters the calling thread's device holds at once. 0 for one without clusters.
+    /// The number of a launch's clusters that the calling thread's device holds at once. 0 without clusters.
     pub fn resident_clusters(&self, launch: &Launch) -> Result<u32, Error> {
         let mut clusters = 0;
         let mut attributes = Attributes::of(launch);
         let configuration = attributes.configuration(launch, null_mut());
-        // SAFETY: a live kernel, and attributes that live until the call returns; writes one number.
+        // SAFETY: `self` keeps the kernel loaded; the attributes live until the call returns; writes one number.
         check("cuOccupancyMaxActiveClusters", || unsafe {
             sys::cuOccupancyMaxActiveClusters(&mut clusters, self.raw(), &configuration)
         })?;
         Ok(clusters.max(0) as u32)
     }
 
-    /// Lets launches take this much dynamic shared memory, in bytes a block: up to what the device's blocks may opt
-    /// in to, less the static. Refused beyond it.
+    /// Allows launches with this many bytes of dynamic shared memory in a block. The driver refuses more than the
+    /// device's opt-in limit less the kernel's static shared memory.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), Error> {
         self.set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes as c_int)
     }
 
-    /// Lets launches have clusters of more than 8 blocks, which not every device holds.
+    /// Allows launches with clusters of more than 8 blocks, which some devices do not support.
     pub fn allow_large_clusters(&self) -> Result<(), Error> {
         self.set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
     }
 
     fn set(&self, attribute: Attribute, value: c_int) -> Result<(), Error> {
-        // SAFETY: a live kernel.
+        // SAFETY: `self` keeps the kernel loaded.
         check("cuKernelSetAttribute", || unsafe {
             sys::cuKernelSetAttribute(attribute, value, self.kernel, self.module.0.device)
         })
     }
 
-    /// The driver takes a kernel where it takes a function, and the stream's or thread's context with it.
+    /// The driver accepts a kernel as a function, and then uses the context of the stream or thread.
     fn raw(&self) -> sys::CUfunction {
         self.kernel.cast()
     }
 }
 
-/// A launch's attributes, on the caller's stack.
+/// The attributes of a launch, on the caller's stack.
 struct Attributes {
     list: [sys::CUlaunchAttribute; 3],
     count: u32,
@@ -236,7 +236,7 @@ impl Attributes {
         attributes
     }
 
-    /// Valid as long as `self`, to which it points.
+    /// Points into `self`, and is valid as long as `self`.
     fn configuration(&mut self, launch: &Launch, stream: Stream) -> sys::CUlaunchConfig {
         let ([x, y, z], [threads_x, threads_y, threads_z]) = (launch.grid, launch.block);
         sys::CUlaunchConfig {

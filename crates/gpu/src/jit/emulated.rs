@@ -1,4 +1,4 @@
-//! Kernels on the host: compiled by its C++ compiler and run on the CPU by hostdnn, in the thread that launches them.
+//! Kernels on the host: the host's C++ compiler compiles them; hostdnn runs them on the CPU, in the launching thread.
 
 use std::ffi::{CStr, CString, NulError, c_char, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};
@@ -11,33 +11,33 @@ use super::{Error, Launch, Source};
 use crate::host;
 use guest::settings::{self, Fault};
 
-/// The host is as many multiprocessors, by which those who share out work among a device's share it out here.
+/// The multiprocessors that the host reports to code that divides work among a device's multiprocessors.
 pub const MULTIPROCESSORS: u32 = 64;
 
-/// Bytes of shared memory that a block may have; it gets as many as it asks for.
+/// The most bytes of shared memory of a block on the host; a block gets as many as it requests.
 pub const SHARED_BYTES: usize = 128 << 10;
 
 /// The most threads of a block, as on a GPU.
 pub const MOST_IN_A_BLOCK: u32 = 1024;
 
-/// The most threads that are alive at once, as `kernels/emulator/schedule.cpp` has it.
+/// The most threads alive at once, as in `kernels/emulator/schedule.cpp`.
 const MOST_THREADS: u32 = 1 << 15;
 
-/// How many blocks of so many threads each of the multiprocessors holds.
+/// The number of blocks with `threads` threads that each multiprocessor holds at once.
 pub fn resident_blocks(threads: u32) -> u32 {
     (MOST_THREADS / MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
 }
 
-/// The most blocks of a cluster, as there.
+/// The most blocks of a cluster, as in `kernels/emulator`.
 pub const MOST_IN_A_CLUSTER: u32 = 16;
 
-/// How many clusters of so many blocks of so many threads all of them hold.
+/// The number of the launch's clusters that the host holds at once; 0 without clusters.
 pub fn resident_clusters(launch: &Launch) -> u32 {
     let [blocks, threads] = [launch.cluster, launch.block].map(|sizes| sizes.into_iter().product::<u32>());
     if blocks == 1 { 0 } else { MOST_THREADS.checked_div(blocks * threads).unwrap_or(0) }
 }
 
-/// The source; the module; a log and its bytes.
+/// The source; the module; the log and its size in bytes.
 type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> cudnnStatus_t;
 type Find = unsafe extern "C" fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;
 type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
@@ -65,7 +65,7 @@ struct Functions {
 static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
     macro_rules! function {
         ($type:ty, $name:literal) => {
-            // SAFETY: hostdnn's header declares the function of this name so.
+            // SAFETY: hostdnn's header declares the function of this name with this type.
             unsafe { std::mem::transmute::<NonNull<c_void>, $type>(host::address_of($name)?) }
         };
     }
@@ -80,19 +80,19 @@ static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
 });
 
 impl Functions {
-    /// An error unless it succeeded.
+    /// Turns a failed status into an error with hostdnn's message.
     fn check(&self, call: &'static str, status: cudnnStatus_t) -> Result<(), Error> {
         if status == CUDNN_STATUS_SUCCESS {
             return Ok(());
         }
         let mut why: [c_char; 4096] = [0; _];
-        // SAFETY: writes a C string of at most as many bytes.
+        // SAFETY: writes a C string of at most `why.len()` bytes.
         unsafe { (self.explain)(why.as_mut_ptr(), why.len()) };
         Err(Error::Host { call, why: text(&why) })
     }
 }
 
-/// The C string that an array holds.
+/// The C string in an array.
 fn text(bytes: &[c_char]) -> String {
     let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -107,28 +107,28 @@ struct Loaded {
     module: *mut c_void,
 }
 
-// SAFETY: hostdnn's modules may be used from any thread.
+// SAFETY: hostdnn allows the use of its modules from any thread.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: hostdnn allows concurrent calls with one module.
 unsafe impl Sync for Loaded {}
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // SAFETY: loaded once, unloaded once, when no function of it is left.
+        // SAFETY: `load` loaded the module. Only this drop unloads it, after its last function is gone.
         unsafe { (self.functions.unload)(self.module) };
     }
 }
 
-/// A kernel of a module, which it keeps loaded.
+/// A kernel, which keeps its module loaded.
 #[derive(Clone)]
 pub struct Function {
     module: Module,
     kernel: *mut c_void,
 }
 
-// SAFETY: as `Loaded`.
+// SAFETY: hostdnn allows the use of its kernels from any thread.
 unsafe impl Send for Function {}
-// SAFETY: as `Loaded`.
+// SAFETY: hostdnn allows concurrent calls with one kernel.
 unsafe impl Sync for Function {}
 
 pub fn load(source: &Source) -> Result<Module, Error> {
@@ -147,7 +147,7 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     let failed = |log| Error::Compilation { name: source.name.clone(), log };
     let strings = Strings::of(source).map_err(|_| failed("a zero byte stands in it".into()))?;
     let (mut module, mut log): (_, [c_char; 8192]) = (null_mut(), [0; _]);
-    // SAFETY: a source that outlives the call, and room for what is written.
+    // SAFETY: the source outlives the call; `module` and `log` receive what the call writes.
     let status = unsafe { (functions.load)(&strings.source(), &mut module, log.as_mut_ptr(), log.len()) };
     match status {
         CUDNN_STATUS_SUCCESS => Ok(Module(Arc::new(Loaded { functions, module }))),
@@ -156,22 +156,22 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     }
 }
 
-/// Whether that was compiled before.
+/// Returns whether the source was compiled before.
 pub fn is_compiled(source: &Source) -> bool {
     let (Some(functions), Ok(strings)) = (FUNCTIONS.as_ref(), Strings::of(source)) else { return false };
-    // SAFETY: a source that outlives the call.
+    // SAFETY: the source outlives the call.
     let status = unsafe { (functions.find)(&strings.source()) };
     status == CUDNN_STATUS_SUCCESS
 }
 
-/// A source as C takes it.
+/// A source as C strings.
 struct Strings {
-    /// Its name and text.
+    /// The source's name and text.
     own: [CString; 2],
     names: Vec<*const c_char>,
     headers: Vec<*const c_char>,
     options: Vec<*const c_char>,
-    /// What those point to.
+    /// The strings behind the pointers.
     _kept: Vec<CString>,
 }
 
@@ -196,7 +196,7 @@ impl Strings {
         })
     }
 
-    /// Valid as long as these live.
+    /// The source for hostdnn, valid as long as `self`.
     fn source(&self) -> hostdnnKernelSource_t {
         let [name, text] = self.own.each_ref().map(|string| string.as_ptr());
         hostdnnKernelSource_t {
@@ -215,7 +215,7 @@ impl Module {
     pub fn function(&self, name: &CStr) -> Result<Function, Error> {
         let Loaded { functions, module } = *self.0;
         let mut kernel = null_mut();
-        // SAFETY: a live module; writes one pointer.
+        // SAFETY: `self` keeps the module loaded, and `name` is a C string; writes one pointer.
         functions.check("hostdnnGetKernel", unsafe { (functions.get)(module, name.as_ptr(), &mut kernel) })?;
         Ok(Function { module: self.clone(), kernel })
     }
@@ -228,7 +228,7 @@ impl Function {
         let functions = self.module.0.functions;
         let Launch { grid, block, cluster, shared_bytes, .. } = launch;
         let (grid, block, cluster) = (grid.as_ptr(), block.as_ptr(), cluster.as_ptr());
-        // SAFETY: a live kernel and three numbers each; the arguments are the caller's promise.
+        // SAFETY: `self` keeps the kernel loaded; each size has three numbers; the caller promises the arguments.
         functions.check("hostdnnLaunchKernel", unsafe {
             (functions.run)(self.kernel, grid, block, cluster, *shared_bytes as usize, arguments.as_mut_ptr())
         })

@@ -60,13 +60,13 @@ pub use nvrtc::Nvrtc;
 /// CUDA C++ to compile.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What the compiler's messages call it, such as `lstm.cu`.
+    /// The file name in the compiler's messages, such as `lstm.cu`.
     pub name: Text,
     /// The text. Kernels that are looked up by name are `extern "C"`.
     pub text: Text,
-    /// What `#include` finds, by name: nothing is read from disk.
+    /// The headers for `#include`, by name; nothing is read from disk.
     pub headers: Cow<'static, [(Text, Text)]>,
-    /// Options to NVRTC beside those that every source gets, such as `-DHIDDEN=64`.
+    /// NVRTC options in addition to those of every source, such as `-DHIDDEN=64`.
     pub options: Vec<String>,
 }
 
@@ -84,29 +84,29 @@ impl Source {
 /// Why code was not compiled, loaded or launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// hostdnn refused, or the kernel failed on the CPU.
+    /// hostdnn refused a call, or the kernel failed on the CPU.
     Host {
         /// hostdnn's function.
         call: &'static str,
-        /// Its own words.
+        /// hostdnn's error message.
         why: String,
     },
-    /// No driver, one too old, or nothing that it knows of the calling thread's device.
+    /// There is no driver, the driver is too old, or it does not know the calling thread's device.
     NoDriver(String),
-    /// No NVRTC that the driver's version allows, or none that knows the device; on the host, no C++ compiler.
+    /// No NVRTC suits the driver's version and knows the device; on the host, there is no C++ compiler.
     NoCompiler(String),
-    /// The compiler did not take it.
+    /// The compiler rejected the source.
     Compilation {
-        /// The source's.
+        /// The source's name.
         name: Text,
-        /// The compiler's own words.
+        /// The compiler's log.
         log: String,
     },
-    /// The driver refused.
+    /// The driver refused a call.
     Driver {
         /// The driver's function.
         call: &'static str,
-        /// What it answered.
+        /// The driver's result.
         result: CUresult,
     },
 }
@@ -125,9 +125,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Device {
-    /// Compiles for the calling thread's current device, or takes from disk what was compiled before, and loads
-    /// it there. Takes a tenth of a second and more where it compiles. Never for a stream that is being captured;
-    /// other threads' captures go on.
+    /// Loads compiled code on the calling thread's current device: from disk if it was compiled before, and else from
+    /// the compiler, which takes a tenth of a second or more. Never call it for a stream that is being captured;
+    /// captures of other threads continue.
     pub fn load(self, source: &Source) -> Result<Module, Error> {
         match self {
             Self::Host => emulated::load(source).map(|module| Module(OnDevice::Host(module))),
@@ -135,7 +135,7 @@ impl Device {
         }
     }
 
-    /// Whether it is on disk, compiled for the calling thread's current device, so that [`Self::load`] takes a moment.
+    /// Returns whether the code for the calling thread's current device is on disk, so that [`Self::load`] is fast.
     pub fn is_compiled(self, source: &Source) -> bool {
         match self {
             Self::Host => emulated::is_compiled(source),
@@ -144,8 +144,8 @@ impl Device {
     }
 }
 
-/// What to load on a device of this compute capability (90 for 9.0): a cubin, or PTX where the compiler does not
-/// know the device yet.
+/// The code for a device of this compute capability (90 for 9.0): a cubin, or PTX if the compiler does not know the
+/// device yet.
 fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error> {
     let fault = &settings::get().fault;
     if *fault == Some(Fault::Compiler) {
@@ -177,7 +177,7 @@ fn compiler_and_key(
     Ok((compiler, architecture, key))
 }
 
-/// Whether [`image`] is on disk.
+/// Returns whether [`image`] is on disk.
 fn has_image(source: &Source, capability: u32, driver: i32) -> bool {
     let key = compiler_and_key(source, capability, driver).map(|(_, _, key)| key);
     key.is_ok_and(|key| cubins::Cubins::of_process().is_some_and(|cubins| cubins.has(&key)))

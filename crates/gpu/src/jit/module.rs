@@ -1,43 +1,43 @@
-//! Loaded kernels, and launching them, on whichever device they are.
+//! Loaded kernels and their launches, on either device.
 
 use std::ffi::{CStr, c_void};
 
 use super::super::Stream;
 use super::{Error, driver, emulated};
 
-/// Compiled code, loaded on the device that was current then. Unloaded when the last of its functions is gone.
+/// Compiled code, loaded on the device that was current at the time. Unloaded with the last of its functions.
 #[derive(Clone)]
 pub struct Module(pub(super) OnDevice<emulated::Module, driver::Module>);
 
-/// One kernel of a module, which it keeps loaded.
+/// A kernel, which keeps its module loaded.
 #[derive(Clone)]
 pub struct Function(OnDevice<emulated::Function, driver::Function>);
 
-/// What is another thing on the host than on a GPU.
+/// A value that differs in type between the host and a GPU.
 #[derive(Clone)]
 pub(super) enum OnDevice<H, C> {
     Host(H),
     Cuda(C),
 }
 
-/// How a kernel is launched.
+/// The configuration of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Blocks: x, y, z. A multiple of the cluster.
     pub grid: [u32; 3],
     /// Threads of a block: x, y, z.
     pub block: [u32; 3],
-    /// Blocks of a cluster: x, y, z. All ones where there are no clusters. More than 8 take
+    /// Blocks of a cluster: x, y, z. All ones without clusters. More than 8 blocks require
     /// [`Function::allow_large_clusters`].
     pub cluster: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes. More than 48 KiB take [`Function::allow_shared`].
+    /// Dynamic shared memory of a block, in bytes. More than 48 KiB requires [`Function::allow_shared`].
     pub shared_bytes: u32,
     /// All blocks run at once, or the launch fails.
     pub cooperative: bool,
-    /// It may begin while the launch before it on the stream still runs, once all blocks of that have called
-    /// `begin_next_launch()` or ended; its own call `wait_for_last_launch()` before they touch what that one does. That one is
-    /// not early itself, or they would also wait before they touch what those before it do. On devices that cannot, and where the
-    /// stream is captured, it begins when that one has ended.
+    /// Programmatic dependent launch: the launch may begin once all blocks of its predecessor on the stream have called
+    /// `begin_next_launch()` or ended. Its blocks call `wait_for_last_launch()` before they touch the predecessor's
+    /// data. The predecessor must not be early too: the wait covers one launch only. Without device support, and under
+    /// capture, the launch begins after its predecessor's end.
     pub early: bool,
 }
 
@@ -47,22 +47,22 @@ impl Default for Launch {
     }
 }
 
-/// What the compiler made a kernel need.
+/// The resources that a compiled kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Registers of a thread.
     pub registers: u32,
     /// Static shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Local memory of a thread, in bytes: arrays that are no registers, and spills.
+    /// Local memory of a thread, in bytes: arrays outside registers, and spills.
     pub local_bytes: u32,
     /// The most threads that a block may have.
     pub threads: u32,
 }
 
 impl Module {
-    /// A kernel, by its `extern "C"` name. It is made ready to run in the calling thread's context, so that the
-    /// first launch may be captured.
+    /// Looks up a kernel by its `extern "C"` name, and loads it in the calling thread's context, so that its first
+    /// launch may be captured.
     pub fn function(&self, name: &CStr) -> Result<Function, Error> {
         Ok(Function(match &self.0 {
             OnDevice::Host(module) => OnDevice::Host(module.function(name)?),
@@ -72,15 +72,15 @@ impl Module {
 }
 
 impl Function {
-    /// Launches on a stream of the module's device. On a GPU it allocates nothing and waits for nothing, and may be
-    /// captured into a CUDA graph, after which the module is never unloaded, since the graph may be launched
-    /// whenever. On the host the kernel has run to its end.
+    /// Launches on a stream of the module's device. On a GPU the call allocates nothing and waits for nothing, and may
+    /// be captured into a CUDA graph; the module is never unloaded after a capture, since the graph may be launched at
+    /// any time. On the host the kernel has finished when the call returns.
     ///
     /// # Safety
-    /// `arguments` point to one value for each of the kernel's parameters, of their types; what those point to is as
-    /// the kernel expects.
+    /// `arguments` point to one value for each of the kernel's parameters, of the parameter's type. Pointers among
+    /// these values meet the kernel's expectations.
     pub unsafe fn launch(&self, stream: Stream, launch: &Launch, arguments: &mut [*mut c_void]) -> Result<(), Error> {
-        // SAFETY: as ours.
+        // SAFETY: the caller makes the same promise to either device's `launch`.
         unsafe {
             match &self.0 {
                 OnDevice::Host(function) => function.launch(launch, arguments),
@@ -89,7 +89,7 @@ impl Function {
         }
     }
 
-    /// What the compiler made it need. The host has no such limits.
+    /// The resources that the compiled kernel needs. The host has no such limits.
     pub fn resources(&self) -> Result<Resources, Error> {
         match &self.0 {
             OnDevice::Host(_) => {
@@ -99,9 +99,9 @@ impl Function {
         }
     }
 
-    /// How many blocks of so many threads and so much dynamic shared memory, in bytes, one multiprocessor of the
-    /// calling thread's device holds at once. Those of other programs, and kernels that run now, are not counted.
-    /// The host is as [`MULTIPROCESSORS_OF_HOST`](super::MULTIPROCESSORS_OF_HOST) of them.
+    /// The number of blocks that one multiprocessor of the calling thread's device holds at once, with `threads`
+    /// threads and `shared_bytes` of dynamic shared memory each. Ignores kernels that run now, and other programs. The
+    /// host counts as [`MULTIPROCESSORS_OF_HOST`](super::MULTIPROCESSORS_OF_HOST) multiprocessors.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(emulated::resident_blocks(threads)),
@@ -109,7 +109,7 @@ impl Function {
         }
     }
 
-    /// How many of a launch's clusters the calling thread's device holds at once. 0 for one without clusters.
+    /// The number of a launch's clusters that the calling thread's device holds at once. 0 without clusters.
     pub fn resident_clusters(&self, launch: &Launch) -> Result<u32, Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(emulated::resident_clusters(launch)),
@@ -117,8 +117,8 @@ impl Function {
         }
     }
 
-    /// Lets launches take this much dynamic shared memory, in bytes a block: up to what the device's blocks may opt
-    /// in to, less the static. Refused beyond it.
+    /// Allows launches with this many bytes of dynamic shared memory in a block. The driver refuses more than the
+    /// device's opt-in limit less the kernel's static shared memory.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(()),
@@ -126,7 +126,7 @@ impl Function {
         }
     }
 
-    /// Lets launches have clusters of more than 8 blocks, which not every device holds.
+    /// Allows launches with clusters of more than 8 blocks, which some devices do not support.
     pub fn allow_large_clusters(&self) -> Result<(), Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(()),

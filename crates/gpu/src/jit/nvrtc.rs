@@ -1,4 +1,4 @@
-//! NVRTC, NVIDIA's compiler of CUDA C++ in a library: found and loaded once, at the first use, never unloaded.
+//! NVRTC, NVIDIA's compiler of CUDA C++ in a library. Found and loaded once, at first use, and never unloaded.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,26 +14,26 @@ use guest::process_end;
 
 /// The library.
 pub struct Nvrtc {
-    /// Its file.
+    /// The library's file.
     pub path: PathBuf,
     version: (u32, u32),
-    /// The compute capabilities that it compiles for, such as 90 for 9.0; rising.
+    /// The compute capabilities that it compiles for, such as 90 for 9.0, in rising order.
     known: Vec<u32>,
     functions: Functions,
 }
 
-/// What code is compiled for.
+/// The architecture to compile for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// As NVRTC names it: `sm_90a`, or `compute_90`.
+    /// NVRTC's name for it: `sm_90a`, or `compute_90`.
     pub name: String,
-    /// PTX, which the driver compiles further, instead of a cubin.
+    /// Compiles to PTX, which the driver compiles further, and not to a cubin.
     pub is_virtual: bool,
 }
 
 impl Architecture {
-    /// The best for a compute capability among those that a compiler knows: machine code for exactly that, with its
-    /// own instructions where there are such (`a`, from 9.0 on); else PTX of the nearest below.
+    /// The best architecture for a compute capability among those that a compiler knows: machine code for this very
+    /// capability, with its own instructions from 9.0 on (`a`); else PTX of the nearest lower one.
     pub fn of(capability: u32, known: &[u32]) -> Option<Self> {
         if known.contains(&capability) {
             let own = if capability >= 90 { "a" } else { "" };
@@ -44,7 +44,7 @@ impl Architecture {
     }
 }
 
-/// All options that a source is compiled with. Device code needs no `__device__` at each function.
+/// All options for a source. With `-default-device`, device code needs no `__device__` at each function.
 pub fn options(source: &Source, architecture: &Architecture) -> Vec<String> {
     let architecture = format!("--gpu-architecture={}", architecture.name);
     let ours = ["--std=c++17".into(), "-default-device".into(), architecture];
@@ -52,8 +52,8 @@ pub fn options(source: &Source, architecture: &Architecture) -> Vec<String> {
 }
 
 impl Nvrtc {
-    /// The process's, looked for once. `driver` is its version as `cuDriverGetVersion` tells it, whose major
-    /// NVRTC's must not exceed: an older driver refuses what a newer compiler makes. 0 where there is no driver.
+    /// The process's NVRTC, found once. `driver` is the result of `cuDriverGetVersion`, or 0 without a driver. NVRTC's
+    /// major version must not exceed the driver's: an older driver refuses the code of a newer compiler.
     pub fn of_process(driver: i32) -> Result<&'static Self, Error> {
         static NVRTC: OnceCell<Result<Nvrtc, String>> = OnceCell::new();
         let find = || {
@@ -68,7 +68,7 @@ impl Nvrtc {
         NVRTC.get_or_init(find).as_ref().map_err(|why| Error::NoCompiler(why.clone()))
     }
 
-    /// The first that loads and whose major version is `newest` or less. `Err` says what was tried.
+    /// Returns the first NVRTC that loads with a major version of at most `newest`. `Err` lists the places tried.
     pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> Result<Self, String> {
         let none = |tried| format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}");
         places::first(places, |place| Self::load(place, newest)).map_err(none)
@@ -78,9 +78,9 @@ impl Nvrtc {
         if place.major > newest {
             return Err(format!("the driver runs code of CUDA {newest} at most"));
         }
-        // SAFETY: constructors of a library that the user, or the system, names as NVRTC.
+        // SAFETY: runs constructors of a library that the user, or the system, names NVRTC.
         let library = unsafe { place.open() }?;
-        // SAFETY: a library of NVRTC's name has its functions.
+        // SAFETY: a library with NVRTC's name has NVRTC's functions.
         let functions = unsafe { Functions::of(&library) }?;
         let version = functions.version()?;
         let known = functions.known()?;
@@ -91,12 +91,12 @@ impl Nvrtc {
         Ok(Self { path, version, known, functions })
     }
 
-    /// Major and minor.
+    /// The major and minor version.
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// What to compile for, on a device of this compute capability: 90 for 9.0.
+    /// The architecture to compile for on a device of this compute capability: 90 for 9.0.
     pub fn architecture(&self, capability: u32) -> Result<Architecture, Error> {
         Architecture::of(capability, &self.known).ok_or_else(|| {
             let ((major, minor), path, known) = (self.version, self.path.display(), &self.known);
@@ -106,14 +106,14 @@ impl Nvrtc {
         })
     }
 
-    /// A cubin, or PTX with a zero behind it. Any number of threads may compile at once.
+    /// Compiles to a cubin, or to zero-terminated PTX. Any number of threads may compile at once.
     pub fn compile(&self, source: &Source, architecture: &Architecture) -> Result<Vec<u8>, Error> {
         let failed = |log: String| Error::Compilation { name: source.name.clone(), log };
         let mut program = Program::new(&self.functions, source).map_err(failed)?;
         let begin = Instant::now();
         let log = program.compile(&options(source, architecture)).map_err(failed)?;
         log::debug!("{} is compiled after {:?}", source.name, begin.elapsed());
-        // It makes parts of itself when they are needed first, and takes those down before the rest.
+        // NVRTC creates some parts at first use, and ends them before the rest: our exit handler must run before that.
         process_end::loaded();
         if !log.is_empty() {
             log::debug!("NVRTC says of {}:\n{log}", source.name);
@@ -123,24 +123,24 @@ impl Nvrtc {
     }
 }
 
-/// NVRTC opens a second library by its bare name when it compiles, and knows no folder for it. One that is loaded
-/// is found whatever its folder, so that which lies beside NVRTC is loaded, for good. Where there is none, NVRTC
-/// may find one itself, or says so in its log.
+/// Loads the builtins library beside NVRTC, for good. NVRTC opens it by its bare name when it compiles, and knows no
+/// folder for it; the linker finds a loaded library whatever its folder. Without this file NVRTC may find another one,
+/// or reports the failure in its log.
 fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32)) {
     let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
-    // SAFETY: NVRTC would run its constructors itself.
+    // SAFETY: runs the constructors that NVRTC would run itself.
     if let Ok(builtins) = unsafe { Library::open(Some(&file), RTLD_LAZY | RTLD_LOCAL) } {
         std::mem::forget(builtins);
     }
 }
 
-/// NVRTC's own name for a program, opaque.
+/// NVRTC's opaque handle of a program.
 type Handle = *mut c_void;
 
-/// What its functions answer: 0 for success.
+/// The status of NVRTC's functions: 0 for success.
 type Status = c_int;
 
-/// The library's functions, as every version that is looked for has them.
+/// The library's functions, which all the versions in the search have.
 struct Functions {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
     count_known: unsafe extern "C" fn(*mut c_int) -> Status,
@@ -154,7 +154,7 @@ struct Functions {
     explain: unsafe extern "C" fn(Status) -> *const c_char,
 }
 
-/// A place for the program, its text and name, and how many headers, their texts and names.
+/// The program's address, its text and name, the number of headers, and their texts and names.
 type Create = unsafe extern "C" fn(
     *mut Handle,
     *const c_char,
@@ -164,7 +164,7 @@ type Create = unsafe extern "C" fn(
     *const *const c_char,
 ) -> Status;
 
-/// What reads one of a program's texts: its size, an ending zero counted, and itself.
+/// Reads one of a program's outputs: its size with the final zero, and its bytes.
 struct Output {
     size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
     bytes: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
@@ -174,7 +174,7 @@ impl Functions {
     /// # Safety
     /// The library's functions of these names are NVRTC's.
     unsafe fn of(library: &Library) -> Result<Self, String> {
-        // SAFETY: the types are those that NVRTC declares.
+        // SAFETY: the caller promises NVRTC, which declares the functions with these types.
         unsafe {
             Ok(Self {
                 version: function(library, c"nvrtcVersion")?,
@@ -193,17 +193,17 @@ impl Functions {
 
     fn version(&self) -> Result<(u32, u32), String> {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: writes two numbers.
+        // SAFETY: writes two numbers to live variables.
         self.check(unsafe { (self.version)(&mut major, &mut minor) })?;
         Ok((major.unsigned_abs(), minor.unsigned_abs()))
     }
 
     fn known(&self) -> Result<Vec<u32>, String> {
         let mut count = 0;
-        // SAFETY: writes one number.
+        // SAFETY: writes one number to a live variable.
         self.check(unsafe { (self.count_known)(&mut count) })?;
         let mut known = vec![0; count.max(0) as usize];
-        // SAFETY: as long as was asked for.
+        // SAFETY: `known` has as many elements as NVRTC reported.
         self.check(unsafe { (self.list_known)(known.as_mut_ptr()) })?;
         let mut known: Vec<_> = known.into_iter().map(c_int::unsigned_abs).collect();
         known.sort_unstable();
@@ -214,34 +214,34 @@ impl Functions {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: answers any number with a constant C string.
+        // SAFETY: returns a constant C string for any number.
         let text = unsafe { (self.explain)(status) };
         if text.is_null() {
             return Err(format!("NVRTC answered {status}"));
         }
-        // SAFETY: as above.
+        // SAFETY: not null, so a constant C string.
         Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 }
 
 impl Output {
     /// # Safety
-    /// As `Functions::of`.
+    /// As for `Functions::of`.
     unsafe fn of(library: &Library, size: &CStr, bytes: &CStr) -> Result<Self, String> {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises NVRTC, which declares the functions with these types.
         unsafe { Ok(Self { size: function(library, size)?, bytes: function(library, bytes)? }) }
     }
 }
 
 /// # Safety
-/// `F` is the function's type.
+/// `F` is the type of the library's function `name`.
 unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> Result<F, String> {
-    // SAFETY: as ours.
+    // SAFETY: the caller promises that the function has type `F`.
     let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
     found.map(|function| *function).map_err(|_| format!("it has no {}", name.to_string_lossy()))
 }
 
-/// A program of NVRTC's, destroyed with its owner.
+/// A program of NVRTC, destroyed with its owner.
 struct Program<'a> {
     functions: &'a Functions,
     handle: Handle,
@@ -253,7 +253,7 @@ impl<'a> Program<'a> {
         let (names, headers): (Vec<_>, Vec<_>) = source.headers.iter().map(|(name, text)| (&**name, &**text)).unzip();
         let (headers, names) = (Strings::of(&headers)?, Strings::of(&names)?);
         let mut program = Self { functions, handle: std::ptr::null_mut() };
-        // SAFETY: C strings that outlive the call, as many as said; NVRTC keeps copies.
+        // SAFETY: the C strings outlive the call, `count` headers and names among them; NVRTC copies them.
         functions.check(unsafe {
             let (headers, names, count) = (headers.as_ptr(), names.as_ptr(), headers.count());
             (functions.create)(&mut program.handle, text.as_ptr(), name.as_ptr(), count, headers, names)
@@ -261,10 +261,10 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// What the compiler has to say; where it fails, behind why it does.
+    /// Returns the compiler's log. `Err` holds the reason and the log.
     fn compile(&mut self, options: &[String]) -> Result<String, String> {
         let options = Strings::of(options)?;
-        // SAFETY: a live program, and options that outlive the call.
+        // SAFETY: the program is live, and the options outlive the call.
         let status = unsafe { (self.functions.compile)(self.handle, options.count(), options.as_ptr()) };
         let log = self.read(&self.functions.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
@@ -273,10 +273,10 @@ impl<'a> Program<'a> {
 
     fn read(&self, output: &Output) -> Result<Vec<u8>, String> {
         let mut length = 0;
-        // SAFETY: a live program; writes one number.
+        // SAFETY: the program is live; writes one number.
         self.functions.check(unsafe { (output.size)(self.handle, &mut length) })?;
         let mut read = vec![0; length];
-        // SAFETY: as long as was asked for.
+        // SAFETY: `read` has as many bytes as NVRTC reported.
         self.functions.check(unsafe { (output.bytes)(self.handle, read.as_mut_ptr().cast()) })?;
         Ok(read)
     }
@@ -285,7 +285,7 @@ impl<'a> Program<'a> {
 impl Drop for Program<'_> {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // SAFETY: a live program, destroyed once.
+            // SAFETY: the program is live, and only this drop destroys it.
             unsafe { (self.functions.destroy)(&mut self.handle) };
         }
     }
@@ -303,7 +303,7 @@ impl Strings {
         Ok(Self { pointers: strings.iter().map(|string| string.as_ptr()).collect(), _strings: strings })
     }
 
-    /// Valid as long as `self`.
+    /// The array, valid as long as `self`.
     fn as_ptr(&self) -> *const *const c_char {
         self.pointers.as_ptr()
     }

@@ -1,4 +1,4 @@
-//! Where one of CUDA's libraries may be, in the order in which the places are tried.
+//! The candidate places of a CUDA library, in the order of the search.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -10,31 +10,31 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use guest::libraries::{loaded_files, package_folders};
 
-/// Those whose cubins drivers of today load, newest first.
+/// The major versions whose cubins current drivers load, newest first.
 const MAJORS: [u32; 2] = [13, 12];
 
-/// Libraries that CUDA's packages hold beside the others, or a folder away.
+/// Libraries that CUDA's packages hold in the same folder or in a neighbouring one.
 const NEIGHBOURS: [&str; 5] = ["libcudnn", "libcudart", "libcublas", "libtorch_cuda", "libcaffe2_nvrtc"];
 
-/// Where they lie in Python's packages, seen from the folder that holds `nvidia`.
+/// The folders of Python's CUDA packages, relative to the folder that holds `nvidia`.
 const PACKAGES: [&str; 4] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cublas/lib", "nvidia/cu12/lib"];
 
-/// Folders that hold CUDA by custom.
+/// The customary folders of CUDA.
 const SYSTEM: [&str; 3] = ["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/lib/cuda/lib64"];
 
-/// The origin of what lies near a loaded library.
+/// The origin of places near a loaded library.
 pub const BESIDE: &str = "beside what is loaded";
 
 /// A candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// How we came to it.
+    /// The way we found the candidate.
     pub origin: &'static str,
     /// A path, or a bare name for the dynamic linker to find.
     pub file: OsString,
-    /// The major version that its name promises.
+    /// The major version in the file name.
     pub major: u32,
-    /// To be used only if the process has it loaded.
+    /// The library is to be used only if the process has loaded it.
     pub loaded: bool,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Loads the library, or takes the one that is loaded. `Err` says why not.
+    /// Loads the library, or takes the loaded one. `Err` gives the linker's reason.
     ///
     /// # Safety
-    /// What its constructors do.
+    /// The library's constructors are safe to run.
     pub unsafe fn open(&self) -> Result<Library, String> {
         let flags = RTLD_LAZY | RTLD_LOCAL | if self.loaded { libc::RTLD_NOLOAD } else { 0 };
-        // SAFETY: as ours.
+        // SAFETY: the caller vouches for the library's constructors.
         unsafe { Library::open(Some(&self.file), flags) }.map_err(|error| match (error, self.loaded) {
             (_, true) => "not loaded in this process".to_owned(),
             (libloading::Error::DlOpen { source }, _) => source.to_string(),
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// What comes of the first place of which anything does. `Err` lists all of them, each with why.
+/// Returns the first value that `load` gives. `Err` lists all places with their errors.
 pub fn first<T>(
     places: impl Iterator<Item = Place>,
     mut load: impl FnMut(&Place) -> Result<T, String>,
@@ -75,7 +75,7 @@ pub fn first<T>(
     Err(tried)
 }
 
-/// All places of a library such as `libnvrtc`. Each group is listed only when those before it have failed.
+/// All places of a library such as `libnvrtc`. Each group is enumerated only after those before it have failed.
 pub fn all(library: &'static str) -> impl Iterator<Item = Place> {
     let groups: [fn(&str) -> Vec<Place>; 5] = [
         |library| by_name(library, "already loaded", true),
@@ -95,7 +95,7 @@ fn by_name(library: &str, origin: &'static str, loaded: bool) -> Vec<Place> {
     MAJORS.map(|major| Place { origin, file: name(library, major), major, loaded }).into()
 }
 
-/// The files that are there, the newest major of all folders first.
+/// The existing files, with the newest major version of all folders first.
 pub fn in_folders(library: &str, origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
     let mut seen = HashSet::new();
     let files = MAJORS
@@ -106,8 +106,8 @@ pub fn in_folders(library: &str, origin: &'static str, folders: Vec<PathBuf>) ->
     places.filter(|place| seen.insert(place.clone())).collect()
 }
 
-/// Folders near the CUDA libraries among these files: their own, and in packages (`nvidia/cudnn/lib`,
-/// `torch/lib`) their neighbours'.
+/// Folders near the CUDA libraries among these files: their own folders, and the neighbouring folders in packages
+/// (`nvidia/cudnn/lib`, `torch/lib`).
 pub fn beside(files: &[OsString]) -> Vec<PathBuf> {
     let is_neighbour = |file: &&Path| {
         let name = file.file_name().map_or(&[][..], OsStr::as_bytes);

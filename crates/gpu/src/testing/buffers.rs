@@ -1,4 +1,4 @@
-//! What tests of our kernels write to a device's memory and read of it.
+//! Device memory in tests of our kernels: inputs to write, and results to read.
 
 use cudnn_abi::*;
 use half::{bf16, f16};
@@ -7,31 +7,31 @@ use rand::rngs::SmallRng;
 
 use crate::{Buffer, Device, Stream};
 
-/// Bytes before and behind what a kernel may touch.
+/// Bytes before and behind the memory that a kernel may touch.
 pub const GUARD: usize = 256;
 
 /// Writes the first bytes of a buffer.
 pub fn write(device: Device, to: &Buffer, bytes: &[u8], stream: Stream) {
-    // SAFETY: a buffer of so many bytes.
+    // SAFETY: the tests pass buffers of at least `bytes.len()` bytes.
     assert!(unsafe { device.write(to.data(), bytes, stream) });
 }
 
-/// The first `count` bytes of a buffer.
+/// Reads the first `count` bytes of a buffer.
 pub fn read(device: Device, from: &Buffer, count: usize, stream: Stream) -> Vec<u8> {
     let mut bytes = vec![0; count];
-    // SAFETY: a buffer of so many bytes.
+    // SAFETY: the tests pass buffers of at least `count` bytes.
     assert!(unsafe { device.read(&mut bytes, from.data(), stream) });
     bytes
 }
 
-/// A buffer of these bytes between NaNs, which are not to be read: they begin behind [`GUARD`].
+/// A buffer with these bytes at offset [`GUARD`], between NaNs that kernels must not read.
 pub fn between_nans(device: Device, bytes: &[u8], stream: Stream) -> Buffer {
     let buffer = device.allocate(bytes.len() + 2 * GUARD).unwrap();
     write(device, &buffer, &[&[0xff; GUARD][..], bytes, &[0xff; GUARD]].concat(), stream);
     buffer
 }
 
-/// An element's bytes.
+/// The bytes of a value in this type.
 pub fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
     match data_type {
         CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
@@ -40,13 +40,13 @@ pub fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
     }
 }
 
-/// The bytes of so many whole numbers so small that their products and sums are exact in every type of products and in float, in
-/// whatever order.
+/// The bytes of `count` small whole numbers. Their products and sums are exact in every product type and in float, in
+/// any order.
 pub fn small_whole_numbers(data_type: cudnnDataType_t, count: usize, random: &mut SmallRng) -> Vec<u8> {
     (0..count).flat_map(|_| bits(data_type, random.random_range(-4..=4) as f32)).collect()
 }
 
-/// A buffer of random numbers, which take more power to multiply than zeros, and so more time; the same few again and again.
+/// A buffer of random numbers, a few of them repeated. Multiplying them takes more power than zeros, and so more time.
 pub fn filled(
     device: Device,
     data_type: cudnnDataType_t,
@@ -61,12 +61,12 @@ pub fn filled(
     buffer
 }
 
-/// Numbers' bytes.
+/// The bytes of float values.
 pub fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// ||found - exact|| / ||exact|| and how much larger the found ones are on average, as a part of the exact ones.
+/// Returns ||found - exact|| / ||exact||, and the mean relative excess of `found` over `exact`.
 pub fn errors(found: &[u8], exact: &[f64]) -> (f64, f64) {
     let found = found.chunks_exact(4).map(|value| f64::from(f32::from_ne_bytes(value.try_into().unwrap())));
     let (mut squares, mut all, mut along) = (0.0, 0.0, 0.0);

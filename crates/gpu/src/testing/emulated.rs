@@ -12,8 +12,8 @@ use crate::host;
 
 const CHILD: &str = "UCUDNN_TEST_CHILD";
 
-/// Runs the test of this name in processes of its own, whose cuDNN is hostdnn, each by another schedule. True in them,
-/// where the test is to go on.
+/// Runs the named test in child processes whose cuDNN is hostdnn, one for each schedule. Returns true in a child, where
+/// the test should go on, and false in the parent.
 pub fn is_child(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         provide_hostdnn();
@@ -52,7 +52,7 @@ fn provide_hostdnn() {
     assert!(host::address_of(c"hostdnnGetVersion").is_some(), "the library is hostdnn");
 }
 
-/// Kernels that were compiled; `None`, and said aloud, on a machine that has no compiler for them.
+/// The compiled kernels. `None`, with a skip message, on a machine without a compiler for them.
 pub fn compiled<T>(kernels: Result<T, String>) -> Option<T> {
     match kernels {
         Err(why) if why.contains("only where there is a C++ compiler") => {

@@ -1,16 +1,16 @@
-//! What tests on a GPU begin with and time.
+//! Setup and timing for tests on a GPU.
 
 use crate::{Device, Elapsed, Entered, OwnStream};
 use guest::testing::skip;
 
-/// A GPU that was entered, and a stream of it.
+/// An entered GPU, with a stream on it.
 pub struct Gpu {
-    // Goes before the context that it is of.
+    // Dropped before the context of the stream.
     pub stream: OwnStream,
     _entered: Entered,
 }
 
-/// The first GPU; `None`, and said aloud, on a machine without one.
+/// Enters the first GPU. `None`, with a skip message, on a machine without one.
 pub fn first() -> Option<Gpu> {
     let device = Device::Cuda;
     if device.count() == 0 {
@@ -21,7 +21,7 @@ pub fn first() -> Option<Gpu> {
     Some(Gpu { stream: device.stream().expect("a stream"), _entered: entered })
 }
 
-/// The median of what nine launches take on a stream, in milliseconds.
+/// The median time of nine launches on a stream, in milliseconds.
 pub fn median(stream: &OwnStream, mut launch: impl FnMut()) -> f64 {
     let device = Device::Cuda;
     let mut times = [0.0; 9].map(|_: f64| {

@@ -1,5 +1,5 @@
-//! What kernels take as NVRTC compiles them, with no GPU, for tests. They run where `UCUDNN_TEST_REAL_CUDNN` names the folder
-//! of the real cuDNN, beside which NVRTC is.
+//! The resources of kernels compiled by NVRTC, for tests without a GPU. These run where `UCUDNN_TEST_REAL_CUDNN` names
+//! the folder of the real cuDNN, which has NVRTC beside it.
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
@@ -7,29 +7,29 @@ use object::{Endianness, Object, ObjectSection};
 use crate::jit::{Nvrtc, Source};
 use guest::testing::skip;
 
-/// What a compiled kernel takes.
+/// The resources of a compiled kernel.
 pub struct Resources {
-    /// Registers of a thread; of several kernels the last one's.
+    /// Registers of a thread; the last kernel's if there are several.
     pub registers: usize,
     /// Bytes of a thread's local memory, where registers spill to.
     pub frame: usize,
-    /// Operations of each instruction.
+    /// The operation of each instruction.
     operations: Vec<u16>,
 }
 
-/// The low bits of instructions of all architectures from 8.0 on: a fence; what throws the first cache's contents away, as
-/// what is acquired from other blocks does; stores and loads of local memory.
+/// The low bits of instructions on all architectures from 8.0 on: a fence; an invalidation of the first cache, as for
+/// an acquire from other blocks; stores and loads of local memory.
 pub const MEMBAR: u16 = 0x992;
 pub const CCTL: u16 = 0x98f;
 pub const STL: u16 = 0x387;
 pub const LDL: u16 = 0x983;
-/// The wait for the launch before, from 9.0 on.
+/// The wait for the previous launch, from 9.0 on.
 pub const ACQBULK: u16 = 0x82e;
 const INSTRUCTION: usize = 16;
 const OPERATION: u16 = 0xfff;
 
-/// A cubin's `.nv.info` is a list of these: a format, an attribute and, of this format, the bytes of the value, which for
-/// these attributes is a function's symbol and a number.
+/// A cubin's `.nv.info` is a list of entries: a format, an attribute and a value. In this format the value's size in
+/// bytes precedes it; for these attributes the value is a function's symbol and a number.
 const SIZED: u8 = 4;
 const REGISTERS: u8 = 0x2f;
 const FRAME: u8 = 0x11;
@@ -57,18 +57,18 @@ impl Resources {
         Self { registers: registers.expect("registers"), frame: frame.expect("a frame"), operations }
     }
 
-    /// How many instructions are this.
+    /// The number of instructions with this operation.
     pub fn count(&self, operation: u16) -> usize {
         self.operations.iter().filter(|one| **one == operation).count()
     }
 
-    /// Whether any is.
+    /// Returns whether any instruction has this operation.
     pub fn has(&self, operation: u16) -> bool {
         self.count(operation) > 0
     }
 }
 
-/// The compiler; `None`, and said aloud, where it is not asked for.
+/// The compiler. `None`, with a skip message, if the environment does not name the real cuDNN.
 pub fn nvrtc() -> Option<&'static Nvrtc> {
     if std::env::var_os("UCUDNN_TEST_REAL_CUDNN").is_none() {
         skip("UCUDNN_TEST_REAL_CUDNN names no folder of the real cuDNN");

@@ -1,13 +1,13 @@
 //! A division in whole bytes and ticks, by dynamic programming.
 //!
-//! Layer by layer, the divisions of the layers so far, each extended by all that the next may run. Dropped are those that
-//! another beats in both time and workspace, and those that even at the bound of what remains are no faster than the best
-//! division known. How many are left may still grow without measure, so there is an end to it.
+//! Goes layer by layer, and extends each division of the layers so far by every alternative of the next layer. Drops a
+//! division if another beats it in both time and workspace, or if it cannot be faster than the best one known even when
+//! the remaining layers take their bound. The divisions left may still grow without limit, so there is a maximum.
 
 use super::fronts::{Counts, Fronts, Point};
 use super::relaxation::{ROUNDING, least_priced};
 
-/// The most divisions of some of the layers that are kept: some megabytes, and some milliseconds.
+/// The most divisions of some of the layers to keep: some megabytes, and some milliseconds.
 const MOST_KEPT: usize = 1 << 17;
 
 /// A division of the layers so far.
@@ -16,14 +16,14 @@ struct Partial {
     workspace: usize,
     /// In ticks.
     time: u64,
-    /// The division of all but the last of these layers, among those kept of its kind.
+    /// The index of its division of all layers but the last, among those kept.
     before: u32,
-    /// The point of the last.
+    /// The last layer's point.
     point: u32,
 }
 
-/// The fastest division if it is faster than `best`, else `best`; with at most `most` layers at each point, as
-/// [`super::relaxation::most`] gives them for `best` at this `price`. None if it would take too long.
+/// The fastest division with at most `most` layers at each point, or `best` if none is faster. `most` comes from
+/// [`super::relaxation::most`] for `best` at this `price`. `None` if it would take too long.
 pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts) -> Option<Counts> {
     let limit = u64::try_from(fronts.time(best)).ok()?;
     let layers =
@@ -65,7 +65,7 @@ pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts)
         count += extended.len();
         kept.push(extended);
     }
-    // as workspace ascends time descends, so the fastest is the last
+    // time descends as workspace ascends, so the fastest is the last
     let Some(mut last) = kept.pop()?.pop() else { return Some(best.clone()) };
     let mut counts: Counts = most.iter().map(|front| vec![0; front.len()]).collect();
     for (at, _) in layers().collect::<Vec<_>>().into_iter().rev() {

@@ -1,8 +1,8 @@
-//! The groups of layers as a division sees them: checked, and of each group's alternatives the Pareto front.
+//! The groups of layers in the form that a division uses: checked, with the Pareto front of each group's alternatives.
 
 use super::{DivisionError, Group, MOST_DIVIDED_LAYERS, time};
 
-/// For each front, for each of its points, how many layers are there.
+/// For each front and each of its points, the number of layers there.
 pub(super) type Counts = Vec<Vec<usize>>;
 
 /// An alternative that no other of its group beats.
@@ -12,30 +12,30 @@ pub(super) struct Point {
     pub time: u64,
     /// In bytes.
     pub workspace: usize,
-    /// Where it stands among its group's alternatives.
+    /// Its index among its group's alternatives.
     pub index: usize,
 }
 
-/// A group's layers, one or more, and what they may run.
+/// A group's layers, one or more, and their alternatives.
 #[derive(Debug)]
 pub(super) struct Front {
-    /// Which group it is.
+    /// The group's index.
     pub group: usize,
     pub layers: usize,
-    /// Workspace ascending, time descending, none equal; at least one.
+    /// Not empty; workspace strictly ascending, time strictly descending.
     pub points: Vec<Point>,
 }
 
-/// All groups that have layers, and what they share.
+/// All groups that have layers, and the total that they share.
 #[derive(Debug)]
 pub(super) struct Fronts {
     pub fronts: Vec<Front>,
-    /// In bytes; no less than all layers' least.
+    /// In bytes; at least the sum of all layers' least workspaces.
     pub total: usize,
 }
 
 impl Fronts {
-    /// Refuses what cannot be divided. Leaves out what no division within `total` may contain.
+    /// Refuses groups that cannot be divided, and drops points that no division within `total` can contain.
     pub fn of(groups: &[Group], total: usize) -> Result<Self, DivisionError> {
         let sum = |count: fn(&Group) -> usize| groups.iter().map(count).fold(0, usize::saturating_add);
         if sum(|group| group.layers).max(sum(|group| group.alternatives.len())) > MOST_DIVIDED_LAYERS {
@@ -55,7 +55,7 @@ impl Fronts {
         Ok(Self { fronts, total })
     }
 
-    /// Every layer at its least.
+    /// Every layer at its least workspace.
     pub fn least(&self) -> Counts {
         let at_first = |front: &Front| {
             let mut counts = vec![0; front.points.len()];
@@ -65,7 +65,7 @@ impl Fronts {
         self.fronts.iter().map(at_first).collect()
     }
 
-    /// Every layer as Workspace Reuse has it under an equal share of the total; none if that is too small for one.
+    /// Every layer as Workspace Reuse plans it under an equal share of the total; `None` if a share is too small.
     pub fn equal_shares(&self) -> Option<Counts> {
         let share = self.total.checked_div(self.fronts.iter().map(|front| front.layers).sum())?;
         let shared = |front: &Front| {
@@ -77,14 +77,14 @@ impl Fronts {
         self.fronts.iter().map(shared).collect()
     }
 
-    /// `counts` with what it leaves of the total spent, a layer at a time, on whatever saves most time.
+    /// Spends on `counts` the rest of the total, one layer at a time, each time where it saves most time.
     pub fn filled(&self, mut counts: Counts) -> Counts {
         let mut spare = self.total - self.workspace(&counts) as usize;
         loop {
             let mut best: Option<(u64, usize, usize, usize)> = None;
             for (at, (front, counts)) in self.fronts.iter().zip(&counts).enumerate() {
                 for (from, slow) in front.points.iter().enumerate().filter(|(from, _)| counts[*from] > 0) {
-                    // the fastest that fits is the last
+                    // the fastest alternative that fits is the last
                     let most = slow.workspace.saturating_add(spare);
                     let to = front.points.partition_point(|point| point.workspace <= most) - 1;
                     let saved = slow.time - front.points[to].time;
@@ -101,17 +101,17 @@ impl Fronts {
         }
     }
 
-    /// All layers' times together, in ticks.
+    /// The sum of all layers' times, in ticks.
     pub fn time(&self, counts: &Counts) -> u128 {
         self.sum(counts, |point| point.time)
     }
 
-    /// All layers' workspaces together, in bytes.
+    /// The sum of all layers' workspaces, in bytes.
     pub fn workspace(&self, counts: &Counts) -> u128 {
         self.sum(counts, |point| point.workspace as u64)
     }
 
-    /// What divisions are compared by.
+    /// The key that compares divisions: time, then workspace.
     pub fn cost(&self, counts: &Counts) -> (u128, u128) {
         (self.time(counts), self.workspace(counts))
     }
@@ -120,7 +120,7 @@ impl Fronts {
         self.workspace(counts) <= self.total as u128
     }
 
-    /// For each of the `groups`, for each of its layers, the index of its alternative.
+    /// For each of the `groups` and each of its layers, the index of its alternative.
     pub fn chosen(&self, counts: &Counts, groups: usize) -> Vec<Vec<usize>> {
         let mut chosen = vec![Vec::new(); groups];
         for (front, counts) in self.fronts.iter().zip(counts) {

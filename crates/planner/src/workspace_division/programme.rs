@@ -1,16 +1,16 @@
-//! A division as the integer programme that the solver gets, in numbers that its arithmetic holds.
+//! The integer programme of a division, in numbers that suit the solver's arithmetic.
 //!
-//! Where a group's choices all need some bytes, these are taken off the total; bytes are counted in their greatest common
-//! divisor, and times from the group's fastest. What remains may still be as large as memory is, and the solver's
-//! arithmetic holds about ten digits. Rounding allows what exceeds the total by a little, and forbids nothing that fits:
-//! an optimum that fits is optimal.
+//! Bytes that all choices of a group need are taken off the total. Bytes are then counted in units of their greatest
+//! common divisor, and times from the group's fastest. The numbers may still be as large as memory, but the solver's
+//! arithmetic holds about ten digits. Rounding admits a division that exceeds the total by a little, and excludes none
+//! that fits: an optimum that fits is optimal.
 
 use super::fronts::{Counts, Fronts};
 use crate::solver::{Programme, Solved};
 
-/// The most bits that a double holds.
+/// The most bits of an integer that a double holds.
 const DOUBLE_BITS: u32 = 52;
-/// The capacity, at most: there the solver's relative and absolute tolerances meet.
+/// The bits of the largest capacity, at which the solver's relative and absolute tolerances meet.
 const CAPACITY_BITS: u32 = 10;
 /// The largest cost.
 const LARGEST_COST: f64 = 1e4;
@@ -20,30 +20,30 @@ const LARGEST_COST: f64 = 1e4;
 struct Choice {
     front: usize,
     point: usize,
-    /// Beyond the group's least, in units.
+    /// Workspace above the group's least, in units.
     need: u64,
     most: usize,
     start: usize,
 }
 
-/// A programme, and what its numbers stand for.
+/// A programme, and the meaning of its numbers.
 pub(super) struct Scaled {
     pub programme: Programme,
-    /// The front and the point that each choice stands for.
+    /// The front and the point of each choice.
     choices: Vec<(usize, usize)>,
-    /// Ticks of all groups at their fastest, which costs do not contain.
+    /// Ticks of all groups at their fastest, which the costs leave out.
     fastest: f64,
     ticks_per_cost: f64,
 }
 
 impl Scaled {
-    /// Of the division in which at most `most` layers are at each point, beginning at `start`, which is one of them.
+    /// The programme of a division with at most `most` layers at each point, starting at the feasible `start`.
     pub fn of(fronts: &Fronts, most: &Counts, start: &Counts) -> Self {
         let (choices, capacity) = choices(fronts, most, start);
         let point = |choice: &Choice| fronts.fronts[choice.front].points[choice.point];
         let groups = || choices.chunk_by(|a, b| a.front == b.front);
 
-        // times fall along a front, so the fastest choice is the last
+        // times descend along a front, so the fastest choice is the last
         let fastest = |group: &[Choice]| group.last().map_or(0, |last| point(last).time);
         let ticks = |group: &[Choice]| {
             let fastest = fastest(group);
@@ -53,7 +53,7 @@ impl Scaled {
         let ticks_per_cost = costs.iter().copied().fold(1.0, f64::max) / LARGEST_COST;
         let layers = |group: &[Choice]| fronts.fronts[group[0].front].layers;
         let bits = u64::BITS - capacity.leading_zeros();
-        // rounded down, so that no sum grows by more than the capacity does
+        // rounded down, so that no sum grows by more than the capacity
         let dropped = bits.saturating_sub(DOUBLE_BITS);
         let unit = 2f64.powi(bits.saturating_sub(dropped + CAPACITY_BITS) as i32);
         let rounded = |number: u64| (number >> dropped) as f64 / unit;
@@ -74,13 +74,13 @@ impl Scaled {
         }
     }
 
-    /// Ticks that no division takes less than, by what the solver found; its tolerance is taken off.
+    /// A lower bound on every division's time, in ticks: the solver's bound less its tolerance.
     pub fn bound(&self, solved: &Solved) -> f64 {
         let bound = self.fastest + solved.bound * self.ticks_per_cost;
         bound - 1e-9 * bound.abs()
     }
 
-    /// The division that the solver found.
+    /// The solver's division.
     pub fn counts(&self, fronts: &Fronts, solved: &Solved) -> Counts {
         let mut counts: Counts = fronts.fronts.iter().map(|front| vec![0; front.points.len()]).collect();
         for (&(front, point), &count) in self.choices.iter().zip(&solved.counts) {
@@ -90,7 +90,7 @@ impl Scaled {
     }
 }
 
-/// The choices that are left, in order, and the capacity in their units.
+/// The remaining choices in order, and the capacity in their units.
 fn choices(fronts: &Fronts, most: &Counts, start: &Counts) -> (Vec<Choice>, u64) {
     let mut capacity = fronts.total;
     let mut choices = Vec::new();

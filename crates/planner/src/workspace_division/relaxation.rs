@@ -1,26 +1,26 @@
-//! The linear relaxation of a division, in which a layer may run parts of alternatives.
+//! The linear relaxation of a division, in which a layer may run fractions of alternatives.
 //!
-//! Its optimum takes steps along the lower convex hulls of the fronts, those that save most time a byte first, until the
-//! total is spent. The step that no longer fits gives the price of a byte, λ. For any λ ≥ 0 no division is faster than
+//! Its optimum takes steps along the fronts' lower convex hulls, largest saved time per byte first, until the total is
+//! spent. The first step that does not fit gives the price of a byte, λ. For any λ ≥ 0 no division is faster than
 //! L(λ) = Σ layers · min_c (T(c) + λ M(c)) − λ · total (its Lagrangian bound); at this λ, L is the relaxation's optimum.
 
 use std::cmp::Ordering;
 
 use super::fronts::{Counts, Front, Fronts, Point};
 
-/// Bounds are lowered by this fraction of the numbers that they are computed from, for what rounding may have added.
+/// The fraction by which bounds are lowered, to make up for rounding in the numbers that they come from.
 pub(super) const ROUNDING: f64 = 1e-12;
 
 pub(super) struct Relaxation {
-    /// λ, in ticks a byte.
+    /// λ, in ticks per byte.
     pub price: f64,
-    /// In ticks; no division is faster.
+    /// A lower bound on every division's time, in ticks.
     pub bound: f64,
-    /// The steps that fit, each whole.
+    /// The steps that fit, each taken whole.
     pub rounded: Counts,
 }
 
-/// A layer of a front goes from one point of its hull to the next.
+/// A step of one layer from a point of its front's hull to the next.
 #[derive(Clone, Copy)]
 struct Step {
     front: usize,
@@ -48,14 +48,14 @@ impl Relaxation {
             counts[step.to] += taken;
             spare -= taken as u128 * u128::from(step.taken);
         }
-        // with no step left over, workspace is free, and the bound is what was found
+        // with no step left over, workspace is free, and the rounded division is the optimum
         let price = price.unwrap_or(0.0);
         let bound = if price == 0.0 { fronts.time(&rounded) as f64 } else { lagrangian(fronts, price) };
         Self { price, bound, rounded }
     }
 }
 
-/// For each point of each front, the most layers of it in a division that is faster than `best`.
+/// For each point of each front, the most layers there in a division that is faster than `best`.
 pub(super) fn most(fronts: &Fronts, price: f64, bound: f64, best: &Counts) -> Counts {
     let between = fronts.time(best) as f64 - bound;
     let of = |(front, best): (&Front, &Vec<usize>)| {
@@ -64,7 +64,7 @@ pub(super) fn most(fronts: &Fronts, price: f64, bound: f64, best: &Counts) -> Co
             let extra = priced(point, price) - least;
             let rounding = ROUNDING * (priced(point, price) + least);
             let most = ((between + rounding) / (extra - rounding)).clamp(0.0, front.layers as f64);
-            // what is known stays allowed, to begin with
+            // at first the known division stays allowed
             if extra <= rounding { front.layers } else { known.max(most as usize) }
         };
         front.points.iter().zip(best).map(most).collect()
@@ -79,7 +79,7 @@ fn lagrangian(fronts: &Fronts, price: f64) -> f64 {
     (layers - total - ROUNDING * (layers + total)).max(0.0)
 }
 
-/// What a layer costs at least where each byte has its price, in ticks.
+/// The least cost of a layer with workspace at its price, in ticks.
 pub(super) fn least_priced(front: &Front, price: f64) -> f64 {
     front.points.iter().map(|point| priced(point, price)).fold(f64::INFINITY, f64::min)
 }
@@ -88,7 +88,7 @@ fn priced(point: &Point, price: f64) -> f64 {
     point.time as f64 + price * point.workspace as f64
 }
 
-/// The steps along the lower convex hull of a front, in their order: each saves less a byte than the one before.
+/// The steps along a front's lower convex hull, in order: each saves less time per byte than the one before.
 fn hull_steps(at: usize, front: &Front) -> Vec<Step> {
     let step = |from: usize, to: usize| {
         let (a, b) = (front.points[from], front.points[to]);
@@ -105,7 +105,7 @@ fn hull_steps(at: usize, front: &Front) -> Vec<Step> {
     steps
 }
 
-/// By the time saved a byte.
+/// Orders steps by the time saved per byte.
 fn by_rate(a: &Step, b: &Step) -> Ordering {
     let (left, right) = (u128::from(a.saved) * u128::from(b.taken), u128::from(b.saved) * u128::from(a.taken));
     left.cmp(&right)

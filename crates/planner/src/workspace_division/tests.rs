@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// What counts as equally fast: a division is optimal but for this fraction of its time.
+/// Times this close, as a fraction, count as equal: a division is optimal only to this fraction of its time.
 const CLOSE: f64 = 1e-9;
 
 fn group(layers: usize, alternatives: &[(f64, usize)]) -> Group {
@@ -14,7 +14,7 @@ fn group(layers: usize, alternatives: &[(f64, usize)]) -> Group {
     Group { layers, alternatives: alternatives.iter().map(alternative).collect() }
 }
 
-/// The least time within `total`, trying everything: an alternative for each layer, layer by layer.
+/// The least time within `total`, found by trying every alternative for each layer.
 fn brute_force(groups: &[Group], total: usize) -> Option<f64> {
     fn least(layers: &[&Group], total: usize, ticks: u128) -> Option<u128> {
         let Some((first, rest)) = layers.split_first() else { return Some(ticks) };
@@ -25,7 +25,7 @@ fn brute_force(groups: &[Group], total: usize) -> Option<f64> {
     least(&layers, total, 0).map(time::milliseconds)
 }
 
-/// Asserts that the division is one of `groups` within `total`, and that it says of itself what is true.
+/// Asserts that the division is one of `groups` within `total`, and that its figures are true.
 fn check(groups: &[Group], total: usize, division: &Division) {
     assert_eq!(division.chosen.len(), groups.len());
     let (mut ticks, mut workspace) = (0, 0usize);
@@ -42,7 +42,7 @@ fn check(groups: &[Group], total: usize, division: &Division) {
     assert!((0.0..=1.0).contains(&division.gap) && (!division.proven || division.gap == 0.0));
 }
 
-/// Asserts that brute force and the division agree on what is least.
+/// Asserts that the division is as fast as brute force.
 fn assert_optimal(groups: &[Group], total: usize) {
     match (workspace_division(groups, total, MINUTE), brute_force(groups, total)) {
         (Ok(division), Some(least)) => {
@@ -55,7 +55,7 @@ fn assert_optimal(groups: &[Group], total: usize) {
     }
 }
 
-/// At most 4 layers in groups, at most 6 alternatives each.
+/// Networks of at most 4 layers in groups, with at most 6 alternatives each.
 fn networks(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<Value = Vec<Group>> {
     let alternatives = proptest::collection::vec(alternative, 1..=6);
     let groups = proptest::collection::vec((1..=4usize, alternatives), 1..=4);
@@ -70,7 +70,7 @@ fn networks(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<V
     })
 }
 
-/// Networks and totals where something has to give: what one random division takes, a byte more and a byte less.
+/// Networks with a tight total: the workspace of one random division, or one byte more or less.
 fn tight(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<Value = (Vec<Group>, usize)> {
     (networks(alternative), any::<[u8; 4]>(), 0..=2usize).prop_map(|(groups, picks, off)| {
         let layers = groups.iter().flat_map(|group| std::iter::repeat_n(group, group.layers));
@@ -81,12 +81,12 @@ fn tight(alternative: impl Strategy<Value = (f64, usize)>) -> impl Strategy<Valu
     })
 }
 
-/// Times over all magnitudes, from none to hours.
+/// Times of all magnitudes, from zero to hours.
 fn times() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), 0.0..10.0, (1u8..10).prop_map(f64::from), (-9.0..7.0).prop_map(|power| 10f64.powf(power))]
 }
 
-/// Bytes over all magnitudes, and near powers of two, and all but the whole of memory.
+/// Bytes of all magnitudes, near powers of two, and up to nearly all of memory.
 fn bytes() -> impl Strategy<Value = usize> {
     prop_oneof![
         Just(0),
@@ -96,7 +96,7 @@ fn bytes() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Large and alike: what tells them apart is far below what a double holds of their sum.
+/// Large and nearly equal bytes: a double of their sum is too coarse to hold their differences.
 fn nearly_equal_bytes() -> impl Strategy<Value = usize> {
     (1..=3usize, 0..8usize).prop_map(|(times, off)| times * ((1 << 55) + 4) + off)
 }
@@ -124,7 +124,7 @@ proptest! {
         assert_optimal(&groups, total);
     }
 
-    /// Nothing is left out beforehand here, so that each way alone is what finds the optimum.
+    /// No alternative is pruned here, so that the solver and dynamic programming each find the optimum alone.
     #[test]
     fn the_solver_and_whole_numbers_agree((groups, total) in tight((0.01..10.0, (0..1usize << 20).prop_map(|units| units << 8)))) {
         let (Ok(fronts), Some(least)) = (Fronts::of(&groups, total), brute_force(&groups, total)) else { return Ok(()) };
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// Kernels that differ, each with as many alternatives, none beaten, one without workspace; and half of what all of them want.
+/// Different problems with unbeaten alternatives of up to 10⁹ bytes, one of 0; the total has 2²⁸ bytes per problem.
 fn large_network(kernels: usize, alternatives: usize, seed: u64) -> (Vec<Group>, usize) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut ascending = |largest: f64| {

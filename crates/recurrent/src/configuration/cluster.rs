@@ -1,17 +1,17 @@
-//! Clusters: blocks that store their units' h where the others multiply it; twins of the constants in
-//! `kernels/rnn/cluster.cu`.
+//! Clusters: each block stores its units' h into the shared memory of the other blocks, where they multiply it. Twin of
+//! the constants in `kernels/rnn/cluster.cu`.
 
 use super::{Cell, Configuration, LINE, Math, Problem, Regime};
 
-/// What tells a block that h has arrived, in a line of shared memory of its own, in bytes.
+/// Bytes of the mbarriers that signal the arrival of h; they fill a line of shared memory.
 pub(super) const MBARRIERS: usize = LINE;
 /// The most and the least bytes of a store.
 const STORE: usize = 16;
 const LEAST_STORE: usize = 4;
 
 impl Configuration {
-    /// Units of a row in one store: as many as are 16 bytes, or fewer where a block's units or the layer's are no multiple
-    /// of that.
+    /// Units of a row in one store: 16 bytes of them, or fewer where that number does not divide the units of a block
+    /// and of the layer.
     fn width(&self, problem: &Problem) -> usize {
         let factor = match self.math {
             Math::Fma => size_of::<f32>(),
@@ -20,12 +20,12 @@ impl Configuration {
         (STORE / factor).min(1 << (problem.hidden | self.units).trailing_zeros())
     }
 
-    /// Stores in which a tile's h comes to each block of a cluster at each step.
+    /// Stores that bring a tile's h to each block of a cluster at each step.
     pub fn stores(&self, problem: &Problem) -> usize {
         problem.hidden * self.batch_tile / self.width(problem)
     }
 
-    /// Whether a cluster's kernel is there for it, and the device has such clusters.
+    /// Returns true if the cluster kernel supports this configuration, and the device supports such clusters.
     pub(super) fn is_a_cluster(&self, problem: &Problem) -> bool {
         let has_stores = self.math == Math::Fma || self.width(problem) * problem.element.bytes() >= LEAST_STORE;
         let blocks = 2..=problem.cluster_blocks.min(problem.multiprocessors);
@@ -34,7 +34,7 @@ impl Configuration {
 }
 
 impl Problem {
-    /// Units of a block in clusters of 2, 4, 8, … blocks, or of somewhat fewer whose units go well into a store.
+    /// Units of a block in clusters of 2, 4, 8, … blocks; also rounded up to fill stores, which may leave fewer blocks.
     pub(super) fn cluster_choices(&self) -> Vec<(Regime, usize)> {
         let blocks = (1..).map(|power| 1 << power).take_while(|&blocks| blocks <= self.cluster_blocks);
         let units = blocks.map(|blocks| self.hidden.div_ceil(blocks));

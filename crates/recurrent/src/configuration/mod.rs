@@ -1,14 +1,15 @@
-//! What the recurrence's kernels can be compiled for: the space of configurations for a problem, and what each takes.
-//! Nothing here knows a device: twins of the constants in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh, states.cuh,
-//! block.cu, canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`, and below of those that each file names.
+//! The configurations that the recurrence's kernels can be compiled for, and the resources of each one. Nothing here
+//! queries a device. The constants are twins of those in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh,
+//! states.cuh, block.cu, canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`; each file below names its own
+//! twins.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `cluster` | blocks that write into each other's memory |
 //! | `input` | where the layer's input is multiplied |
-//! | `problem` | what a configuration is for |
+//! | `problem` | the network and the device that a configuration is for |
 //! | `single` | canonical GRU with a single exchange a step |
-//! | `tensor` | how tensor cores share out the products, and what that takes |
+//! | `tensor` | how tensor cores share out the products, and the resources for that |
 //! | `text` | configurations as text |
 //! | `wavefront` | layers that run at the same time |
 
@@ -29,29 +30,29 @@ pub use problem::{Cell, Element, Problem};
 /// How blocks share out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Regime {
-    /// A block computes all units of some rows of the batch: R1.
+    /// R1: a block computes all units of some rows of the batch.
     Block,
-    /// Blocks of a cluster compute some units each, and send them to each other at each step; more clusters have other rows
-    /// of the batch: R2.
+    /// R2: each block of a cluster computes some units and sends them to the other blocks at each step. Other clusters
+    /// have other rows of the batch.
     Cluster,
-    /// Blocks of the whole grid compute some units each, and exchange them at each step: R3.
+    /// R3: each block of the whole grid computes some units, and the blocks exchange them at each step.
     Grid,
-    /// As R3, of canonical GRU, with one exchange a step where that has two: all blocks compute all units' new h.
+    /// R3 for canonical GRU, with one exchange a step instead of two: every block computes the new h of all units.
     GridSingle,
-    /// As R3, of so many layers one above the other, each a step behind the one below it.
+    /// R3 for `layers` stacked layers, each a time step behind the layer below.
     Wavefront { layers: usize },
 }
 
-/// What multiplies.
+/// The instructions that multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Math {
     /// Fused multiply-adds in float.
     Fma,
-    /// Products of tiles: 16 rows of all gates' weights, and 8 rows of the batch. Floats are rounded to TF32.
+    /// Tensor cores, on tiles: 16 rows of all gates' weights, and 8 rows of the batch. Floats are rounded to TF32.
     TensorCores,
 }
 
-/// What a kernel is compiled for, beside its problem.
+/// The compile-time choices of a kernel, beside its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     pub regime: Regime,
@@ -60,39 +61,39 @@ pub struct Configuration {
     pub units: usize,
     /// Rows of the batch that a block computes at once.
     pub batch_tile: usize,
-    /// Of a block; in a cluster where W x is computed within each step, as many more compute that.
+    /// Threads of a block that multiply R. Input warps are as many more.
     pub threads: usize,
-    /// Threads that share a dot product: within a warp; on tensor cores 4 of each of some warps.
+    /// Threads that share a dot product: within a warp; on tensor cores, 4 threads of each of several warps.
     pub lanes: usize,
     /// Weights that a thread keeps in registers; it keeps the rest in shared memory.
     pub register_weights: usize,
-    /// Likewise of W, where W x is computed within each step. `None`: that of all steps is computed ahead.
+    /// The same for W, where W x is computed within each step. `None`: W x of all steps is computed ahead.
     pub input_register_weights: Option<usize>,
 }
 
-/// Registers of a multiprocessor, and the most of a thread.
+/// Registers of a multiprocessor, and the most that a thread may have.
 const REGISTERS: usize = 65_536;
 const MOST_REGISTERS: usize = 255;
-/// Registers that a thread needs whatever it computes, those for each round of the reduction over lanes, and those for
-/// each pair of a unit and a row that it owns. The compiler needs fewer where it is pressed, and not always finds them.
+/// Estimated registers of a thread: a base, some for each round of the reduction over lanes, and some for each pair of
+/// a unit and a row that the thread owns. Under pressure the compiler can do with fewer, but not always.
 const BASE_REGISTERS: usize = 66;
 const ROUND_REGISTERS: usize = 3;
-/// Registers for weights that are under way from shared memory.
+/// Registers for weights on their way from shared memory.
 const FETCHED: usize = 12;
 const PAIR_REGISTERS: usize = 9;
-/// Packets have as many bytes, of which so many are data.
+/// Bytes of a packet, and its data bytes.
 const PACKET: usize = 16;
 const PACKET_DATA: usize = 12;
-/// The most of them that a thread asks for at once.
+/// The most packets that a thread reads at once.
 const MOST_AT_ONCE: usize = 4;
-/// Where dynamic shared memory begins, behind static: at a multiple of so many bytes.
+/// Dynamic shared memory begins behind static shared memory, at a multiple of this many bytes.
 const LINE: usize = 128;
-/// What an exchange begins with, and what its groups are multiples of.
+/// Bytes of an exchange's header; the memory of each group is a multiple of this.
 const EXCHANGE: usize = 128;
-/// Clocks that a packet is under way to the L2 cache at least, and packets that all blocks together read there in a clock.
+/// The least clocks of a packet's way to the L2 cache, and packets that all blocks together read there in a clock.
 const SENT: usize = 200;
 const PACKETS_A_CLOCK: usize = 256;
-/// More fused multiply-adds than these in a time step's code compile for too long, and run past the instruction cache.
+/// The most fused multiply-adds in a time step's code: more compile for too long and exceed the instruction cache.
 const MOST_CODE: usize = 1536;
 
 /// The most recurrences that a launch computes.
@@ -101,14 +102,14 @@ pub const MOST_RECURRENCES: usize = 8;
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
 const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Tiles, threads and lanes.
+/// All combinations of tiles, threads and lanes.
 fn shapes(tiles: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
     let blocks = tiles.iter().flat_map(|&tile| THREADS.map(|threads| (tile, threads)));
     blocks.flat_map(|(tile, threads)| LANES.map(|lanes| (tile, threads, lanes)))
 }
 
 impl Configuration {
-    /// All that are worth a thought for a problem and fit its device, in no order.
+    /// Returns all configurations that are worthwhile for a problem and fit its device, in no order.
     pub fn space(problem: &Problem) -> Vec<Self> {
         let mut kinds = vec![(Regime::Block, problem.hidden)];
         kinds.extend(problem.cluster_choices());
@@ -143,7 +144,7 @@ impl Configuration {
         space
     }
 
-    /// With as many weights in registers as there is room for.
+    /// Puts as many weights into registers as the budget allows.
     fn with_registers(self, problem: &Problem) -> Option<Self> {
         if !self.is_shared_out() {
             return None;
@@ -155,7 +156,7 @@ impl Configuration {
                 (self.fetched_registers(problem), 4 / problem.element.bytes(), tensor::fragment(problem))
             }
         };
-        // R before W: nothing hides what it takes to read R.
+        // R gets registers before W: nothing hides the time of reading R from shared memory.
         let (weights, of_input) = (self.weights(problem), self.input_weights(problem));
         let room = |registers: usize| registers * a_register / whole * whole;
         let kept = |weights: usize, registers: usize| {
@@ -173,7 +174,7 @@ impl Configuration {
         Some(Self { register_weights, input_register_weights, ..self })
     }
 
-    /// Whether a kernel of this kind runs, and leaves few lanes without work where there is enough for more than a warp.
+    /// Returns true if the kernel can run, and few of its lanes lack work (a single warp may leave more of them idle).
     pub fn fits(&self, problem: &Problem) -> bool {
         let used = self.is_shared_out()
             && match self.math {
@@ -208,7 +209,7 @@ impl Configuration {
             && self.shared_bytes(problem) + self.bias_bytes(problem) <= problem.shared_bytes
     }
 
-    /// Whether so many lanes share out so many threads.
+    /// Returns true if the math allows this number of lanes among this number of threads.
     fn is_shared_out(&self) -> bool {
         match self.math {
             Math::Fma => self.lanes <= 32,
@@ -216,7 +217,7 @@ impl Configuration {
         }
     }
 
-    /// Fused multiply-adds in a step's code, and what takes as long to compile.
+    /// Fused multiply-adds in a step's code, or as many as take equally long to compile.
     fn code(&self, problem: &Problem) -> usize {
         match self.math {
             Math::Fma => (self.weights(problem) + self.input_weights(problem)) * self.batch_tile,
@@ -244,7 +245,7 @@ impl Configuration {
         }
     }
 
-    /// What its source is compiled with.
+    /// The compiler options for its source.
     pub fn options(&self, problem: &Problem) -> Vec<String> {
         let Self { units, batch_tile, threads, lanes, register_weights, .. } = self;
         let cell = match problem.cell {
@@ -276,10 +277,10 @@ impl Configuration {
         [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).chain(single).collect()
     }
 
-    /// Clocks from a block's sending of h to its first look for the others', in whole 50. A look that comes too early costs a
-    /// way to the L2 cache and back, and delays what it looks for: on an H200 a step of LSTM with H = 1024 and one row took
-    /// 1.34 µs with a look at once, and 1.20 µs with one after 400 clocks; with H = 256 on 32 blocks 0.86 µs, and 0.81 µs
-    /// after 200.
+    /// Clocks between sending a block's h and the first look for the others', rounded to 50. A look that is too early
+    /// costs a round trip to the L2 cache, and delays the packets. On an H200 a step of LSTM with H = 1024 and one row
+    /// took 1.34 µs with an immediate look and 1.20 µs with one after 400 clocks; with H = 256 on 32 blocks, 0.86 µs
+    /// and (after 200 clocks) 0.81 µs.
     fn first_look(&self, problem: &Problem) -> usize {
         let blocks: usize = self.grid(problem).into_iter().map(|blocks| blocks as usize).product();
         let clocks = SENT + blocks * self.collected(problem) / PACKETS_A_CLOCK;
@@ -308,8 +309,8 @@ impl Configuration {
         }
     }
 
-    /// Groups of blocks that have tiles of their own at the same time, in each recurrence, all of them resident with one
-    /// block a multiprocessor. In R1 each block is one, and blocks wait for each other as the device likes, as clusters do.
+    /// Groups of blocks of a recurrence; each has its own tiles, and all are resident with one block a multiprocessor.
+    /// In R1 each block is a group. The device may let blocks of R1, and clusters, wait for others to end.
     pub fn groups(&self, problem: &Problem) -> usize {
         let blocks = self.blocks(problem) * self.at_once(problem);
         match self.regime {
@@ -318,7 +319,7 @@ impl Configuration {
         }
     }
 
-    /// The launch's grid, which is cooperative in R3.
+    /// The grid of the launch, which is cooperative in R3.
     pub fn grid(&self, problem: &Problem) -> [u32; 3] {
         let [x, y] = match self.regime {
             Regime::Block => [self.tiles(problem), 1],
@@ -327,7 +328,7 @@ impl Configuration {
         [x as u32, y as u32, self.at_once(problem) as u32]
     }
 
-    /// Blocks of the launch's clusters, as its grid is written.
+    /// The cluster dimensions of the launch, in blocks.
     pub fn cluster(&self, problem: &Problem) -> [u32; 3] {
         if self.regime == Regime::Cluster { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
     }
@@ -351,8 +352,8 @@ impl Configuration {
         h + exchange + sums + weights + self.input_bytes(problem)
     }
 
-    /// Static shared memory of a block, which holds its units' biases, up to where dynamic shared memory begins. In bytes.
-    /// None where warps of their own add them to W x.
+    /// Static shared memory of a block, in bytes, up to the start of dynamic shared memory: the biases of its units. 0
+    /// with input warps, which add the biases to W x.
     fn bias_bytes(&self, problem: &Problem) -> usize {
         if self.has_input_warps() {
             return 0;
@@ -360,7 +361,7 @@ impl Configuration {
         (problem.cell.gates() * self.units * size_of::<f32>()).next_multiple_of(LINE)
     }
 
-    /// Memory for the exchange between blocks, of one direction, all zero before the first launch; none in R1 and R2. In bytes.
+    /// Bytes of the exchange memory of one direction; 0 in R1 and R2. It is all zero before the first launch.
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block | Regime::Cluster => 0,
@@ -371,7 +372,7 @@ impl Configuration {
         }
     }
 
-    /// Packets that a layer's blocks exchange of a tile at each step; none in R1 and R2.
+    /// Packets that a layer's blocks exchange for a tile at each step; 0 in R1 and R2.
     pub fn packets(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block | Regime::Cluster => 0,
@@ -380,7 +381,7 @@ impl Configuration {
         }
     }
 
-    /// Times that a thread asks for packets at each step, one after the other.
+    /// Rounds in which a thread reads packets at each step, one after the other.
     pub fn rounds(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::GridSingle => self.single_rounds(problem),
@@ -392,7 +393,7 @@ impl Configuration {
         (self.units * self.batch_tile).div_ceil(PACKET_DATA / problem.element.bytes())
     }
 
-    /// Of a block, with those that multiply the layer's input.
+    /// Threads of a block, input warps included.
     pub fn block_threads(&self) -> usize {
         if self.has_input_warps() { 2 * self.threads } else { self.threads }
     }
@@ -402,7 +403,7 @@ impl Configuration {
         (REGISTERS / self.block_threads() / 8 * 8).min(MOST_REGISTERS)
     }
 
-    /// An estimate of what a thread needs beside its weights.
+    /// Estimates the registers that a thread needs beside its weights.
     fn other_registers(&self, problem: &Problem) -> usize {
         let gates = problem.cell.gates();
         let a_pair = PAIR_REGISTERS + 2 * gates;
@@ -428,8 +429,7 @@ impl Configuration {
         self.units.div_ceil(self.threads / self.lanes)
     }
 
-    /// H, with what is added so that each lane has as much of it; on tensor cores, so that rows do not collide in shared
-    /// memory either.
+    /// H, padded to an equal share for each lane; on tensor cores also so that rows do not collide in shared memory.
     pub fn padded(&self, problem: &Problem) -> usize {
         match self.math {
             Math::Fma => problem.hidden.next_multiple_of(4 * self.lanes),
@@ -437,7 +437,7 @@ impl Configuration {
         }
     }
 
-    /// Weights of a thread, those that are 0 beside rows or columns included.
+    /// Weights of a thread, including the zeros that pad rows and columns.
     pub fn weights(&self, problem: &Problem) -> usize {
         match self.math {
             Math::Fma => {
@@ -448,7 +448,7 @@ impl Configuration {
         }
     }
 
-    /// Those of them in shared memory.
+    /// The thread's weights in shared memory.
     pub fn shared_weights(&self, problem: &Problem) -> usize {
         self.weights(problem).saturating_sub(self.register_weights)
     }

@@ -1,16 +1,16 @@
-//! What kernels are made for.
+//! The problem that kernels are made for: a network and a device.
 
 use super::{Configuration, Regime};
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 16;
 
-/// How h, c and the gates go together.
+/// The cell of a network: how h, c and the gates combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell {
     Lstm,
     Gru,
-    /// GRU that resets h before it is multiplied.
+    /// GRU that resets h before the recurrent product.
     CanonicalGru,
     Tanh,
     Relu,
@@ -27,7 +27,7 @@ impl Cell {
     }
 }
 
-/// What weights, states and outputs are stored as. Arithmetic is in float.
+/// The storage type of weights, states and outputs. Arithmetic is in float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     Float,
@@ -41,28 +41,28 @@ impl Element {
     }
 }
 
-/// What kernels are made for: a network's recurrences, on a device.
+/// A network's recurrences on a device, for which kernels are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     pub cell: Cell,
     pub element: Element,
     pub hidden: usize,
-    /// Numbers of a row of each layer's input, where W x may be computed within the steps: of all layers alike. Else 0.
+    /// Elements of each layer's input vector, if all layers have the same and W x may be within the steps; else 0.
     pub input: usize,
     pub batch: usize,
-    /// Layers that may run in a wavefront; 1 where there is one, or none may.
+    /// Layers that may run in a wavefront; 1 if there is only one, or none may.
     pub layers: usize,
-    /// 1, or 2 that run over the same input from its two ends.
+    /// 1, or 2: one for each end of the input.
     pub directions: usize,
-    /// Time steps, or about as many: launches take their time however few they do.
+    /// Time steps, or about as many: the fixed time of a launch is spread over them.
     pub steps: usize,
-    /// Whether tensor cores may multiply: floats as TF32.
+    /// True if tensor cores may multiply, which rounds floats to TF32.
     pub tensor_cores: bool,
-    /// Of the device.
+    /// Multiprocessors of the device.
     pub multiprocessors: usize,
     /// Bytes of shared memory that a block may have.
     pub shared_bytes: usize,
-    /// The most blocks of a cluster; 0 where there are no clusters.
+    /// The most blocks of a cluster; 0 where the device has no clusters.
     pub cluster_blocks: usize,
 }
 
@@ -87,7 +87,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// Units of a block with which 1, 2, 4, … tiles are computed at the same time, and with which fewer blocks exchange.
+    /// Units of a block in R3, if 1, 2, 4, … tiles are computed at the same time; fewer blocks exchange then.
     pub(super) fn grid_choices(&self) -> Vec<(Regime, usize)> {
         let groups = (0..).map(|power| 1 << power).take_while(|groups| 2 * groups <= self.multiprocessors);
         let mut choices: Vec<_> = groups
@@ -98,7 +98,7 @@ impl Problem {
         choices.into_iter().map(|units| (Regime::Grid, units)).collect()
     }
 
-    /// Rows of a tile: powers of two, and equal parts of the batch.
+    /// Rows of a batch tile: powers of two, and equal parts of the batch.
     pub(super) fn tile_choices(&self) -> Vec<usize> {
         let parts = [1, 2, 3, 4].map(|parts| self.batch.div_ceil(parts));
         let powers = [1, 2, 4, 8].into_iter().filter(|&tile| tile <= self.batch);
@@ -108,7 +108,7 @@ impl Problem {
         choices
     }
 
-    /// Bytes that an exchange takes at most, with whichever configuration.
+    /// The most bytes of exchange memory that any configuration takes.
     pub fn most_exchange_bytes(&self) -> usize {
         let bytes = Configuration::space(self).into_iter().map(|configuration| configuration.exchange_bytes(self));
         bytes.max().unwrap_or(0)

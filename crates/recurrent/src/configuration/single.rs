@@ -1,21 +1,21 @@
-//! Canonical GRU with a single exchange a step: a block has the rows of its units of r and z, and of n the columns; twins of
-//! the constants in `kernels/rnn/{columns.cuh, single_exchange.cuh}`.
+//! Canonical GRU with a single exchange a step: for its units, a block has the rows of r and z but the columns of n.
+//! Twin of the constants in `kernels/rnn/{columns.cuh, single_exchange.cuh}`.
 
 use super::{Cell, Configuration, Problem, Regime};
 
 /// Sums of neighbouring units in a packet.
 const TRIPLE: usize = 3;
-/// The most packets that a thread asks for at once, of which the others' estimate of registers has so many.
+/// The most packets that a thread reads at once here, and the packets that the register estimate already includes.
 const MOST_AT_ONCE: usize = 9;
 const AT_ONCE_ELSEWHERE: usize = 4;
 /// Registers of a packet, and of a triple whose new h a thread computes.
 const PACKET_REGISTERS: usize = 4;
 const TRIPLE_REGISTERS: usize = 11;
-/// The most blocks that are offered: each reads what all have sent of all units.
+/// The most blocks of a candidate: each block reads the packets of all blocks for all units.
 const MOST_BLOCKS: usize = 8;
 
 impl Configuration {
-    /// Gates of which a block has its units' rows.
+    /// Gates whose rows a block keeps.
     pub fn row_gates(&self, problem: &Problem) -> usize {
         problem.cell.gates() - usize::from(self.regime == Regime::GridSingle)
     }
@@ -24,7 +24,7 @@ impl Configuration {
         self.units.div_ceil(TRIPLE)
     }
 
-    /// Triples of a row.
+    /// Triples of all units.
     fn triples(&self, problem: &Problem) -> usize {
         self.blocks(problem) * self.block_triples()
     }
@@ -37,17 +37,17 @@ impl Configuration {
         1 << fewer
     }
 
-    /// Triples of which a thread has parts.
+    /// Triples that a thread helps to compute.
     fn group_triples(&self, problem: &Problem) -> usize {
         self.triples(problem).div_ceil(self.threads / self.column_lanes(problem))
     }
 
-    /// The block's units, with what is added so that each lane has as many columns.
+    /// The block's units, padded to an equal share of columns for each lane.
     fn padded_units(&self, problem: &Problem) -> usize {
         self.units.next_multiple_of(4 * self.column_lanes(problem))
     }
 
-    /// Weights of a thread in columns; none of other kernels.
+    /// A thread's weights in columns; 0 in other kernels.
     pub(super) fn column_weights(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::GridSingle => {
@@ -58,17 +58,17 @@ impl Configuration {
         }
     }
 
-    /// Packets that a tile's blocks exchange, and each of them reads: from each block a part of all units' sums, and z of all.
+    /// Packets of a tile that each block reads: from each block its part of all units' sums, and z of all units.
     pub(super) fn triple_packets(&self, problem: &Problem) -> usize {
         (self.blocks(problem) + 1) * self.batch_tile * self.triples(problem)
     }
 
-    /// Times that a thread asks for packets, one after the other, where all blocks compute the new h.
+    /// Rounds in which a thread reads packets, one after the other, if all blocks compute the new h.
     pub(super) fn single_rounds(&self, problem: &Problem) -> usize {
         (self.blocks(problem) + 1).div_ceil(MOST_AT_ONCE) * self.new_triples(problem)
     }
 
-    /// Triples of which a thread computes the new h.
+    /// Triples whose new h a thread computes.
     fn new_triples(&self, problem: &Problem) -> usize {
         (self.batch_tile * self.triples(problem)).div_ceil(self.threads)
     }
@@ -79,7 +79,7 @@ impl Configuration {
         (self.batch_tile * self.padded_units(problem) + update) * size_of::<f32>()
     }
 
-    /// Registers of a thread for what a single exchange needs more; none of other kernels.
+    /// Registers that a thread needs for the single exchange; 0 in other kernels.
     pub(super) fn single_registers(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::GridSingle => {
@@ -94,7 +94,7 @@ impl Configuration {
 }
 
 impl Problem {
-    /// Units of a block with which a few blocks exchange once a step. None but for canonical GRU.
+    /// Units of a block, for the small numbers of blocks that may exchange once a step. Empty except for canonical GRU.
     pub(super) fn single_choices(&self) -> Vec<(Regime, usize)> {
         if self.cell != Cell::CanonicalGru {
             return vec![];

@@ -1,18 +1,18 @@
-//! Tensor cores: tiles of 16 rows of the weights of all gates of a block's units, and of 8 rows of the batch. Warps share
-//! out H and the tiles of rows; twins of the constants in `kernels/rnn/tensor_share.cuh`.
+//! Tensor cores multiply tiles: 16 rows of a block's weights (all gates of its units) with 8 rows of the batch. Warps
+//! share out H and the tiles of rows. Twin of the constants in `kernels/rnn/tensor_share.cuh`.
 
 use super::{Configuration, Problem};
 
-/// Rows of the weights and of the batch in a product of tiles.
+/// Rows of the weights, and of the batch, in a product of tiles.
 const ROWS: usize = 16;
 const COLUMNS: usize = 8;
 /// Bytes of a thread's part of a tile of weights.
 const FRAGMENT: usize = 16;
-/// Threads of a warp among which a row's part of H is shared out.
+/// Threads of a warp that share a row's part of H.
 const SHARERS: usize = 4;
 /// A product's code, counted in fused multiply-adds.
 pub const CODE: usize = 2;
-/// Registers for a tile's part of h that is under way from shared memory, and for where such things lie.
+/// Registers for a tile's part of h on its way from shared memory, and for addresses.
 const H_UNDER_WAY: usize = 4;
 const PLACES: usize = 8;
 
@@ -25,7 +25,7 @@ pub fn fragment(problem: &Problem) -> usize {
 }
 
 impl Configuration {
-    /// Parts of H, each of which other warps multiply.
+    /// Parts of H; different warps multiply different parts.
     pub fn parts(&self) -> usize {
         self.lanes / SHARERS
     }
@@ -40,17 +40,17 @@ impl Configuration {
         self.row_tiles(problem).div_ceil(self.threads / (32 * self.parts()))
     }
 
-    /// Chunks of H of a warp, each as deep as two products.
+    /// Chunks of H of a warp. A chunk is as deep as two products.
     pub fn chunks(&self, problem: &Problem) -> usize {
         problem.hidden.div_ceil(SHARERS * fragment(problem) * self.parts())
     }
 
-    /// A warp's products of a tile of rows and one of the batch.
+    /// A warp's products, each of a tile of rows with a tile of the batch.
     pub fn products(&self, problem: &Problem) -> usize {
         self.fragments(problem) * self.batch_tile.div_ceil(COLUMNS)
     }
 
-    /// A row of h in shared memory, in elements: an odd number of chunks.
+    /// Elements of a row of h in shared memory: an odd number of chunks, against bank conflicts.
     pub(super) fn padded_chunks(&self, problem: &Problem) -> usize {
         ((self.chunks(problem) * self.parts()) | 1) * SHARERS * fragment(problem)
     }
@@ -60,27 +60,27 @@ impl Configuration {
         2 * self.chunks(problem) * self.warp_tiles(problem)
     }
 
-    /// The sums of H's parts, in bytes.
+    /// Bytes of the sums of H's parts.
     pub fn sums_bytes(&self, problem: &Problem) -> usize {
         self.parts() * self.batch_tile * (self.row_tiles(problem) * ROWS + 4) * size_of::<f32>()
     }
 
-    /// Shared memory in which those meet, after each thread's weights have come by way of it.
+    /// Bytes of shared memory for the sums of H's parts. Earlier, each thread's weights pass through the same memory.
     pub(super) fn meeting_bytes(&self, problem: &Problem) -> usize {
         self.sums_bytes(problem).max(self.threads * FRAGMENT)
     }
 
-    /// Registers of a thread for sums, and for what comes from shared memory.
+    /// Registers of a thread for sums, and for values on their way from shared memory.
     pub(super) fn tile_registers(&self, problem: &Problem) -> usize {
         (4 * self.warp_tiles(problem) + H_UNDER_WAY) * self.batch_tile.div_ceil(COLUMNS) + PLACES
     }
 
-    /// Registers for tiles of weights that are under way from shared memory, which the compiler asks for far ahead.
+    /// Registers for tiles of weights on their way from shared memory; the compiler reads these far ahead.
     pub(super) fn fetched_registers(&self, problem: &Problem) -> usize {
         8 * self.warp_tiles(problem) + 16
     }
 
-    /// Whether no warp is without tiles, and few tiles are mostly zeros.
+    /// Returns true if few warps lack tiles, and few tiles are mostly zeros.
     pub(super) fn tiles_are_used(&self, problem: &Problem) -> bool {
         let row_warps = self.threads / (32 * self.parts());
         let depth = self.chunks(problem) * self.parts() * SHARERS * fragment(problem);
@@ -90,8 +90,8 @@ impl Configuration {
 }
 
 impl Problem {
-    /// Rows of a tile: whole tiles of tensor cores, in powers of two or equal parts of the batch. None where tensor cores
-    /// may not multiply, or would mostly multiply nothing.
+    /// Rows of a batch tile: whole tiles of tensor cores, in powers of two or equal parts of the batch. Empty where
+    /// tensor cores may not multiply, or would mostly multiply padding.
     pub(super) fn tensor_tile_choices(&self) -> Vec<usize> {
         if !self.tensor_cores || self.batch < COLUMNS {
             return vec![];

@@ -1,6 +1,6 @@
 use super::*;
 
-/// All blocks are resident.
+/// The blocks of both directions are all resident.
 #[test]
 fn both_directions_run_at_once_where_they_fit() {
     let one = Problem::on_an_h200(Cell::Lstm, Element::Float, 512, 8);
@@ -53,7 +53,7 @@ fn the_space_is_sound() {
     }
 }
 
-/// Layers of a wavefront have blocks of their own, with the weights of two matrices each.
+/// Each layer of a wavefront has its own blocks, with the weights of two matrices.
 #[test]
 fn wavefronts_fit_where_their_layers_do() {
     let one = Problem::on_an_h200(Cell::Lstm, Element::Float, 256, 4);
@@ -81,19 +81,19 @@ fn wavefronts_fit_where_their_layers_do() {
     assert_eq!(configuration.exchange_bytes(&layers(3)), 128 + 2 * 3 * 32 * 11 * 16);
     assert_eq!(configuration.collected(&layers(3)), 2 * 32 * 11 + 32);
     assert!(configuration.fits(&layers(3)) && !configuration.fits(&layers(2)));
-    // Twice the weights of a layer: two layers of 1024 units are too many, of 512 not.
+    // The weights are twice those of one layer: two layers of 1024 units do not fit, two of 512 do.
     let wide = |hidden| Problem { hidden, layers: 2, ..one };
     assert!(Configuration::space(&wide(1024)).iter().find(is_wavefront).is_none());
     assert!(Configuration::space(&wide(512)).iter().find(is_wavefront).is_some());
 }
 
-/// Rows of two gates, and columns of the third; packets from each block of all units.
+/// Rows of two gates, columns of the third, and packets of all units from each block.
 #[test]
 fn a_single_exchange_is_counted() {
     let problem = Problem::on_an_h200(Cell::CanonicalGru, Element::Float, 160, 2);
     let configuration: Configuration = "grid-single u32 b2 t128 l4 r128".parse().unwrap();
     assert!(configuration.fits(&problem) && Configuration::space(&problem).contains(&configuration));
-    // 11 triples a block, of which each of 55 has two lanes with 16 columns.
+    // 11 triples a block, 55 in all; each has two lanes with 16 columns.
     assert_eq!((configuration.column_lanes(&problem), configuration.packets(&problem)), (2, 6 * 2 * 55));
     let (rows, columns) = (160 / 4 * 2, 3 * 16);
     assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (rows + columns, 0));
@@ -105,7 +105,7 @@ fn a_single_exchange_is_counted() {
     assert_eq!((many.column_lanes(&problem), many.rounds(&problem)), (1, 2 * 2));
 }
 
-/// Blocks of a cluster are as many as the device allows, whichever its multiprocessors.
+/// A cluster has as many blocks as the device allows, whatever the number of multiprocessors.
 #[test]
 fn clusters_fit_where_the_device_has_them() {
     let problem = Problem::on_an_h200(Cell::Lstm, Element::Float, 256, 20);
@@ -133,11 +133,11 @@ fn clusters_fit_where_the_device_has_them() {
     assert!(configuration.fits(&problem) && !configuration.fits(&eight));
     assert_eq!(configuration.grid(&problem), [16, 5, 1]);
     assert_eq!(configuration.shared_bytes(&problem), 128 + 2 * 4 * 256 * 4 + (128 - 64) * 128 * 4);
-    // 4 units of a block are one store; where it has 2 or an odd number of them, more.
+    // 4 units of a block make one store; 2 units, or an odd number, take more stores.
     assert_eq!(configuration.stores(&problem), 4 * 256 / 4);
     assert_eq!("cluster u18 b1 t256 l32 r64".parse::<Configuration>().unwrap().stores(&problem), 256 / 2);
     assert_eq!("cluster u17 b1 t128 l16 r64".parse::<Configuration>().unwrap().stores(&problem), 256);
-    // On tensor cores h is sent as it is multiplied; a store has no single element of 2 bytes.
+    // On tensor cores h is sent as it is multiplied; no store carries a single element of 2 bytes.
     let half = Problem { element: Element::Half, ..problem };
     let on_tensor_cores = |text: &str| text.parse::<Configuration>().unwrap();
     let configuration = on_tensor_cores("cluster-tensor u16 b8 t128 l8 r64");
@@ -151,7 +151,7 @@ fn what_does_not_fit_on_chip_is_not_offered() {
     assert!(Configuration::space(&Problem::on_an_h200(Cell::Lstm, Element::Float, 2048, 1)).is_empty());
     assert!(!Configuration::space(&Problem::on_an_h200(Cell::Lstm, Element::Half, 2048, 1)).is_empty());
     assert!(!Configuration::space(&Problem::on_an_h200(Cell::Tanh, Element::Float, 2048, 1)).is_empty());
-    // All of a GPU that is a quarter as large holds a quarter of the weights.
+    // A quarter of the GPU holds a quarter of the weights.
     let small = Problem { multiprocessors: 32, ..Problem::on_an_h200(Cell::Lstm, Element::Float, 1024, 1) };
     assert!(Configuration::space(&small).is_empty());
     assert!(!Configuration::space(&Problem { hidden: 512, ..small }).is_empty());
@@ -162,7 +162,7 @@ fn memory_is_counted() {
     let problem = Problem::on_an_h200(Cell::Lstm, Element::Float, 1024, 20);
     let configuration: Configuration = "grid u8 b4 t256 l32 r96".parse().unwrap();
     assert!(configuration.fits(&problem));
-    // 8 chunks of 4 elements, of 4 gates of 1 unit; 32 of them in shared memory.
+    // 8 chunks of 4 elements, for 4 gates of 1 unit; 32 of these weights are in shared memory.
     assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (128, 32));
     let own = 11 * 12 + 12;
     assert_eq!(configuration.shared_bytes(&problem), 4 * 1024 * 4 + own + 32 * 256 * 4);
@@ -186,7 +186,7 @@ fn memory_of_tiles_is_counted() {
     let problem = Problem::on_an_h200(Cell::Lstm, Element::Half, 1000, 20);
     let configuration: Configuration = "grid-tensor u8 b24 t256 l16 r64".parse().unwrap();
     assert!(configuration.fits(&problem));
-    // 4 of 8 warps share out 32 chunks of 32 elements; the others have the other of two tiles of 16 rows.
+    // 4 of 8 warps share out 32 chunks of 32 elements for one tile of 16 rows; the others have the second tile.
     let counts = [configuration.parts(), configuration.row_tiles(&problem), configuration.warp_tiles(&problem)];
     assert_eq!((counts, configuration.chunks(&problem), configuration.products(&problem)), ([4, 2, 1], 8, 48));
     assert_eq!((configuration.padded(&problem), configuration.weights(&problem)), (33 * 32, 8 * 2 * 8));

@@ -1,4 +1,4 @@
-//! Configurations as text, as reports have them.
+//! The text form of configurations, which reports use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,12 +15,12 @@ const KINDS: [(&str, (Regime, Math)); 7] = [
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
 
-/// Of so many layers, which stand behind it.
+/// The name's prefix; the number of layers follows.
 const WAVEFRONT: &str = "wavefront";
 
 impl fmt::Display for Configuration {
-    /// Such as `grid u8 b4 t256 l32 r128`, `grid-single …`, `grid-tensor …` or, of 3 layers, `wavefront3 …`: regime and math, units, batch
-    /// tile, threads, lanes, weights in registers; and of W, where it is multiplied within each step: `grid … r128 w48`.
+    /// Such as `grid u8 b4 t256 l32 r128`, `grid-single …`, `grid-tensor …`, `wavefront3 …` (3 layers): regime and
+    /// math, units, batch tile, threads, lanes, weights in registers; W's too if W x is within each step: `… r128 w48`.
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         let Self { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights } = self;
         match (regime, math) {
@@ -35,7 +35,7 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// What a name says.
+/// Reads the name of a regime and math.
 fn kind(name: &str) -> Option<(Regime, Math)> {
     if let Some(layers) = name.strip_prefix(WAVEFRONT) {
         let layers = layers.parse().ok().filter(|layers| (2..=MOST_RECURRENCES).contains(layers))?;
@@ -47,7 +47,7 @@ fn kind(name: &str) -> Option<(Regime, Math)> {
 impl FromStr for Configuration {
     type Err = String;
 
-    /// What [`fmt::Display`] writes.
+    /// Reads the text that [`fmt::Display`] writes.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("{text:?} is no configuration, such as \"grid u8 b4 t256 l32 r128\"");
         let words: Vec<_> = text.split(' ').collect();

@@ -1,9 +1,9 @@
-//! Layers in a wavefront: each a time step behind the one below it, in one launch; twins of the constants in
+//! Wavefronts: stacked layers in one launch, each a time step behind the layer below. Twin of the constants in
 //! `kernels/rnn/wavefront.cu`.
 
 use super::{Cell, Configuration, MOST_RECURRENCES, Problem, Regime};
 
-/// Registers for what comes from two other layers.
+/// Registers for packets from the two neighbouring layers.
 const NEIGHBOURS: usize = 16;
 
 impl Configuration {
@@ -15,7 +15,7 @@ impl Configuration {
         }
     }
 
-    /// Matrices of which a block keeps its units' rows: R, and in a wavefront W.
+    /// Matrices whose rows a block keeps for its units: R, and in a wavefront W.
     pub fn matrices(&self) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2,
@@ -23,20 +23,20 @@ impl Configuration {
         }
     }
 
-    /// Sums of a pair of a unit and a row: of each gate, and one more where a reset gate comes between W x and R h.
+    /// Sums of a pair of a unit and a row: one a gate, and one more where a reset gate comes between W x and R h.
     pub(super) fn pair_sums(&self, problem: &Problem) -> usize {
         let multiplies_input = self.matrices() > 1 || (self.multiplies_input() && !self.has_input_warps());
         let is_apart = multiplies_input && problem.cell == Cell::Gru;
         self.row_gates(problem) + usize::from(is_apart)
     }
 
-    /// Registers that a thread needs more than those of a single layer do.
+    /// Registers that a thread needs beyond those of a single-layer kernel.
     pub(super) fn neighbour_registers(&self) -> usize {
         if self.matrices() > 1 { NEIGHBOURS } else { 0 }
     }
 
-    /// Packets that a block reads at each step: those of its own layer, in a wavefront those of the layer below too, and
-    /// one of each block of the layer above.
+    /// Packets that a block reads at each step: those of its own layer; in a wavefront also those of the layer below,
+    /// and one of each block of the layer above.
     pub fn collected(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Wavefront { .. } => 2 * self.packets(problem) + self.blocks(problem),
@@ -46,8 +46,8 @@ impl Configuration {
 }
 
 impl Problem {
-    /// Wavefronts, and units of a block: all layers in one launch, or in two or three, of blocks as few as compute 1, 2, 4,
-    /// … tiles at the same time.
+    /// Wavefronts, and units of a block. All layers share one launch, or two or three; the number of blocks allows 1,
+    /// 2, 4, … tiles at the same time.
     pub(super) fn wavefront_choices(&self) -> Vec<(Regime, usize)> {
         if self.directions > 1 {
             return vec![];

@@ -1,5 +1,5 @@
-//! Which kernels run a network: those that the program names, or the fastest of the model's best, by their times on the
-//! device.
+//! Chooses the kernels of a network: those that the program names, or the fastest of the model's best by their times on
+//! the device.
 
 use std::ptr;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
 use guest::settings::{self, Numerics};
 
-/// Time steps of an execution that is timed, at most: enough to tell configurations apart, and few for the scratch.
+/// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
 const TIMED_STEPS: usize = 32;
 
-/// Kernels, and what they were compiled for.
+/// Loaded kernels, and the name of their configuration.
 pub struct Candidate {
     pub engine: Arc<dyn Recurrent>,
     pub configuration: String,
 }
 
-/// What runs a network on at most such data, on the calling thread's device. Scratch for timing is allocated and freed.
+/// Chooses the kernels for data up to this size, on the calling thread's device. Timing allocates and frees scratch.
 pub fn choose(
     network: &Network,
     data: &Data,
@@ -45,14 +45,14 @@ pub fn choose(
     let mut why = String::new();
     let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();
     let mut candidates: Vec<_> = makings.best().into_iter().filter_map(&mut load).collect();
-    // Where nothing fits on the chip; and among several, since large batches may reuse weights better so.
+    // `Steps` needs no space on chip. It also competes, since large batches may reuse weights better with it.
     if candidates.len() != 1 {
         candidates.extend(load(Kind::Steps));
     }
     let fastest = match candidates.len() {
         0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
         1 => 0,
-        // The same kernels each time.
+        // Deterministic: the same kernels each time.
         _ if settings::get().numerics == Numerics::Deterministic => 0,
         _ => fastest(network, data, weights, &candidates).unwrap_or_else(|why| {
             log::warn!("the model's first choice runs an RNN: {why}");
@@ -68,7 +68,7 @@ enum Kind {
     Steps,
 }
 
-/// What kernels are made for.
+/// The problem that kernels are made for.
 struct Makings {
     problem: Problem,
     allows_tf32: bool,
@@ -80,13 +80,13 @@ impl Makings {
         Some(Self { problem: problem(network, data.batch(), data.steps)?, allows_tf32 })
     }
 
-    /// Those that the model ranks best.
+    /// The kinds that the model ranks best.
     fn best(&self) -> Vec<Kind> {
         let ranked = fit::model().ranked(&self.problem, settings::get().rnn_top_k);
         ranked.into_iter().map(Kind::Persistent).collect()
     }
 
-    /// The one that the program names.
+    /// Loads the kernels that the program names.
     fn named(&self, text: &str) -> Result<Candidate, Refusal> {
         let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
         if text == steps::NAME {
@@ -114,7 +114,7 @@ impl Makings {
     }
 }
 
-/// The index of the fastest on zeros: no kernel asks what it computes with.
+/// Returns the index of the fastest candidate. The data are zeros: times do not depend on values.
 fn fastest(
     network: &Network,
     most: &Data,
@@ -131,7 +131,7 @@ fn fastest(
         let buffer = device.allocate(bytes.next_multiple_of(16)).ok_or("there is no memory to time it in")?;
         let zeroed = (buffer.data(), buffer.bytes());
         let zeros = Preparation { zeroed, lengths: None, starts: None };
-        // SAFETY: a buffer of ours, of so many bytes.
+        // SAFETY: `zeroed` is all of `buffer`, which is new memory of this device, in a multiple of 16 bytes.
         let is_zero = unsafe { candidates[0].engine.input().prepare(stream.raw(), &zeros) };
         is_zero.map(|()| buffer).map_err(|_| "the memory to time it in is not to be written")
     };
@@ -170,7 +170,7 @@ fn fastest(
             stream: stream.raw(),
         };
         let timing = Timing::start(device, stream.raw());
-        // SAFETY: buffers of ours, as large as the network and the data say, which live until the stream is done.
+        // SAFETY: the buffers are as large as the network and the data require, and live until the stream is done.
         match unsafe { work.launch() } {
             Ok(()) => trial.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),
             Err(why) => {
@@ -179,7 +179,7 @@ fn fastest(
             }
         }
     }
-    // Nothing of the scratch is used once it is freed.
+    // The stream may still use the scratch, which is freed on return.
     device.synchronize(stream.raw());
     let times = trial.times();
     log::info!("{}", told(network, most, candidates, &times));
@@ -188,7 +188,7 @@ fn fastest(
     best.ok_or("no candidate could be timed")
 }
 
-/// What was timed, as a line of the log.
+/// The log line with all times.
 fn told(network: &Network, most: &Data, candidates: &[Candidate], times: &[Option<f64>]) -> String {
     let of = |(candidate, time): (&Candidate, &Option<f64>)| {
         let time = time.map_or_else(|| "none".into(), |milliseconds| format!("{:.3}", milliseconds * 1e3));

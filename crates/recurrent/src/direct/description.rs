@@ -1,4 +1,4 @@
-//! What a network is made from, as `ucudnnRnnDescription_t` has it, and where its weights lie.
+//! The description of a network, as in `ucudnnRnnDescription_t`, and the layout of its weights.
 
 use std::ffi::c_int;
 use std::fmt::Display;
@@ -8,13 +8,13 @@ use cudnn_abi::*;
 use super::Refusal;
 use cudnn::rnn::{CANONICAL_GRU, Data, Network, Weights};
 
-/// The largest sizes: what is larger by mistake is to be refused before memory is asked for.
+/// The largest accepted sizes. Larger ones are probably mistakes, and are refused before anything is allocated.
 const MOST_ELEMENTS: c_int = 1 << 20;
 const MOST_LAYERS: c_int = 1 << 10;
 const MOST_BATCH: c_int = 1 << 16;
 const MOST_STEPS: c_int = c_int::MAX;
 
-/// What a network is made from; nothing is checked yet.
+/// The description of a network, not checked yet.
 #[derive(Clone, Copy)]
 pub struct Description<'a> {
     pub cell: cudnnRNNMode_t,
@@ -27,12 +27,12 @@ pub struct Description<'a> {
     pub directions: c_int,
     pub most_batch: c_int,
     pub most_steps: c_int,
-    /// What its kernels are to be compiled for; chosen where there is none.
+    /// The configuration of the kernels; `None`: chosen by times.
     pub configuration: Option<&'a str>,
 }
 
 impl Description<'_> {
-    /// What it describes.
+    /// Checks the description, and returns its network.
     pub fn network(&self) -> Result<Network, Refusal> {
         let bad = |why: &dyn Display| Refusal::new(CUDNN_STATUS_BAD_PARAM, why);
         if !matches!(self.cell, CUDNN_RNN_RELU | CUDNN_RNN_TANH | CUDNN_LSTM | CUDNN_GRU | CANONICAL_GRU) {
@@ -69,7 +69,7 @@ impl Description<'_> {
         })
     }
 
-    /// The largest batch and the most steps.
+    /// Checks and returns the largest batch and the most steps.
     pub fn most(&self) -> Result<[usize; 2], Refusal> {
         let most = [within("maxBatch", self.most_batch, MOST_BATCH)?, within("maxSteps", self.most_steps, MOST_STEPS)?];
         if most[0] * most[1] > c_int::MAX as usize {
@@ -85,7 +85,7 @@ fn within(name: &str, number: c_int, most: c_int) -> Result<usize, Refusal> {
     usize::try_from(number).ok().filter(|_| (1..=most).contains(&number)).ok_or_else(why)
 }
 
-/// Sequences of a network; all are as long as there are steps where there are no lengths.
+/// The sequences of a network. Without `lengths`, all have `steps` steps.
 pub fn data_of(
     network: &Network,
     layout: cudnnRNNDataLayout_t,
@@ -96,16 +96,15 @@ pub fn data_of(
     Data { data_type: network.data_type, layout, steps, vector: network.input, lengths, padding_fill: [0; 8] }
 }
 
-/// Weights in memory, with nothing between them: W and R of each layer and direction, and behind all of them b_W and b_R
-/// of each.
+/// The layout of the weights, without gaps: W and R of each layer and direction, then b_W and b_R of each.
 pub struct WeightSpace {
-    /// Of each pseudo layer.
+    /// One for each pseudo layer.
     pub places: Vec<Weights>,
     pub bytes: usize,
 }
 
 impl WeightSpace {
-    /// A network's. `None` if it has more than memory has addresses for.
+    /// The weight space of a network. `None`: it exceeds the address space.
     pub fn of(network: &Network) -> Option<Self> {
         let rows = network.gates().checked_mul(network.hidden)?;
         let mut bytes = 0_usize;
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn weights_follow_each_other() {
         let space = WeightSpace::of(&PLAIN.network().unwrap()).unwrap();
-        let row = 4 * 5 * 2; // of a matrix's columns, in bytes
+        let row = 4 * 5 * 2; // bytes of one column of a matrix
         let matrices = [0, 3, 8, 11, 16, 26, 31, 41].map(|columns| columns * row);
         let found: Vec<_> = space.places.iter().flat_map(|place| [place.input, place.recurrent]).collect();
         assert_eq!(found, matrices);

@@ -1,5 +1,5 @@
-//! Networks by the handles that the program has. A handle is a number that is never given again: one that was destroyed,
-//! or is none of ours, is found out.
+//! Networks by handle. A handle is a number that is never reused, so a lookup detects handles that are destroyed or
+//! foreign.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::Rnn;
 
 static RNNS: Lazy<RwLock<HashMap<usize, Arc<Rnn>, foldhash::fast::RandomState>>> = Lazy::new(RwLock::default);
 
-/// Gives a network a handle, which is not 0.
+/// Stores a network and returns its handle, which is not 0.
 pub fn keep(rnn: Rnn) -> usize {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -20,12 +20,12 @@ pub fn keep(rnn: Rnn) -> usize {
     handle
 }
 
-/// The network of a handle.
+/// Returns the network of a handle.
 pub fn find(handle: usize) -> Option<Arc<Rnn>> {
     RNNS.read().get(&handle).cloned()
 }
 
-/// Forgets a handle; its network, once no call runs with it any more, is gone when the caller drops it.
+/// Forgets a handle. Its network is freed once the caller and all running calls have dropped it.
 pub fn remove(handle: usize) -> Option<Arc<Rnn>> {
     RNNS.write().remove(&handle)
 }

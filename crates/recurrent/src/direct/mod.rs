@@ -1,11 +1,11 @@
-//! The direct call of `ucudnn.h`: networks that a program runs without cuDNN's descriptors, and without cuDNN.
+//! The direct call of `ucudnn.h`: a program runs networks without cuDNN's descriptors, and without cuDNN.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! | --- | --- |
-//! | `description` | what a network is made from, and where its weights lie |
-//! | `choice` | which kernels run it |
+//! | `description` | the description of a network, and the layout of its weights |
+//! | `choice` | choosing the kernels |
 //! | `steps` | running one time step after the other |
-//! | `handles` | networks by the handles that the program has |
+//! | `handles` | networks by handle |
 
 mod choice;
 mod description;
@@ -28,11 +28,11 @@ use description::{WeightSpace, data_of};
 use gpu::Stream;
 use guest::settings;
 
-/// Why a network is not made or not run: nothing was, and nothing was written.
+/// Why a network was not made or not run. Nothing was run or written.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: cudnnStatus_t,
-    /// What was wrong, and what is accepted.
+    /// The mistake, and the accepted values.
     pub why: String,
 }
 
@@ -42,21 +42,21 @@ impl Refusal {
     }
 }
 
-/// What a run is handed.
+/// The arguments of a run.
 pub struct Arguments<'a> {
-    /// The size of its weight space is not told.
+    /// `weight_space_size` is ignored: the network knows it.
     pub memory: Memory,
     pub layout: cudnnRNNDataLayout_t,
     pub batch: c_int,
     pub steps: c_int,
-    /// Of each sequence; `None` if all have `steps`.
+    /// Steps of each sequence; `None`: all have `steps`.
     pub lengths: Option<&'a [c_int]>,
 }
 
 /// A network with the kernels that run it, on one device.
 pub struct Rnn {
     network: Network,
-    /// The largest that a run may bring.
+    /// The largest batch and the most steps of a run.
     most: [usize; 2],
     /// The device's number.
     device: i32,
@@ -67,7 +67,7 @@ pub struct Rnn {
 }
 
 impl Rnn {
-    /// Compiles its kernels for the calling thread's device, and chooses among them by their times there.
+    /// Compiles kernels for the calling thread's device, and chooses among them by their times there.
     pub fn new(description: &Description) -> Result<Self, Refusal> {
         settings::fault_point("rnn-direct-create");
         let network = description.network()?;
@@ -94,20 +94,20 @@ impl Rnn {
         self.weights.bytes
     }
 
-    /// Bytes of workspace that every run takes.
+    /// Bytes of workspace that every run needs.
     pub fn workspace_size(&self) -> usize {
         self.workspace_size
     }
 
-    /// What its kernels were compiled for, as text that [`Description::configuration`] takes.
+    /// The configuration of its kernels, as text for [`Description::configuration`].
     pub fn configuration(&self) -> &str {
         &self.configuration
     }
 
-    /// Launches all of a run; nothing waits, and no memory of the device is allocated.
+    /// Launches all of a run. It waits for nothing, and allocates no device memory.
     ///
     /// # Safety
-    /// Pointers that are not null are the stream's device's memory, as large as the network and the arguments say.
+    /// Every pointer that is not null is memory of the stream's device, as large as the network and the arguments say.
     pub unsafe fn run(&self, arguments: &Arguments, stream: Stream) -> Result<(), Refusal> {
         settings::fault_point("rnn-direct-run");
         let memory = Memory { weight_space_size: self.weights.bytes, ..arguments.memory };
@@ -119,7 +119,7 @@ impl Rnn {
             let why = format!("the network is for device {}, and the calling thread's is {ordinal}", self.device);
             Refusal::new(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, why)
         };
-        // A thread that has no context yet gets the device's.
+        // A thread without a context gets the device's.
         let _entered = device.enter(ordinal).filter(|_| ordinal == self.device).ok_or_else(mismatch)?;
         let temporary = Temporary::of(&self.network, &data, self.engine.exchange_bytes());
         let temporary = temporary.filter(|temporary| temporary.bytes <= self.workspace_size);
@@ -134,11 +134,11 @@ impl Rnn {
             engine: &*self.engine,
             stream,
         };
-        // SAFETY: as ours; sizes were checked.
+        // SAFETY: the caller promises the buffers (see `# Safety`); the workspace's size was checked above.
         unsafe { work.launch() }.map_err(|why| Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, why))
     }
 
-    /// The sequences of a run.
+    /// Checks the arguments, and returns the sequences of the run.
     fn data(&self, arguments: &Arguments) -> Result<Data, Refusal> {
         let within = |name: &str, number: c_int, most: usize| {
             let status = if number < 1 { CUDNN_STATUS_BAD_PARAM } else { CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND };

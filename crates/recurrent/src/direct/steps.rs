@@ -1,6 +1,6 @@
-//! A recurrence one time step after the other, for weights that do not fit on chip: all gates' products with h in one, and
-//! a kernel for what is done per element. Canonical GRU takes two of each a step. GRNN falls back to the same. Twin of the
-//! struct in `kernels/rnn/step.cu`.
+//! Runs a recurrence one time step after the other, for weights that do not fit on chip. A step is one product of all
+//! gates' weights with h, and one element-wise kernel; canonical GRU has two of each. GRNN falls back to the same
+//! method. Twin of the struct in `kernels/rnn/step.cu`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,11 +13,11 @@ use crate::run::Recurrent;
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
 
-/// What ucudnn.h calls this way to run a network, among configurations of persistent kernels.
+/// The name of this method among the configurations of `ucudnn.h`.
 pub const NAME: &str = "step";
 
 const THREADS: usize = 256;
-/// Parts of the memory begin at such multiples of bytes.
+/// Each part of the exchange memory begins at a multiple of this many bytes.
 const ALIGNMENT: usize = 256;
 
 /// The kernels' parameters.
@@ -39,12 +39,12 @@ pub struct Steps {
     allows_tf32: bool,
     input: Arc<Input>,
     start: Function,
-    /// Of canonical GRU.
+    /// Only for canonical GRU.
     reset: Option<Function>,
     finish: Function,
 }
 
-/// Places in the memory of a recurrence, in bytes.
+/// Offsets of the parts in a recurrence's exchange memory, in bytes.
 struct Places {
     products: usize,
     candidates: usize,
@@ -74,7 +74,7 @@ impl Places {
     }
 }
 
-/// What the kernels of a cell are compiled from.
+/// The source of a cell's kernels.
 pub fn source(problem: &Problem) -> Source {
     let cell = match problem.cell {
         Cell::CanonicalGru => "-DCELL_CANONICAL_GRU",
@@ -111,7 +111,7 @@ impl Steps {
         let grid = [elements.div_ceil(THREADS) as u32, 1, 1];
         let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
         let mut arguments = [ptr::from_ref(step).cast_mut().cast()];
-        // SAFETY: the kernels' one parameter; its memory is the caller's promise.
+        // SAFETY: the kernels take one parameter, a `Step`. The caller promises that its memory is valid.
         unsafe { function.launch(stream, &launch, &mut arguments) }
     }
 
@@ -131,7 +131,7 @@ impl Steps {
             hidden: hidden as i32,
             step: 0,
         };
-        // R's gates that h multiplies; canonical GRU's last one has a product of its own.
+        // One product covers these gates of R; canonical GRU's last gate has a second one.
         let first_gates = if self.reset.is_some() { gates - 1 } else { gates };
         let products = Products {
             x: step.h,
@@ -149,7 +149,7 @@ impl Steps {
             columns: hidden as i32,
             ..products
         };
-        // SAFETY: as ours; parts of the exchange are as large as the products and the kernels take them.
+        // SAFETY: the caller promises the recurrence's memory; `exchange` is large enough for all `Places`.
         unsafe {
             self.each(&self.start, stream, &step)?;
             for index in 0..recurrence.steps {
@@ -176,7 +176,7 @@ impl Recurrent for Steps {
     }
 
     unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], _: bool) -> Result<(), Error> {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises valid memory for every recurrence (see `Recurrent::launch`).
         recurrences.iter().try_for_each(|recurrence| unsafe { self.launch_one(stream, recurrence) })
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use gpu::testing::resources;
 
-    /// Runs where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, beside which NVRTC is.
+    /// Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
     #[test]
     fn compiles_for_all_gpus() {
         let Some(nvrtc) = resources::nvrtc() else { return };

@@ -1,10 +1,10 @@
-//! A time step of a recurrence in double precision, and how far from it float arithmetic may come: what tests hold kernels
-//! against. Loops that follow the definitions.
+//! A time step of a recurrence in double precision, with the expected error of float arithmetic. Tests compare kernels
+//! with this reference, whose loops follow the definitions.
 //!
-//! What an operation answers is off by its rounding: by u of itself at most, and by anything up to there. As roundings do
-//! (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019), those of different operations are
-//! taken to be independent, so that their variances add up; to first order, along the same loops that say what is right.
-//! So a result that is a small difference of large numbers may be as inexact as it has to be, and no other may.
+//! The result of an operation is off by a rounding error between 0 and u times the result. The rounding errors of
+//! different operations are assumed to be independent (Higham and Mary, "A New Approach to Probabilistic Rounding Error
+//! Analysis", 2019), so their variances add up. The same loops compute values and, to first order, variances. So a
+//! small difference of large numbers may be as inexact as rounding makes it, but no other result may.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::{Add, Mul};
@@ -14,14 +14,14 @@ use crate::configuration::{Cell, Element, Math};
 /// Half the distance between 1 and the next number: of float, in which kernels compute, and of TF32.
 const FLOAT: f64 = 1.0 / (1 << 24) as f64;
 const TF32: f64 = 1.0 / (1 << 11) as f64;
-/// Likewise for what the hyperbolic tangent and the logistic answer, each off by as much as a float's last digit.
+/// The same for the hyperbolic tangent and the logistic function, whose results are off by up to a float's last digit.
 const FUNCTION: f64 = 2.0 * FLOAT;
 
-/// A result is off by more of its standard deviations once in 16,000 times where all of its errors are one, and never where
-/// they are many.
+/// The most standard deviations that a result may be off. If all of its errors are one, a result exceeds this once in
+/// 16,000 times; if they are many, never.
 const MOST_DEVIATIONS: f64 = 4.0;
 
-/// A number, and the variance of what it is off where it is computed in float.
+/// A number, and the variance of its error in float arithmetic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounded {
     pub value: f64,
@@ -33,7 +33,7 @@ impl Rounded {
         Self { value, variance: 0.0 }
     }
 
-    /// To within `unit` of itself, or to within `least`.
+    /// Adds a rounding error of up to `unit` times the number, or up to `least` if that is more.
     fn to_within(self, unit: f64, least: f64) -> Self {
         let most = least.max(unit * self.value.abs());
         Self { variance: self.variance + most * most / 3.0, ..self }
@@ -43,7 +43,7 @@ impl Rounded {
         self.to_within(FLOAT, 0.0)
     }
 
-    /// A function of it, given its value and its derivative there.
+    /// Applies a function, given its value and its derivative at this number.
     fn through(self, value: f64, derivative: f64) -> Self {
         Self { value, variance: derivative.powi(2) * self.variance }.to_within(FUNCTION, 0.0)
     }
@@ -58,7 +58,7 @@ impl Rounded {
         self.through(value, 1.0 - value * value)
     }
 
-    /// Around 0 it is as inexact as elsewhere.
+    /// max(self, 0). Around 0 the result is as inexact as elsewhere.
     fn not_negative(self) -> Self {
         Self { value: self.value.max(0.0), ..self }
     }
@@ -68,7 +68,7 @@ impl Rounded {
         let (z, n, h) = (self.value, new.value, old.value);
         let parts = [(h - n, self), (1.0 - z, new), (z, old)];
         let of_parts: f64 = parts.into_iter().map(|(derivative, part)| derivative.powi(2) * part.variance).sum();
-        // Of the products, or of h - n and its product.
+        // The rounding of both products, or of h - n and its product in kernels that compute n + z (h - n).
         let rounded = FLOAT.powi(2) * (((1.0 - z) * n).powi(2) + (z * h).powi(2)) / 3.0;
         Self { value: (1.0 - z) * n + z * h, variance: of_parts + rounded }.to_float()
     }
@@ -91,11 +91,11 @@ impl Mul for Rounded {
     }
 }
 
-/// What is rounded beside what is computed.
+/// The roundings beside those of float arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub struct Arithmetic {
     element: Element,
-    /// What products' factors are rounded to within.
+    /// The relative rounding of products' factors; 0 if they stay exact.
     factor: f64,
 }
 
@@ -105,11 +105,11 @@ impl Arithmetic {
         Self { element, factor: if is_tf32 { TF32 } else { 0.0 } }
     }
 
-    /// As which it is stored, a float or not.
+    /// Rounds a number to the type in which kernels store it.
     pub fn stored(&self, number: Rounded) -> Rounded {
         match self.element {
             Element::Float => number,
-            // Below 2^-14 halves are equally far from each other.
+            // Below 2^-14 the distance between halves is constant.
             Element::Half => number.to_within(1.0 / (1 << 11) as f64, 1.0 / (1 << 25) as f64),
             Element::Bfloat16 => number.to_within(1.0 / (1 << 8) as f64, 0.0),
         }
@@ -126,8 +126,8 @@ impl Arithmetic {
         })
     }
 
-    /// A row of the batch, of which h and c, [hidden] each, become those of the next step. `x(gate, unit)` is W x with its
-    /// biases; `r(gate, unit, h)` R h, with the bias that is inside of GRU's reset gate.
+    /// Advances a row of the batch by a step: h and c, [hidden] each, become those of the next step. `x(gate, unit)` is
+    /// W x with its biases; `r(gate, unit, h)` is R h, with the bias inside of GRU's reset product.
     pub fn step(
         &self,
         cell: Cell,
@@ -166,7 +166,7 @@ impl Arithmetic {
     }
 }
 
-/// How far all numbers of a result are from what is right.
+/// How far the numbers of a result are from the reference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Distance {
     error: f64,
@@ -175,7 +175,7 @@ pub struct Distance {
 }
 
 impl FromIterator<(f64, Rounded)> for Distance {
-    /// Of numbers as they were computed, each with what is right.
+    /// Collects computed numbers, each with its reference.
     fn from_iter<I: IntoIterator<Item = (f64, Rounded)>>(numbers: I) -> Self {
         let mut distance = Self::default();
         numbers.into_iter().for_each(|(computed, right)| distance.count(computed, right));
@@ -184,7 +184,7 @@ impl FromIterator<(f64, Rounded)> for Distance {
 }
 
 impl Display for Distance {
-    /// Relative to what is right, and in standard deviations.
+    /// The relative error, and the error in standard deviations.
     fn fmt(&self, formatter: &mut Formatter) -> fmt::Result {
         let relative = if self.error == 0.0 { 0.0 } else { (self.error / self.norm).sqrt() };
         write!(formatter, "off by {relative:.2e}, {:.2} times what rounding makes of it", self.deviations())
@@ -194,7 +194,7 @@ impl Display for Distance {
 impl Add for Distance {
     type Output = Self;
 
-    /// Of both results together.
+    /// Combines two results.
     fn add(self, other: Self) -> Self {
         let (error, norm) = (self.error + other.error, self.norm + other.norm);
         Self { error, norm, variance: self.variance + other.variance }
@@ -208,12 +208,12 @@ impl Distance {
         self.variance += right.variance;
     }
 
-    /// Whether it may come of rounding; not where a number is none.
+    /// Returns true if rounding can explain the distance; false if it is not a number.
     pub fn is_of_rounding(&self) -> bool {
         self.deviations() <= MOST_DEVIATIONS
     }
 
-    /// The error's norm, in standard deviations of what it may be: of many results together at most 1.
+    /// The error's norm, in standard deviations: at most 1 over many results.
     pub fn deviations(&self) -> f64 {
         if self.error == 0.0 { 0.0 } else { (self.error / self.variance).sqrt() }
     }

@@ -1,4 +1,4 @@
-//! What cells make of their sums, against double precision.
+//! The activations of cells, against double precision.
 
 use hostdnn::emulator::{Launch, Module};
 
@@ -16,7 +16,7 @@ KERNEL(kernel, Points) {
 }
 "#;
 
-/// The kernel's.
+/// The kernel's parameters.
 #[repr(C)]
 struct Points {
     x: *const f32,
@@ -37,22 +37,22 @@ fn compute(module: &Module, x: &[f32]) -> [Vec<f32>; 2] {
     };
     let kernel = module.kernel(c"kernel").expect("a kernel");
     let launch = Launch { grid: [1; 3], block: [32, 1, 1], cluster: [1; 3], shared_bytes: 0, seed: None };
-    // SAFETY: the kernel's one parameter, and as much memory as it says.
+    // SAFETY: the parameters are the kernel's one struct, whose pointers are valid for `count` numbers.
     unsafe { kernel.launch(&launch, (&raw const points).cast()) }.expect("runs");
     found
 }
 
-/// Of both signs, from the smallest normal numbers on to where e^x is beyond all.
+/// Points of both signs, from the smallest normal numbers to where e^x overflows.
 fn points() -> Vec<f32> {
     let magnitudes = (0..20_000).map(|i| 2_f32.powf(-126.0 + 133.0 * i as f32 / 20_000.0));
     let around = (0..20_000).map(|i| i as f32 * 1e-4);
     magnitudes.chain(around).flat_map(|x| [x, -x]).filter(|x| *x != 0.0).collect()
 }
 
-/// Of a rounding in the argument of the exponential, in that, in the sum, in the quotient and in the difference.
+/// Allows for a rounding of the exponential's argument, the exponential, the sum, the quotient and the difference.
 const MOST_OFF: f64 = 2.0;
 
-/// The largest distance of the tangents from double precision's, in a float's roundings: parts of 2^-23 of each.
+/// The largest relative error of the tangents, in a float's roundings of 2^-23.
 fn tangents_off(module: &Module, x: &[f32]) -> f64 {
     let [_, tangents] = compute(module, x);
     let off = |(x, found): (&f32, &f32)| {
@@ -62,8 +62,8 @@ fn tangents_off(module: &Module, x: &[f32]) -> f64 {
     largest(x.iter().zip(&tangents).map(off))
 }
 
-/// The largest distance of the logistics from double precision's, in what they may be off by: two roundings, and what the
-/// exponent is rounded by, as a part of the result.
+/// The largest error of the logistics, relative to the allowed one: two roundings, and the rounding of the exponent, as
+/// a part of the result.
 fn logistics_off(module: &Module, x: &[f32]) -> f64 {
     let [logistics, _] = compute(module, x);
     let off = |(x, found): (&f32, &f32)| {
@@ -74,7 +74,7 @@ fn logistics_off(module: &Module, x: &[f32]) -> f64 {
     largest(x.iter().zip(&logistics).map(off))
 }
 
-/// What is no number is larger than all.
+/// NaN counts as the largest value.
 fn largest(mut all: impl Iterator<Item = f64>) -> f64 {
     all.try_fold(0.0_f64, |most, off| if off.is_nan() { None } else { Some(off.max(most)) }).unwrap_or(f64::INFINITY)
 }
@@ -97,7 +97,7 @@ fn they_are_within_a_few_roundings_of_double_precision() {
     assert_eq!([zeros[0].is_sign_negative(), zeros[1].is_sign_negative()], [false, true]);
 }
 
-/// Where the tangent changes over, and every coefficient.
+/// Changes the point at which the tangent's formula switches, and every coefficient.
 #[test]
 fn what_is_off_is_found() {
     let mutations = [

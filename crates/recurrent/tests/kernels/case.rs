@@ -1,4 +1,4 @@
-//! A recurrence on random data: its memory, and running it.
+//! A recurrence on random data: its memory, and its run.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,20 +13,20 @@ use super::reference::{self, Expected};
 use ucudnn_recurrent::configuration::{Cell, Configuration, Problem};
 use ucudnn_recurrent::testing::reference_f64::{Arithmetic, Distance, Rounded};
 
-/// How x's and y's rows lie.
+/// The layout of x's and y's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// [steps][batch]
     TimeMajor,
     /// [batch][steps]
     BatchMajor,
-    /// [steps][batch], of unequal lengths, some of them 0.
+    /// [steps][batch], with different lengths, some of them 0.
     Padded,
-    /// As many rows a step as go on so long; longest first.
+    /// Each step has the rows that last so long, longest first.
     Packed,
 }
 
-/// What is computed.
+/// One case: a problem, its configuration, and its data's layout.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub problem: Problem,
@@ -34,15 +34,15 @@ pub struct Case {
     pub steps: usize,
     pub reverse: bool,
     pub layout: Layout,
-    /// h0, c0, biases and hy, cy; else all of them are null.
+    /// Whether there are h0, c0, biases, hy and cy; otherwise all of them are null.
     pub has_states: bool,
-    /// Weights begin where a vector does; else one element further.
+    /// Whether weights are aligned for vectors; otherwise they begin one element further.
     pub is_aligned: bool,
 }
 
-/// y's elements that nobody may touch, behind each row.
+/// y's elements behind each row, which nobody may write.
 const GAP: usize = 3;
-/// What y gets behind a row's end: exact in all types.
+/// The value of y behind a row's end: exact in all types.
 const FILL: f64 = -7.0;
 
 /// The kernels' structs, in `kernels/rnn/recurrence.cuh`.
@@ -77,17 +77,17 @@ struct Recurrences {
     of: [Recurrence; 8],
 }
 
-/// What is put in.
+/// The input.
 pub struct Data {
-    /// The rows of x of each step, of each batch row.
+    /// For each batch row, the row of x at each step.
     pub rows: Vec<Vec<usize>>,
     pub lengths: Vec<usize>,
     pub input: Vec<f32>,
-    /// x, of which `input` is not W x, and W.
+    /// x and W, for kernels whose `input` is not W x.
     x: Numbers,
     input_weights: Numbers,
     pub weights: Numbers,
-    /// Beside W and R.
+    /// The biases of W and of R.
     pub biases: [Numbers; 2],
     pub h0: Numbers,
     pub c0: Numbers,
@@ -101,7 +101,7 @@ impl Data {
     }
 }
 
-/// What comes out.
+/// The results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
     y: Numbers,
@@ -114,20 +114,20 @@ pub struct Results {
 #[derive(Clone)]
 struct Line([u8; 128]);
 
-/// Memory that the launches of one kernel hand to each other.
+/// Memory that carries over from one launch of a kernel to the next.
 pub struct Exchange(Vec<Line>);
 
 impl Case {
     pub fn data(&self, seed: u64) -> Data {
         let Problem { cell, element, hidden, batch, .. } = self.problem;
         let mut random = StdRng::seed_from_u64(seed);
-        // Sums of uniform numbers: none is far out, all are everywhere.
+        // Sums of uniform numbers: bounded, and spread over the whole range.
         let mut numbers = |count: usize, scale: f64| -> Vec<f64> {
             (0..count).map(|_| scale * (0..4).map(|_| random.random_range(-1.0..1.0)).sum::<f64>()).collect()
         };
         let lengths: Vec<usize> = match self.layout {
             Layout::TimeMajor | Layout::BatchMajor => vec![self.steps; batch],
-            // Neighbours differ, the first is the longest, others are 0.
+            // Neighbours differ, the first is the longest, some are 0.
             Layout::Padded => (0..batch).map(|row| (self.steps + row * 3) % (self.steps + 1)).collect(),
             Layout::Packed => (0..batch).map(|row| (self.steps - row * self.steps / batch).max(1)).collect(),
         };
@@ -149,7 +149,7 @@ impl Case {
         let (h0, c0) = (states(batch * hidden), states(batch * hidden));
         let width = self.problem.input;
         let mut x = numbers(skipped + row_count * width, 0.7);
-        // Nothing is computed with what is behind a row's end.
+        // Rows behind a sequence's end are never read.
         let is_read = |place: usize| {
             let of = |(row, places): (usize, &Vec<usize>)| places[..lengths[row]].contains(&place);
             let rows: &Vec<Vec<usize>> = &rows;
@@ -174,7 +174,7 @@ impl Case {
         Exchange(vec![Line([0; 128]); self.configuration.exchange_bytes(&self.problem).div_ceil(128)])
     }
 
-    /// Runs the kernel once, with threads in an order that the seed says.
+    /// Runs the kernel once; the seed determines the order of threads.
     pub fn run(
         &self,
         module: &Module,
@@ -185,12 +185,12 @@ impl Case {
         let mut results = self.poison(data);
         let lengths = data.lengths_in_memory();
         let recurrence = self.recurrence(data, &lengths, exchange, &mut results);
-        // SAFETY: memory of the sizes that the configuration and the case have.
+        // SAFETY: the memory has the sizes that the configuration and the case require.
         unsafe { self.launch(module, [recurrence; 8], seed) }?;
         Ok(results)
     }
 
-    /// Runs the kernel once for both directions of a layer, of which the case's is the first. Each has an exchange.
+    /// Runs the kernel once for both directions of a layer, the case's first. Each has an exchange.
     pub fn run_both(
         &self,
         module: &Module,
@@ -203,23 +203,23 @@ impl Case {
         let ([first, second], [exchange, other]) = (&mut results, exchanges);
         let mut recurrences = [self.recurrence(data[0], &lengths[0], exchange, first); 8];
         recurrences[1] = self.other_direction().recurrence(data[1], &lengths[1], other, second);
-        // SAFETY: as in `run`.
+        // SAFETY: the memory has the sizes that the configuration and the case require.
         unsafe { self.launch(module, recurrences, seed) }?;
         Ok(results)
     }
 
-    /// As [`Self::check`], of both directions.
+    /// Does the same as [`Self::check`] for both directions.
     pub fn check_both(&self, data: [&Data; 2], results: &[Results; 2]) -> Result<(), String> {
         self.check(data[0], &results[0])?;
         self.other_direction().check(data[1], &results[1]).map(drop)
     }
 
-    /// So many weights of matrices, one after the other.
+    /// The first `count` weights of matrices, one after the other.
     pub fn matrices(&self, numbers: &Numbers, count: usize) -> Vec<f64> {
         (0..count).map(|i| numbers.get(self.first_weight() + i)).collect()
     }
 
-    /// Weights of a matrix, seen from its first.
+    /// The address of a matrix's first weight.
     pub fn weights(&self, numbers: &Numbers) -> *const u8 {
         numbers.as_ptr().wrapping_add(self.first_weight() * self.problem.element.bytes())
     }
@@ -281,7 +281,7 @@ impl Case {
     }
 
     /// # Safety
-    /// The recurrences' memory is there, of the sizes that the configuration and the case have.
+    /// The recurrences' memory exists, with the sizes that the configuration and the case require.
     pub unsafe fn launch(&self, module: &Module, of: [Recurrence; 8], seed: Option<u64>) -> Result<(), Error> {
         let parameters = Recurrences { of };
         let launch = Launch {
@@ -292,23 +292,23 @@ impl Case {
             seed,
         };
         let kernel = module.kernel(self.configuration.kernel(&self.problem))?;
-        // SAFETY: the kernel's struct, and the caller's promise.
+        // SAFETY: the parameters are the kernel's struct, and the caller promises the memory behind it.
         unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) }
     }
 
-    /// Whether results are what double precision makes of the data, and how far all of them are from it. `Err` says what
-    /// is not.
+    /// Compares the results with double precision. Returns the distance of all of them, or an `Err` that names the
+    /// wrong part.
     pub fn check(&self, data: &Data, results: &Results) -> Result<Distance, String> {
         let input = |row, time, column| self.input(data, row, time, column);
         self.check_against(&reference::compute(self, data, input), data, results, true)
     }
 
-    /// Whether the kernel multiplies W and x itself.
+    /// Whether the kernel itself computes W x.
     fn multiplies_input(&self) -> bool {
         self.configuration.multiplies_input()
     }
 
-    /// W x, as it is given or of what is given: of a row of the batch and its step by time, a column.
+    /// W x of a column, for a batch row and its step by time: as given, or computed from x and W.
     pub fn input(&self, data: &Data, row: usize, time: usize, column: usize) -> Rounded {
         let Problem { cell, element, hidden, input, .. } = self.problem;
         let (columns, place) = (cell.gates() * hidden, data.rows[row][time]);
@@ -321,7 +321,7 @@ impl Case {
         Arithmetic::of(element, self.configuration.math).product(&weights, 0, &x)
     }
 
-    /// Likewise, given what is right, and whether y is wanted.
+    /// Does the same with given expected results; `has_y` says whether y is wanted.
     pub fn check_against(
         &self,
         expected: &Expected,

@@ -1,4 +1,4 @@
-//! Results: of a sample in which any two choices occur together.
+//! Results of a sample in which any two choices occur together.
 
 use std::collections::HashMap;
 
@@ -24,12 +24,12 @@ const TILES: [usize; 4] = [1, 2, 3, 8];
 const TENSOR_TILES: [usize; 4] = [8, 16, 24, 40];
 const THREADS: [usize; 3] = [32, 64, 128];
 const LANES: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Of a thread's weights, how many quarters are in registers.
+/// The quarters of a thread's weights that are in registers.
 const REGISTERS: [usize; 3] = [0, 2, 4];
-/// Numbers of a row of x where it is multiplied within the steps; 0: it is not.
+/// Numbers in a row of x that is multiplied within the steps; 0: W x is given.
 const INPUTS: [usize; 4] = [0, 1, 45, 96];
 
-/// How many values each choice has: those above in their order, and regime, math, direction, states, alignment.
+/// The number of values of each choice: those above in their order, and regime, math, direction, states, alignment.
 const CHOICES: [usize; 16] = [
     REGIMES.len(),
     2,
@@ -51,7 +51,7 @@ const CHOICES: [usize; 16] = [
 
 type Choice = [usize; CHOICES.len()];
 
-/// Choices of which any two occur together in some: each is the best of some random ones.
+/// Choices such that any two of them occur together: each is the best of some random ones.
 fn pairwise() -> Vec<Choice> {
     let mut random = StdRng::seed_from_u64(5);
     let pairs = |choice: &Choice| {
@@ -101,8 +101,8 @@ fn case(choice: &Choice) -> Case {
         split,
         input,
     ] = choice;
-    // A single exchange is canonical GRU's, whose kernels have no tensor cores and no clusters. Those send no single element
-    // of 2 bytes.
+    // Only canonical GRU has a single exchange; its kernels have no tensor cores and no clusters. Clusters send no
+    // single element of 2 bytes.
     let (regime, hidden) = (REGIMES[regime], HIDDEN[hidden]);
     let cell = if regime == Regime::GridSingle { Cell::CanonicalGru } else { CELLS[cell] };
     let is_canonical = cell == Cell::CanonicalGru;
@@ -111,7 +111,7 @@ fn case(choice: &Choice) -> Case {
     let math = if is_canonical || !is_sent { Math::Fma } else { [Math::Fma, Math::TensorCores][math] };
     let problem = Problem {
         steps: STEPS[steps],
-        // Tiles are shared out among two groups of blocks.
+        // Two groups of blocks share the tiles.
         multiprocessors: 2 * SHARES[share],
         input: INPUTS[input],
         ..Problem::on_an_h200(cell, ELEMENTS[element], hidden, BATCHES[batch])
@@ -119,7 +119,7 @@ fn case(choice: &Choice) -> Case {
     let threads = THREADS[threads];
     let (batch_tile, lanes) = match math {
         Math::Fma => (TILES[tile], LANES[split % LANES.len()]),
-        // So many warps share out H; the others the rows.
+        // The number of warps that share H; the others share the rows.
         Math::TensorCores => (TENSOR_TILES[tile], 4 << (split % LANES.len()).min((threads / 32).ilog2() as usize)),
     };
     let mut configuration = Configuration {
@@ -158,7 +158,7 @@ fn case(choice: &Choice) -> Case {
 fn a_pairwise_sample_is_right() {
     let sample: Vec<_> = pairwise().iter().map(case).collect();
     println!("{} cases", sample.len());
-    // More packets than a thread asks for at once.
+    // More packets than a thread requests at once.
     let takes_turns =
         |case: &Case| case.configuration.regime == Regime::GridSingle && case.configuration.blocks(&case.problem) > 9;
     assert!(sample.iter().any(takes_turns));
@@ -172,7 +172,7 @@ fn a_pairwise_sample_is_right() {
         let all: &mut Distance = distances.entry((case.problem.element, case.configuration.math)).or_default();
         *all = *all + distance;
     }
-    // Many results' errors are what rounding makes of them in the mean.
+    // The errors of many results are those of rounding, on average.
     for (arithmetic, distance) in distances {
         let deviations = distance.deviations();
         println!("{arithmetic:?}: {deviations:.2}");
@@ -180,7 +180,7 @@ fn a_pairwise_sample_is_right() {
     }
 }
 
-/// Configurations as the library chooses them, of sizes at the edges.
+/// Configurations that the library chooses, of sizes at the edges.
 #[test]
 fn offered_configurations_are_right() {
     let mut random = StdRng::seed_from_u64(1);

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use ucudnn_recurrent::configuration::Element;
 
-/// Numbers in memory: of 2 or 4 bytes each.
+/// Numbers in memory, of 2 or 4 bytes each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
     element: Element,
@@ -12,13 +12,13 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Rounded to the type.
+    /// Rounds numbers to the type.
     pub fn of(element: Element, values: impl IntoIterator<Item = f64>) -> Self {
         let bytes = values.into_iter().flat_map(|value| bits(element, value)).collect();
         Self { element, bytes }
     }
 
-    /// That are no numbers.
+    /// Numbers that are all NaN.
     pub fn poison(element: Element, count: usize) -> Self {
         Self::of(element, std::iter::repeat_n(f64::NAN, count))
     }

@@ -1,5 +1,5 @@
-//! The recurrence's kernels (`kernels/rnn`) on the CPU: what they compute, against loops in double precision, under orders
-//! of threads in which what lacks a barrier or a check shows; and that it does show.
+//! The recurrence's GPU kernels (`kernels/rnn`) on the CPU: results against loops in double precision, under thread
+//! orders that expose missing barriers and checks; and proof that these are exposed.
 
 mod activations;
 mod case;

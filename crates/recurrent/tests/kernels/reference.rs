@@ -4,16 +4,16 @@ use super::case::{Case, Data};
 use ucudnn_recurrent::configuration::{Cell, Problem};
 use ucudnn_recurrent::testing::reference_f64::{Arithmetic, Rounded};
 
-/// What is right.
+/// The expected results.
 pub struct Expected {
-    /// h of each batch row, at each of its steps by time, of each unit.
+    /// h of each batch row, each of its steps by time, and each unit.
     pub y: Vec<Vec<Vec<Rounded>>>,
     /// The last h and c of each batch row.
     pub h: Vec<Vec<Rounded>>,
     pub c: Vec<Vec<Rounded>>,
 }
 
-/// All of a case, given W x: of a row of the batch and its step by time, each column.
+/// Computes a case from W x, which `x` returns for a batch row, its step by time, and a column.
 pub fn compute(case: &Case, data: &Data, x: impl Fn(usize, usize, usize) -> Rounded) -> Expected {
     let Problem { cell, element, hidden, batch, .. } = case.problem;
     let arithmetic = Arithmetic::of(element, case.configuration.math);
@@ -31,7 +31,7 @@ pub fn compute(case: &Case, data: &Data, x: impl Fn(usize, usize, usize) -> Roun
             let time = if case.reverse { length - 1 - step } else { step };
             let [beside_w, beside_r] =
                 data.biases.each_ref().map(|biases| move |column: usize| given(biases.get(column)));
-            // GRU's last gate has one inside of the reset gate.
+            // The recurrent bias of GRU's last gate is inside the product with the reset gate.
             let is_inside = |gate: usize| cell == Cell::Gru && gate == 2;
             let x = |gate, unit| {
                 let column = gate * hidden + unit;

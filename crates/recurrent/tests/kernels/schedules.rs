@@ -1,4 +1,4 @@
-//! Orders in which threads take turns: none changes the results, and what lacks a barrier or a check is found by some.
+//! Orders in which threads take turns: none changes the results, and some expose each missing barrier or check.
 
 use hostdnn::emulator::Module;
 
@@ -12,7 +12,7 @@ use ucudnn_recurrent::testing::reference_f64::Distance;
 
 const SEEDS: u64 = 200;
 
-/// The last: whether W x is computed within the steps.
+/// The last field says whether W x is computed within the steps.
 type Kind = (Regime, Math, bool);
 const IN_BLOCK: Kind = (Regime::Block, Math::Fma, false);
 const IN_GRID: Kind = (Regime::Grid, Math::Fma, false);
@@ -24,7 +24,7 @@ const TENSOR_IN_GRID: Kind = (Regime::Grid, Math::TensorCores, false);
 const INPUT_IN_CLUSTER: Kind = (Regime::Cluster, Math::Fma, true);
 const INPUT_IN_GRID: Kind = (Regime::Grid, Math::Fma, true);
 
-/// Each regime's and math's smallest case that has all: several blocks, and warps with work, tiles one after the other,
+/// The smallest case of each regime and math that has everything: several blocks, warps with work, successive tiles,
 /// rows of all lengths. On tensor cores each warp has a part of H.
 fn smallest((regime, math, within): Kind, cell: Cell) -> Case {
     let ([hidden, batch, batch_tile, lanes], element) = match math {
@@ -41,11 +41,11 @@ fn smallest((regime, math, within): Kind, cell: Cell) -> Case {
     Case { problem, configuration, steps, reverse: true, layout, has_states: true, is_aligned: true }
 }
 
-/// The first seed under which results are wrong or none come, and why.
+/// The first seed under which results are wrong or missing, and the reason.
 fn first_failure(case: &Case, module: &Module) -> Option<(u64, String)> {
     let mut exchange = case.exchange();
     (0..SEEDS).find_map(|seed| {
-        // Others than the launch before sent.
+        // The data differs from the previous launch's.
         let data = case.data(seed);
         let ran = case.run(module, &data, &mut exchange, Some(seed));
         let why =
@@ -81,7 +81,7 @@ fn no_schedule_changes_a_bit() {
         for seed in 0..SEEDS {
             let results = case.run(&module, &data, &mut exchange, Some(seed));
             let results = results.unwrap_or_else(|error| panic!("{kind:?}, seed {seed}: {}", error.reason));
-            // Bits, since what was not written is no number.
+            // As text, since unwritten numbers are NaN.
             assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{kind:?}, seed {seed}");
         }
     }
@@ -115,7 +115,7 @@ fn no_schedule_changes_a_bit_of_either_direction() {
     }
 }
 
-/// Few shuffles, at which a warp's threads wait for each other.
+/// A cell with few shuffles, at which a warp's threads would wait for each other.
 fn is_found(kind: Kind, mutation: &Mutation) {
     is_found_by(&smallest(kind, Cell::Tanh), mutation);
 }
@@ -133,7 +133,7 @@ fn every_barrier_is_needed() {
         (IN_GRID, GRID, 0..2),
         (IN_GRID, HAND_OVER, 0..2),
         (TENSOR_IN_BLOCK, BLOCK, 0..2),
-        // Before a tile's first h nobody reads the last one's: its sums have met since.
+        // Before a tile's first h, nobody reads the previous tile's: its sums are complete.
         (TENSOR_IN_GRID, GRID, 1..2),
         (TENSOR_IN_GRID, HAND_OVER, 0..2),
         (TENSOR_IN_BLOCK, TENSOR, 0..1),
@@ -150,11 +150,11 @@ fn every_barrier_is_needed() {
 #[test]
 fn epochs_and_both_buffers_are_needed() {
     let mutations = [
-        // Whatever is there is taken.
+        // A packet of any epoch is accepted.
         (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
-        // What was sent last is taken, or waited for and overwritten.
+        // The previous packets are accepted, or are waited for and overwritten.
         (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
-        // The next h goes where others still read this one.
+        // The next h overwrites the h that others still read.
         (EXCHANGE, "epoch++", "epoch += 0"),
     ];
     for (file, from, to) in mutations {
@@ -162,7 +162,7 @@ fn epochs_and_both_buffers_are_needed() {
             is_found(kind, &Mutation { file, from, occurrence: 0, to });
         }
     }
-    // A launch with one exchange, which begins where the last one did.
+    // A launch with one exchange, which begins where the previous launch began.
     let mut once = smallest(IN_GRID, Cell::Tanh);
     (once.steps, once.problem.batch) = (2, 2);
     is_found_by(
@@ -178,8 +178,8 @@ fn epochs_and_both_buffers_are_needed() {
     is_found(IN_BLOCK, &one_h);
 }
 
-/// What tensor cores take is rounded to TF32, both the weights and h: errors are as large as that makes them, and those of
-/// what they cut off would be twice as large.
+/// Weights and h are rounded to TF32 for tensor cores. Errors have the size of this rounding; truncation would double
+/// them.
 #[test]
 fn rounding_to_tf32_is_needed() {
     let case = smallest(TENSOR_IN_GRID, Cell::Tanh);
@@ -225,7 +225,7 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
         ] {
             is_found_by(&case, &Mutation { file: EXCHANGE, from, occurrence: 0, to });
         }
-        // A launch with few exchanges, which begins where the last one did.
+        // A launch with few exchanges, which begins where the previous launch began.
         let mut once = case;
         (once.steps, once.problem.batch) = (if kind == SINGLE { 1 } else { 2 }, 2);
         let forgotten =
@@ -234,7 +234,7 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
     }
 }
 
-/// The last block's part, z behind all parts, and a row's end.
+/// The last block's part, z behind all parts, and a row's end are all needed.
 #[test]
 fn all_parts_are_needed() {
     let case = smallest(SINGLE, Cell::CanonicalGru);
@@ -247,7 +247,7 @@ fn all_parts_are_needed() {
     }
 }
 
-/// Warps of the cluster's smallest case: of all but the last block each has a unit, and there the second has none.
+/// In the cluster's smallest case, each warp of every block has a unit, except the second warp of the last block.
 #[test]
 fn clusters_need_all_that_keeps_blocks_apart() {
     let mutations = [
@@ -256,18 +256,18 @@ fn clusters_need_all_that_keeps_blocks_apart() {
         (CLUSTER, "    barrier();", 1, ""),
         // The block's new h is not there yet.
         (CLUSTER, "    barrier();", 2, ""),
-        // What is behind H is multiplied, too.
+        // Numbers behind H are multiplied, too.
         (CLUSTER, "buffers[i] = to_factor(to_element(0))", 0, ""),
-        // Blocks that have not begun are sent to.
+        // Blocks receive data before they have begun.
         (CLUSTER_EXCHANGE, "cluster_barrier();", 0, ""),
-        // Phases end with nothing arrived, or never.
+        // Phases end before anything has arrived, or never.
         (CLUSTER_EXCHANGE, "expect(bytes);", 0, "expect(0);"),
         (CLUSTER_EXCHANGE, "arrived[next_buffer()].expect(bytes);", 0, ""),
         (CLUSTER_EXCHANGE, "initialize(1)", 1, "initialize(2)"),
-        // Nobody waits, or for the phase before.
+        // Nobody waits, or everyone waits for the previous phase.
         (CLUSTER_EXCHANGE, "while (!arrived[next_buffer()].has_ended(next / 2 % 2)) spin.again();", 0, ""),
         (CLUSTER_EXCHANGE, "next / 2 % 2", 0, "(next / 2 + 1) % 2"),
-        // The next h goes where others still read this one.
+        // The next h overwrites the h that others still read.
         (CLUSTER_EXCHANGE, "return 1 - next_buffer()", 0, "return next_buffer()"),
     ];
     for (file, from, occurrence, to) in mutations {
@@ -276,7 +276,7 @@ fn clusters_need_all_that_keeps_blocks_apart() {
     assert_eq!(sources::occurrences(CLUSTER, "barrier();"), 3);
 }
 
-/// x is there before it is multiplied, and stays until it has been, by whoever is last.
+/// x must arrive before it is multiplied, and stay until the last thread has multiplied it.
 #[test]
 fn input_within_the_steps_needs_all_that_keeps_threads_apart() {
     assert_eq!(sources::occurrences(STEP_INPUT, "barrier();"), 1);
@@ -285,22 +285,22 @@ fn input_within_the_steps_needs_all_that_keeps_threads_apart() {
     }
 }
 
-/// W x is there before it is added, and stays until it has been; and both kinds of warps come to what they wait at equally
-/// often.
+/// W x must arrive before it is added, and stay until it has been added; and both kinds of warps must reach their
+/// barriers equally often.
 #[test]
 fn warps_for_the_input_need_all_that_keeps_them_apart() {
     let mutations = [
-        // The others still read the last step's.
+        // The others still read the last step's W x.
         (STATES, "step % 2 * TILE", 0, "0"),
-        // They do not come to a barrier: a tile's first, or one at which the first h, or a step's, is not there yet.
+        // They skip a barrier: a tile's first one, or one before the first h, or a step's, is there.
         (INPUT_WARPS, "barrier();", 0, ""),
         (INPUT_WARPS, "barrier();", 1, ""),
         (INPUT_WARPS, "barrier();", 2, ""),
-        // W x of a step comes behind the barrier that it is to be there at.
+        // W x of a step arrives after the barrier at which it is needed.
         (INPUT_WARPS, "hand_over(step + 1, next);", 0, "if (step > 0) hand_over(step - 1, next);"),
-        // Nothing is sent before the first step.
+        // Before the first step, nothing is sent.
         (INPUT_WARPS, "if (step > 0) sent.wait();", 0, "sent.wait();"),
-        // A warp has not sent when others may have.
+        // One warp has not sent when the others may proceed.
         (INPUT_WARPS, "initialize(THREADS / 32)", 0, "initialize(THREADS / 32 + 1)"),
     ];
     for (file, from, occurrence, to) in mutations {
@@ -309,7 +309,7 @@ fn warps_for_the_input_need_all_that_keeps_them_apart() {
     assert_eq!(sources::occurrences(INPUT_WARPS, "barrier();"), 3);
 }
 
-/// On tensor cores all warps multiply, of which here the last two own nothing; the others' lanes send what four have.
+/// On tensor cores all warps multiply. Here the last two own no unit; the lanes of the others send four warps' results.
 #[test]
 fn clusters_on_tensor_cores_need_all_that_keeps_blocks_apart() {
     let mut case = smallest(TENSOR_IN_CLUSTER, Cell::Tanh);

@@ -1,4 +1,4 @@
-//! The kernels' sources, as they are or with something taken away.
+//! The kernels' sources, unchanged or with a part removed.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use hostdnn::emulator::{Module, Source};
 use guest::testing::skip;
 use ucudnn_recurrent::configuration::{Cell, Configuration, Problem, Regime};
 
-/// The file of each regime, and all that they include.
+/// The file of each regime, and all files that these include.
 pub const BLOCK: &str = "rnn/block.cu";
 pub const CLUSTER: &str = "rnn/cluster.cu";
 pub const GRID: &str = "rnn/grid.cu";
 pub const WAVEFRONT: &str = "rnn/wavefront.cu";
-/// How a cluster's blocks hand each other anything.
+/// The exchange between a cluster's blocks.
 pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
-/// Where W x is computed within the steps, and by warps of their own.
+/// The computation of W x within the steps, and by separate warps.
 pub const STEP_INPUT: &str = "rnn/step_input.cuh";
 pub const INPUT_WARPS: &str = "rnn/input_warps.cuh";
-/// What is done per element.
+/// The element-wise part of a step.
 pub const STATES: &str = "rnn/states.cuh";
-/// Where tensor cores multiply.
+/// The products on tensor cores.
 pub const TENSOR: &str = "rnn/tensor_share.cuh";
-/// Canonical GRU's.
+/// Canonical GRU's kernel.
 pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
-/// What blocks do in a step, and what they hand each other.
+/// The steps of blocks, and the exchange between them.
 pub const GRID_STEPS: &str = "rnn/grid_steps.cuh";
 pub const HAND_OVER: &str = "rnn/hand_over.cuh";
 pub const EXCHANGE: &str = "exchange.cuh";
 pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
-/// What cells make of their sums.
+/// The activations of cells.
 pub const ACTIVATIONS: &str = "rnn/cells/activations.cuh";
 
 macro_rules! sources {
@@ -70,11 +70,11 @@ const SOURCES: &[(&str, &str)] = sources![
     "rnn/cells/relu.cuh",
 ];
 
-/// A part of one file that becomes something else.
+/// A replacement in one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
     pub file: &'static str,
-    /// What it is; `occurrence` counts from 0.
+    /// The text to replace; `occurrence` counts from 0.
     pub from: &'static str,
     pub occurrence: usize,
     pub to: &'static str,
@@ -88,12 +88,12 @@ impl Mutation {
     }
 }
 
-/// How often a file has a text.
+/// The number of times that a file contains a text.
 pub fn occurrences(file: &str, text: &str) -> usize {
     SOURCES.iter().find(|(name, _)| *name == file).expect("a source").1.matches(text).count()
 }
 
-/// Compiles a configuration's kernel. `None`, aloud, where there is no C++ compiler.
+/// Compiles a configuration's kernel. `None`, and a skipped test, if there is no C++ compiler.
 pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&Mutation>) -> Option<Module> {
     let name = match (configuration.regime, problem.cell) {
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
@@ -107,7 +107,7 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
     load_text(name, None, &options, mutation)
 }
 
-/// Likewise a source of this name, or a text that includes some.
+/// Does the same for a source of this name, or for a text that includes some.
 pub fn load_text(name: &str, text: Option<&str>, options: &[&str], mutation: Option<&Mutation>) -> Option<Module> {
     let mutated = |(name, text): &(&'static str, &'static str)| match mutation {
         Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),

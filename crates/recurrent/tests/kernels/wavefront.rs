@@ -1,5 +1,5 @@
-//! Layers one above the other, each a step behind the one below it: results against double precision, under orders of
-//! threads that must not matter, and with what keeps blocks apart taken away.
+//! Stacked layers, each a step behind the one below it: results against double precision, under thread orders that must
+//! not matter, and without some of the code that keeps blocks apart.
 
 use hostdnn::Error;
 use hostdnn::emulator::Module;
@@ -16,7 +16,7 @@ use ucudnn_recurrent::testing::reference_f64::Arithmetic;
 
 const SEEDS: u64 = 200;
 
-/// Layers of a case's shape; y of the last alone is wanted.
+/// Layers of a case's shape; only the last one's y is wanted.
 struct Stack {
     case: Case,
     layers: Vec<Layer>,
@@ -68,7 +68,7 @@ impl Stack {
             recurrences.push(recurrence);
         }
         recurrences.resize(8, recurrences[0]);
-        // SAFETY: memory of the sizes that the configuration and the case have.
+        // SAFETY: the memory has the sizes that the configuration and the case require.
         unsafe { self.case.launch(module, recurrences.try_into().unwrap_or_else(|_| unreachable!()), seed) }?;
         Ok(results)
     }
@@ -83,7 +83,7 @@ impl Stack {
     }
 }
 
-/// Of so many layers with two blocks each, of which one has fewer units, warps with work and tiles one after the other.
+/// `layers` layers of two blocks each, one with fewer units, with work for warps and successive tiles.
 fn smallest(layers: usize, cell: Cell) -> Case {
     let one = Problem::on_an_h200(cell, Element::Float, 5, 3);
     let problem = Problem { layers, steps: 4, multiprocessors: 2 * layers, ..one };
@@ -103,7 +103,7 @@ fn smallest(layers: usize, cell: Cell) -> Case {
     }
 }
 
-/// Random choices of everything that a case has; any two of a few hundred cases differ in most.
+/// Random choices of everything that a case has; any two of a few hundred cases differ in most choices.
 #[test]
 fn random_stacks_are_right() {
     let mut random = StdRng::seed_from_u64(7);
@@ -143,7 +143,7 @@ fn random_stacks_are_right() {
         let Some(module) = sources::load(&problem, &configuration, None) else { return };
         let stack = Stack::new(case.clone(), layers, number as u64);
         let mut exchange = case.exchange();
-        // Twice: the second begins where the first has ended.
+        // Twice: the second launch begins where the first one ended.
         for seed in [None, Some(number as u64)] {
             let results = stack.run(&module, &mut exchange, seed);
             let results = results.unwrap_or_else(|error| panic!("{case:?}: {}", error.reason));
@@ -169,13 +169,13 @@ fn no_schedule_changes_a_bit() {
     }
 }
 
-/// What is taken away shows under some schedule, as wrong results or as none.
+/// A removed part shows under some schedule, as wrong or missing results.
 fn is_found(case: &Case, mutation: &Mutation) {
     let Some(module) = sources::load(&case.problem, &case.configuration, Some(mutation)) else { return };
     let mut exchange = case.exchange();
     let stacks = [0, 1].map(|seed| Stack::new(case.clone(), case.configuration.layers(), seed));
     let found = (0..SEEDS).find_map(|seed| {
-        // Others than the launch before sent.
+        // The data differs from the previous launch's.
         let stack = &stacks[seed as usize % 2];
         let ran = stack.run(&module, &mut exchange, Some(seed)).map_err(|error| error.reason.into_owned());
         ran.and_then(|results| stack.check(&results)).err().map(|why| (seed, why))
@@ -196,13 +196,13 @@ fn every_barrier_is_needed() {
 #[test]
 fn epochs_buffers_and_the_layer_above_are_needed() {
     let mutations = [
-        // Whatever is there is taken.
+        // A packet of any epoch is accepted.
         (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
-        // What was sent last is taken, or waited for and overwritten.
+        // The previous packets are accepted, or are waited for and overwritten.
         (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
-        // The next h goes where others still read this one.
+        // The next h overwrites the h that others still read.
         (EXCHANGE, "epoch++", "epoch += 0"),
-        // A layer runs ahead of the one above it, and overwrites what that waits for.
+        // A layer runs ahead of the one above it, and overwrites the data that this one waits for.
         (WAVEFRONT, "(layer + 1 < layers ? BLOCKS : 0)", "0"),
         // A layer does not wait for the one below it.
         (WAVEFRONT, "layer > 0 ? own - PACKETS : own", "own"),
@@ -210,7 +210,7 @@ fn epochs_buffers_and_the_layer_above_are_needed() {
     for (file, from, to) in mutations {
         is_found(&smallest(3, Cell::Tanh), &Mutation { file, from, occurrence: 0, to });
     }
-    // A launch with one exchange, which begins where the last one did.
+    // A launch with one exchange, which begins where the previous launch began.
     let mut once = smallest(2, Cell::Tanh);
     (once.steps, once.problem.batch) = (1, 2);
     let again = Mutation { file: EXCHANGE, from: "exchange.epoch = epoch", occurrence: 0, to: "exchange.epoch = 0" };

@@ -1,4 +1,4 @@
-//! What is in a database: listing it, and removing from it.
+//! Listing and pruning the results in a database.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,72 +6,72 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::{Database, Environment, SCHEMA, StepTime, file};
 
-/// What is known in one environment.
+/// The number of results in one environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents {
     /// The environment's number in this file, for [`Prune::Environment`] and [`Database::kernels`].
     pub id: i64,
-    /// What its results are valid for.
+    /// The environment that its results are valid for.
     pub environment: Environment,
-    /// The schema that they were stored under: none but [`SCHEMA`]'s are used.
+    /// The schema of its results. Only those with [`SCHEMA`] are used.
     pub schema: i64,
-    /// Kernels, whatever their batch sizes.
+    /// The number of convolution problems, not counting batch sizes.
     pub kernels: usize,
-    /// Micro-configurations that were measured, whether they run or not.
+    /// The number of micro-configurations that were measured, whether they run or not.
     pub outcomes: usize,
-    /// Configurations that were run in place.
+    /// The number of configurations that were run in place.
     pub trials: usize,
-    /// Searches that came to their end.
+    /// The number of searches that ended.
     pub searches: usize,
-    /// Recurrent networks, each on batches of one shape.
+    /// The number of recurrent networks, each on batches of one shape.
     pub networks: usize,
-    /// What was timed of them, whether it runs or not.
+    /// The number of times of network steps, including those of configurations that do not run.
     pub step_times: usize,
-    /// When the first and the last of the results was measured; `None` if there are none.
+    /// When the first and the last result was measured; `None` if there are none.
     pub measured: Option<(SystemTime, SystemTime)>,
 }
 
-/// What is known of one recurrent network.
+/// The results of one recurrent network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkContents {
     /// The network's text; [`Inference::from_spec`](recurrent::inference::Inference::from_spec) reads it.
     pub spec: String,
-    /// The version of our kernels that it was run by.
+    /// The version of our kernels that ran it.
     pub kernels: String,
-    /// What was timed, the fastest first, and last what does not run.
+    /// The times of its steps, fastest first; entries that do not run come last.
     pub step_times: Vec<StepTime>,
-    /// When the last of it was.
+    /// When the newest of them was measured.
     pub measured: SystemTime,
 }
 
-/// What is known of one kernel.
+/// The results of one convolution problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelContents {
     /// The kernel's text over one image; [`AnyKernel::from_spec`](convolution::problem::any::AnyKernel::from_spec) reads it.
     pub spec: String,
     /// The micro-batch sizes that were measured, ascending.
     pub sizes: Vec<usize>,
-    /// Micro-configurations that were measured, whether they run or not.
+    /// The number of micro-configurations that were measured, whether they run or not.
     pub outcomes: usize,
-    /// The mini-batches of which configurations were run in place or searches came to their end, ascending.
+    /// The mini-batches with configurations that were run in place or with searches that ended, ascending.
     pub batches: Vec<usize>,
-    /// When the last of the results was measured; `None` if there are none.
+    /// When the newest result was measured; `None` if there are none.
     pub measured: Option<SystemTime>,
 }
 
-/// What to remove.
+/// The results to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prune {
-    /// An environment with all that is known in it, by its number in [`Contents`].
+    /// An environment with all its results, by its number in [`Contents`].
     Environment(i64),
-    /// What was measured before this moment, and the ends of searches that rest on it.
+    /// Results measured before this moment, and the ends of searches that depend on them.
     Before(SystemTime),
-    /// Everything that was stored under another schema than [`SCHEMA`].
+    /// All results stored under another schema than [`SCHEMA`].
     OtherSchemas,
 }
 
 impl Database {
-    /// What the user's file holds, an entry an environment, this version's schema and the newest first.
+    /// Lists the user's file, one entry for each environment: this version's schema first, then the newest first.
     pub fn contents(&self) -> Result<Vec<Contents>, String> {
         self.command(|connection| {
             let mut statement = connection.prepare(
@@ -114,7 +114,7 @@ impl Database {
         })
     }
 
-    /// What the user's file holds in one environment, an entry a kernel, in the order in which they were met.
+    /// Lists the problems of one environment in the user's file, in the order in which they were first stored.
     pub fn kernels(&self, environment: i64) -> Result<Vec<KernelContents>, String> {
         self.command(|connection| {
             let mut statement =
@@ -125,7 +125,7 @@ impl Database {
         })
     }
 
-    /// What the user's file holds of recurrent networks in one environment, an entry a network and version of our kernels.
+    /// Lists the recurrent networks of one environment in the user's file, one entry a network and kernel version.
     pub fn networks(&self, environment: i64) -> Result<Vec<NetworkContents>, String> {
         self.command(|connection| {
             let mut statement = connection.prepare(
@@ -149,7 +149,7 @@ impl Database {
         })
     }
 
-    /// Removes something from the user's file; how many results went.
+    /// Removes results from the user's file. Returns the number of results removed.
     pub fn prune(&self, what: Prune) -> Result<usize, String> {
         let removed = self.command(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -168,7 +168,7 @@ impl Database {
                 }
                 Prune::Before(moment) => {
                     let moment = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-                    // A search that rests on what is removed would be taken for ended, with nothing known.
+                    // Without its results, such a search would still count as ended, and nothing would be measured.
                     transaction.execute(
                         "DELETE FROM searches WHERE ended_at < ?1
                          OR kernel IN (SELECT kernel FROM outcomes WHERE measured_at < ?1)",
@@ -191,12 +191,12 @@ impl Database {
             transaction.commit()?;
             Ok(before - after)
         })?;
-        // Gives the space back. Not while others read or write: then the file keeps it for what comes.
+        // Shrinks the file. Fails while others read or write; then later results reuse the space.
         let _ = self.command(|connection| connection.execute_batch("VACUUM"));
         Ok(removed)
     }
 
-    /// Asks something for a command, which wants to know what fails.
+    /// Runs `act` for a command of the `ucudnn` tool, which reports the error.
     pub(super) fn command<T>(&self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, String> {
         act(&mut self.connections.lock().user).map_err(|error| file::explain(&self.path, &error))
     }

@@ -1,4 +1,4 @@
-//! What a result is valid for.
+//! The machine and libraries that a result is valid for.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 
 use cudnn::library;
 
-/// What a time is measured on and with. Devices with equal environments may share results, and tune a kernel
-/// together.
+/// The device and the software that a time was measured with. Devices with equal environments may share results and
+/// tune a problem together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
-    /// The GPU's name, or with hostdnn the CPU's.
+    /// The name of the GPU, or with hostdnn of the CPU.
     pub device: String,
-    /// The GPU's streaming multiprocessors, or the CPU's threads that this process may use.
+    /// The GPU's streaming multiprocessors, or the number of CPU threads that this process may use.
     pub multiprocessors: u32,
-    /// cuDNN's version as `cudnnGetVersion` tells it, and of hostdnn its own; with the variable that bounds what it
-    /// runs, where that is set.
+    /// cuDNN's version from `cudnnGetVersion`; with hostdnn, hostdnn's own version too; and `NVIDIA_TF32_OVERRIDE`, if
+    /// that is set.
     pub cudnn: String,
-    /// The newest CUDA that the driver knows and the driver's own version; `none` with hostdnn.
+    /// The newest CUDA version that the driver supports, and the driver's own version; `none` with hostdnn.
     pub driver: String,
 }
 
 impl Environment {
-    /// The environment of a device with the loaded cuDNN: the device's name, its multiprocessors, and the version
-    /// of CUDA's driver as the driver counts it, 0 on the host. `None` if there is no cuDNN.
+    /// The environment of a device with the loaded cuDNN: the device's name, its multiprocessors, and the newest CUDA
+    /// version that its driver supports, 0 on the host. `None` if there is no cuDNN.
     pub fn of(device: String, multiprocessors: i32, driver: i32) -> Option<Self> {
         let version = library::version()?;
         let mut cudnn = match hostdnn() {
             Some(own) => format!("{version} (hostdnn {own})"),
             None => version.to_string(),
         };
-        // It takes cuDNN's TF32 kernels away, whatever math type is asked for.
+        // The variable takes cuDNN's TF32 kernels away, whatever math type a call requests.
         if let Ok(value) = std::env::var("NVIDIA_TF32_OVERRIDE") {
             cudnn += &format!(", NVIDIA_TF32_OVERRIDE={value}");
         }
@@ -45,7 +45,7 @@ impl Environment {
     }
 }
 
-/// `NVIDIA H200, 132 multiprocessors, cuDNN 91900, driver 13000 (580.95.05)`.
+/// As in `NVIDIA H200, 132 multiprocessors, cuDNN 91900, driver 13000 (580.95.05)`.
 impl fmt::Display for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, multiprocessors, cudnn, driver } = self;
@@ -53,7 +53,7 @@ impl fmt::Display for Environment {
     }
 }
 
-/// The version of the GPU's kernel module, where the system shows it: CUDA's own counts only what it can do.
+/// The version of the GPU's kernel module, if the system shows it. CUDA only reports the CUDA version it supports.
 fn system_driver() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned()).filter(|version| !version.is_empty())
@@ -61,8 +61,8 @@ fn system_driver() -> Option<String> {
 
 fn hostdnn() -> Option<&'static str> {
     let function = library::address_of(c"hostdnnGetVersion")?;
-    // SAFETY: hostdnn declares it so.
+    // SAFETY: hostdnn exports the function with this type, which takes nothing.
     let version: extern "C" fn() -> *const c_char = unsafe { std::mem::transmute(function) };
-    // SAFETY: text that lives as long as the library, which is never unloaded.
+    // SAFETY: the function returns a C string that lives as long as the library, which is never unloaded.
     unsafe { CStr::from_ptr(version()) }.to_str().ok()
 }

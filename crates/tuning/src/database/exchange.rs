@@ -1,5 +1,5 @@
-//! A database as text: one JSON object a line, each with everything that it is kept by, so that lines can be
-//! sorted, joined and picked.
+//! The text form of a database: one JSON object a line. Each line has its full key, so lines can be sorted, joined and
+//! picked.
 
 use std::io::{BufRead, Write};
 
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use super::results::{add, add_environment, is_time};
 use super::{AnySubject, Database, Environment, SCHEMA, Texts};
 
-/// What became of a text's lines.
+/// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Results that are in the database now and were not before, or were older.
+    /// Results that are new in the database, or newer than before.
     pub merged: usize,
-    /// Results that the database already has, as new or newer.
+    /// Results that the database already has with the same or a newer time stamp.
     pub kept: usize,
-    /// Results of other versions of our kernels, which say nothing here.
+    /// Results of other versions of our kernels, which this version cannot use.
     pub of_other_kernels: usize,
-    /// What was not understood, each with the text's name and the line's number.
+    /// The lines that were not understood, each with the text's name and the line's number.
     pub refused: Vec<String>,
 }
 
-/// A line.
+/// One line of the text.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line {
@@ -37,18 +37,18 @@ struct OfKernel {
     environment: Environment,
     /// The kernel's text over one image.
     kernel: String,
-    /// Images in the micro-batch, or in the mini-batch of a trial or a search.
+    /// The images in the micro-batch, or in the mini-batch of a trial or a search.
     batch: u32,
     result: Entry,
 }
 
-/// A recurrent network's step by cuDNN or by a configuration of our kernels.
+/// The time of a recurrent network's step, by cuDNN or by a configuration of our kernels.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfNetwork {
     schema: i64,
     environment: Environment,
-    /// The network's text, with its batch and its steps.
+    /// The network's text, with its batch size and number of steps.
     network: String,
     /// The version of our kernels.
     kernels: String,
@@ -65,7 +65,7 @@ enum Entry {
     Search(Ended),
 }
 
-/// A micro-configuration. Here and below, no time: it does not run.
+/// A micro-configuration. Here and below, an entry without a time does not run.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
@@ -92,9 +92,9 @@ struct Ended {
 }
 
 impl Database {
-    /// Writes everything that the user's file holds; how many results. `Err` says what failed.
+    /// Writes all results of the user's file. Returns their number. `Err` says what failed.
     pub fn export(&self, to: &mut impl Write) -> Result<usize, String> {
-        // All of one moment, and nobody is kept from writing meanwhile.
+        // A deferred transaction: all lines show one moment, and other processes may write meanwhile.
         let lines = self.command(|connection| {
             let transaction = connection.transaction()?;
             let mut lines = Vec::new();
@@ -120,9 +120,8 @@ impl Database {
         Ok(lines.len())
     }
 
-    /// Adds what a text says to the user's file: all that is understood of it at once, or if that fails
-    /// nothing. Of two results for one thing the newer stays. `name` is the text's, for the lines that are
-    /// refused.
+    /// Adds the lines of a text to the user's file, in one transaction: all lines that are understood, or none if it
+    /// fails. Of two results with one key, the newer stays. `name` is the text's name in messages about refused lines.
     pub fn import(&self, text: impl BufRead, name: &str, texts: &Texts) -> Result<Imported, String> {
         let (mut lines, mut imported) = (Vec::new(), Imported::default());
         for (number, line) in (1..).zip(text.lines()) {
@@ -217,9 +216,9 @@ fn ended(row: &Row) -> rusqlite::Result<Entry> {
     Ok(Entry::Search(Ended { question: row.get(0)?, ended_at: row.get(1)? }))
 }
 
-/// A line's result; `None` for one of other versions of our kernels.
+/// Parses a line. `None` for a result of other versions of our kernels.
 fn understood(text: &str, texts: &Texts) -> Result<Option<Line>, String> {
-    // First the schema alone: what other fields another has is not ours to judge.
+    // Check the schema first: another schema may have other fields.
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     match value.get("schema").and_then(serde_json::Value::as_i64) {
         Some(SCHEMA) => {}
@@ -250,7 +249,7 @@ fn check_time(time: Option<f64>) -> Result<(), String> {
     wrong.map_or(Ok(()), |time| Err(format!("its time is {time} ms: it must be 0 or more")))
 }
 
-/// Checks what depends on the kernel's kind. False for a result of other versions of our kernels.
+/// Checks the fields that depend on the kind of problem. False for a result of other versions of our kernels.
 fn check(subject: &dyn AnySubject, line: &OfKernel) -> Result<bool, String> {
     if !subject.is_over_one_image() {
         return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
@@ -271,7 +270,7 @@ fn check(subject: &dyn AnySubject, line: &OfKernel) -> Result<bool, String> {
     }
 }
 
-/// Whether the line was new, or newer: 1 or 0.
+/// Returns 1 if the line was new or newer, else 0.
 fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
     match line {
         Line::OfKernel(line) => merge_of_kernel(connection, line),

@@ -1,4 +1,4 @@
-//! Opening a database's file: the schema, the versions, and what may be wrong.
+//! Opening a database's file: its schema and version, and why a file may be refused.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,16 +9,15 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{PATIENCE, upgrade};
 
-/// The version of the tables, and of what the values in them mean. A file of a newer one is not touched;
-/// one of an older is brought up to date when it is opened.
+/// The version of the tables and of the meaning of their values. A file of a newer version is not touched; opening a
+/// file of an older version upgrades it.
 pub const SCHEMA: i64 = 4;
 
-/// What tells our files from other SQLite databases: "uDNN".
+/// The SQLite application id of our files: "uDNN".
 const APPLICATION: i64 = 0x7544_4E4E;
 
-/// A kernel is kept over one image; the batch sizes are in the rows that speak of it. Times are
-/// milliseconds, workspaces bytes, moments seconds since 1970. The names are explained at
-/// [`Outcome`](super::Outcome) and [`Database`](super::Database).
+/// A problem is stored over one image; its rows have the batch sizes. Times are milliseconds, workspaces bytes, moments
+/// seconds since 1970. [`Outcome`](super::Outcome) and [`Database`](super::Database) explain the names.
 const TABLES: &str = "
     CREATE TABLE environments (
         id INTEGER PRIMARY KEY,
@@ -52,7 +51,7 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The table of them.
+/// The table of outcomes, which the upgrade from schema 1 also creates.
 const OUTCOMES: &str = "
     CREATE TABLE outcomes (
         kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
@@ -66,8 +65,8 @@ const OUTCOMES: &str = "
     ) STRICT, WITHOUT ROWID
 ";
 
-/// What is known of recurrent networks, by a network's own text. A version that does not know these tables passes them
-/// over, so that they need no schema of their own: they are made in a file without them.
+/// The results of recurrent networks, each under the network's text. An older version ignores these tables, so they
+/// need no new schema: opening a file without them creates them.
 const OF_NETWORKS: &str = "
     CREATE TABLE IF NOT EXISTS step_times (
         environment INTEGER NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
@@ -87,7 +86,7 @@ const OF_NETWORKS: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Opens a user's database to read and write, a new one where there is none.
+/// Opens a user's database to read and write. Creates the file if there is none.
 pub fn open(path: &Path) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
@@ -98,11 +97,11 @@ pub fn open(path: &Path) -> Result<Connection, String> {
     open().map_err(|refusal: Refusal| refusal.of(path))
 }
 
-/// Opens a seed, which is only read and whose folder may be read-only.
+/// Opens a seed for reading only. Its folder may be read-only.
 pub fn open_seed(path: &Path) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Immutable: without locks and the files that go with them, which a site's folder has no room for. What a
-    // writer has not yet moved out of its log into the file would be missed, so then it is opened as any other.
+    // `immutable` does without locks and without the files for them, which a site's folder may not take. It would miss
+    // results that a writer has not yet moved from its log into the file; a seed with such a log opens as usual.
     let log = std::fs::metadata(beside(path, "-wal"));
     let is_whole = log.map_or(true, |log| log.len() == 0);
     let open = || {
@@ -117,14 +116,14 @@ pub fn open_seed(path: &Path) -> Result<Connection, String> {
     open().map_err(|refusal| refusal.of(path))
 }
 
-/// A path with something behind its file's name.
+/// Appends a suffix to the file name of a path.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// What failed with this file, and what its user can do about it.
+/// Says what failed with this file, and what its user can do about it.
 pub fn explain(path: &Path, error: &rusqlite::Error) -> String {
     let advice = match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -134,7 +133,7 @@ pub fn explain(path: &Path, error: &rusqlite::Error) -> String {
         _ => "",
     };
     let text = match error {
-        // Its text names the path once more.
+        // The message beside the code would repeat the path.
         rusqlite::Error::SqliteFailure(code, _) => code.to_string(),
         other => other.to_string(),
     };
@@ -144,7 +143,7 @@ pub fn explain(path: &Path, error: &rusqlite::Error) -> String {
 /// Why a file is not used.
 enum Refusal {
     Failed(rusqlite::Error),
-    /// It is not one of ours.
+    /// Another program's SQLite database.
     Foreign,
     Schema(i64),
     ReadOnly,
@@ -177,7 +176,7 @@ impl Refusal {
     }
 }
 
-/// Again and again while others hold the file: SQLite's own waiting does not cover all that opening does.
+/// Repeats `act` while others hold the file: SQLite's own waiting does not cover every step of opening.
 fn patiently<T>(mut act: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -194,13 +193,13 @@ fn patiently<T>(mut act: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusa
 }
 
 fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
-    // While opening, `patiently` waits; it keeps one deadline for all the steps.
+    // `patiently` does the waiting, with one deadline for all steps.
     connection.busy_timeout(Duration::ZERO)?;
     if connection.is_readonly("main")? {
         return Err(Refusal::ReadOnly);
     }
     if let Version::Empty = version(connection)? {
-        // One process of many creates the tables; the others find them when they have waited.
+        // One process of many creates the tables; the others wait for the lock and then find them.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         if let Version::Empty = version(&transaction)? {
             transaction.execute_batch(TABLES)?;
@@ -231,32 +230,32 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         transaction.execute_batch(OF_NETWORKS)?;
         transaction.commit()?;
     }
-    // On a file system that cannot share memory it stays as it is, which is slower and as safe.
+    // A file system that cannot share memory keeps the old mode, which is slower and as safe.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    // Survives the process, and with WAL the file survives the machine.
+    // Safe if the process is killed; with WAL, the file also survives a power failure.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(())
 }
 
-/// Whether the file has the tables of recurrent networks: a seed that an older version made has not.
+/// True if the file has the tables of recurrent networks. A seed made by an older version lacks them.
 pub fn knows_networks(connection: &Connection) -> rusqlite::Result<bool> {
     let query = "SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('step_times', 'models')";
     connection.prepare_cached(query)?.query_row([], |row| row.get(0))
 }
 
 enum Version {
-    /// Nothing in it yet.
+    /// An empty file.
     Empty,
-    /// Of this schema.
+    /// Our database, with this schema.
     Ours(i64),
-    /// Another program's.
+    /// Another program's database.
     Foreign,
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<Version> {
-    // One statement sees one state of the file, whatever others do to it.
+    // One statement sees one state of the file, even while others write.
     let query = "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version
                  FROM pragma_application_id, pragma_user_version";
     let (tables, application, schema): (i64, i64, i64) =
@@ -268,7 +267,7 @@ fn version(connection: &Connection) -> rusqlite::Result<Version> {
     })
 }
 
-/// The path as an SQLite URI, in which everything but letters, digits and the usual signs is escaped.
+/// The path as an SQLite URI, with every byte escaped except ASCII letters, digits and `/._-`.
 fn uri(path: &Path, immutable: bool) -> String {
     // An absolute path makes "file:///…", a relative one "file:…".
     let mut uri = String::from(if path.is_absolute() { "file://" } else { "file:" });

@@ -1,44 +1,41 @@
-//! The database of tuning results: what was measured once is measured never again, by no process of this
-//! user on this machine.
+//! The database of tuning results. A measurement is never repeated by any process of this user on this machine.
 //!
-//! SQLite in WAL mode, so that any number of processes read and write it at once. A result is valid for its
-//! [`Environment`] (device, driver and cuDNN), this version's [`SCHEMA`], and its kernel at one micro-batch
-//! size. A file of an older schema is brought up to date, with all that it knows, when it is opened. Results of
-//! other environments and schemas are passed over and never deleted, unless `ucudnn db prune` is asked to. What is
-//! tuned, and what an algorithm is, does not matter here: both are kept as the texts that a
-//! [`Subject`](super::subject::Subject) gives. Of recurrent networks the steps' times are kept, beside the version of the
-//! kernels that took them.
+//! SQLite in WAL mode: any number of processes read and write at once. A result is valid for its [`Environment`]
+//! (device, driver and cuDNN), this version's [`SCHEMA`], and its convolution problem at one micro-batch size. Opening
+//! a file of an older schema upgrades it and keeps all its results. Results of other environments and schemas are
+//! ignored, and deleted only by `ucudnn db prune`. The database stores problems and algorithms as the texts of a
+//! [`Subject`](super::subject::Subject), whatever they mean. For recurrent networks it stores the times of steps, with
+//! the version of the kernels that ran them.
 //!
-//! Behind the user's database there may be a seed that a site ships: it is only read, and where both know
-//! something the user's wins. `ucudnn db export` and `import` make one; a mere copy of a file lacks what still lies
-//! in the log beside it.
+//! A site may ship a seed, a second database that is only read. If both know a result, the user's wins. `ucudnn db
+//! export` and `import` make a seed; a copied file would lack results that are still in the log beside it.
 //!
-//! **A cache, never a condition.** Whatever is wrong with a database — another process holds it, its disk is
-//! full, it is corrupt, a newer ucudnn wrote it — costs one warning, a wait of [`PATIENCE`] at most, and what
-//! it would have saved. Its file is left as it is.
+//! **A cache, never a condition.** Any problem with a database (another process holds it, its disk is full, it is
+//! corrupt, a newer ucudnn wrote it) costs one warning, a wait of [`PATIENCE`] at most, and the time it would have
+//! saved. The file stays as it is.
 //!
-//! **What survives.** A result is stored when the call that stores it returns: killing the process afterwards
-//! loses nothing. Losing the machine's power may lose the newest results, and corrupts nothing.
+//! **Durability.** A result is stored when the call that stores it returns: killing the process afterwards loses
+//! nothing. A power failure may lose the newest results, and corrupts nothing.
 //!
-//! **Where not to put it.** WAL needs memory that all its processes share: on a network file system
-//! (NFS, Lustre) it is unsafe with processes on several machines. Name a file on a local disk there with
-//! `UCUDNN_DATABASE`, and ship what is shared as a seed.
+//! **Where not to put it.** WAL needs memory that all its processes share, so on a network file system (NFS, Lustre)
+//! processes on several machines make it unsafe. There, set `UCUDNN_DATABASE` to a file on a local disk, and ship
+//! shared results as a seed.
 //!
-//! **Fork.** SQLite's connections, and its notes of the file locks that this process holds, do not survive a
-//! fork: a child whose parent had a database open has none.
+//! **Fork.** SQLite's connections, and its records of this process's file locks, do not survive a fork. A child process
+//! whose parent had a database open therefore has none.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `file` | opening the file: its schema, versions, what may be wrong with it |
-//! | `upgrade` | bringing a file of an older schema up to date |
-//! | `environment` | what results are valid for |
+//! | `file` | opening the file: its schema and version, and why a file may be refused |
+//! | `upgrade` | upgrading a file of an older schema |
+//! | `environment` | the machine and libraries that results are valid for |
 //! | `results` | storing and finding results |
-//! | `networks` | the same of recurrent networks |
-//! | `tuning` | one tuner of a kernel at a time |
-//! | `contents` | what is in it: listing, pruning |
-//! | `exchange` | its text form: export and import |
+//! | `networks` | storing and finding results of recurrent networks |
+//! | `tuning` | only one tuner of a problem at a time |
+//! | `contents` | listing and pruning results |
+//! | `exchange` | the text form: export and import |
 //!
-//! Uses `plan` and `cudnn` for what results speak of, and `settings` for the place.
+//! Uses `plan` and `cudnn` for the types in results, and `settings` for the path.
 
 mod contents;
 mod environment;
@@ -71,15 +68,15 @@ use guest::settings;
 pub use guest::settings::place;
 pub use texts::{AnySubject, Texts};
 
-/// How long a call waits for another process that holds the database, once: then it is given up.
+/// How long a call waits for another process that holds the database. After that, this process gives the database up.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An open database, with the seed behind it if there is one. Any thread may use it.
+/// An open database, with its seed if there is one. Any thread may use it.
 pub struct Database {
     path: PathBuf,
     /// The process that opened it.
     process: u32,
-    /// Something failed: nothing more is asked of it.
+    /// An operation failed: the database is not used any more.
     given_up: AtomicBool,
     connections: Mutex<Connections>,
 }
@@ -100,8 +97,8 @@ impl Database {
 }
 
 impl Database {
-    /// The database that the settings name. `None` where they say `off`, where there is no place for one, and
-    /// where it cannot be used, which is one warning.
+    /// The database that the settings name. `None` if they say `off`, if it has no place, and, with one warning, if it
+    /// cannot be used.
     pub fn of_process() -> Option<&'static Self> {
         static DATABASE: OnceCell<Option<Database>> = OnceCell::new();
         let open = || {
@@ -116,7 +113,7 @@ impl Database {
             if settings.database == settings::Database::User
                 && let Some(folder) = path.parent()
             {
-                // Whether that went well shows when the file is opened.
+                // If this fails, opening the file reports why.
                 let _ = std::fs::create_dir_all(folder);
             }
             let seed = settings.seed_database.as_ref().map(Path::new);
@@ -126,8 +123,8 @@ impl Database {
         DATABASE.get_or_init(open).as_ref().filter(|database| database.is_usable())
     }
 
-    /// Opens a database, a new one if there is no such file, and the seed behind it. `Err` names the file and
-    /// what is wrong with it. A seed that cannot be used is one warning, and no seed.
+    /// Opens a database and its seed; creates the database if there is no such file. `Err` names the file and the
+    /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
         let user = file::open(path)?;
         let seed = seed.and_then(|seed| {
@@ -142,7 +139,7 @@ impl Database {
         })
     }
 
-    /// The user's file.
+    /// The path of the user's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -155,12 +152,12 @@ impl Database {
         ours && !self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Asks something of the connections; nothing if that fails, now and from then on.
+    /// Runs `act` on the connections. If that fails, this call and all later ones return the default.
     fn ask<T: Default>(&self, act: impl FnOnce(&mut Connections) -> rusqlite::Result<T>) -> T {
         if !self.is_usable() {
             return T::default();
         }
-        // A process that was given up while this thread waited is not asked, and waited for, again.
+        // Another thread may have given the database up meanwhile; then do not wait for its process again.
         let mut connections = self.connections.lock();
         if !self.is_usable() {
             return T::default();
@@ -174,7 +171,7 @@ impl Database {
         })
     }
 
-    /// What the user's file knows, and behind it what only the seed knows.
+    /// Returns the results in the user's file, then those that only the seed has.
     fn find<T>(
         &self,
         query: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>,

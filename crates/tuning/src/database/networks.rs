@@ -1,7 +1,7 @@
-//! What is known of recurrent networks: how long their time steps take by cuDNN and by kernels of ours, and what the
-//! performance model has learnt from that.
+//! Results of recurrent networks: the times of their steps by cuDNN and by our kernels, and the constants that the
+//! performance model has fitted to them.
 //!
-//! All of it is of one version of those kernels, a text; results of another are passed over.
+//! Each result belongs to one version of our kernels, a text. Results of other versions are ignored.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use super::file::knows_networks;
 use super::results::{add_environment, is_time, now};
 use super::{Database, Environment, SCHEMA};
 
-/// What came of timing a network.
+/// The result of timing a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepTime {
-    /// What ran it: cuDNN, or a configuration of our kernels.
+    /// The implementation that ran it: cuDNN, or a configuration of our kernels.
     pub what: String,
-    /// Milliseconds of a time step, over all layers; `None` if it does not run.
+    /// The milliseconds of a time step, over all layers; `None` if it does not run.
     pub time: Option<f64>,
 }
 
 impl Database {
-    /// What is known of a network by kernels of this version.
+    /// Returns the stored times of a network by this version of our kernels.
     pub fn step_times(&self, environment: &Environment, kernels: &str, network: &str) -> Vec<StepTime> {
         let known = self.find_step_times(environment, kernels, Some(network));
         known.into_iter().map(|(_, step_time)| step_time).collect()
@@ -62,8 +62,8 @@ impl Database {
         self.find(query, |(a, one), (b, other)| a == b && one.what == other.what)
     }
 
-    /// Keeps what came of timing a network by kernels of this version, in place of what was known of each. When it
-    /// returns, killing the process loses none of it.
+    /// Stores times of a network by this version of our kernels, and replaces earlier ones. Once it returns, killing
+    /// the process loses none of them.
     pub fn store_step_times(&self, environment: &Environment, kernels: &str, network: &str, step_times: &[StepTime]) {
         self.store_of_environment(environment, |transaction, environment| {
             let mut statement = transaction.prepare_cached(
@@ -77,7 +77,7 @@ impl Database {
         });
     }
 
-    /// The performance model's constants for kernels of this version, as [`Self::store_model`] was given them.
+    /// Returns the performance model's constants that [`Self::store_model`] stored for this version of our kernels.
     pub fn model(&self, environment: &Environment, kernels: &str) -> Option<String> {
         let Environment { device, multiprocessors, cudnn, driver } = environment;
         let query = |connection: &Connection| {
@@ -96,7 +96,7 @@ impl Database {
         self.find(query, |_: &String, _| true).pop()
     }
 
-    /// Keeps the performance model's constants, a text.
+    /// Stores the performance model's constants, a text.
     pub fn store_model(&self, environment: &Environment, kernels: &str, constants: &str) {
         self.store_of_environment(environment, |transaction, environment| {
             let mut statement = transaction.prepare_cached(
@@ -106,7 +106,7 @@ impl Database {
         });
     }
 
-    /// Writes about an environment in one short transaction.
+    /// Writes to an environment's rows in one short transaction.
     fn store_of_environment(
         &self,
         environment: &Environment,

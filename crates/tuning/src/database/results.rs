@@ -8,21 +8,21 @@ use super::{Database, Environment, SCHEMA};
 use crate::subject::Subject;
 use planner::{Configuration, MicroConfiguration};
 
-/// What came of measuring a micro-configuration.
+/// The result of measuring a micro-configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome<A> {
-    /// Images in the micro-batch.
+    /// The number of images in the micro-batch.
     pub batch: usize,
-    /// How they were computed.
+    /// The algorithm that computed them.
     pub algorithm: A,
-    /// Bytes of workspace that it takes, sums included.
+    /// The workspace in bytes, sums included.
     pub workspace: usize,
     /// Milliseconds; `None` if it does not run.
     pub time: Option<f64>,
 }
 
 impl<A: Copy> Outcome<A> {
-    /// The micro-configuration, if it runs.
+    /// Returns the micro-configuration, if it runs.
     pub fn micro_configuration(&self) -> Option<MicroConfiguration<A>> {
         let Self { batch, algorithm, workspace, time } = *self;
         time.map(|time| MicroConfiguration { batch, algorithm, time, workspace })
@@ -37,8 +37,8 @@ impl<A> From<MicroConfiguration<A>> for Outcome<A> {
 }
 
 impl Database {
-    /// What is known of a kernel's micro-configurations, of its own mini-batch and all smaller ones. An algorithm whose
-    /// text says nothing to this version is passed over.
+    /// Returns the stored micro-configurations of a problem, for its own mini-batch and all smaller ones. Ignores
+    /// algorithm texts that this version cannot read.
     pub fn measured<K: Subject>(&self, environment: &Environment, kernel: &K) -> Vec<Outcome<K::Algorithm>> {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
@@ -57,8 +57,8 @@ impl Database {
         self.find(query, |a, b| (a.batch, a.algorithm) == (b.batch, b.algorithm))
     }
 
-    /// Keeps what was measured of a kernel's micro-configurations, in place of what was known of them. When it
-    /// returns, killing the process loses none of it.
+    /// Stores measured micro-configurations of a problem, and replaces earlier results. Once it returns, killing the
+    /// process loses none of them.
     pub fn store_measured<K: Subject>(
         &self,
         environment: &Environment,
@@ -84,8 +84,8 @@ impl Database {
         });
     }
 
-    /// The configurations of the whole mini-batch that were run in place, with the median of their times in
-    /// milliseconds; `None` for one that does not run. Their parts are as [`Self::measured`] knows them.
+    /// Returns the configurations of the whole mini-batch that were run in place, with the median of their times in
+    /// milliseconds; `None` for one that does not run. Their parts have the times of [`Self::measured`].
     pub fn trials<K: Subject>(
         &self,
         environment: &Environment,
@@ -109,7 +109,7 @@ impl Database {
         stored.into_iter().filter_map(trial).collect()
     }
 
-    /// Keeps what came of running a configuration of the whole mini-batch in place. Its parts must be stored.
+    /// Stores the result of running a configuration of the whole mini-batch in place. Its parts must be stored already.
     pub fn store_trial<K: Subject>(
         &self,
         environment: &Environment,
@@ -130,8 +130,8 @@ impl Database {
         });
     }
 
-    /// Whether a search of this kernel came to its end: another would measure nothing. The question is a text
-    /// that names all that the search depends on besides the kernel: its limit, its class, its sizes, its goal.
+    /// True if a search of this problem has ended, so that another would measure nothing. The question is a text with
+    /// everything else that the search depends on: its limit, its class, its sizes, its goal.
     pub fn search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) -> bool {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
@@ -143,7 +143,7 @@ impl Database {
         !self.find(query, |(), ()| true).is_empty()
     }
 
-    /// Remembers that a search came to its end. What it measured must be stored.
+    /// Stores the end of a search. Its measurements must be stored already.
     pub fn store_search_ended<K: Subject>(&self, environment: &Environment, kernel: &K, question: &str) {
         self.store(environment, kernel, |transaction, id| {
             let mut statement = transaction.prepare_cached(
@@ -153,7 +153,7 @@ impl Database {
         });
     }
 
-    /// Writes about a kernel in one short transaction.
+    /// Writes to a problem's rows in one short transaction.
     fn store<K: Subject>(
         &self,
         environment: &Environment,
@@ -169,7 +169,7 @@ impl Database {
     }
 }
 
-/// How a kernel is kept: over one image.
+/// The key of a problem: its text over one image.
 fn spec<K: Subject>(kernel: &K) -> String {
     kernel.with_batch(1).spec()
 }
@@ -193,7 +193,7 @@ fn find_spec(
     found.optional()
 }
 
-/// The number of an environment, from now on if it has none.
+/// Returns the number of an environment, and adds the environment if it has none.
 pub(super) fn add_environment(
     connection: &Connection,
     schema: i64,
@@ -214,7 +214,7 @@ pub(super) fn add_environment(
         .query_row(params![schema, device, multiprocessors, cudnn, driver], |row| row.get(0))
 }
 
-/// The number of a kernel (its text over one image) in an environment, from now on if it has none.
+/// Returns the number of a problem (its text over one image) in an environment, and adds the problem if it has none.
 pub(super) fn add(
     connection: &Connection,
     schema: i64,
@@ -231,7 +231,7 @@ pub(super) fn add(
     Ok(connection.last_insert_rowid())
 }
 
-/// A time in milliseconds, and no infinity or the like.
+/// True if the number can be a time in milliseconds: finite, and not negative.
 pub(super) fn is_time(time: f64) -> bool {
     time.is_finite() && time >= 0.0
 }
@@ -241,8 +241,8 @@ pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-/// A configuration as `3x32 1:0:deterministic + 1x4 0:0:deterministic`: how often, the micro-batch's images, the
-/// algorithm.
+/// A configuration as `3x32 1:0:deterministic + 1x4 0:0:deterministic`: for each part its count, the images of its
+/// micro-batch, and its algorithm.
 fn division_text<K: Subject>(configuration: &Configuration<K::Algorithm>, kernel: &K) -> String {
     let part = |(count, micro): &(usize, MicroConfiguration<K::Algorithm>)| {
         format!("{count}x{} {}", micro.batch, kernel.algorithm_text(&micro.algorithm))
@@ -250,10 +250,10 @@ fn division_text<K: Subject>(configuration: &Configuration<K::Algorithm>, kernel
     configuration.parts().iter().map(part).collect::<Vec<_>>().join(AND)
 }
 
-/// Between the parts of a division.
+/// Separates the parts of a division.
 const AND: &str = " + ";
 
-/// The parts of a division's text: how often, images, algorithm.
+/// Parses the text of a division into the count, images and algorithm of each part.
 pub(super) fn division_parts<K: Subject>(text: &str, kernel: &K) -> Option<Vec<(usize, usize, K::Algorithm)>> {
     let part = |text: &str| {
         let (size, algorithm) = text.split_once(' ')?;
@@ -263,7 +263,7 @@ pub(super) fn division_parts<K: Subject>(text: &str, kernel: &K) -> Option<Vec<(
     text.split(AND).map(part).collect()
 }
 
-/// The configuration that a text names, of what was measured. `None` if something of it is not known, or it is
+/// Returns the configuration that a text names, with measured parts. `None` if a part is not known, or if the parts are
 /// not the whole mini-batch.
 fn division_of<K: Subject>(
     text: &str,

@@ -9,7 +9,7 @@ pub trait AnySubject {
     fn is_over_one_image(&self) -> bool;
     /// Whether a text is an algorithm of its kind.
     fn has_algorithm(&self, text: &str) -> bool;
-    /// Whether a text is an algorithm's in which other versions of our kernels take part.
+    /// True if the text is of an algorithm that uses another version of our GPU kernels.
     fn is_of_other_kernels(&self, text: &str) -> bool;
     /// Whether a text is a division's into micro-batches by algorithms of its kind.
     fn has_division(&self, text: &str) -> bool;

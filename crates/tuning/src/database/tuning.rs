@@ -1,4 +1,4 @@
-//! One tuner of a kernel at a time, over all threads and processes.
+//! Only one tuner of a problem at a time, over all threads and processes.
 
 use std::fs::File;
 use std::io;
@@ -8,30 +8,30 @@ use std::time::{Duration, Instant};
 use super::{Database, Environment, file};
 use crate::subject::Subject;
 
-/// How often a lock that another holds is asked for again.
+/// How often we try again to get a lock that another holds.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Who tunes.
+/// The result of waiting for the right to tune.
 pub enum Tuning {
-    /// The caller, until it drops the lock. What others measured while it waited is in the database: ask again
-    /// for what is known.
+    /// The caller tunes until it drops the lock. Others may have stored results while it waited: read the database
+    /// again.
     Mine(TuningLock),
-    /// Another, still.
+    /// Another thread or process still tunes.
     TimedOut,
 }
 
-/// The right to tune a kernel, over all its batch sizes. Without a database that works it excludes nobody.
+/// The right to tune a problem, over all its batch sizes. It excludes nobody if there is no usable database.
 pub struct TuningLock(Option<(File, i64)>);
 
 impl Database {
-    /// Waits until nobody else tunes this kernel, `wait` at most. The system frees the lock of a process that
+    /// Waits, for `wait` at most, until nobody else tunes this problem. The system frees the lock of a process that
     /// dies.
     pub fn begin_tuning<K: Subject>(&self, environment: &Environment, kernel: &K, wait: Duration) -> Tuning {
         if !self.is_usable() {
             return Tuning::Mine(TuningLock(None));
         }
         let path = file::beside(&self.path, ".lock");
-        // A description of its own each time: its locks exclude the others of this process too.
+        // Opened anew each time: locks of separate file descriptions exclude other threads of this process too.
         let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
         let offset = offset(environment, kernel);
         let deadline = Instant::now() + wait;
@@ -58,13 +58,13 @@ impl Database {
 impl Drop for TuningLock {
     fn drop(&mut self) {
         if let Some((lock, offset)) = &self.0 {
-            // Closing it does not do: a process that was forked meanwhile has it open too.
+            // Closing the file is not enough: a process forked meanwhile also has it open.
             let _ = set(lock, *offset, libc::F_UNLCK);
         }
     }
 }
 
-/// Locks or unlocks one byte of the file, which need not exist; whether nobody else holds it.
+/// Locks or unlocks one byte of the file, which may lie beyond its end. Returns false if another holds the lock.
 fn set(lock: &File, offset: i64, kind: libc::c_int) -> io::Result<bool> {
     let mut region = libc::flock {
         l_type: kind as libc::c_short,
@@ -73,7 +73,7 @@ fn set(lock: &File, offset: i64, kind: libc::c_int) -> io::Result<bool> {
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: an open file, and a region that the call reads.
+    // SAFETY: the descriptor is open while `lock` is borrowed, and `region` is a valid `flock` during the call.
     if unsafe { libc::fcntl(lock.as_raw_fd(), libc::F_OFD_SETLK, &raw mut region) } == 0 {
         return Ok(true);
     }
@@ -84,13 +84,13 @@ fn set(lock: &File, offset: i64, kind: libc::c_int) -> io::Result<bool> {
     }
 }
 
-/// Which byte stands for a kernel: a hash that is the same in every process and version (FNV-1a, 64 bits, of Fowler,
-/// Noll and Vo). Two kernels that share one wait for each other, which harms nothing.
+/// Returns the byte that stands for a problem: a hash that is the same in every process and version (FNV-1a, 64 bits,
+/// of Fowler, Noll and Vo). Two problems with the same byte wait for each other, which harms nothing.
 fn offset<K: Subject>(environment: &Environment, kernel: &K) -> i64 {
     let text = format!("{environment}\n{}", kernel.with_batch(1).spec());
     let hash = text
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    // File offsets are positive, and the byte behind the last is one too.
+    // The offset must be positive, and so must the offset of the byte after it.
     (hash >> 2) as i64
 }

@@ -1,9 +1,9 @@
-//! Brings a file of an older schema up to date, with all that it knows: measuring it took hours.
+//! Upgrades a file of an older schema and keeps its results, which took hours to measure.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-/// From schema 1, where an algorithm was cuDNN's numbers of a convolution's algorithm and math type, to schema 2, where
-/// it is its subject's text; `outcomes` is how the table is made.
+/// Upgrades schema 1, where an algorithm was cuDNN's numbers of the algorithm and the math type, to schema 2, where it
+/// is its subject's text. `outcomes` is the SQL that creates the table.
 pub fn from_1(transaction: &Transaction, outcomes: &str) -> rusqlite::Result<()> {
     transaction.execute_batch(&format!(
         "ALTER TABLE outcomes RENAME TO outcomes_1;
@@ -34,8 +34,8 @@ pub fn from_1(transaction: &Transaction, outcomes: &str) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// From schema 2, where an engine that ran on copies with channels last had a convolution's own channels, to schema 3, where
-/// few are filled up with zeros: what copies took is forgotten, and that searches which knew of them have ended.
+/// Upgrades schema 2 to schema 3. An engine on copies with channels last now pads few channels with zeros, so this
+/// deletes the times of copies, and the ends of searches that knew such times.
 pub fn from_2(transaction: &Transaction) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "DELETE FROM searches WHERE kernel IN (SELECT kernel FROM outcomes WHERE algorithm GLOB 'NHWC_*');
@@ -45,8 +45,8 @@ pub fn from_2(transaction: &Transaction) -> rusqlite::Result<()> {
     )
 }
 
-/// From schema 3 to schema 4, where there is an engine of ours for gradients of filters: searches for these that have ended go
-/// on with it.
+/// Upgrades schema 3 to schema 4, which has our own engine for filter gradients. Ended searches for such gradients
+/// continue with that engine.
 pub fn from_3(transaction: &Transaction) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "DELETE FROM searches WHERE kernel IN (SELECT id FROM kernels WHERE spec GLOB 'graph *| BF *');
@@ -54,8 +54,8 @@ pub fn from_3(transaction: &Transaction) -> rusqlite::Result<()> {
     )
 }
 
-/// `3x32:1:0+1x4:0:0` as `3x32 1:0:deterministic + 1x4 0:0:deterministic`. `None` if nothing is known of a part: then
-/// the division says nothing.
+/// Converts `3x32:1:0+1x4:0:0` to `3x32 1:0:deterministic + 1x4 0:0:deterministic`. `None` if a part has no stored
+/// outcome: the division is then useless.
 fn division_from_1(transaction: &Transaction, kernel: i64, division: &str) -> rusqlite::Result<Option<String>> {
     let mut statement = transaction.prepare_cached(
         "SELECT algorithm FROM outcomes WHERE kernel = ?1 AND batch = ?2

@@ -32,7 +32,7 @@ fn fastest(batch: usize, limit: usize, candidates: Vec<Candidate>) -> Search {
     Search::new(batch, Goal::Fastest { limit }, candidates, Known::default())
 }
 
-/// Runs a search on a machine whose times are given; returns the answer and how often it was asked.
+/// Runs a search on a machine with the given times. Returns the answer and the number of steps.
 fn drive(search: &mut Search, time: impl Fn(usize, i32) -> f64) -> (Configuration<Algorithm>, usize) {
     let mut steps = 0;
     loop {
@@ -123,8 +123,8 @@ fn nothing_that_fits_is_no_answer() {
     assert_eq!(search.best(), None);
 }
 
-/// A machine on which algorithm 1 is fast and needs 10 bytes an image, algorithm 0 is slow and needs none,
-/// and a launch costs as much as two images.
+/// The times of a machine with a fast algorithm 1, which needs 10 bytes an image, and a slow algorithm 0, which needs
+/// none. A launch costs as much as two images.
 fn launch_and_rate(size: usize, id: i32) -> f64 {
     2.0 + size as f64 * if id == 1 { 1.0 } else { 3.0 }
 }
@@ -175,7 +175,7 @@ fn what_turns_out_dominated_leaves_the_desirable_set() {
         match search.wants() {
             Next::Time(c) => search.timed(c, launch_and_rate(c.batch, c.algorithm.id)),
             Next::Try(index) => {
-                // in place a division takes far longer than its parts alone
+                // in place, a division takes far longer than its parts alone
                 let trial = search.trial(index).unwrap();
                 let time = trial.time() * if trial.is_undivided() { 1.0 } else { 2.5 };
                 search.tried(index, Some(time));
@@ -215,7 +215,7 @@ fn a_search_that_ended_measures_nothing_again() {
             assert_eq!(again.desirable_set(), first.desirable_set());
             assert_eq!(again.trials().count(), 0, "what was known is not found anew");
         }
-        // Times in place are compared only where they were taken in turns.
+        // Times in place compare only if they were taken in turns.
         let mut one_missing =
             Search::new(64, goal, front_candidates(), Known { trials: known().trials[1..].to_vec(), ..known() });
         let (_, steps) = drive(&mut one_missing, launch_and_rate);
@@ -235,7 +235,7 @@ fn an_ended_search_keeps_to_what_was_measured() {
     assert_eq!(search.best().unwrap().0.to_string(), "1×64[IMPLICIT_GEMM]");
 }
 
-/// Which of two that take the same time is chosen hangs on their order; what ran decides all the same.
+/// The order of two equally fast parts decides the choice, but trials that ran still count.
 #[test]
 fn an_ended_search_finds_its_trials_again_whatever_order_its_parts_come_in() {
     let time = |batch: usize, _: i32| if batch == 64 { 64.0 } else { 3.0 };

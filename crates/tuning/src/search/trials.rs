@@ -1,42 +1,42 @@
-//! Which configurations are run in place once their parts are timed: a sum of times is a model, since
-//! splitting costs launches and changes what stays in the cache.
+//! The configurations that are run in place once their parts are timed. A sum of times is only a model, since splitting
+//! costs launches and changes what stays in the cache.
 
 use super::Goal;
 use planner::{Configuration, MicroConfiguration, TIE};
 
-/// How many configurations are run for [`Goal::Fastest`].
+/// The most configurations to run for [`Goal::Fastest`].
 const MOST: usize = 4;
-/// How many configurations are run for [`Goal::DesirableSet`].
+/// The most configurations to run for [`Goal::DesirableSet`].
 const MOST_DESIRABLE: usize = 12;
-/// How often each of them runs.
+/// The runs of each configuration.
 const ROUNDS: usize = 3;
 /// A configuration that is predicted slower than the best by this factor is not tried.
 const HOPELESS: f64 = 1.25;
 
-/// A configuration that is run in place.
+/// A configuration to run in place.
 #[derive(Clone)]
 pub struct Trial<A> {
     pub configuration: Configuration<A>,
-    /// What an earlier search found.
+    /// The time that an earlier search found, in milliseconds.
     known: Option<f64>,
     times: Vec<f64>,
     failed: bool,
 }
 
 impl<A> Trial<A> {
-    /// Milliseconds; not a number if it has not run.
+    /// The median time, in milliseconds; NaN if it has not run.
     pub fn median(&self) -> f64 {
         let mut times = self.times.clone();
         times.sort_unstable_by(f64::total_cmp);
         self.known.or(times.get(times.len() / 2).copied()).unwrap_or(f64::NAN)
     }
 
-    /// The sum of its parts' milliseconds.
+    /// The sum of the parts' times, in milliseconds.
     pub fn predicted(&self) -> f64 {
         self.configuration.time()
     }
 
-    /// It ran, in `time` milliseconds; `None` if it failed.
+    /// Records a run of `time` milliseconds, or a failure if `None`.
     pub fn ran(&mut self, time: Option<f64>) {
         match time {
             Some(time) => self.times.push(time),
@@ -52,27 +52,27 @@ impl<A> Trial<A> {
         self.failed
     }
 
-    /// How often it has run.
+    /// The number of runs so far.
     pub fn rounds(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether it is to run again.
+    /// True if it has to run again.
     pub fn is_waiting(&self) -> bool {
         !self.failed && self.known.is_none() && self.times.len() < ROUNDS
     }
 
-    /// Whether this search has run it: where its budget was spent maybe less often than it wanted to, and yet
-    /// that decided what was chosen.
+    /// True if this search ran it. It may have run less often than planned if the budget was spent, but its time still
+    /// decided the choice.
     pub fn is_own(&self) -> bool {
         !self.failed && !self.times.is_empty()
     }
 }
 
-/// The configurations worth running in place; none where there is no choice. What is known of them is
-/// taken over if it is known of all, or if the search has `ended`: times in place are compared where they
-/// were taken in turns. One that has ended also keeps to all that fits of what was run: of parts that take as long as each
-/// other it may choose others now, of which nothing is known. Those are left out where something that was run fits as well.
+/// Returns the configurations worth running in place; none if there is no choice. Times in place compare only if taken
+/// in turns, so known times count only if all have one, or if the search has `ended`. An ended search also keeps every
+/// known configuration that ran and fits: with parts that tie, the planner may now choose other configurations, which
+/// have no times. Those are dropped if one that ran needs no more workspace.
 pub fn choose<A: Copy + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -118,7 +118,7 @@ pub fn choose<A: Copy + PartialEq>(
     trials
 }
 
-/// Without what is predicted far slower than the first, but for the undivided configuration.
+/// Drops configurations that are predicted far slower than the first, but keeps the undivided one.
 fn worthwhile<A>(mut best: Vec<Configuration<A>>) -> Vec<Configuration<A>> {
     if let Some(fastest) = best.first().map(Configuration::time) {
         best.retain(|configuration| configuration.is_undivided() || configuration.time() <= fastest * HOPELESS);
@@ -126,8 +126,8 @@ fn worthwhile<A>(mut best: Vec<Configuration<A>>) -> Vec<Configuration<A>> {
     best
 }
 
-/// The desirable set by the times of its parts, without what is hardly faster than something smaller, at most
-/// [`MOST_DESIRABLE`] of it; with undivided configurations that may turn out better than that.
+/// Returns the desirable set by the times of its parts, at most [`MOST_DESIRABLE`] configurations, without any that is
+/// hardly faster than a smaller one. Adds undivided configurations that may turn out better.
 pub fn front<A: Copy + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
@@ -149,7 +149,7 @@ pub fn front<A: Copy + PartialEq>(
             && best.is_some_and(|best| configuration.time() <= best.time() * HOPELESS && !is_same(best, configuration))
     });
     while front.len() > 2 && front.len() + undivided.len() > MOST_DESIRABLE {
-        // the one whose place its smaller neighbour takes at the least loss
+        // the configuration whose smaller neighbour can replace it at the least loss
         let loss = |at: &usize| front[at - 1].time() / front[*at].time();
         let least = (1..front.len() - 1).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap_or(1);
         front.remove(least);
@@ -159,7 +159,7 @@ pub fn front<A: Copy + PartialEq>(
     front
 }
 
-/// Whether two configurations run the same, whatever times are known of their parts.
+/// True if two configurations run the same micro-batches, whatever the known times of their parts.
 fn is_same<A: Copy + PartialEq>(a: &Configuration<A>, b: &Configuration<A>) -> bool {
     let parts = |it: &Configuration<A>| -> Vec<_> {
         it.parts().iter().map(|(count, micro)| (*count, micro.batch, micro.algorithm)).collect()

@@ -13,12 +13,12 @@ use super::tasks;
 use plane::{Planes, Transform};
 use realfft::num_complex::Complex;
 
-/// What is transformed at once.
+/// The part of an image in one transform.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// All of an image with its padding, of at most 256 lines and columns.
     Image,
-    /// Tiles of so many source elements each way, for filters that are no larger.
+    /// Tiles of this many source elements each way, for filters that are no larger.
     Tile(usize),
 }
 
@@ -104,7 +104,7 @@ pub struct Fft<S: Storage> {
 type Spectra<S> = Shared<Complex<<S as Storage>::Real>>;
 
 impl<S: Storage> Fft<S> {
-    /// `None` where the geometry does not suit.
+    /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3], span: Span, gradient: bool) -> Option<Self> {
         let [depth, height, width] = axes;
         let flat = depth.count == 1 && depth.taps == 1 && depth.source_extent == 1 && depth.offset == 0;
@@ -121,7 +121,7 @@ impl<S: Storage> Fft<S> {
         self.job.batch * self.height.tiles * self.width.tiles
     }
 
-    /// As many as fit three quarters of a thread's buffer; the rest is for one transform's working space.
+    /// As many planes as fit three quarters of a thread's buffer; the rest is one transform's working space.
     fn planes_at_once(&self) -> usize {
         (SCRATCH_BYTES / 4 * 3 / (self.frequencies() * size_of::<Complex<S::Real>>())).min(PLANES)
     }

@@ -63,7 +63,7 @@ impl<'a, T: Real> Planes<'a, T> {
             }
         };
         let [spectra, half_line, scratch] = sizes.map(&mut take);
-        // SAFETY: as above.
+        // SAFETY: the caller promises room for the line behind the other parts.
         let line = unsafe { std::slice::from_raw_parts_mut(next.cast(), transform.width) };
         Self { transform, spectra, half_line, scratch, line }
     }
@@ -73,7 +73,7 @@ impl<'a, T: Real> Planes<'a, T> {
         plane * len..(plane + 1) * len
     }
 
-    /// Transforms a plane whose lines `rows.0..rows.1` are what `fill(row, line)` writes to a line of zeros, and all others 0.
+    /// Transforms a plane: `fill(row, line)` writes lines `rows.0..rows.1` over zeros; all other lines are 0.
     pub fn transform(&mut self, plane: usize, rows: (usize, usize), fill: impl Fn(usize, &mut [T])) {
         let range = self.spectrum(plane);
         let spectrum = &mut self.spectra[range];
@@ -100,7 +100,7 @@ impl<'a, T: Real> Planes<'a, T> {
             for (column, value) in spectrum.chunks_exact(self.transform.height).zip(&mut *self.half_line) {
                 *value = column[row] * scale;
             }
-            // Real by symmetry, but for rounding.
+            // Real by symmetry, except for rounding.
             self.half_line[0].im = T::default();
             if self.transform.width.is_multiple_of(2) {
                 self.half_line[self.transform.half - 1].im = T::default();

@@ -27,7 +27,7 @@ pub struct Fused<S: Storage> {
 }
 
 impl<S: Storage> Fused<S> {
-    /// `None` where the geometry does not suit.
+    /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
         let suits = suits(&axes, 3) && size_of::<S::Real>() == size_of::<f32>();
         suits.then(|| Self { tiles: Tiles::new(job.batch, &axes, 2), job, axes })

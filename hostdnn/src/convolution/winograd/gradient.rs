@@ -23,7 +23,7 @@ pub struct Gradient<S: Storage> {
 }
 
 impl<S: Storage> Gradient<S> {
-    /// `None` where the geometry does not suit.
+    /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
         let outputs = [3, 5].into_iter().find(|&taps| suits(&axes, taps)).map(|taps| POINTS + 1 - taps)?;
         (size_of::<S::Real>() == size_of::<f32>()).then(|| Self {

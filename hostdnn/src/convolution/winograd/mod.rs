@@ -12,7 +12,7 @@ mod transform;
 
 use super::correlation::Axis;
 
-/// Whether tiles fit this geometry, with filters of `taps` by `taps`: 2-D, stride 1, dilation 1.
+/// Returns whether tiles fit this geometry, with filters of `taps` by `taps`: 2-D, stride 1, dilation 1.
 fn suits(axes: &[Axis; 3], taps: usize) -> bool {
     let [depth, height, width] = axes;
     let flat = depth.count == 1 && depth.taps == 1 && depth.source_extent == 1 && depth.offset == 0;

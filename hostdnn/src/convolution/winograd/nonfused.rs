@@ -13,7 +13,7 @@ use super::transform::{F2x5, F4x3, LANES, Variant, transform};
 use pulp::Arch;
 use std::ops::Range;
 
-/// F(4×4, 3×3) or F(2×2, 5×5), whichever has the filter's size.
+/// F(4×4, 3×3) or F(2×2, 5×5), whichever fits the filter's size.
 pub struct Nonfused<S: Storage> {
     job: Correlation<S>,
     axes: [Axis; 3],
@@ -22,7 +22,7 @@ pub struct Nonfused<S: Storage> {
 
 /// Points of a tile in one dimension, in both variants.
 const POINTS: usize = 6;
-/// Blocks of tiles, and channels, in one task: few rows at a time, and along those, keeps to few pages of memory.
+/// Blocks of tiles, and channels, in one task: few rows at a time, and work along them, touch few pages of memory.
 const BLOCKS: usize = 64;
 const CHANNELS: usize = 8;
 
@@ -36,7 +36,7 @@ fn for_pieces(blocks: usize, channels: usize, work: impl Fn(Range<usize>, Range<
 }
 
 impl<S: Storage> Nonfused<S> {
-    /// `None` where the geometry does not suit.
+    /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
         let outputs = [3, 5].into_iter().find(|&taps| suits(&axes, taps)).map(|taps| POINTS + 1 - taps)?;
         (size_of::<S::Real>() == size_of::<f32>()).then(|| Self {

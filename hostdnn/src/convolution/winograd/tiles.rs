@@ -1,4 +1,4 @@
-//! Where tiles lie: moving them between tensors and rows of lanes.
+//! The positions of tiles: moves them between tensors and rows of lanes.
 
 use super::super::correlation::{Axis, Filter, Tensor};
 use super::super::element::Storage;
@@ -56,7 +56,7 @@ impl Tiles {
         Block { windows }
     }
 
-    /// What the block's tiles, of `points` by `points`, read of the source.
+    /// The windows of the source that the block's tiles of `points` by `points` read.
     pub fn sources(&self, block: usize, points: usize) -> Block {
         let first = |axis: &Axis, at: usize| at as isize + axis.offset.min(axis.offset_of(axis.taps - 1));
         let inside = |axis: &Axis, first: isize| {
@@ -70,7 +70,7 @@ impl Tiles {
         })
     }
 
-    /// What the block's tiles cover of the outputs.
+    /// The windows of the outputs that the block's tiles cover.
     pub fn covered(&self, block: usize) -> Block {
         self.windows(block, |image, h, w| Window {
             image,
@@ -82,8 +82,8 @@ impl Tiles {
 }
 
 impl Block {
-    /// Loads channel `c` of all tiles: position (i, j) of lane l to `to[(i·side + j)·LANES + l]`. Positions that do not
-    /// exist are left alone: the same for every channel, they are zeroed once.
+    /// Loads channel `c` of all tiles: position (i, j) of lane l to `to[(i·side + j)·LANES + l]`. Does not write
+    /// positions that do not exist: they are the same for every channel, and are zeroed once.
     ///
     /// # Safety
     /// The tensor is readable, and its planes have the extents that the block was made for.
@@ -99,7 +99,7 @@ impl Block {
                     // SAFETY: positions of the window exist, in the tensor and, rows and columns being below SIDE, in `to`.
                     unsafe { to.wrapping_add(j * LANES).write((*line.wrapping_add(j * sw)).to_single()) }
                 };
-                // Whole lines, the most frequent, are worth an unrolled loop.
+                // Whole lines are the most frequent case and worth an unrolled loop.
                 if window.columns == (0, SIDE) {
                     (0..SIDE).for_each(load);
                 } else {
@@ -112,7 +112,7 @@ impl Block {
     /// `tensor = alpha·from + beta·tensor` for channel `c` of all tiles, laid out as [`Self::load`] does.
     ///
     /// # Safety
-    /// The tensor is writable and the tiles nobody else's.
+    /// The tensor is writable, and nobody else uses the tiles.
     pub unsafe fn store<S: Storage, const SIDE: usize>(
         &self,
         tensor: &Tensor<S>,
@@ -196,7 +196,7 @@ impl<S: Storage> Taps<'_, S> {
     /// `filter = alpha·from + beta·filter` for `channels` from `first` on.
     ///
     /// # Safety
-    /// The filter is writable and these channels nobody else's.
+    /// The filter is writable, and nobody else uses these channels.
     pub unsafe fn store<const R: usize>(
         &self,
         [group, row, first]: [usize; 3],

@@ -187,7 +187,7 @@ impl<X: Matrix<O, I>, const O: usize, const I: usize> WithSimd for Sandwich<X, O
             }
             for (o, row) in half.into_iter().enumerate() {
                 for (p, value) in apply::<S, X, O, I>(simd, row).into_iter().enumerate() {
-                    // SAFETY: as above.
+                    // SAFETY: `transform`'s caller promises LANES numbers at every position.
                     unsafe { self.to.add((o * O + p) * self.to_step + lane).cast::<S::f32s>().write_unaligned(value) };
                 }
             }

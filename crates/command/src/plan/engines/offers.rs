@@ -1,4 +1,4 @@
-//! What cuDNN offers for one kernel, at each micro-batch size.
+//! cuDNN's candidates for one convolution problem at each micro-batch size.
 
 use convolution::graph::offered::{self, Offer};
 use convolution::problem::graph::Kernel;
@@ -12,26 +12,26 @@ use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::Workload;
 
-/// All engines that are offered for a kernel.
+/// All candidate engines for a problem.
 pub struct Offered {
     kernel: Kernel,
     /// Micro-batch sizes, the mini-batch itself first.
     sizes: Vec<usize>,
-    /// Size by size, in the order in which cuDNN's heuristics propose them.
+    /// The candidates, size by size, in the order of cuDNN's heuristics.
     offers: Vec<Offer>,
 }
 
-/// Where an engine fits within a limit.
+/// How an engine fits within a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Undivided,
-    /// In micro-batches of at most so many images.
+    /// In micro-batches of at most this many images.
     Divided(usize),
     Never,
 }
 
 impl Offered {
-    /// Asks cuDNN for what the options of `workload` allow. `Err` says why it takes no graph of the kernel.
+    /// Probes cuDNN for the candidates that the options of `workload` allow. `Err` says why cuDNN refuses a graph.
     pub fn ask(layer: &Layer, target: &Target, workload: &Workload) -> Result<Self, String> {
         let kernel = layer.kernel.graph();
         let sizes = offered::sizes(&kernel, workload.sizes);
@@ -45,17 +45,17 @@ impl Offered {
         Ok(Self { kernel, sizes, offers })
     }
 
-    /// Whether there is any.
+    /// Returns true if there is a candidate.
     pub fn is_any(&self) -> bool {
         !self.offers.is_empty()
     }
 
-    /// The kernel's operation graph in full.
+    /// The text of the problem's operation graph.
     pub fn spec(&self) -> String {
         self.kernel.spec()
     }
 
-    /// The engines, each once, with an offer of it.
+    /// One candidate for each engine.
     fn engines(&self) -> Vec<&Offer> {
         let mut engines: Vec<&Offer> = Vec::new();
         for offer in &self.offers {
@@ -84,7 +84,7 @@ impl Offered {
         }
     }
 
-    /// Two tables: the least workspace of each engine at each size, and the engines that each limit admits.
+    /// Two tables: each engine's least workspace at each size, and the engines that each limit admits.
     pub fn text(&self, limits: &[usize]) -> String {
         if !self.is_any() {
             return "cuDNN has no engine for it\n".into();
@@ -136,7 +136,7 @@ impl Offered {
         table.lines()
     }
 
-    /// Every offer.
+    /// All candidates.
     pub fn offers_json(&self) -> Value {
         let offer = |offer: &Offer| {
             json!({
@@ -150,7 +150,7 @@ impl Offered {
         self.offers.iter().map(offer).collect()
     }
 
-    /// For each limit the engines that it admits, and the largest micro-batch at which it does.
+    /// For each limit, the engines that it admits, with the largest micro-batch size that fits.
     pub fn limits_json(&self, limits: &[usize]) -> Value {
         let admitted = |limit: usize| -> Value {
             let of = |engine: i64| match self.fit(engine, limit) {

@@ -1,10 +1,10 @@
-//! A shared library that is nothing but a name for another.
+//! A shared library that only gives another library a second name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-/// A page of any of the kernels that run us.
+/// A multiple of the page size of every kernel that we run on.
 const PAGE: u64 = 0x10000;
 
 const PT_LOAD: u32 = 1;
@@ -26,14 +26,14 @@ const PROGRAM_HEADER: u64 = 56;
 const SYMBOL: u64 = 24;
 const TAG: u64 = 16;
 
-/// The file of a library that goes by `name` and has no functions, but needs `library`: whoever opens it finds the
-/// functions of that one.
+/// The file of a library called `name` without functions that needs `library`. A program that opens the file finds the
+/// functions of `library`.
 pub fn alias(name: &str, library: &OsStr) -> Vec<u8> {
     // The string table starts with the empty string.
     let strings = [b"\0", name.as_bytes(), b"\0", library.as_bytes(), b"\0"].concat();
     let (name_at, library_at) = (1, name.len() as u64 + 2);
 
-    // What the loader reads, one behind the other: program headers, dynamic section, symbols (the first is none),
+    // The parts that the loader reads, in order: program headers, dynamic section, symbols (only the null symbol),
     // their hash table (one empty bucket), strings.
     let tags = 8;
     let dynamic = HEADER + 3 * PROGRAM_HEADER;
@@ -59,14 +59,14 @@ pub fn alias(name: &str, library: &OsStr) -> Vec<u8> {
     let segments = [
         (PT_LOAD, 0, end, PAGE),
         (PT_DYNAMIC, dynamic, tags * TAG, 8),
-        // Without it the loader takes the stack to be executable.
+        // Without this segment the loader makes the stack executable.
         (PT_GNU_STACK, 0, 0, 16),
     ];
     for (kind, at, size, alignment) in segments {
         put(&kind.to_le_bytes());
         put(&READ_WRITE.to_le_bytes());
         for value in [at, at, at, size, size, alignment] {
-            put(&value.to_le_bytes()); // in the file, in memory twice, and the size in each
+            put(&value.to_le_bytes()); // offset in the file, two addresses in memory, the size in each
         }
     }
     for (tag, value) in [

@@ -64,7 +64,7 @@ fn new_addresses_for_old_layers_add_none() {
             run(&mut layers, &key(kernel(Direction::Forward, 3), filter));
         }
         for filter in [20, 10] {
-            // gradients are allocated anew each time
+            // the program allocates gradients anew in each iteration
             run(&mut layers, &key(kernel(Direction::BackwardFilter, 3), 1000 * (iteration + 1) + filter));
         }
     }

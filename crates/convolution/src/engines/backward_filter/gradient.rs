@@ -1,35 +1,35 @@
-//! What is to be computed, and what of it a block of the kernel has.
+//! The gradient to compute, and the share of one block.
 
 use cudnn_abi::*;
 
 use crate::engines::elements;
 
-/// Of c, where these are many, what a block works on, as `kernels/backward_filter.cu` has it; and of k.
+/// The c of a block's tile where c are many, and the k of a tile, as in `kernels/backward_filter.cu`.
 pub(super) const C_TILE: usize = 64;
 pub(super) const K_TILE: usize = 64;
-/// Of k, where floats are multiplied as such: registers hold two numbers for each factor.
+/// The k of a tile for exact float products, whose factors occupy two registers each.
 const EXACT_K_TILE: usize = 32;
-/// The same for filters of one place, where k are many.
+/// The k of a tile for exact float products of 1 × 1 filters with many k.
 pub(super) const EXACT_K_TILE_OF_ONE_PLACE: usize = 128;
-/// Warps that share a block's k there, where filters have one place.
+/// The warps that share a block's k for exact float products of 1 × 1 filters.
 const K_WARPS_OF_ONE_PLACE: usize = 4;
-/// Rows of the filters of few channels, over all channels, that a block has at most: eight for a warp of each kind.
+/// The most filter rows over all channels for x to count as having few channels; a warp takes eight of the rows.
 const MOST_FEW_ROWS: usize = 24;
-/// The most k, or c, with which a filter of one place is computed fast: it is a product of matrices as they are stored, which
-/// cuDNN's engines are fast at unless one of them has few rows.
+/// The largest k, or c, for which our kernel is fast with 1 × 1 filters. Their gradient is a product of the matrices as
+/// stored, which cuDNN's engines compute fast unless one matrix has few rows.
 const MOST_ROWS_OF_ONE_PLACE: usize = 32;
-/// Rows and columns of the filters of more channels that a block has at most, unless it has one row.
+/// The most filter rows and columns of a block with more channels, unless the block has one row.
 const MOST_SIDE_OF_A_BLOCK: usize = 3;
-/// Warps for parts of a tile's pixels, where channels are few, as there.
+/// The warps that share a tile's pixels where channels are few, as in `kernels/backward_filter.cu`.
 const PIXEL_WARPS: usize = 4;
 
-/// A gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
-/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], of packed tensors in NCHW.
+/// A filter gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
+/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], for packed NCHW tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterGradient {
-    /// Of all three tensors: half, bfloat16, or float.
+    /// The type of all three tensors: half, bfloat16, or float.
     pub data_type: cudnnDataType_t,
-    /// Whether floats are multiplied as such, and not in TF32. Of no other type.
+    /// Floats are multiplied exactly, not in TF32. False for other types.
     pub is_exact: bool,
     /// n
     pub images: usize,
@@ -43,28 +43,28 @@ pub struct FilterGradient {
     pub dy: [usize; 2],
     /// Rows r and columns s of the filter.
     pub filter: [usize; 2],
-    /// Both ways.
+    /// The stride in both directions.
     pub stride: usize,
-    /// Zeros on all sides of x.
+    /// The zeros on each side of x.
     pub padding: usize,
 }
 
 impl FilterGradient {
-    /// Whether x has so few channels that columns of the product are rows of the filter.
+    /// Returns whether x has so few channels that each column of the product is a filter row.
     pub(super) fn has_few_channels(&self) -> bool {
         self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
     }
 
-    /// Whether cuDNN's engines on tensor cores are not faster, if they have room.
+    /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
     pub fn is_fast(&self) -> bool {
-        // Single elements of two bytes are waited for.
+        // The kernel copies single elements of two bytes synchronously, which is slow.
         let is_copied = |width: usize| (width * self.element()).is_multiple_of(size_of::<u32>());
         let is_one_place = self.filter == [1, 1];
         let is_product = is_one_place && !self.is_exact && self.k.min(self.c) > MOST_ROWS_OF_ONE_PLACE;
         !is_product && is_copied(self.x[1]) && is_copied(self.dy[1])
     }
 
-    /// Whether the kernel computes it: its sums are in registers.
+    /// Returns whether the kernel supports the gradient. Its sums must fit in registers.
     pub(super) fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
@@ -74,7 +74,7 @@ impl FilterGradient {
             beyond.is_some_and(|beyond| self.dy[axis] == beyond / self.stride + 1)
         };
         let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
-        // What is beside a tensor is counted too.
+        // The kernel also counts positions beside a tensor, so the limit leaves room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         elements::TYPES.contains(&self.data_type)
             && rows.max(columns) <= most
@@ -87,17 +87,17 @@ impl FilterGradient {
             && is_of_x(1)
     }
 
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub(super) fn element(&self) -> usize {
         elements::bytes(self.data_type)
     }
 
-    /// Values of dw.
+    /// The number of values in dw.
     pub(super) fn elements(&self) -> usize {
         self.k * self.c * self.filter[0] * self.filter[1]
     }
 
-    /// Of k, what a block works on, unless there are to be more blocks.
+    /// The k of a block's tile, unless smaller tiles should give more blocks.
     pub(super) fn k_tile(&self) -> usize {
         match (self.is_exact, self.k_warps()) {
             (true, 1) => EXACT_K_TILE,
@@ -106,44 +106,44 @@ impl FilterGradient {
         }
     }
 
-    /// Warps that share a block's k.
+    /// The warps that share a block's k.
     pub(super) fn k_warps(&self) -> usize {
         if self.is_exact && !self.has_few_channels() && self.filter == [1, 1] { K_WARPS_OF_ONE_PLACE } else { 1 }
     }
 
-    /// Products that one is computed by.
+    /// The tensor core products for each product.
     pub(super) fn products(&self) -> usize {
         if self.is_exact { 3 } else { 1 }
     }
 
-    /// Blocks of so many k that share no sum.
+    /// The blocks with separate sums, at `k_tile` k for each block.
     pub(super) fn blocks(&self, k_tile: usize) -> usize {
         let c_tiles = if self.has_few_channels() { 1 } else { self.c.div_ceil(C_TILE) };
         self.k.div_ceil(k_tile) * c_tiles * (self.filter[0] / self.block_rows())
     }
 
-    /// Rows of the filter that a block has: all whose sums registers hold, or one.
+    /// The filter rows of a block: all if registers hold their sums, and else one.
     pub(super) fn block_rows(&self) -> usize {
         let [rows, columns] = self.filter;
         if self.has_few_channels() || rows.max(columns) <= MOST_SIDE_OF_A_BLOCK { rows } else { 1 }
     }
 
-    /// Columns of a block's product, without those that shift x.
+    /// The columns of a block's product, not counting filter columns.
     pub(super) fn columns(&self) -> usize {
         if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { C_TILE * self.block_rows() }
     }
 
-    /// Warps of a block that have the same columns.
+    /// The warps of a block that share the same columns.
     pub(super) fn pixel_warps(&self) -> usize {
         if self.has_few_channels() { PIXEL_WARPS } else { 1 }
     }
 
-    /// Of a block.
+    /// The threads of a block.
     pub(super) fn threads(&self) -> usize {
         self.summing_threads() * self.pixel_warps()
     }
 
-    /// Those that have a block's sums in the end.
+    /// The threads that hold a block's sums at the end.
     pub(super) fn summing_threads(&self) -> usize {
         32 * if self.has_few_channels() { self.columns() / 8 } else { C_TILE / 8 }
     }

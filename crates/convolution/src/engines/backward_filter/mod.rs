@@ -1,5 +1,5 @@
-//! The gradient of a filter on tensor cores by a kernel of ours, which reads NCHW as it is: cuDNN's engines convert both
-//! tensors first, in a workspace of their size.
+//! Filter gradients on tensor cores by our own kernel, which reads NCHW directly. cuDNN's engines first convert both
+//! tensors, in a workspace as large as the tensors.
 
 mod gradient;
 mod parts;
@@ -21,13 +21,13 @@ pub use gradient::FilterGradient;
 pub use parts::Parts;
 use tiling::{MOST_SUMMED, Tiling, multiprocessors_of_clusters};
 
-/// The most tiles of pixels, and blocks.
+/// The largest number of pixel tiles, and of blocks.
 const MOST_COUNTED: usize = 1 << 30;
-/// The most blocks of a cluster that every device with clusters holds, if they are small enough.
+/// The largest cluster that every device with clusters supports for small enough blocks.
 const PORTABLE_CLUSTER: usize = 8;
 
 enum Code {
-    /// Loops of this file.
+    /// The loops of this file.
     Host,
     Compiled {
         gradient: Function,
@@ -35,10 +35,10 @@ enum Code {
     },
 }
 
-/// By what it is compiled with.
+/// The code, by its compiler options.
 static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
 
-/// A gradient on one device.
+/// A filter gradient on one device.
 pub struct BackwardFilter {
     of: FilterGradient,
     parts: Parts,
@@ -46,7 +46,7 @@ pub struct BackwardFilter {
     code: Arc<Code>,
 }
 
-/// `kernels/backward_filter.cu`'s.
+/// The parameters of `kernels/backward_filter.cu`'s gradient kernel.
 #[repr(C)]
 struct Gradient {
     x: *const c_void,
@@ -64,7 +64,7 @@ struct Gradient {
     beta: f32,
 }
 
-/// Likewise.
+/// The parameters of its kernel that sums the parts.
 #[repr(C)]
 struct Sum {
     sums: *const c_void,
@@ -75,23 +75,23 @@ struct Sum {
     beta: f32,
 }
 
-/// What a gradient is computed from, aligned to 16 bytes, and where it goes.
+/// The inputs of a gradient, aligned to 16 bytes, its destination and its workspace.
 #[derive(Clone, Copy)]
 pub struct GradientMemory {
     /// The input.
     pub x: *const c_void,
     /// The output's gradient.
     pub dy: *const c_void,
-    /// The filter's.
+    /// The filter's gradient.
     pub dw: *mut c_void,
-    /// Of [`BackwardFilter::workspace`] bytes.
+    /// Memory of [`BackwardFilter::workspace`] bytes.
     pub workspace: *mut c_void,
 }
 
 impl BackwardFilter {
-    /// Into what the pixels of a gradient are best cut within `limit` bytes of workspace on the calling thread's device: the best
-    /// first, and behind it what is best in smaller clusters and in none, should the device hold none that is so large. Empty
-    /// where it is not computed here, or would not be exact enough.
+    /// The best divisions of a gradient's pixels on the calling thread's device, within `limit` bytes of workspace. The
+    /// fastest comes first; the best in smaller clusters and the best without clusters follow, in case the device
+    /// supports no clusters that large. Empty if our kernel does not compute the gradient or would be too inexact.
     pub fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
         let multiprocessors = device.multiprocessors(device.ordinal());
         let shared = device.shared_bytes(device.ordinal());
@@ -137,8 +137,8 @@ impl BackwardFilter {
         Tiling::of(of, parts, device.shared_bytes(ordinal)?)
     }
 
-    /// On the calling thread's device, in so many parts. Compiles at the first call for such filters and tiles, which may
-    /// take a second; not to be called under capture. `Err` says why there is none.
+    /// Prepares a gradient in these parts on the calling thread's device. Compiles at the first call for its filter and
+    /// tiles, which may take a second; do not call it under capture. `Err` says why there is no kernel.
     pub fn new(device: Device, of: FilterGradient, parts: Parts) -> Result<Self, String> {
         let tiling = Self::tiling(device, &of, parts).ok_or("no kernel of ours computes it")?;
         let code = KNOWN.get(device, tiling.options(&of), || match device {
@@ -155,7 +155,7 @@ impl BackwardFilter {
         is_possible.then_some(Self { of, parts, tiling, code }).ok_or_else(|| format!("it has no such {parts:?}"))
     }
 
-    /// Bytes that it takes.
+    /// The workspace in bytes.
     pub fn workspace(&self) -> usize {
         match self.parts {
             Parts::InWorkspace(count) if count > 1 => count * self.of.elements() * size_of::<f32>(),
@@ -163,16 +163,16 @@ impl BackwardFilter {
         }
     }
 
-    /// dw = `alpha` · gradient + `beta` · dw; where `beta` is 0 dw is not read. Whether that was launched.
+    /// dw = `alpha` · gradient + `beta` · dw, where a `beta` of 0 leaves dw unread. Returns whether it was launched.
     ///
     /// # Safety
-    /// All is memory of the device, as large as the tensors; none of it overlaps dw and the workspace. The stream is of that
-    /// device.
+    /// All pointers are device memory as large as the tensors; dw and the workspace overlap nothing else. The stream
+    /// belongs to the same device.
     pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
         let Self { of, parts, tiling, code } = self;
         let (function, sum) = match &**code {
             Code::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
                 unsafe { compute(of, memory, alpha, beta) };
                 return true;
             }
@@ -185,7 +185,7 @@ impl BackwardFilter {
         let dw_of_parts = if is_whole { dw } else { workspace };
         let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
         let launch = tiling.launch(of, parts.count());
-        // SAFETY: the kernel's one parameter, and memory as ours.
+        // SAFETY: `gradient` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { function.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
         if is_whole || launched.is_err() {
             return launched.is_ok();
@@ -194,7 +194,7 @@ impl BackwardFilter {
         let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: splits, alpha, beta };
         let blocks = elements.div_ceil(of.threads()) as u32;
         let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
-        // SAFETY: likewise.
+        // SAFETY: `summed` is the only parameter; the caller promises dw and the workspace.
         unsafe { sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
     }
 }
@@ -222,7 +222,7 @@ impl Code {
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
 unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
-    // SAFETY: as ours; the tensors' elements are of that type.
+    // SAFETY: the caller promises memory as large as the tensors, with elements of `of.data_type`.
     unsafe {
         match of.data_type {
             CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
@@ -233,10 +233,10 @@ unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta:
 }
 
 /// # Safety
-/// Likewise, of elements of this type.
+/// As for [`BackwardFilter::run`], in the host's memory, with elements of type `T`.
 unsafe fn compute_in<T: Element>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
     let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
-    // SAFETY: as ours.
+    // SAFETY: the caller promises three tensors of these sizes, and that dw overlaps neither x nor dy.
     let (x, dy, dw) = unsafe {
         (
             std::slice::from_raw_parts(memory.x.cast::<T>(), images * c * height * width),
@@ -244,7 +244,7 @@ unsafe fn compute_in<T: Element>(of: &FilterGradient, memory: GradientMemory, al
             std::slice::from_raw_parts_mut(memory.dw.cast::<T>(), of.elements()),
         )
     };
-    // Where a place of dy finds x, if that is no zero beside it.
+    // The index in x for a position of dy and an offset in the filter; `None` in the padding.
     let below =
         |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
     for (place, dw) in dw.iter_mut().enumerate() {

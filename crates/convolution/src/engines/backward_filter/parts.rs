@@ -1,30 +1,29 @@
-//! How blocks share the pixels.
+//! The division of the pixels among blocks.
 
 use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, FilterGradient, K_TILE};
 
-/// Blocks whose sums may meet in their shared memory, where a device has such clusters; and of k, what one of them may work
-/// on: less than others, for more of them.
+/// Cluster sizes and k tiles to try, where a device has clusters. Small k tiles give more blocks.
 const CLUSTERS: [usize; 4] = [2, 4, 8, 16];
 const K_TILES_IN_CLUSTERS: [usize; 4] = [EXACT_K_TILE_OF_ONE_PLACE, K_TILE, 32, M_MMA];
-/// Rows of the matrices that tensor cores take of dy.
+/// The rows of a tensor core's matrix of dy, one for each k.
 pub(super) const M_MMA: usize = 16;
 
-/// Into what the pixels of a gradient are cut, each part with a sum of its own, and where these meet.
+/// The number of parts that the pixels are divided into, each with its own sum, and the memory that combines the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// So many, whose sums meet in workspace; a single one takes none.
+    /// This many parts, whose sums meet in the workspace; a single part needs no workspace.
     InWorkspace(usize),
-    /// Those of a cluster's blocks, whose sums meet in shared memory.
+    /// One part for each block of a cluster, whose sums meet in shared memory.
     InCluster {
-        /// So many: 2, 4, 8 or 16.
+        /// The blocks of a cluster: 2, 4, 8 or 16.
         blocks: usize,
-        /// Of k, what a block works on.
+        /// The number of k that a block computes.
         k_tile: usize,
     },
 }
 
 impl Parts {
-    /// All in clusters of at most so many blocks.
+    /// All divisions into clusters of at most `most_blocks` blocks.
     pub(super) fn in_clusters(of: &FilterGradient, most_blocks: usize) -> impl Iterator<Item = Self> + use<> {
         let (most, matrices) = (of.k_tile(), M_MMA * of.k_warps());
         let k_tiles = K_TILES_IN_CLUSTERS.into_iter().filter(move |it| *it <= most && it.is_multiple_of(matrices));
@@ -32,14 +31,14 @@ impl Parts {
         clusters.flat_map(move |blocks| k_tiles.clone().map(move |k_tile| Self::InCluster { blocks, k_tile }))
     }
 
-    /// How many.
+    /// The number of parts.
     pub(super) fn count(self) -> usize {
         match self {
             Self::InWorkspace(count) | Self::InCluster { blocks: count, .. } => count,
         }
     }
 
-    /// Blocks of a cluster.
+    /// The number of blocks in a cluster.
     pub(super) fn cluster(self) -> usize {
         match self {
             Self::InWorkspace(_) => 1,

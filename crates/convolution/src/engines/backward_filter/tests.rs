@@ -33,7 +33,7 @@ fn gradient(
 
 const WHOLE: Parts = Parts::InWorkspace(1);
 
-/// The same in every type, and of floats that are multiplied as such.
+/// The same problem in every type, and with exact float products.
 fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
     let in_type = |data_type| FilterGradient { data_type, ..of };
     let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
@@ -53,7 +53,7 @@ fn tiles_fit_and_waste_little() {
             assert!(pixels * 7 <= of.images * of.dy[0] * of.dy[1] * 8, "{tiling:?} of {of:?}");
         }
     }
-    // What no block can hold is not computed.
+    // No tiling fits in this little shared memory.
     assert_eq!(Tiling::of(&gradient([1, 1, 1], [8; 2], [3, 3], 1, 1), WHOLE, 10_000), None);
 }
 
@@ -61,7 +61,7 @@ fn tiles_fit_and_waste_little() {
 fn others_are_not_for_us() {
     let of = gradient([2, 3, 10], [9, 9], [3, 3], 1, 1);
     assert!(of.is_for_us() && gradient([2, 3, 3], [9, 9], [7, 7], 1, 3).is_for_us());
-    // Products of matrices are computed, if need be, and rows of odd length in half.
+    // 1 × 1 filters and odd rows in half are supported but not fast.
     let one_place = |sizes| gradient(sizes, [9, 9], [1, 1], 1, 0);
     assert!([[2, 32, 33], [2, 33, 32]].iter().all(|sizes| one_place(*sizes).is_fast()));
     assert!(one_place([2, 33, 33]).is_for_us() && !one_place([2, 33, 33]).is_fast());
@@ -100,11 +100,11 @@ fn a_limit_is_kept() {
             let workspace = BackwardFilter::new(Device::Host, of, *parts).unwrap().workspace();
             assert!(workspace <= limit, "{parts:?} in {limit} bytes");
         }
-        // What a device holds that has no clusters, or none that are so large, comes behind.
+        // Divisions in smaller clusters, and without clusters, follow for devices with less support.
         let clusters: Vec<_> = best.iter().map(|parts| parts.cluster()).collect();
         assert_eq!(clusters, if limit < 33 * bytes { &[16, 8, 1][..] } else { &[1] }, "{best:?} in {limit} bytes");
     }
-    // Where a sum would have too many terms, there are more of them, or they begin anew.
+    // A sum with too many terms is divided into more parts, or starts anew after some tiles.
     let long = gradient([64, 64, 64], [224, 224], [3, 3], 1, 1);
     let without = BackwardFilter::best_parts(Device::Host, &long, 0);
     assert!(without.iter().all(|parts| parts.cluster() > 1), "{without:?}");
@@ -113,7 +113,7 @@ fn a_limit_is_kept() {
     assert!(pixels.is_some_and(|pixels| (1 << 16..=1 << 17).contains(&pixels)), "{tiling:?}");
     let best = BackwardFilter::best_parts(Device::Host, &long, usize::MAX);
     assert!(best[0].count() >= 25, "{best:?}");
-    // Parts that somebody else made up.
+    // Parts that do not come from `best_parts`.
     let in_cluster = |blocks, k_tile| Parts::InCluster { blocks, k_tile };
     assert!(BackwardFilter::new(Device::Host, of, in_cluster(16, 16)).is_ok());
     let wrong = [in_cluster(3, 16), in_cluster(1, 16), in_cluster(32, 16), in_cluster(8, 8), in_cluster(8, 128)];
@@ -123,7 +123,7 @@ fn a_limit_is_kept() {
     }
 }
 
-/// Where sums have no workspace to meet in; many blocks need none.
+/// Without workspace, few blocks share the pixels in clusters. Many blocks need no sharing.
 #[test]
 fn clusters_share_the_pixels_of_few_blocks() {
     let best = |k, c| BackwardFilter::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
@@ -139,7 +139,7 @@ struct Case {
     dy: Buffer,
     dw: Buffer,
     held: Vec<u8>,
-    /// What dw is to be where it adds to what it `held`, and where it does not.
+    /// The expected dw when adding to `held`, and when not.
     added: Vec<u8>,
     written: Vec<u8>,
 }
@@ -157,7 +157,7 @@ impl Case {
             let mut dw = held.clone();
             let (x, dy) = (x.as_ptr().cast(), dy.as_ptr().cast());
             let memory = GradientMemory { x, dy, dw: dw.as_mut_ptr().cast(), workspace: std::ptr::null_mut() };
-            // SAFETY: as large as the tensors, in memory that is aligned to more than elements are.
+            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
             unsafe { compute(&of, memory, Self::ALPHA, beta) };
             dw
         };
@@ -167,7 +167,7 @@ impl Case {
         Self { of, x, dy, dw, held, added, written }
     }
 
-    /// Runs it in so many parts, in poisoned memory.
+    /// Runs the kernel in poisoned memory and compares its result.
     fn check(&self, kernel: &BackwardFilter, device: Device, stream: Stream) {
         let Self { of, x, dy, dw, held, added, written } = self;
         let workspace = device.allocate(kernel.workspace() + GUARD).unwrap();
@@ -177,7 +177,7 @@ impl Case {
         for (beta, begin, expected) in [(Self::BETA, &held[..], added), (0.0, &vec![0xff; held.len()][..], written)] {
             write(device, dw, &[begin, &guard[..]].concat(), stream);
             write(device, &workspace, &vec![0xff; kernel.workspace() + GUARD], stream);
-            // SAFETY: as large as the tensors.
+            // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
             assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
             let found = read(device, dw, held.len() + GUARD, stream);
             let wrong = expected.iter().zip(&found).position(|(expected, found)| expected != found);
@@ -189,7 +189,7 @@ impl Case {
     }
 }
 
-/// Every width of accesses, tiles across rows and beyond images, channels that are no whole tile, both strides, paddings, in
+/// Every copy width, tiles that span rows and exceed images, partial channel tiles, both strides, several paddings, in
 /// every type.
 fn small() -> impl Iterator<Item = FilterGradient> {
     let shapes = [
@@ -206,17 +206,17 @@ fn small() -> impl Iterator<Item = FilterGradient> {
         gradient([1, 2, 13], [11, 18], [2, 3], 1, 1),
         gradient([1, 3, 9], [13, 22], [3, 2], 2, 1),
         gradient([1, 2, 9], [9, 21], [3, 3], 2, 0),
-        // Rows that are shared out to blocks.
+        // Filters whose rows are divided among blocks.
         gradient([2, 66, 65], [12, 20], [5, 5], 1, 2),
         gradient([1, 3, 9], [14, 32], [4, 4], 1, 1),
         gradient([1, 3, 70], [17, 28], [5, 5], 2, 2),
         gradient([1, 34, 9], [9, 10], [5, 3], 1, 1),
-        // One place.
+        // 1 × 1 filters.
         gradient([2, 2, 66], [10, 16], [1, 1], 1, 0),
         gradient([1, 70, 30], [9, 20], [1, 1], 2, 0),
         gradient([2, 66, 3], [12, 32], [1, 1], 1, 0),
         gradient([1, 5, 24], [18, 36], [1, 1], 2, 0),
-        // Of which only floats as such are computed, with few k and many, whose tiles are alike.
+        // 1 × 1 filters that suit exact products only, with few k and many, whose tiles are alike.
         gradient([2, 64, 70], [8, 8], [1, 1], 1, 0),
         gradient([2, 130, 40], [8, 8], [1, 1], 1, 0),
         gradient([1, 66, 65], [9, 12], [1, 1], 2, 0),
@@ -231,7 +231,7 @@ fn small() -> impl Iterator<Item = FilterGradient> {
     shapes.into_iter().flat_map(in_all_types)
 }
 
-/// What the kernel does on the CPU, under the emulator and adversarial schedules, is what loops do. In a process of its own,
+/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
 /// whose cuDNN is hostdnn.
 #[test]
 fn emulated_as_in_loops() {
@@ -242,12 +242,12 @@ fn emulated_as_in_loops() {
     let mut random = SmallRng::seed_from_u64(11);
     // Every shape, in one type or two.
     for (index, of) in small().step_by(3).enumerate() {
-        // As much shared memory as a GPU has, for three tiles, and what many have.
+        // The shared memory of large GPUs, for three tiles, and of many smaller ones.
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
         let case = Case::new(of, device, stream, &mut random);
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        // Shares as long as they may be, and shorter than what is copied ahead.
+        // Shares as long as possible, and shares shorter than the tiles copied ahead.
         let tiles = tiling.tiles(&of);
         for count in [1, 3.min(tiles), tiles.min(8)] {
             let kernel = BackwardFilter::of_code(of, Parts::InWorkspace(count), tiling, code.clone()).unwrap();
@@ -256,8 +256,8 @@ fn emulated_as_in_loops() {
     }
 }
 
-/// Clusters of all sizes, of blocks that get quads of all others and of some that get none, in one turn and in several; in every
-/// type, of all that warps share.
+/// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
+/// some receive none, in one turn or several.
 fn in_clusters() -> Vec<(FilterGradient, Parts)> {
     let half = |of| FilterGradient { data_type: CUDNN_DATA_HALF, ..of };
     let bfloat16 = |of| FilterGradient { data_type: CUDNN_DATA_BFLOAT16, ..of };
@@ -278,7 +278,7 @@ fn in_clusters() -> Vec<(FilterGradient, Parts)> {
     cases.map(|(of, blocks, k_tile)| (of, Parts::InCluster { blocks, k_tile })).to_vec()
 }
 
-/// What clusters do there too. Sums begin anew as soon as they may.
+/// The same for clusters. Sums start anew as early as possible.
 #[test]
 fn emulated_in_clusters_as_in_loops() {
     if !emulated::is_child("engines::backward_filter::tests::emulated_in_clusters_as_in_loops") {
@@ -299,8 +299,8 @@ fn emulated_in_clusters_as_in_loops() {
     assert!(anew >= 2, "{anew}");
 }
 
-/// ||dw - exact|| / ||exact|| and how much larger dw is on average, of positive numbers that no type of products has exactly,
-/// where errors of one sign add up.
+/// Returns ||dw - exact|| / ||exact|| and dw's mean relative excess, for positive numbers that no product type
+/// represents exactly, so that errors of one sign add up.
 fn errors_of(kernel: &BackwardFilter, device: Device, stream: Stream, random: &mut SmallRng) -> (f64, f64) {
     let of = kernel.of;
     let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(0.5..2.0)).collect() };
@@ -309,7 +309,7 @@ fn errors_of(kernel: &BackwardFilter, device: Device, stream: Stream, random: &m
     let mut exact = vec![0_f32; of.elements()];
     let (x_data, dy_data) = (x.as_ptr().cast(), dy.as_ptr().cast());
     let memory = |x, dy, dw, workspace| GradientMemory { x, dy, dw, workspace };
-    // SAFETY: as large as the tensors.
+    // SAFETY: the vectors are as large as the tensors, and a whole gradient needs no workspace.
     unsafe { compute(&of, memory(x_data, dy_data, exact.as_mut_ptr().cast(), std::ptr::null_mut()), 1.0, 0.0) };
     let on_device = |values: &[f32]| {
         let buffer = device.allocate(4 * values.len()).unwrap();
@@ -318,14 +318,14 @@ fn errors_of(kernel: &BackwardFilter, device: Device, stream: Stream, random: &m
     };
     let (x, dy) = (on_device(&x), on_device(&dy));
     let (dw, workspace) = (device.allocate(4 * exact.len()).unwrap(), device.allocate(kernel.workspace() + 4).unwrap());
-    // SAFETY: likewise.
+    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
     assert!(unsafe { kernel.run(stream, memory(x.data(), dy.data(), dw.data(), workspace.data()), 1.0, 0.0) });
     let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
     errors(&read(device, &dw, 4 * exact.len(), stream), &exact)
 }
 
-/// Floats lose no more than products in TF32 must, and do not become smaller: cut off, two of them lose 7e-4 on average. Those
-/// that are multiplied as such lose what floats do.
+/// TF32 products lose only what rounding must, without a bias towards zero; truncating two factors would lose 7e-4 on
+/// average. Exact products lose only float's rounding.
 #[test]
 fn emulated_floats_are_rounded_without_a_bias() {
     if !emulated::is_child("engines::backward_filter::tests::emulated_floats_are_rounded_without_a_bias") {
@@ -342,7 +342,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     }
 }
 
-/// For all GPUs, each with its shared memory; and of what networks have nothing spills.
+/// Compiles for all GPUs with their shared memory. Nothing spills for the shapes of common networks.
 #[test]
 fn compiles_for_all_gpus_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
@@ -361,7 +361,7 @@ fn compiles_for_all_gpus_without_spills() {
     let exact = exact.map(|of| FilterGradient { is_exact: true, ..of });
     for of in shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact) {
         for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
-            // The smallest clusters, whose blocks have the most left to add.
+            // The smallest clusters: each block has the most sums left to add.
             let in_clusters = Parts::in_clusters(&of, 2).filter(|_| capability == 90);
             for parts in in_clusters.chain([WHOLE]) {
                 let tiling = Tiling::of(&of, parts, kibibytes << 10).unwrap();

@@ -1,4 +1,4 @@
-//! How a block goes through its pixels, and about how long it takes.
+//! How a block walks through its pixels, and an estimate of the time.
 
 use crate::engines::backward_filter::gradient::{C_TILE, FilterGradient};
 use crate::engines::backward_filter::parts::{M_MMA, Parts};
@@ -6,65 +6,65 @@ use crate::engines::elements;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 
-/// Bytes that tensor cores take of the depth at once, as in `kernels/backward_filter.cu`.
+/// The depth of a tensor core product in bytes, as in `kernels/backward_filter.cu`.
 const DEPTH_BYTES: usize = 32;
-/// Of what is copied at once, in bytes.
+/// The widths of asynchronous copies, in bytes.
 const ACCESSES: [usize; 4] = [16, 8, 4, 2];
-/// Columns of a tile, for images as wide as networks have them; more rows than help; and how often tensor cores take the
-/// depth of a tile at most: the kernel has code for each time.
+/// Tile widths that suit the image widths of common networks; the most rows of a tile, beyond which more do not help;
+/// and the most depth steps of a warp's pixels, because the kernel's code is unrolled over them.
 const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
 const MOST_TILE_ROWS: usize = 16;
 const MOST_PIECES: usize = 16;
-/// Tiles in shared memory: one that is worked on, and one or two that are copied.
+/// The tiles in shared memory: one in use and one or two in flight.
 const STAGES: [usize; 2] = [3, 2];
-/// The most pixels that a sum has: tensor cores round each towards zero, and floats lose some bits too.
+/// The most pixels of one sum. Tensor cores round each addition towards zero, and floats lose some bits too.
 pub(super) const MOST_SUMMED: usize = 1 << 17;
-/// What a thread hands over of its sums at once, in bytes; and behind all else in shared memory the Mbarrier for it: as there.
+/// The bytes of sums that a thread sends at once; and the bytes of the Mbarrier behind them, both as in the kernel.
 const RECEIVED_BYTES: usize = 16 * 16;
 const MBARRIER_BYTES: usize = 8;
-/// What a tile costs besides its pixels, in bytes of dy.
+/// The fixed cost of a tile, in bytes of dy.
 const BYTES_OF_A_TILE: usize = 80;
-/// What a block reads of x for all its k, in as many k as are multiplied meanwhile: of an H200, like all below. Only what is
-/// best of some is found by these.
+/// The cost of reading x for all k of a block, as a number of k whose products take as long. Measured on an H200, like
+/// all figures below; they serve only to rank candidates.
 const K_OF_READING_X: usize = 16;
-/// How long a multiprocessor works on a byte of dy for a column of the product, what is summed up a microsecond, in bytes, once
-/// launched, and how long until the sums of a cluster's blocks have met.
+/// Microseconds of a multiprocessor for each byte of dy and each element of a block's product; bytes summed in a
+/// microsecond; microseconds of the sum's launch; and microseconds for combining the sums of a cluster.
 const MICROSECONDS_OF_A_PRODUCT: f64 = 0.0008 / (64.0 * 64.0);
 const SUMMED_IN_A_MICROSECOND: f64 = 3e6;
 const MICROSECONDS_OF_A_LAUNCH: f64 = 3.0;
 const MICROSECONDS_OF_MEETING: f64 = 5.0;
 
-/// How many of the multiprocessors large clusters find: the blocks of one are on some that are close to each other, 16 or 18.
+/// The multiprocessors that large clusters can use: each cluster runs within a group of 16 or 18 neighbours.
 pub(super) fn multiprocessors_of_clusters(multiprocessors: usize) -> usize {
     multiprocessors * 8 / 9
 }
 
-/// How a block goes through the pixels.
+/// The tiles of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// Of k.
+    /// The k of a tile.
     pub(super) k_tile: usize,
-    /// Blocks whose sums meet in shared memory.
+    /// The blocks whose sums meet in shared memory.
     pub(super) cluster: usize,
-    /// Of dy's pixels.
+    /// The tile's rows and columns of dy's pixels.
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// Elements that are copied at once.
+    /// The elements of one asynchronous copy.
     pub(super) access: usize,
     pub(super) stages: usize,
-    /// Tiles after which a block's sums begin anew, where it has more of them than are exact enough in one.
+    /// The tiles after which a block starts a new sum, if one sum over all its tiles would be too inexact.
     pub(super) summed_tiles: Option<usize>,
 }
 
 impl Tiling {
-    /// The best for such parts that `shared` bytes of a block's memory hold.
+    /// The best tiling for these parts within `shared` bytes of shared memory for each block.
     pub(super) fn of(gradient: &FilterGradient, parts: Parts, shared: usize) -> Option<Self> {
         let (k_tile, cluster) = (parts.k_tile(gradient), parts.cluster());
         let mut best: Option<(usize, Self)> = None;
         let element = gradient.element();
         let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
         for columns in TILE_COLUMNS {
-            // Of few channels there are so many warps that registers are short: no piece of the depth is in two rows.
+            // Few channels need so many warps that registers are short: no depth step may span two rows.
             let piece = if gradient.has_few_channels() { depth } else { of_lane };
             if !columns.is_multiple_of(piece) || 2 * columns < depth {
                 continue;
@@ -75,7 +75,7 @@ impl Tiling {
             let access =
                 ACCESSES.into_iter().map(|bytes| bytes / element).filter(|access| *access > 0).find(divides)?;
             for rows in 1..=MOST_TILE_ROWS {
-                // Of a warp.
+                // The pixels of a warp.
                 let pixels = rows / gradient.pixel_warps() * columns;
                 let is_cut = rows.is_multiple_of(gradient.pixel_warps()) && pixels.is_multiple_of(depth);
                 if !is_cut || pixels > MOST_PIECES * depth {
@@ -96,17 +96,17 @@ impl Tiling {
         Some(Self { summed_tiles: has_more.then_some(most), ..tiling })
     }
 
-    /// What a tile costs, in bytes of dy.
+    /// The cost of a tile, in bytes of dy.
     pub(super) fn bytes(&self, gradient: &FilterGradient) -> usize {
         self.rows * self.columns * gradient.element() + BYTES_OF_A_TILE
     }
 
-    /// Of all images.
+    /// The tiles of all images.
     pub(super) fn tiles(&self, gradient: &FilterGradient) -> usize {
         gradient.images * gradient.dy[0].div_ceil(self.rows) * gradient.dy[1].div_ceil(self.columns)
     }
 
-    /// About how long a gradient takes in such parts, on a GPU of so many multiprocessors.
+    /// Estimates the gradient's time in microseconds, in these parts, on a GPU with `multiprocessors`.
     pub(super) fn microseconds(&self, gradient: &FilterGradient, parts: Parts, multiprocessors: usize) -> f64 {
         let blocks = gradient.blocks(self.k_tile);
         let (rounds, adding) = match parts {
@@ -129,7 +129,7 @@ impl Tiling {
         (rounds * tiles * self.bytes(gradient)) as f64 * products * MICROSECONDS_OF_A_PRODUCT + adding
     }
 
-    /// Of a block, as the kernel lays it out.
+    /// The shared memory of a block in bytes, laid out like the kernel's.
     pub(super) fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
         let FilterGradient { filter, stride, padding, .. } = *gradient;
         let per_word = size_of::<u32>() / gradient.element();
@@ -152,12 +152,12 @@ impl Tiling {
         }
     }
 
-    /// Whether registers hold two sums for each.
+    /// Returns whether registers hold a second set of sums, the totals of the sums so far.
     pub(super) fn has_totals(&self) -> bool {
         self.cluster > 1 && self.k_tile == M_MMA
     }
 
-    /// Of so many parts.
+    /// The launch for this number of parts.
     pub(super) fn launch(&self, gradient: &FilterGradient, parts: usize) -> Launch {
         Launch {
             grid: [(gradient.blocks(self.k_tile) * parts) as u32, 1, 1],

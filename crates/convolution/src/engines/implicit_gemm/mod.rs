@@ -1,6 +1,6 @@
-//! Convolutions, and their inputs' gradients, on tensor cores by a kernel of ours, which reads NCHW as it is and needs no
-//! workspace: cuDNN's engines convert both tensors first, in a workspace of their size. Floats may be multiplied as such:
-//! cuDNN's engines that do so are on no tensor cores, or transform the tensors in a workspace several times their size.
+//! Convolutions and input gradients on tensor cores by our own kernel, which reads NCHW directly and needs no
+//! workspace. cuDNN's engines first convert both tensors, in a workspace as large as the tensors. Our kernel also
+//! multiplies floats exactly; cuDNN's exact engines use no tensor cores, or a workspace of several times that size.
 
 #[cfg(test)]
 mod tests;
@@ -17,65 +17,65 @@ use crate::engines::tiles::pitch_of;
 use gpu::jit::{Function, Launch, Source};
 use gpu::{Device, Stream};
 
-/// Rows of a block's product, and threads, as `kernels/implicit_gemm.cu` has them.
+/// The rows of a block's product, and the threads of a block, as in `kernels/implicit_gemm.cu`.
 const ROW_TILE: usize = 64;
 const THREADS: usize = 256;
-/// Columns of its product, and blocks that share a multiprocessor: of filters of one place, and of larger ones.
+/// The columns of a block's product, and the blocks that share a multiprocessor, for 1 × 1 filters and for larger ones.
 const COLUMNS: [usize; 2] = [128, 256];
 const BLOCKS: [usize; 2] = [2, 1];
-/// Bytes of shared memory that a block takes besides its own.
+/// Bytes of shared memory that each block takes in addition to its own.
 const RESERVED: usize = 1 << 10;
-/// Channels that a block works on at once, of filters of one place; of larger ones it is what tensor cores take, in bytes.
+/// The channels of one step for 1 × 1 filters; for larger filters the bytes of one tensor core depth.
 const DEPTH_OF_ONE_PLACE: usize = 32;
 const DEPTH_BYTES: usize = 32;
-/// Of what is copied at once, in bytes.
+/// The widths of asynchronous copies, in bytes.
 const ACCESSES: [usize; 4] = [16, 8, 4, 2];
-/// Depths in shared memory: one that is worked on, and one or two that are copied.
+/// The depth steps in shared memory: one in use and one or two in flight.
 const STAGES: [usize; 2] = [3, 2];
-/// The largest filter: of larger ones shared memory does not hold two depths.
+/// The largest filter side: shared memory cannot hold two depth steps of larger filters.
 const MOST_PLACES_ACROSS: usize = 5;
-/// Fewer channels on either side leave most of a block's work undone.
+/// With fewer channels on either side, most of a block would be idle.
 const LEAST_DEPTH: usize = 16;
 const LEAST_ROWS: usize = 32;
-/// The most blocks.
+/// The most blocks of a launch.
 const MOST_COUNTED: usize = 1 << 30;
-/// Rounds of blocks of which the last one may be nearly empty.
+/// From this many rounds of blocks on, a nearly empty last round is negligible.
 const MANY_ROUNDS: usize = 8;
-/// As many exact products take as long as one thing that is copied. Only what is best of several tiles is found by this.
+/// The number of exact products that take as long as one copy. It serves only to rank tilings.
 const PRODUCTS_OF_AN_ACCESS: usize = 40;
 
-/// Sums of products of images and filters, packed: out\[n\]\[m\]\[p\]\[q\] = Σ over d, r, s of v\[m\]\[d\]\[r\]\[s\] ·
-/// in\[n\]\[d\]\[p · stride + r - padding\]\[q · stride + s - padding\]. Of a convolution v is the filter w. Of its input's
-/// gradient m are the convolution's inputs and d its outputs: v\[m\]\[d\]\[r\]\[s\] is w\[d\]\[m\] from its last place on
-/// backwards, and the padding what the filter's rows reach beyond the convolution's.
+/// A correlation of packed images and filters: out\[n\]\[m\]\[p\]\[q\] = Σ over d, r, s of v\[m\]\[d\]\[r\]\[s\] ·
+/// in\[n\]\[d\]\[p · stride + r - padding\]\[q · stride + s - padding\]. For a convolution v is its filter w. For an
+/// input gradient m counts the convolution's inputs and d its outputs, v\[m\]\[d\] is w\[d\]\[m\] with rows and columns
+/// reversed, and the padding is the filter's reach beyond the convolution's padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correlation {
-    /// Of all three tensors: half, bfloat16, or float.
+    /// The type of all three tensors: half, bfloat16, or float.
     pub data_type: cudnnDataType_t,
-    /// Whether floats are multiplied as such, and not in TF32. Of no other type.
+    /// Floats are multiplied exactly, not in TF32. False for other types.
     pub is_exact: bool,
-    /// Whether it is the gradient of a convolution's input.
+    /// True for an input gradient, false for a convolution.
     pub is_gradient: bool,
     /// n
     pub images: usize,
-    /// d: channels of what is read.
+    /// d: the channels of the images read.
     pub depth: usize,
-    /// m: channels of what is written.
+    /// m: the channels of the images written.
     pub rows: usize,
-    /// Rows and columns of the images that are read.
+    /// Rows and columns of the images read.
     pub from: [usize; 2],
-    /// Rows p and columns q of those that are written.
+    /// Rows p and columns q of the images written.
     pub to: [usize; 2],
-    /// Rows r and columns s of the filter, of which there are as many.
+    /// The filter's rows r, which equal its columns s.
     pub filter: usize,
-    /// Both ways.
+    /// The stride in both directions.
     pub stride: usize,
-    /// Zeros above the images and on their left.
+    /// The zeros above the images and on their left.
     pub padding: usize,
 }
 
 impl Correlation {
-    /// Whether the kernel computes it, and there is enough to be done.
+    /// Returns whether the kernel supports the correlation, and has enough work in it.
     fn is_for_us(&self) -> bool {
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
         let counts = [
@@ -83,7 +83,7 @@ impl Correlation {
             product(&[self.images, self.rows, self.to[0], self.to[1]]),
             product(&[self.rows, self.depth, self.filter, self.filter]),
         ];
-        // What is beside a tensor is counted too.
+        // The kernel also counts positions beside a tensor, so the lengths leave room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 31).contains(&count));
         let is_small = |lengths: &[usize; 2]| lengths.iter().all(|length| *length < 1 << 28);
         elements::TYPES.contains(&self.data_type)
@@ -100,7 +100,7 @@ impl Correlation {
             && counts.into_iter().all(is_counted)
     }
 
-    /// The same where images of one row are: pixels that do not have to be told from each other's rows.
+    /// The same correlation over images of a single row if the kernel need not tell rows apart.
     fn flattened(self) -> Self {
         let one_row = |[rows, columns]: [usize; 2]| [1, rows * columns];
         match (self.filter, self.stride) {
@@ -109,7 +109,7 @@ impl Correlation {
         }
     }
 
-    /// Of the pairs of constants above, which.
+    /// The index into the pairs of constants above.
     fn kind(&self) -> usize {
         usize::from(self.filter > 1)
     }
@@ -118,42 +118,42 @@ impl Correlation {
         self.filter * self.filter
     }
 
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     fn element(&self) -> usize {
         elements::bytes(self.data_type)
     }
 
-    /// Channels d that a block works on at once.
+    /// The channels d of one depth step.
     fn depth_at_once(&self) -> usize {
         if self.filter == 1 { DEPTH_OF_ONE_PLACE } else { DEPTH_BYTES / self.element() }
     }
 
-    /// Products that one is computed by.
+    /// The tensor core products for each product.
     fn products(&self) -> usize {
         if self.is_exact { 3 } else { 1 }
     }
 
-    /// Elements of a channel's filters.
+    /// The consecutive filter elements of one channel.
     fn filters(&self) -> usize {
         self.places() * if self.is_gradient { self.rows } else { self.depth }
     }
 }
 
-/// What a block works on.
+/// The tile of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
     images: usize,
-    /// Of the images that are written.
+    /// The tile's rows and columns of the images written.
     rows: usize,
     columns: usize,
-    /// Elements that are copied at once, of images and of filters.
+    /// The elements of one asynchronous copy, for images and for filters.
     image_access: usize,
     filter_access: usize,
     stages: usize,
 }
 
 impl Tiling {
-    /// The best on so many multiprocessors, each of which has `shared` bytes of memory for a block.
+    /// The best tiling for this many multiprocessors, each with `shared` bytes of memory for a block.
     fn of(correlation: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let Correlation { images, from, to: [p, q], stride, .. } = *correlation;
         let (most, blocks) = (COLUMNS[correlation.kind()], BLOCKS[correlation.kind()]);
@@ -162,7 +162,7 @@ impl Tiling {
             |length: usize| accesses.into_iter().find(|access| *access > 0 && length.is_multiple_of(*access));
         let (image_access, filter_access) = (access_of(from[1])?, access_of(correlation.filters())?);
         let mut best: Option<(usize, Self)> = None;
-        // Accesses are aligned where tiles begin.
+        // Copies need an aligned start of each tile.
         let begins = |columns: &usize| *columns == q || (columns * stride).is_multiple_of(image_access);
         for columns in (1..=q.min(most)).filter(begins) {
             for rows in 1..=p.min(most / columns) {
@@ -181,14 +181,14 @@ impl Tiling {
         best.map(|(_, tiling)| tiling)
     }
 
-    /// Blocks that there are.
+    /// The number of blocks.
     fn blocks(&self, correlation: &Correlation) -> usize {
         let Correlation { images, rows, to: [p, q], .. } = *correlation;
         let pixels = images.div_ceil(self.images) * p.div_ceil(self.rows) * q.div_ceil(self.columns);
         pixels.saturating_mul(rows.div_ceil(ROW_TILE))
     }
 
-    /// What they cost where so many run at once, in products for DEPTH channels.
+    /// The cost of all blocks with `at_once` of them running, as products for one depth step.
     fn costs(&self, correlation: &Correlation, at_once: usize) -> usize {
         let (depth, places) = (correlation.depth_at_once(), correlation.places());
         let [x_rows, x_columns] = self.image(correlation);
@@ -196,14 +196,14 @@ impl Tiling {
         let filters = ROW_TILE * depth * places / self.filter_access;
         let products = ROW_TILE * COLUMNS[correlation.kind()] * depth * places * correlation.products() / 3;
         let costs = products + (images + filters) * PRODUCTS_OF_AN_ACCESS;
-        // Kernels of other channels are to have the same tiles, and code, unless it matters how the last round is filled.
+        // With many rounds a partial last round is ignored, so that problems of other channels share tiles and code.
         match self.blocks(correlation) {
             blocks if blocks >= MANY_ROUNDS * at_once => blocks.saturating_mul(costs),
             blocks => blocks.next_multiple_of(at_once).saturating_mul(costs),
         }
     }
 
-    /// Rows and columns of an image in shared memory, as the kernel lays it out.
+    /// Rows and columns of an image in shared memory, laid out like the kernel's.
     fn image(&self, correlation: &Correlation) -> [usize; 2] {
         let Correlation { filter, stride, padding, .. } = *correlation;
         let left = padding.next_multiple_of(self.image_access);
@@ -211,7 +211,7 @@ impl Tiling {
         [(self.rows - 1) * stride + filter, columns.next_multiple_of(self.image_access)]
     }
 
-    /// Of a block, as the kernel lays it out.
+    /// The shared memory of a block in bytes, laid out like the kernel's.
     fn shared_bytes(&self, correlation: &Correlation) -> usize {
         let (depth, places, element) = (correlation.depth_at_once(), correlation.places(), correlation.element());
         let filters = match correlation.is_gradient {
@@ -247,12 +247,12 @@ impl Tiling {
 }
 
 enum Code {
-    /// Loops of this file.
+    /// The loops of this file.
     Host,
     Compiled(Function),
 }
 
-/// By what it is compiled with.
+/// The code, by its compiler options.
 static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
 
 /// A correlation on one device.
@@ -262,7 +262,7 @@ pub struct ImplicitGemm {
     code: Arc<Code>,
 }
 
-/// `kernels/implicit_gemm.cu`'s.
+/// The parameters of `kernels/implicit_gemm.cu`.
 #[repr(C)]
 struct Parameters {
     w: *const c_void,
@@ -279,24 +279,24 @@ struct Parameters {
     beta: f32,
 }
 
-/// What a correlation is computed from, aligned to 16 bytes, and where it goes.
+/// The inputs of a correlation, aligned to 16 bytes, and its destination.
 #[derive(Clone, Copy)]
 pub struct CorrelationMemory {
     /// The filter.
     pub w: *const c_void,
-    /// Images.
+    /// The images read.
     pub from: *const c_void,
-    /// Others.
+    /// The images written.
     pub to: *mut c_void,
 }
 
 impl ImplicitGemm {
-    /// Whether it is computed here, on the calling thread's device.
+    /// Returns whether our kernel computes the correlation on the calling thread's device.
     pub fn computes(device: Device, of: &Correlation) -> bool {
         Self::tiling(device, of).is_some()
     }
 
-    /// Also what is best computed in its place.
+    /// The correlation to compute, flattened if possible, and its tiling.
     fn tiling(device: Device, of: &Correlation) -> Option<(Correlation, Tiling)> {
         if !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
             return None;
@@ -307,8 +307,8 @@ impl ImplicitGemm {
         (tiling.blocks(&of) <= MOST_COUNTED).then_some((of, tiling))
     }
 
-    /// On the calling thread's device. Compiles at the first call for such filters and tiles, which may take a second; not to
-    /// be called under capture. `Err` says why there is none.
+    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its filter and tiles,
+    /// which may take a second; do not call it under capture. `Err` says why there is no kernel.
     pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
         let (of, tiling) = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
         let code = KNOWN.get(device, tiling.options(&of), || match device {
@@ -318,21 +318,21 @@ impl ImplicitGemm {
         Ok(Self { of, tiling, code })
     }
 
-    /// Whether it is the gradient of a convolution's input.
+    /// Returns whether this is an input gradient.
     pub fn is_gradient(&self) -> bool {
         self.of.is_gradient
     }
 
-    /// out = `alpha` · sums + `beta` · out; where `beta` is 0 out is not read. Whether that was launched.
+    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
     ///
     /// # Safety
-    /// All is memory of the device, as large as the tensors; what is written overlaps nothing else. The stream is of that
-    /// device.
+    /// All pointers are device memory as large as the tensors; the output overlaps nothing else. The stream belongs to
+    /// the same device.
     pub unsafe fn run(&self, stream: Stream, memory: CorrelationMemory, alpha: f32, beta: f32) -> bool {
         let Self { of, tiling, code } = self;
         let function = match &**code {
             Code::Host => {
-                // SAFETY: as ours.
+                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
                 unsafe { compute(of, memory, alpha, beta) };
                 return true;
             }
@@ -348,7 +348,7 @@ impl ImplicitGemm {
             shared_bytes: tiling.shared_bytes(of) as u32,
             ..Launch::default()
         };
-        // SAFETY: the kernel's one parameter, and memory as ours.
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }
@@ -371,7 +371,7 @@ impl Code {
 /// # Safety
 /// As for [`ImplicitGemm::run`], in the host's memory.
 unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
-    // SAFETY: as ours; the tensors' elements are of that type.
+    // SAFETY: the caller promises memory as large as the tensors, with elements of `of.data_type`.
     unsafe {
         match of.data_type {
             CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
@@ -382,11 +382,11 @@ unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta:
 }
 
 /// # Safety
-/// Likewise, of elements of this type.
+/// As for [`ImplicitGemm::run`], in the host's memory, with elements of type `T`.
 unsafe fn compute_in<T: Element>(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
     let Correlation { images, depth, rows, from: [height, width], to: [p, q], filter, .. } = *of;
     let places = of.places();
-    // SAFETY: as ours.
+    // SAFETY: the caller promises three tensors of these sizes, and that the output overlaps neither input.
     let (w, from, to) = unsafe {
         (
             std::slice::from_raw_parts(memory.w.cast::<T>(), rows * depth * places),
@@ -394,7 +394,7 @@ unsafe fn compute_in<T: Element>(of: &Correlation, memory: CorrelationMemory, al
             std::slice::from_raw_parts_mut(memory.to.cast::<T>(), images * rows * p * q),
         )
     };
-    // Where a place of the result finds its own, if that is no zero beside the image.
+    // The index in the input for a position of the output and an offset in the filter; `None` in the padding.
     let below =
         |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
     for (index, to) in to.iter_mut().enumerate() {

@@ -11,7 +11,7 @@ use gpu::testing::resources;
 const SHARED: usize = 227 << 10;
 const MULTIPROCESSORS: usize = 132;
 
-/// A convolution of images, channels that are read and that are written, its images, the filter's rows, stride and padding.
+/// A convolution with these images, input and output channels, input size, filter side, stride and padding.
 fn convolution(
     [images, depth, rows]: [usize; 3],
     from: [usize; 2],
@@ -24,20 +24,20 @@ fn convolution(
     Correlation { data_type, is_exact, is_gradient: false, images, depth, rows, from, to, filter, stride, padding }
 }
 
-/// The gradient of such a convolution's input.
+/// The input gradient of a convolution.
 fn gradient(of: Correlation) -> Correlation {
     let Correlation { depth, rows, from, to, filter, padding, .. } = of;
     Correlation { is_gradient: true, depth: rows, rows: depth, from: to, to: from, padding: filter - 1 - padding, ..of }
 }
 
-/// The same in every type, and of floats that are multiplied as such.
+/// The same correlation in every type, and with exact float products.
 fn in_all_types(of: Correlation) -> [Correlation; 4] {
     let in_type = |data_type| Correlation { data_type, ..of };
     let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
     [of, Correlation { is_exact: true, ..of }, others[0], others[1]]
 }
 
-/// Both, where both are for us.
+/// The convolution and its input gradient, if our kernel supports them.
 fn both_ways(of: Correlation) -> impl Iterator<Item = Correlation> {
     [of, gradient(of)].into_iter().filter(Correlation::is_for_us)
 }
@@ -52,7 +52,7 @@ fn tiles_fit_and_waste_little() {
             let (most, blocks) = (COLUMNS[of.kind()], BLOCKS[of.kind()]);
             assert!(blocks * (tiling.shared_bytes(&of) + RESERVED) <= SHARED + RESERVED, "{tiling:?} of {of:?}");
             assert!(tiling.images * tiling.rows * tiling.columns <= most);
-            // Where a product takes less time, what is copied counts more.
+            // Copies weigh more where products take less time.
             let columns = tiling.blocks(&of) / of.rows.div_ceil(ROW_TILE) * most;
             let used = (of.images * of.to[0] * of.to[1]) as f64 / columns as f64;
             assert!(used >= if of.is_exact { 0.75 } else { 0.6 }, "{used} in {tiling:?} of {of:?}");
@@ -94,7 +94,7 @@ struct Case {
     from: Buffer,
     to: Buffer,
     held: Vec<u8>,
-    /// What is to be written where it is added to what was `held`, and where it is not.
+    /// The expected output when adding to `held`, and when not.
     added: Vec<u8>,
     written: Vec<u8>,
 }
@@ -111,7 +111,7 @@ impl Case {
         let compute = |beta: f32| {
             let mut to = held.clone();
             let (w, from, to_data) = (w.as_ptr().cast(), from.as_ptr().cast(), to.as_mut_ptr().cast());
-            // SAFETY: as large as the tensors, in memory that is aligned to more than elements are.
+            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
             unsafe { compute(&of, CorrelationMemory { w, from, to: to_data }, Self::ALPHA, beta) };
             to
         };
@@ -121,7 +121,7 @@ impl Case {
         Self { of, w, from, to, held, added, written }
     }
 
-    /// Runs it, in poisoned memory.
+    /// Runs the kernel in poisoned memory and compares its result.
     fn check(&self, kernel: &ImplicitGemm, device: Device, stream: Stream) {
         let Self { of, w, from, to, held, added, written } = self;
         let [w, from, data] = [w, from, to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
@@ -129,7 +129,7 @@ impl Case {
         for (beta, begin, expected) in [(Self::BETA, held, added), (0.0, &vec![0xff; held.len()], written)] {
             write(device, to, &[&guard[..], begin, &guard].concat(), stream);
             let memory = CorrelationMemory { w, from, to: data };
-            // SAFETY: as large as the tensors.
+            // SAFETY: the buffers are as large as the tensors, with guards around them.
             assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
             let found = read(device, to, held.len() + 2 * GUARD, stream);
             let inside = &found[GUARD..found.len() - GUARD];
@@ -141,8 +141,8 @@ impl Case {
     }
 }
 
-/// Every width of accesses, tiles across rows, images and their ends, channels that are no whole block, both strides,
-/// paddings, all filters; forwards and backwards, in every type.
+/// Every copy width, tiles that span and exceed rows and images, partial channel tiles, both strides, several paddings,
+/// all filters; convolutions and input gradients, in every type.
 fn small() -> impl Iterator<Item = Correlation> {
     let shapes = [
         convolution([1, 16, 64], [12, 12], 3, 1, 1),
@@ -157,13 +157,13 @@ fn small() -> impl Iterator<Item = Correlation> {
         convolution([3, 40, 32], [6, 6], 1, 1, 0),
         convolution([2, 32, 65], [7, 7], 1, 1, 0),
         convolution([2, 16, 32], [9, 10], 1, 2, 0),
-        // More depths than are in shared memory at once.
+        // More depth steps than shared memory holds at once.
         convolution([1, 136, 33], [4, 6], 1, 1, 0),
     ];
     shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
 
-/// What the kernel does on the CPU, under the emulator and adversarial schedules, is what loops do. In a process of its own,
+/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
 /// whose cuDNN is hostdnn.
 #[test]
 fn emulated_as_in_loops() {
@@ -174,7 +174,7 @@ fn emulated_as_in_loops() {
     let mut random = SmallRng::seed_from_u64(21);
     // Every shape, in one type or two.
     for (index, of) in small().map(Correlation::flattened).step_by(3).enumerate() {
-        // As much shared memory as a GPU has, and what many have.
+        // The shared memory of large GPUs, and of many smaller ones.
         let shared = if index % 2 == 0 || of.filter == 5 { SHARED } else { 99 << 10 };
         let tiling = Tiling::of(&of, shared, 1).unwrap();
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
@@ -182,7 +182,7 @@ fn emulated_as_in_loops() {
     }
 }
 
-/// ||out - exact|| / ||exact|| and how much larger out is on average, of numbers from `least` to 2.
+/// Returns ||out - exact|| / ||exact|| and out's mean relative excess, for numbers from `least` to 2.
 fn errors_of(kernel: &ImplicitGemm, least: f32, device: Device, stream: Stream, random: &mut SmallRng) -> (f64, f64) {
     let of = kernel.of;
     let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(least..2.0)).collect() };
@@ -190,20 +190,19 @@ fn errors_of(kernel: &ImplicitGemm, least: f32, device: Device, stream: Stream, 
     let from = values(of.images * of.depth * of.from[0] * of.from[1]);
     let mut exact = vec![0_f32; of.images * of.rows * of.to[0] * of.to[1]];
     let (w_data, from_data, to) = (w.as_ptr().cast(), from.as_ptr().cast(), exact.as_mut_ptr().cast());
-    // SAFETY: as large as the tensors.
+    // SAFETY: the vectors are as large as the tensors.
     unsafe { compute(&of, CorrelationMemory { w: w_data, from: from_data, to }, 1.0, 0.0) };
     let [w, from] = [w, from].map(|values| between_nans(device, &bytes_of(&values), stream));
     let to = device.allocate(4 * exact.len()).unwrap();
     let [w, from] = [w, from].map(|tensor| (tensor.data().wrapping_byte_add(GUARD), tensor));
     let memory = CorrelationMemory { w: w.0, from: from.0, to: to.data() };
-    // SAFETY: likewise.
+    // SAFETY: the buffers are as large as the tensors, with guards around the inputs.
     assert!(unsafe { kernel.run(stream, memory, 1.0, 0.0) });
     let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
     errors(&read(device, &to, 4 * exact.len(), stream), &exact)
 }
 
-/// Floats lose no more than products in TF32 must, and do not become smaller; those that are multiplied as such lose what floats
-/// do.
+/// TF32 products lose only what rounding must, without a bias towards zero. Exact products lose only float's rounding.
 #[test]
 fn emulated_floats_are_rounded_without_a_bias() {
     if !emulated::is_child("engines::implicit_gemm::tests::emulated_floats_are_rounded_without_a_bias") {
@@ -224,7 +223,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     }
 }
 
-/// For all GPUs, each with its shared memory; and of what networks have nothing spills.
+/// Compiles for all GPUs with their shared memory. Nothing spills for the shapes of common networks.
 #[test]
 fn compiles_for_all_gpus_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
@@ -234,7 +233,7 @@ fn compiles_for_all_gpus_without_spills() {
     for of in shapes.into_iter().flat_map(both_ways).map(Correlation::flattened).flat_map(in_all_types) {
         for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
             let Some(tiling) = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS) else {
-                // Two depths of the largest filters are too large.
+                // Two depth steps of the largest filters exceed the shared memory.
                 assert_eq!((capability, of.filter), (89, 5));
                 continue;
             };
@@ -245,7 +244,7 @@ fn compiles_for_all_gpus_without_spills() {
     }
 }
 
-/// On a GPU it is what loops on the host find, and as exact as floats are.
+/// On a GPU the kernel agrees with loops on the host, and exact products are as accurate as floats.
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
@@ -265,13 +264,13 @@ fn on_a_gpu_as_on_the_host() {
     }
 }
 
-/// How fast it is there at networks' layers of floats as such, and of TF32 and half.
+/// Prints the kernel's speed for layers of common networks in exact floats, TF32, half and bfloat16.
 #[test]
 fn on_a_gpu_at_networks_layers() {
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(24);
-    // VGG-16's, ResNet-50's, AlexNet's and the U-Net's.
+    // Layers of VGG-16, ResNet-50, AlexNet and the U-Net.
     let layers = [
         ([64, 128, 128], 112, 3),
         ([64, 512, 512], 28, 3),

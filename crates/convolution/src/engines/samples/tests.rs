@@ -21,7 +21,7 @@ fn sampling([images, channels, height, width, down, right]: [usize; 6]) -> Sampl
     Sampling { images, channels, height, width, down, right }
 }
 
-/// A value of an element of its own, in so many bytes.
+/// Elements of `bytes` bytes each, all different.
 fn values(elements: usize, bytes: usize) -> Vec<u8> {
     (0..elements).flat_map(|i| ((i as u32).wrapping_mul(2_654_435_761) | 1).to_ne_bytes()[..bytes].to_vec()).collect()
 }
@@ -34,7 +34,7 @@ fn samples_are_where_they_belong() {
         let mut gathered = vec![u32::MAX; images * channels * sampling.sampled()];
         let mut back = vec![u32::MAX; from.len()];
         let stream = std::ptr::null_mut();
-        // SAFETY: as many elements as there are.
+        // SAFETY: the vectors have as many elements as the tensors.
         unsafe {
             assert!(samples.gather(stream, sampling, from.as_ptr().cast(), gathered.as_mut_ptr().cast()));
             assert!(samples.scatter(stream, sampling, gathered.as_ptr().cast(), back.as_mut_ptr().cast()));
@@ -44,14 +44,14 @@ fn samples_are_where_they_belong() {
             let expected = if row % down == 0 && column % right == 0 { *value } else { 0 };
             assert_eq!(*back, expected, "{shape:?} {i}");
         }
-        // The second sample of the first channel is the next pixel that is sampled.
+        // The second sample of the first channel is the next sampled pixel.
         if width > right {
             assert_eq!(gathered[channels], from[right], "{shape:?}");
         }
     }
 }
 
-/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit.
+/// On the CPU, under the emulator and adversarial schedules, the kernels agree with the loops bit for bit.
 #[test]
 fn emulated_as_in_loops() {
     if !emulated::is_child("engines::samples::tests::emulated_as_in_loops") {
@@ -70,7 +70,7 @@ fn emulated_as_in_loops() {
                 let [from, to] = [from_bytes, to_bytes + GUARD].map(|bytes| Device::Host.allocate(bytes).unwrap());
                 let mut expected = vec![0xff_u8; to_bytes + GUARD];
                 let given = values(from_bytes / element, element);
-                // SAFETY: buffers of so many bytes.
+                // SAFETY: the buffers have the sizes that the calls are given.
                 let found = unsafe {
                     from.data().copy_from(given.as_ptr().cast(), given.len());
                     to.data().write_bytes(0xff, to_bytes + GUARD);
@@ -90,7 +90,7 @@ fn emulated_as_in_loops() {
     }
 }
 
-/// Shapes for each way.
+/// Shapes for each variant.
 const SMALL_SHAPES: [[usize; 6]; 8] = [
     [2, 72, 5, 8, 2, 2],
     [2, 16, 4, 24, 3, 2],
@@ -102,10 +102,10 @@ const SMALL_SHAPES: [[usize; 6]; 8] = [
     [1, 8, 6, 9, 2, 4],
 ];
 
-/// Bytes between a buffer's data and its end, where nothing may be written.
+/// Bytes behind a buffer's data that nothing may write.
 const GUARD: usize = 256;
 
-/// On the GPU as on the host, bit for bit; and how many bytes a second.
+/// On a GPU the kernels agree with the host bit for bit. Prints their times.
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
@@ -123,7 +123,7 @@ fn on_a_gpu_as_on_the_host() {
                 let (from, to) = (device.allocate(from_bytes).unwrap(), device.allocate(to_bytes + GUARD).unwrap());
                 let (mut expected, mut found) = (poison.clone(), vec![0; to_bytes + GUARD]);
                 let run = |samples: &Samples, from: *const c_void, to: *mut c_void| {
-                    // SAFETY: buffers as long as the tensors.
+                    // SAFETY: the buffers are as long as the tensors.
                     unsafe {
                         match is_back {
                             false => samples.gather(stream.raw(), sampling, from, to),
@@ -131,7 +131,7 @@ fn on_a_gpu_as_on_the_host() {
                         }
                     }
                 };
-                // SAFETY: buffers as long as what is copied.
+                // SAFETY: each buffer is as long as the slice copied to or from it.
                 unsafe {
                     assert!(device.write(from.data(), &given, stream.raw()));
                     assert!(device.write(to.data(), &poison, stream.raw()));

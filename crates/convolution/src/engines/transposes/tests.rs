@@ -42,7 +42,7 @@ fn twice_transposed_is_the_same_and_sums_are_in_float() {
     let once_there = once.as_mut_ptr().cast::<c_void>();
     let back = matrices.transposed();
     let [begun, added] = [true, false].map(|begins| summed(back, once_there, sum.as_mut_ptr().cast(), begins));
-    // SAFETY: as many elements each.
+    // SAFETY: each vector has as many elements as the matrices.
     unsafe {
         assert!(transposes.run(stream, &[there]));
         assert!(transposes.run(stream, &[written(back, once_there, twice.as_mut_ptr().cast()), begun]));
@@ -61,8 +61,8 @@ fn summed(matrices: Matrices, from: *const c_void, sum: *mut c_void, begins: boo
     Transposition { matrices, from, to: Destination::Sum(sum, begins) }
 }
 
-/// What the kernels do on the CPU, under the emulator and adversarial schedules, is what the loops do, bit for bit: each
-/// alone, and all together. In a process of its own, whose cuDNN is hostdnn.
+/// On the CPU, under the emulator and adversarial schedules, the kernels agree with the loops bit for bit, one at a
+/// time and all in one launch. Runs in child processes whose cuDNN is hostdnn.
 #[test]
 fn emulated_as_in_loops() {
     if !emulated::is_child("engines::transposes::tests::emulated_as_in_loops") {
@@ -84,7 +84,7 @@ fn emulated_as_in_loops() {
                 cases.iter_mut().for_each(Case::poison);
                 for begins in [true, false] {
                     let each: Vec<_> = cases.iter().flat_map(|case| case.both(begins)).collect();
-                    // SAFETY: buffers of so many bytes, and as many sums as elements.
+                    // SAFETY: the buffers are as large as the matrices, and the sums have a float for each element.
                     assert!(unsafe { kernels.run(std::ptr::null_mut(), &each) });
                 }
                 cases.iter().for_each(|case| case.check(&loops));
@@ -93,7 +93,7 @@ fn emulated_as_in_loops() {
     }
 }
 
-/// Those, and images of so many places whose few channels are padded, both ways round.
+/// The packed shapes, and images whose few channels are padded to one access, in both directions.
 fn shapes(packed: &[(usize, usize, usize)], places: &[usize], element: usize) -> impl Iterator<Item = Matrices> {
     let packed: Vec<_> =
         packed.iter().map(|&(images, rows, columns)| Matrices::packed(images, rows, columns)).collect();
@@ -109,10 +109,10 @@ fn way_of(matrices: Matrices, element: usize) -> Way {
     Way::ALL.iter().map(|(way, _)| *way).find(|way| way.admits(matrices, element)).unwrap()
 }
 
-/// Matrices in the host's memory, and where they go.
+/// Matrices in host memory, and their destinations.
 struct Case {
     matrices: Matrices,
-    /// Of what is written.
+    /// The size of the transposed matrices in bytes.
     bytes: usize,
     from: Buffer,
     to: Buffer,
@@ -125,35 +125,35 @@ impl Case {
         let (bytes, read) = (written * loops.element, read * loops.element);
         let memory = |bytes: usize| Device::Host.allocate(bytes + GUARD).unwrap();
         let it = Self { matrices, bytes, from: memory(read), to: memory(bytes), sum: memory(4 * written) };
-        // SAFETY: of so many bytes.
+        // SAFETY: the buffer has `read` bytes.
         let values = unsafe { std::slice::from_raw_parts_mut(it.from.data().cast::<u8>(), read) };
         random.fill_bytes(values);
-        // No NaN, whose bits a sum may change.
+        // No NaN: a sum may change its bits.
         values.iter_mut().skip(loops.element - 1).step_by(loops.element).for_each(|high| *high &= 0xbb);
         it
     }
 
     fn poison(&mut self) {
-        // SAFETY: of so many bytes.
+        // SAFETY: the buffers have these sizes.
         unsafe {
             self.to.data().write_bytes(0xff, self.bytes + GUARD);
             self.sum.data().write_bytes(0xff, 4 * self.matrices.transposed().elements() + GUARD);
         }
     }
 
-    /// Transposed, and added to the sum or beginning it.
+    /// The transposition into `to`, and the one into the sum if the matrices can be summed.
     fn both(&self, begins: bool) -> impl Iterator<Item = Transposition> {
         let (matrices, from) = (self.matrices, self.from.data());
         let sum = is_summed(matrices).then(|| summed(matrices, from, self.sum.data(), begins));
         std::iter::once(written(matrices, from, self.to.data())).chain(sum)
     }
 
-    /// Holds what was found against what loops find of the same.
+    /// Compares the kernels' results with those of the loops.
     fn check(&self, loops: &Transposes) {
         let (matrices, from, sums) = (self.matrices, self.from.data(), 4 * self.matrices.transposed().elements());
         let (mut to, mut sum) = (vec![0xff_u8; self.bytes + GUARD], vec![0xff_u8; sums + GUARD]);
         let begun_and_added = [true, false].map(|begins| summed(matrices, from, sum.as_mut_ptr().cast(), begins));
-        // SAFETY: buffers of so many bytes, and as many sums as elements.
+        // SAFETY: the buffers and vectors are as large as the matrices, and the sums have a float for each element.
         unsafe {
             loops.run(std::ptr::null_mut(), &[written(matrices, from, to.as_mut_ptr().cast())]);
             for one in begun_and_added.iter().filter(|_| is_summed(matrices)) {
@@ -166,12 +166,12 @@ impl Case {
     }
 }
 
-/// Sums have nothing between rows.
+/// Sums have no padding between rows.
 fn is_summed(matrices: Matrices) -> bool {
     matrices.transposed_pitch == matrices.rows
 }
 
-/// Shapes for each way of what is packed.
+/// Shapes for each variant of packed matrices.
 const SMALL_SHAPES: [(usize, usize, usize); 11] = [
     (3, 16, 72),
     (2, 72, 40),
@@ -186,12 +186,12 @@ const SMALL_SHAPES: [(usize, usize, usize); 11] = [
     (2, 1, 7),
 ];
 
-/// Bytes between a buffer's data and its end, where nothing may be written.
+/// Bytes behind a buffer's data that nothing may write.
 const GUARD: usize = 256;
-/// More elements than these are not summed: the host takes long.
+/// Matrices with more elements are not summed, because the host would take long.
 const MOST_SUMMED: usize = 1 << 21;
 
-/// On the GPU `run` and `add` do what they do on the host, bit for bit, in every way; and how many bytes a second.
+/// On a GPU all variants agree with the host bit for bit. Prints their rates in bytes a second.
 #[test]
 fn on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
@@ -209,7 +209,7 @@ fn on_a_gpu_as_on_the_host() {
             let mut values = vec![0; bytes];
             random.fill_bytes(&mut values);
             if host.element == 2 {
-                // No NaN, whose bits a sum may change.
+                // No NaN: a sum may change its bits.
                 values.chunks_exact_mut(2).for_each(|value| value[1] &= 0xbb);
             } else {
                 values.chunks_exact_mut(4).for_each(|value| value[3] &= 0xbf);
@@ -220,7 +220,7 @@ fn on_a_gpu_as_on_the_host() {
             let (mut expected, mut found) = (poison.clone(), vec![0; written_bytes + GUARD]);
             let (mut expected_sum, mut found_sum) = (vec![0_f32; sums / size_of::<f32>()], vec![0; sums]);
             let is_summed = is_summed(matrices) && matrices.elements() <= MOST_SUMMED;
-            // SAFETY: buffers as long as what is copied, and as the matrices.
+            // SAFETY: each buffer is as long as the matrices, and as the slice copied to or from it.
             unsafe {
                 assert!(
                     device.write(from.data(), &values, stream.raw()) && device.write(to.data(), &poison, stream.raw())
@@ -242,13 +242,13 @@ fn on_a_gpu_as_on_the_host() {
             let way = way_of(matrices, host.element);
             let time = |launches: &[&[Transposition]]| {
                 on_gpu::median(stream, || {
-                    // SAFETY: as above; a sum has room for as many elements.
+                    // SAFETY: the buffers are as long as the matrices; the sum's floats hold at least as many bytes.
                     unsafe { launches.iter().for_each(|launch| assert!(transposes.run(stream.raw(), launch))) };
                 })
             };
             let [one, other] = [to.data(), sum.data()].map(|to| written(matrices, from.data(), to));
             let [alone, apart, together] = [time(&[&[one]]), time(&[&[one], &[other]]), time(&[&[one, other]])];
-            // SAFETY: as above.
+            // SAFETY: the buffers are as long as the matrices; the sum's floats hold at least as many bytes.
             unsafe {
                 assert!(device.write(to.data(), &poison, stream.raw()));
                 assert!(device.write(sum.data(), &poison[..written_bytes], stream.raw()));
@@ -267,7 +267,7 @@ fn on_a_gpu_as_on_the_host() {
     }
 }
 
-/// Images, rows and columns: layers' tensors and filters, both ways round, and what fits no way but the last.
+/// Images, rows and columns: tensors and filters of layers in both directions, and shapes that only `Any` transposes.
 const SHAPES: [(usize, usize, usize); 21] = [
     (32, 64, 50_176),
     (32, 50_176, 64),

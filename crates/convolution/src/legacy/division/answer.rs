@@ -1,5 +1,5 @@
-//! What queries are answered under Workspace Division: cuDNN's own choice, in no workspace, or where
-//! cuDNN has no algorithm that needs none, in the least that one needs.
+//! Answers queries under Workspace Division: cuDNN's own choice with zero workspace. If every algorithm needs
+//! workspace, reports the least that any of them needs.
 
 use std::ffi::c_int;
 
@@ -15,10 +15,10 @@ use cudnn::convolution::Descriptors;
 use cudnn::policies::Policies;
 use guest::settings::{self, Numerics};
 
-/// The results of a query with our promise in place of cuDNN's first; the layer is collected.
+/// Puts our promise in place of cuDNN's first result, and collects the layer.
 ///
 /// # Safety
-/// The handle and the descriptors are the program's.
+/// The caller promises that the handle and the descriptors are the program's.
 pub unsafe fn algorithms(
     handle: cudnnHandle_t,
     descriptors: &Descriptors,
@@ -28,7 +28,7 @@ pub unsafe fn algorithms(
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, kernel, &own, &results, policies, any_determinism()) };
     let Some(promise) = promise else { return results };
     book::tell(cudnn::device(), kernel, &promise);
@@ -38,42 +38,42 @@ pub unsafe fn algorithms(
     results
 }
 
-/// The workspace of an algorithm that the program names without having asked; `None` if that is
-/// cuDNN's own.
+/// Returns the workspace, in bytes, of an algorithm that the program names without a query. `None` if cuDNN's own size
+/// applies.
 ///
 /// # Safety
-/// The handle and the descriptors are the program's.
+/// The caller promises that the handle and the descriptors are the program's.
 pub unsafe fn workspace_size(
     handle: cudnnHandle_t,
     descriptors: &Descriptors,
     id: c_int,
     policies: &Policies,
 ) -> Option<usize> {
-    // SAFETY: as ours.
+    // SAFETY: the program's descriptors are null or cuDNN's.
     let kernel = unsafe { Kernel::read(descriptors) }?;
     let page = book::page(cudnn::device(), &kernel);
     let known = {
         let state = page.state.lock();
         match state.told(id) {
-            // What a query listed besides its first has cuDNN's own.
+            // Only the first result of an answer has our workspace; the others have cuDNN's own.
             None if state.answered => return None,
             told => told.map(|told| (told, state.promise(id, told).map(|promise| promise.entry))),
         }
     };
     if let Some((told, named)) = known {
-        // Perhaps by a layer of an equal kernel.
+        // The answer may have gone to another layer with an equal problem, so collect this one too.
         if let Some(named) = named {
             Network::of(cudnn::device()).collect(&kernel, named, addresses(descriptors), policies.layer);
         }
         return Some(told);
     }
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that the handle and the descriptors are the program's.
     let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that the handle and the descriptors are the program's.
     let needs = unsafe { descriptors.workspace_size(handle, id) }.ok()?;
     let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
     let named = AlgoPerf { memory: needs, ..*named };
-    // SAFETY: as ours.
+    // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, &kernel, &named, &results, policies, named.determinism) }?;
     {
         let mut state = page.state.lock();
@@ -84,7 +84,7 @@ pub unsafe fn workspace_size(
     Some(promise.entry.memory)
 }
 
-/// What a query's answer may be: a program that wants determinism takes what is said to have it.
+/// The determinism required of an answer: `deterministic` numerics accept only results that cuDNN lists as such.
 fn any_determinism() -> cudnnDeterminism_t {
     match settings::get().numerics {
         Numerics::Deterministic => CUDNN_DETERMINISTIC,
@@ -92,11 +92,11 @@ fn any_determinism() -> cudnnDeterminism_t {
     }
 }
 
-/// What is promised of `own`: it runs in the least workspace that any algorithm needs which is as
-/// deterministic as asked for. `None` if that is more than its own need.
+/// Promises that `own` runs in the least workspace that any algorithm of the required determinism needs. `None` if that
+/// is more than `own` needs itself.
 ///
 /// # Safety
-/// The handle is the program's.
+/// The caller promises that the handle is the program's.
 unsafe fn promise(
     handle: cudnnHandle_t,
     kernel: &Kernel,
@@ -105,7 +105,7 @@ unsafe fn promise(
     policies: &Policies,
     determinism: cudnnDeterminism_t,
 ) -> Option<Promise> {
-    // The program may set the math type that it is told, or not: what an algorithm needs may differ.
+    // The program may set the reported math type or not, and an algorithm's need may differ between the two.
     let mut math_types = vec![kernel.math_type, own.mathType];
     math_types.dedup();
     let descriptors: Vec<_> = math_types
@@ -114,7 +114,7 @@ unsafe fn promise(
         .collect::<Result<_, _>>()
         .ok()?;
     let needs = |id: c_int| {
-        // SAFETY: as ours, and our own descriptors.
+        // SAFETY: the caller promised that the handle is the program's, and the descriptors are our own.
         let each = descriptors.iter().map(|descriptors| unsafe { descriptors.raw().workspace_size(handle, id) });
         each.collect::<Result<Vec<usize>, _>>().ok()?.into_iter().max()
     };
@@ -123,9 +123,9 @@ unsafe fn promise(
         result.status == CUDNN_STATUS_SUCCESS && (deterministic || determinism != CUDNN_DETERMINISTIC)
     };
     let ready = results.iter().filter(may).filter_map(|result| Some((needs(result.algo)?, result)));
-    // Of several that need as little, one that is as deterministic, and of those cuDNN's first.
+    // Among algorithms that need least, prefer the same determinism, then cuDNN's order.
     let (memory, ready) = ready.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
-    // Under either math type: where it needs more than was told, what is ready runs.
+    // The larger need of the two math types. Where that exceeds the reported workspace, the fallback runs.
     let undivided = needs(own.algo).map_or(own.memory, |bytes| bytes.max(own.memory));
     (memory <= own.memory).then(|| Promise {
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },

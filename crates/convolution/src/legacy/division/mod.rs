@@ -1,5 +1,5 @@
-//! Workspace Division of the legacy API: what queries are answered, and what calls run. The network that they are layers
-//! of is [`crate::division`]'s.
+//! Workspace Division for the legacy API: answers queries and runs calls. The network of layers is in
+//! [`crate::division`].
 
 pub mod answer;
 pub mod run;

@@ -1,4 +1,4 @@
-//! What a convolution call runs under Workspace Division: its layer's plan in the layer's segment, or what is ready.
+//! Runs a convolution call under Workspace Division: by its layer's plan in the layer's segment, or by the fallback.
 
 use std::cell::Cell;
 
@@ -17,18 +17,18 @@ use cudnn::convolution::{Descriptors, Workspace};
 use cudnn::policies::Policies;
 use gpu::{Device, Stream};
 
-/// Runs a call in its layer's segment, or as it is ready.
+/// Runs a call in its layer's segment, or by the fallback.
 ///
 /// # Safety
-/// As for [`Call::run`].
+/// The caller promises the same as for [`Call::run`].
 pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies, spent: &Cell<bool>) -> cudnnStatus_t {
     if network::plans() {
-        // SAFETY: as ours.
+        // SAFETY: our caller promised that the call's arguments are valid.
         return unsafe { call.run_as_asked() };
     }
     let device = cudnn::device();
-    // What is captured may be run again at any time, beside anything: it can have no segment.
-    // SAFETY: the program's handle.
+    // A captured call may be replayed at any time, beside any other work, so it gets no segment.
+    // SAFETY: the handle is the program's, from this call.
     if let Some(stream) = unsafe { calls::stream_of(call.handle) }
         && !device.is_capturing(stream)
     {
@@ -41,53 +41,53 @@ pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies,
             name: policies.layer,
         };
         let network = Network::of(device);
-        // SAFETY: as ours.
+        // SAFETY: our caller promised that the call's arguments are valid.
         let chosen = || Some(unsafe { chosen(call, kernel.math_type) });
         let layer = network.enter(&key, addresses(&call.descriptors), policies, chosen);
         let launch = |plan: &LayerPlan, workspace: Workspace| match plan {
-            // SAFETY: as ours; the segment is this layer's alone.
+            // SAFETY: our caller promised valid arguments, and the segment belongs to this layer alone.
             LayerPlan::Convolution(plan) => unsafe { call.run_parts(plan, workspace, spent, |_, _| ()) },
             LayerPlan::Graph(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false }),
         };
         if let Some(status) = network.in_segment(layer, &key, stream, launch) {
             return status;
         }
-        // SAFETY: as ours.
+        // SAFETY: our caller promised that the call's arguments are valid.
         if only && let Some(status) = unsafe { run_in_passing(call, device, stream) } {
             return status;
         }
     }
-    // SAFETY: as ours.
+    // SAFETY: our caller promised that the call's arguments are valid.
     unsafe { call.run_ready() }
 }
 
-/// Runs a call that takes no other algorithm than the one asked for, and was told that this one needs
-/// less than it does, in memory for this call only: what is ready cannot take its place. `None` if it
-/// was not told so, or there is no memory.
+/// Runs a call that accepts only the requested algorithm, and for which we reported less workspace than that algorithm
+/// needs. The fallback cannot replace it, so the call gets memory of its own. `None` if the reported workspace is
+/// enough, or there is no memory.
 ///
 /// # Safety
-/// As for [`Call::run`].
+/// The caller promises the same as for [`Call::run`].
 unsafe fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<cudnnStatus_t> {
-    // SAFETY: as ours.
+    // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
     let promise = unsafe { answer::promise(&call.descriptors, call.algorithm, call.workspace.size) }?;
     if promise.undivided <= call.workspace.size {
         return None;
     }
     let buffer = device.allocate(promise.undivided)?;
     let workspace = Workspace { data: buffer.data(), size: promise.undivided };
-    // SAFETY: as ours, with a workspace as large as the algorithm needs.
+    // SAFETY: the workspace is as large as the algorithm needs, and lives until the stream has been synchronized.
     let status = unsafe { Call { workspace, ..*call }.run_as_asked() };
     device.synchronize(stream);
     Some(status)
 }
 
-/// What cuDNN says of the algorithm that a call asks for, under the math type of its descriptors; that it
-/// is not supported, where it says nothing.
+/// Returns cuDNN's entry for the requested algorithm, under the math type of the call's descriptors. If cuDNN has none,
+/// the entry says that the algorithm is not supported.
 ///
 /// # Safety
-/// As for [`Call::run`].
+/// The caller promises the same as for [`Call::run`].
 unsafe fn chosen(call: &Call, math_type: cudnnMathType_t) -> AlgoPerf {
-    // SAFETY: as ours.
+    // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
     let offered = unsafe { call.descriptors.get_algorithms(call.handle) }.unwrap_or_default();
     Descriptors::of_algorithm(&offered, call.algorithm, math_type).unwrap_or(AlgoPerf {
         algo: call.algorithm,

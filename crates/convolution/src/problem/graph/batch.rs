@@ -6,7 +6,7 @@ use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Tensor};
 use cudnn::convolution::Direction;
 use cudnn::tensor::{disjoint, element_size};
 
-/// What a workspace's address is a multiple of, in bytes.
+/// The alignment of a workspace, in bytes.
 pub const WORKSPACE_ALIGNMENT: usize = 256;
 
 impl Tensor {
@@ -15,37 +15,37 @@ impl Tensor {
         element_size(self.data_type).unwrap_or(1)
     }
 
-    /// Bytes from one image to the next; 0 where all images share it.
+    /// Bytes between images; 0 if all images share the tensor.
     pub fn image_stride(&self) -> usize {
         if self.is_batched { self.strides[0] as usize * self.element() } else { 0 }
     }
 
-    /// Values in it.
+    /// The number of values.
     pub fn values(&self) -> usize {
         self.dims.iter().map(|&dim| dim as usize).product()
     }
 
-    /// Bytes from the first element to behind the last: what a buffer for it must hold. `None` where no buffer is as
-    /// long.
+    /// The size of the tensor's buffer in bytes, from its first element to the end of its last. `None` if that
+    /// overflows.
     pub fn bytes(&self) -> Option<usize> {
         let along = |last: i64, (dim, stride): (&i64, &i64)| (dim - 1).checked_mul(*stride)?.checked_add(last);
         let last = self.dims.iter().zip(&self.strides).try_fold(0, along)?;
         usize::try_from(last).ok()?.checked_add(1)?.checked_mul(self.element())
     }
 
-    /// Whether its values lie side by side, in whatever order.
+    /// Returns true if the values fill their memory without gaps or overlaps, in any order.
     pub fn is_packed(&self) -> bool {
         self.is_disjoint() && self.bytes() == Some(self.values() * self.element())
     }
 
-    /// Whether no two values share an address.
+    /// Returns true if no two values share an address.
     fn is_disjoint(&self) -> bool {
         disjoint(self.strides.iter().copied().zip(self.dims.iter().copied()))
     }
 }
 
 impl Kernel {
-    /// The convolution in it.
+    /// The graph's convolution.
     pub fn convolution(&self) -> &Convolution {
         let convolution = self.operations.iter().find_map(|operation| match operation {
             Operation::Convolution(convolution) => Some(convolution),
@@ -59,7 +59,7 @@ impl Kernel {
         self.tensors[self.convolution().x].dims[0] as usize
     }
 
-    /// The same over `batch` images.
+    /// The same problem over `batch` images.
     pub fn with_batch(&self, batch: usize) -> Self {
         let mut kernel = self.clone();
         for tensor in kernel.tensors.iter_mut().filter(|tensor| tensor.is_batched) {
@@ -68,7 +68,7 @@ impl Kernel {
         kernel
     }
 
-    /// The same with a beta of its own.
+    /// The same problem with `beta` in place of its own.
     pub fn with_beta(&self, beta: Factor) -> Self {
         let mut kernel = self.clone();
         for operation in &mut kernel.operations {
@@ -79,7 +79,7 @@ impl Kernel {
         kernel
     }
 
-    /// The places of the tensors that it writes into memory.
+    /// The places of the tensors that the graph writes to memory.
     pub fn results<'a>(&'a self) -> impl Iterator<Item = usize> + 'a {
         const WRITTEN: [cudnnBackendAttributeName_t; 2] =
             [CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC];
@@ -94,13 +94,13 @@ impl Kernel {
         self.operations.iter().flat_map(written).filter(|&place| !self.tensors[place].is_virtual)
     }
 
-    /// Whether micro-batches add up in one result: BackwardFilter.
+    /// Returns true if micro-batches add up in one result: BackwardFilter.
     pub fn adds_up(&self) -> bool {
         self.convolution().direction == Direction::BackwardFilter
     }
 
-    /// Bytes of the result of an image, where the result is nothing but overwritten and its images lie one after another:
-    /// what images still to be computed leave free. 0 elsewhere.
+    /// Bytes of one image in a result that the graph only overwrites, image after image. Until an image is computed,
+    /// its bytes are free. 0 for any other result.
     pub fn unwritten_per_image(&self) -> usize {
         let convolution = self.convolution();
         let result = &self.tensors[convolution.result()];
@@ -114,25 +114,25 @@ impl Kernel {
         if is_free { result.image_stride() } else { 0 }
     }
 
-    /// Whether it can be run as a sum of micro-batches.
+    /// Returns true if micro-batches can compute the problem.
     pub fn splittable(&self) -> bool {
         let Convolution { direction, w, .. } = *self.convolution();
         let cut = |place: usize| self.tensors[place].is_batched && self.tensors[place].is_disjoint();
         self.batch() > 1
             && match direction {
-                // Nothing may follow a sum that is not complete yet.
+                // A pointwise operation must not see an incomplete sum.
                 Direction::BackwardFilter => self.operations.len() == 1 && self.tensors[w].is_packed(),
                 Direction::Forward | Direction::BackwardData => !self.tensors[w].is_batched && self.results().all(cut),
             }
     }
 
-    /// Whether micro-batches of `size` images all start where their tensors' declared alignments want them to.
+    /// Returns true if micro-batches of `size` images start at addresses that meet their tensors' declared alignments.
     pub fn aligned(&self, size: usize) -> bool {
         let starts = |tensor: &Tensor| (size * tensor.image_stride()).is_multiple_of(tensor.alignment.max(1) as usize);
         size >= self.batch() || self.tensors.iter().filter(|tensor| !tensor.is_virtual).all(starts)
     }
 
-    /// Whether partial sums over micro-batches would be rounded to fewer bits than they are computed in:
+    /// Returns true if partial sums over micro-batches would be rounded to fewer bits than their computation has:
     /// BackwardFilter with a half or bfloat16 filter.
     pub fn sums_in_reduced_precision(&self) -> bool {
         let Convolution { direction, w, .. } = *self.convolution();
@@ -142,7 +142,7 @@ impl Kernel {
 }
 
 impl Convolution {
-    /// The place of what it computes.
+    /// The place of the convolution's result.
     pub fn result(&self) -> usize {
         match self.direction {
             Direction::Forward => self.y,

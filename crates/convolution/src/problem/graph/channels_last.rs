@@ -1,86 +1,85 @@
-//! An operation graph with its tensors' channels last in memory, where they come first: the layout that tensor cores
-//! want. cuDNN's engines for the other one convert to it in their workspace. Where images have so few channels that they
-//! do not fill an access of a tensor core's, channels of zeros are put behind them and behind the filter's; what is computed
-//! of these is left out.
+//! An operation graph converted from channels-first to channels-last tensors, the layout that tensor cores want.
+//! cuDNN's own engines for channels-first tensors convert inside their workspace. Where images have too few channels to
+//! fill one 16-byte access of a tensor core, zero channels are appended to the images and the filter, and their results
+//! are dropped.
 
 use cudnn_abi::*;
 
 use crate::problem::graph::{Factor, Kernel, Operation, Tensor};
 use cudnn::tensor::element_size;
 
-/// What accesses of 16 bytes need of addresses.
+/// The address alignment that 16-byte accesses need.
 const ALIGNMENT: i64 = 16;
 
-/// A tensor as matrices that lie side by side: rows of channels and columns of the places that each has, or the other
-/// way round.
+/// A tensor as matrices side by side, with one row per channel and one column per place, or the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrices {
-    /// How many: images, or outputs of a filter.
+    /// The number of matrices: images, or a filter's outputs.
     pub images: usize,
-    /// Of each matrix.
+    /// Rows of each matrix.
     pub rows: usize,
-    /// Of each matrix.
+    /// Columns of each matrix.
     pub columns: usize,
-    /// From one row to the next, in elements. Those behind `columns` are not looked at.
+    /// Elements from one row to the next. Elements past `columns` are ignored.
     pub pitch: usize,
-    /// The same of the transposed matrices, whose rows are `rows` long. Zeros are written behind them.
+    /// The pitch of the transposed matrices, whose rows have `rows` elements. Zeros fill the rest.
     pub transposed_pitch: usize,
 }
 
 impl Matrices {
-    /// Without anything between rows.
+    /// Matrices without gaps between rows.
     pub fn packed(images: usize, rows: usize, columns: usize) -> Self {
         Self { images, rows, columns, pitch: columns, transposed_pitch: rows }
     }
 
-    /// Whether there is nothing between rows.
+    /// Returns true if there are no gaps between rows.
     pub fn is_packed(self) -> bool {
         self == Self::packed(self.images, self.rows, self.columns)
     }
 
-    /// With rows for columns.
+    /// The transposed matrices.
     pub fn transposed(self) -> Self {
         let Self { images, rows, columns, pitch, transposed_pitch } = self;
         Self { images, rows: columns, columns: rows, pitch: transposed_pitch, transposed_pitch: pitch }
     }
 
-    /// Elements in all of them, with what lies between rows.
+    /// Elements of all matrices, gaps between rows included.
     pub fn elements(self) -> usize {
         self.images * self.rows * self.pitch
     }
 
-    /// Whether what is transposed differs in memory.
+    /// Returns true if the transposed matrices differ from these in memory.
     pub fn differ(self) -> bool {
         self.rows > 1 && self.columns > 1 || !self.is_packed()
     }
 }
 
-/// Images with their channels first of which every `down`-th row, and in it every `right`-th pixel, is read or written.
+/// Channels-first images, sampled: every `down`-th row, and every `right`-th pixel of it, is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// How many.
+    /// The number of images.
     pub images: usize,
-    /// Of each image.
+    /// Channels of each image.
     pub channels: usize,
-    /// Of each channel, in pixels.
+    /// Rows of each channel.
     pub height: usize,
-    /// Of each row, in pixels.
+    /// Pixels of each row.
     pub width: usize,
-    /// From one row that is sampled to the next.
+    /// Rows from one sampled row to the next.
     pub down: usize,
-    /// From one pixel that is sampled to the next.
+    /// Pixels from one sampled pixel to the next.
     pub right: usize,
 }
 
 impl Sampling {
-    /// How many pixels of an image are sampled.
+    /// Sampled pixels per channel of an image.
     pub fn sampled(self) -> usize {
         self.height.div_ceil(self.down) * self.width.div_ceil(self.right)
     }
 }
 
 impl Tensor {
-    /// The strides of the same dimensions packed in `order`, the innermost first.
+    /// Strides that pack the dimensions in `order`, innermost first.
     fn strides_in(&self, order: impl Iterator<Item = usize>) -> Vec<i64> {
         let mut strides = vec![0; self.dims.len()];
         let mut next = 1_i64;
@@ -95,13 +94,13 @@ impl Tensor {
         self.strides_in(std::iter::once(1).chain((2..self.dims.len()).rev()).chain([0]))
     }
 
-    /// Whether it is stored so, strides of dimensions of one element aside.
+    /// Returns true if the tensor has these strides; dimensions of one element may have any.
     fn has_strides(&self, strides: &[i64]) -> bool {
         let mut axes = self.dims.iter().zip(self.strides.iter().zip(strides));
         axes.all(|(dim, (own, wanted))| own == wanted || *dim == 1)
     }
 
-    /// With channels as rows, if it is packed and its channels come first.
+    /// The tensor as matrices with one row per channel, if it is packed with channels first.
     pub fn channels_first(&self) -> Option<Matrices> {
         let is_first = self.dims.len() > 2 && self.has_strides(&self.strides_in((0..self.dims.len()).rev()));
         let [images, rows, ref places @ ..] = self.dims[..] else { return None };
@@ -109,7 +108,7 @@ impl Tensor {
         is_first.then_some(Matrices::packed(images as usize, rows as usize, columns as usize))
     }
 
-    /// The same with channels last, if it is packed with these first or last.
+    /// The same tensor with channels last, if it is packed with channels first or last.
     fn with_channels_last(&self) -> Option<Self> {
         let strides = self.channels_last_strides();
         match self.channels_first() {
@@ -123,8 +122,8 @@ impl Tensor {
 }
 
 impl Kernel {
-    /// How many channels images and filters get for [`Self::channels_last`], where their own would not fill 16 bytes. Of a
-    /// single one nothing is copied as it is.
+    /// The number of channels that [`Self::channels_last`] pads images and filters to, if their own would not fill 16
+    /// bytes. A single channel is not padded: such an image needs no copy.
     fn padded_channels(&self) -> Option<i64> {
         let convolution = self.convolution();
         let (x, w) = (&self.tensors[convolution.x], &self.tensors[convolution.w]);
@@ -134,8 +133,8 @@ impl Kernel {
         (are_few && are_first && self.sampling().is_none()).then_some(filling)
     }
 
-    /// The tensor at a place as matrices with channels as rows, if it is packed and its channels come first: what is to be
-    /// transposed for [`Self::channels_last`].
+    /// The tensor at `place` as the matrices to transpose for [`Self::channels_last`], with one row per channel, if it
+    /// is packed with channels first.
     pub fn to_be_transposed(&self, place: usize) -> Option<Matrices> {
         let matrices = self.tensors[place].channels_first()?;
         let convolution = self.convolution();
@@ -143,7 +142,7 @@ impl Kernel {
         Some(padded.map_or(matrices, |padded| Matrices { transposed_pitch: padded as usize, ..matrices }))
     }
 
-    /// What of `x` takes part in it, where that is not all: 1×1 filters that stride over images without a padding.
+    /// The part of `x` that the convolution reads, if not all: 1×1 filters with a stride and no padding.
     pub fn sampling(&self) -> Option<Sampling> {
         let convolution = self.convolution();
         let (x, w) = (&self.tensors[convolution.x], &self.tensors[convolution.w]);
@@ -160,11 +159,10 @@ impl Kernel {
         is_sampled.then_some(Sampling { images, channels, height, width, down, right })
     }
 
-    /// The same convolution on tensors that are packed with their channels last; of what is [sampled](Self::sampling),
-    /// on the samples alone, which it does not stride over any more; with more channels in `x` and `w` where these have few
-    /// ([`Self::to_be_transposed`]). `None` where images are stored so
-    /// already, or something else than a convolution that overwrites its result is computed, or tensors are not packed,
-    /// or are of another type than half, bfloat16 and float.
+    /// The same convolution on packed tensors with channels last. A [sampled](Self::sampling) `x` is cut to its
+    /// samples, and the stride becomes 1. If `x` and `w` have few channels, they get more ([`Self::to_be_transposed`]).
+    /// Returns `None` if images have channels last already, if the graph has another operation or a beta other than 0,
+    /// if a tensor is not packed, or if its type is not half, bfloat16 or float.
     pub fn channels_last(&self) -> Option<Self> {
         const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT];
         let convolution = self.convolution();
@@ -184,7 +182,7 @@ impl Kernel {
         if !self.tensors.iter().all(convertible) {
             return None;
         }
-        // A filter's gradient is copied whatever its layout: parts of it are added up.
+        // A filter's gradient is copied in every layout, because parts of it are added up.
         let w = &self.tensors[convolution.w];
         if self.adds_up() && (w.channels_first().is_none() || w.alignment % ALIGNMENT != 0) {
             return None;
@@ -210,7 +208,7 @@ impl Kernel {
         (is_moved(convolution.x) || is_moved(convolution.y)).then_some(converted)
     }
 
-    /// Cuts `x` to what is sampled: the pixels of `y`.
+    /// Cuts `x` to its samples, one for each pixel of `y`.
     fn keep_samples(&mut self) {
         let (x, y) = (self.convolution().x, self.convolution().y);
         let pixels = self.tensors[y].dims[2..].to_vec();
@@ -272,7 +270,7 @@ mod tests {
         assert_eq!(first.to_be_transposed(2), Some(Matrices::packed(8, 4, 49)));
         let in_float = |text: &str| text.replace("half", "float");
         assert_eq!(kernel(&in_float(&few(FIRST))).channels_last(), Some(kernel(&in_float(&many(LAST, 4)))));
-        // Groups have channels of their own.
+        // A filter has the channels of one group only: no padding.
         let grouped =
             kernel(&FIRST.replace("8x16x9x9@1296x81", "8x6x9x9@486x81").replace("4x16x3x3@144x9", "4x3x3x3@27x9"));
         assert_eq!(grouped.channels_last().unwrap().tensors[0].dims, [8, 6, 9, 9]);
@@ -320,7 +318,7 @@ mod tests {
         let last = kernel(&text).channels_last().unwrap();
         assert_eq!(last.tensors[1].alignment, 2);
         assert!(!kernel(&text).tensors[1].channels_first().unwrap().differ());
-        // But for its gradient, which is copied and needs the alignment that accesses have.
+        // A filter's gradient is copied, so it needs the alignment of 16-byte accesses.
         let gradient = text.replace("| F ", "| BF ");
         assert_eq!(kernel(&gradient).channels_last(), None);
         let gradient = gradient.replace("@16x1x1x1/2", "@16x1x1x1/32");

@@ -1,4 +1,4 @@
-//! The numerical classes that a program's choice of an engine allows.
+//! The numerical classes that follow from a program's choice of an engine.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use crate::problem::graph::engine::{EngineConfiguration, Notes};
 use guest::settings::Numerics;
 
-/// What an engine may only do if the one that the program chose does it.
+/// The notes that an engine may have only if the program's chosen engine has them.
 const LOOSE: [cudnnBackendNumericalNote_t; 4] = [
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
     CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
@@ -15,18 +15,18 @@ const LOOSE: [cudnnBackendNumericalNote_t; 4] = [
     CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
 ];
 
-/// Which engines a plan may use in place of the one that was chosen, so that no result loses accuracy or determinism
-/// that it would have had. Transforms (FFT, Winograd) are of every class, as in cuDNN's legacy API.
+/// The engines that a plan may use in place of the chosen one, so that no result loses accuracy or determinism. Every
+/// class allows transforms (FFT, Winograd), as cuDNN's legacy API does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// Which of the loose notes an engine may have.
+    /// The loose notes that an engine may have.
     allowed: Notes,
-    /// Whether NaN must spread as IEEE 754 has it.
+    /// True if NaN must spread as IEEE 754 requires.
     is_nan_strict: bool,
 }
 
 impl Class {
-    /// The class of a chosen engine, as far as `numerics` keeps to it.
+    /// The class of a chosen engine, as strict as `numerics` requires.
     pub fn of(chosen: &EngineConfiguration, numerics: Numerics) -> Self {
         let may = |note: &cudnnBackendNumericalNote_t| match (numerics, *note) {
             (Numerics::Any, _) => true,
@@ -39,7 +39,7 @@ impl Class {
         }
     }
 
-    /// Whether an engine may be used.
+    /// Returns true if the class allows `engine`.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         let has = |note| engine.numerics.contains(note);
         LOOSE.into_iter().all(|note| !has(note) || self.allowed.contains(note))
@@ -47,7 +47,7 @@ impl Class {
     }
 }
 
-/// As in a search's question: `notes 0,1,4` or `notes 0, strict NaN`.
+/// Writes the form used in the `question` of a stored search: `notes 0,1,4` or `notes 0, strict NaN`.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let notes: Vec<_> = self.allowed.iter().map(|note| note.to_string()).collect();

@@ -1,4 +1,4 @@
-//! Engine configurations: what computes a graph, as plain values.
+//! Engine configurations as plain values: an engine with its knobs, as it computes a graph.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,11 +23,11 @@ const NUMERICAL_NOTES: &Names = &[
     ("strict-nan", CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
 ];
 
-/// A knob and where it stands.
+/// A knob and its value.
 pub type Knob = (cudnnBackendKnobType_t, i64);
 
-/// A set of notes on an engine: `cudnnBackendNumericalNote_t` or `cudnnBackendBehaviorNote_t`. Notes that are numbered
-/// past the last bit share it.
+/// The set of an engine's notes: `cudnnBackendNumericalNote_t` or `cudnnBackendBehaviorNote_t`. Notes numbered past the
+/// last bit share that bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Notes(u32);
 
@@ -38,7 +38,7 @@ impl Notes {
         1 << note.clamp(0, Self::LAST)
     }
 
-    /// Whether the engine has `note`.
+    /// Returns true if the engine has `note`.
     pub fn contains(self, note: i32) -> bool {
         self.0 & Self::bit(note) != 0
     }
@@ -55,21 +55,21 @@ impl FromIterator<i32> for Notes {
     }
 }
 
-/// Whose an engine is, and how the tensors are stored that it runs on.
+/// The library that an engine belongs to, and the layout of the tensors that it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// cuDNN's, on the tensors as they are stored.
+    /// A cuDNN engine, on the tensors as they are stored.
     AsStored,
-    /// cuDNN's, on copies of the tensors that have their channels last.
+    /// A cuDNN engine, on copies of the tensors with channels last.
     OnCopies,
-    /// Ours, on the tensors as they are stored.
+    /// One of our engines, on the tensors as they are stored.
     Ours,
 }
 
 impl Route {
     const ALL: [Self; 3] = [Self::OnCopies, Self::Ours, Self::AsStored];
 
-    /// What stands in front of the engine's name.
+    /// The prefix of the engine's name.
     const fn prefix(self) -> &'static str {
         match self {
             Self::AsStored => "",
@@ -78,7 +78,7 @@ impl Route {
         }
     }
 
-    /// What stands behind an engine's text.
+    /// The suffix of an engine's text.
     fn version(self) -> String {
         match self {
             Self::AsStored => String::new(),
@@ -87,27 +87,27 @@ impl Route {
     }
 }
 
-/// The version of the kernels of ours that run convolutions, and make the copies for those of cuDNN.
+/// The version of our convolution kernels and of the kernels that copy tensors for cuDNN's engines.
 pub const OUR_ENGINES: &str = kernels::convolution::VERSION;
 
-/// An engine, its knobs, what is noted of it, and its route. Only of use with the graph that it was offered for, or with one
-/// that differs in the batch alone; on another it has other notes, if it runs.
+/// An engine, its knobs, its notes and its route. It holds for the graph that it was proposed for and for graphs that
+/// differ from it in the batch alone; on another graph its notes differ, if it runs at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfiguration {
-    /// The engine's index among all of the graph's (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`), or among ours.
+    /// The engine's index among the graph's engines (`CUDNN_ATTR_ENGINE_GLOBAL_INDEX`), or among our engines.
     pub engine: i64,
-    /// By knob, ascending. Kept once for all configurations that have the same.
+    /// Sorted by knob. Configurations with equal knobs share one copy.
     pub knobs: &'static [Knob],
-    /// What it does to numbers.
+    /// The numerical notes.
     pub numerics: Notes,
-    /// What else it does.
+    /// The behaviour notes.
     pub behavior: Notes,
-    /// Who runs it, and on what.
+    /// The library that runs the engine, and the layout that it runs on.
     pub route: Route,
 }
 
-/// The one copy of these knobs. There are as many as cuDNN's heuristics and engines of ours ever name, and they are never
-/// freed.
+/// The shared copy of `knobs`, never freed. The number of copies is bounded: they come only from cuDNN's heuristics and
+/// our engines.
 fn interned(knobs: &[Knob]) -> &'static [Knob] {
     static KNOBS: LazyLock<Mutex<HashSet<&'static [Knob]>>> = LazyLock::new(Mutex::default);
     let mut known = KNOBS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,24 +120,24 @@ fn interned(knobs: &[Knob]) -> &'static [Knob] {
 }
 
 impl EngineConfiguration {
-    /// An engine with some of its knobs set, in any order: of cuDNN's, on the tensors as they are stored, until its route is
-    /// another.
+    /// An engine with some of its knobs set, in any order. Its route is `AsStored` until the caller sets another.
     pub fn new(engine: i64, mut knobs: Vec<Knob>, numerics: Notes, behavior: Notes) -> Self {
         knobs.sort_unstable();
         Self { engine, knobs: interned(&knobs), numerics, behavior, route: Route::AsStored }
     }
 
-    /// Reads a configuration back.
+    /// Reads a configuration from its descriptor.
     ///
     /// # Safety
-    /// `engine_config` is a live `CUDNN_BACKEND_ENGINECFG_DESCRIPTOR` of cuDNN's, finalized.
+    /// `engine_config` is a live, finalized `CUDNN_BACKEND_ENGINECFG_DESCRIPTOR`.
     pub unsafe fn read(engine_config: cudnnBackendDescriptor_t) -> Result<Self, cudnnStatus_t> {
         let (engine, choices) = (CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
-        // SAFETY: as ours, and a live descriptor of our own.
+        // SAFETY: the caller promises a live `engine_config`, and `engine` is a live descriptor made here.
         let (engine, choices) = unsafe {
             let mut engines = read_descriptors(engine_config, engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)?;
             let engine = engines.pop().ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
-            // cuDNN does not tell the number of choices to one who has no room for them.
+            // cuDNN reports the number of choices only to a caller with space for them; an engine has at most one per
+            // knob.
             let knobs = count(engine.raw(), CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
             let choices = read_descriptors(engine_config, choices, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, knobs)?;
             (engine, choices)
@@ -154,38 +154,38 @@ impl EngineConfiguration {
         Ok(Self::new(index, knobs, numerics, behavior))
     }
 
-    /// The configuration that an execution plan was made of.
+    /// The configuration of an execution plan.
     ///
     /// # Safety
-    /// `plan` is a live `CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR` of cuDNN's, finalized.
+    /// `plan` is a live, finalized `CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR`.
     pub unsafe fn of_plan(plan: cudnnBackendDescriptor_t) -> Result<Self, cudnnStatus_t> {
         const CONFIGURATION: cudnnBackendAttributeName_t = CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
-        // SAFETY: as ours.
+        // SAFETY: the caller promises a live, finalized plan, and its configuration is of this kind.
         let configurations = unsafe { read_descriptors(plan, CONFIGURATION, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 1) }?;
         let configuration = configurations.first().ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
-        // SAFETY: cuDNN has filled it in.
+        // SAFETY: cuDNN has filled in this finalized configuration.
         unsafe { Self::read(configuration.raw()) }
     }
 
-    /// Whether plans on it can be put into CUDA graphs without a stream.
+    /// Returns true if a CUDA graph can hold plans on this engine without capturing a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
         self.route == Route::AsStored && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
     }
 
-    /// Whether a text is one of [`Self::text`] by other versions of our kernels, or by those that did not tell theirs yet.
+    /// Returns true if `text` is a [`Self::text`] written with another version of our kernels, or with none.
     pub fn is_of_other_kernels(text: &str) -> bool {
         let others = text.rsplit_once(":v").map_or(text, |(others, _)| others);
         text.parse::<Self>().is_err() && format!("{others}:v{OUR_ENGINES}").parse::<Self>().is_ok()
     }
 
-    /// What it does to numbers, in words.
+    /// The names of the numerical notes.
     pub fn numerical_notes(&self) -> Vec<String> {
         self.numerics.iter().map(|note| named(NUMERICAL_NOTES, note)).collect()
     }
 
-    /// All of it as text, from which it is read back ([`FromStr`]): as it is displayed, then the numbers of its
-    /// numerical notes and of its behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`; and where kernels of ours take part,
-    /// their version.
+    /// The configuration as text, which [`FromStr`] reads back. The displayed form comes first, then the numbers of the
+    /// numerical and of the behaviour notes, `ENGINE_11[k2=4,k14=0]:n0,4:b3`, and the version of our kernels if they
+    /// take part.
     pub fn text(&self) -> String {
         let version = self.route.version();
         format!("{self}:n{}:b{}{version}", joined(self.numerics.iter()), joined(self.behavior.iter()))
@@ -197,8 +197,8 @@ fn joined(values: impl Iterator<Item = impl ToString>) -> String {
     texts.join(",")
 }
 
-/// As in log lines: `ENGINE_11[k2=4,k14=0]`, `NHWC_ENGINE_11[k2=4,k14=0]` on copies with their channels last, or
-/// `UCUDNN_ENGINE_0[k0=132]`.
+/// Writes the form used in log lines: `ENGINE_11[k2=4,k14=0]`, `NHWC_ENGINE_11[k2=4,k14=0]` on copies with their
+/// channels last, or `UCUDNN_ENGINE_0[k0=132]`.
 impl fmt::Display for EngineConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let knobs = self.knobs.iter().map(|(knob, value)| format!("k{knob}={value}"));
@@ -207,7 +207,7 @@ impl fmt::Display for EngineConfiguration {
     }
 }
 
-/// Reads what [`EngineConfiguration::text`] writes, and nothing else: not what is said of other versions of our kernels.
+/// Reads the text of [`EngineConfiguration::text`], and nothing else: it rejects other versions of our kernels.
 impl FromStr for EngineConfiguration {
     type Err = String;
 

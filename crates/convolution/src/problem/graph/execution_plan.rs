@@ -7,17 +7,17 @@ use cudnn::calls::backend;
 use cudnn::graph::VariantPack;
 use cudnn::graph::descriptor::Owned;
 
-/// A finalized execution plan, and all that it holds.
+/// A finalized execution plan with all descriptors that it refers to.
 pub struct ExecutionPlan {
     plan: Owned,
     workspace: usize,
-    /// Its engine, the engine's knobs and the two together, for as long as the plan.
+    /// The engine, its knobs and their configuration, which must live as long as the plan.
     _configuration: Vec<Owned>,
     _graph: OperationGraph,
 }
 
 impl ExecutionPlan {
-    /// The plan of `graph` on `configuration`, for the graph's target. `Err` where the engine cannot compute it so.
+    /// The plan of `graph` on `configuration`, for the graph's target. Fails if the engine cannot compute the graph so.
     pub fn new(graph: &OperationGraph, configuration: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         let target = graph.target();
         let mut engine = Owned::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
@@ -51,17 +51,17 @@ impl ExecutionPlan {
         Ok(Self { plan, workspace, _configuration: held, _graph: graph.clone() })
     }
 
-    /// Bytes of the workspace that it needs.
+    /// The workspace that the plan needs, in bytes.
     pub fn workspace(&self) -> usize {
         self.workspace
     }
 
-    /// Runs it on the handle's stream.
+    /// Runs the plan on the handle's stream.
     ///
     /// # Safety
-    /// The pack names memory of the handle's device for every tensor, and a workspace of [`Self::workspace`] bytes.
+    /// `handle` is live, and `pack` names memory of its device for every tensor and [`Self::workspace`] bytes more.
     pub unsafe fn execute(&self, handle: cudnnHandle_t, pack: &VariantPack) -> cudnnStatus_t {
-        // SAFETY: as ours.
+        // SAFETY: the caller promises the handle and the pack's memory; the plan is live and finalized.
         unsafe { backend::cudnnBackendExecute(handle, self.raw(), pack.raw()) }
     }
 

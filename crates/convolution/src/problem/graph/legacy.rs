@@ -1,4 +1,4 @@
-//! The graph of a convolution of the legacy API.
+//! The graph of a legacy API convolution.
 
 use std::ffi::c_int;
 
@@ -7,12 +7,12 @@ use cudnn_abi::*;
 use crate::problem;
 use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Tensor};
 
-/// What frameworks' allocators keep to, and what all engines ask for at most.
+/// The alignment that frameworks' allocators guarantee, in bytes; no engine asks for more.
 const ALIGNMENT: i64 = 16;
 
 impl Kernel {
-    /// The single convolution of a legacy kernel, as y = conv: its filter is packed as its format says, its tensors
-    /// are aligned to 16 bytes. A math type has no part in graphs: there, engines tell what they do to numbers.
+    /// The graph of a legacy convolution problem, y = conv. The filter is packed in its format, and tensors are aligned
+    /// to 16 bytes. The math type is left out: in graphs, an engine's notes state its arithmetic.
     pub fn of_convolution(kernel: &problem::Kernel) -> Self {
         let rank = usize::from(kernel.rank);
         let wide = |values: &[c_int]| values.iter().copied().map(i64::from).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ impl Kernel {
     }
 }
 
-/// Strides of a packed tensor: channels innermost in NHWC, else in the order of its dimensions.
+/// The strides of a packed tensor: channels innermost for NHWC, else in the order of its dimensions.
 fn packed(dims: &[i64], format: cudnnTensorFormat_t) -> Vec<i64> {
     let mut innermost_first: Vec<usize> = (0..dims.len()).rev().collect();
     if format == CUDNN_TENSOR_NHWC {

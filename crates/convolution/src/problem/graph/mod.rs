@@ -1,4 +1,4 @@
-//! A kernel of the graph API: an operation graph around one convolution, as plain values.
+//! A convolution problem of the graph API: an operation graph around one convolution, as plain values.
 
 mod batch;
 mod channels_last;
@@ -20,111 +20,111 @@ pub use operation_graph::OperationGraph;
 
 use cudnn::convolution::Direction;
 
-/// One tensor of a graph. Dimensions and strides in elements, images first, then channels and the spatial extent.
+/// One tensor of a graph. Its dimensions are images, channels and the spatial extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
-    /// Of an element.
+    /// The type of an element.
     pub data_type: cudnnDataType_t,
-    /// As many as there are strides.
+    /// The dimensions, one for each stride.
     pub dims: Vec<i64>,
-    /// From one element to the next along each dimension.
+    /// Elements between neighbours along each dimension.
     pub strides: Vec<i64>,
-    /// What its address is a multiple of, in bytes.
+    /// The alignment of the tensor's address, in bytes.
     pub alignment: i64,
-    /// Only passed on within the graph: it has no memory.
+    /// True for a tensor that only passes between operations and has no memory.
     pub is_virtual: bool,
-    /// Its one value lies in the host's memory.
+    /// True if the tensor is one value in host memory.
     pub is_by_value: bool,
-    /// Its first dimension is the mini-batch; else it is the same for all images.
+    /// True if the first dimension is the mini-batch; otherwise all images share the tensor.
     pub is_batched: bool,
 }
 
-/// A factor or a bound of an operation, told apart by its bits.
+/// A factor or a bound of an operation, compared by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Factor(u64);
 
 impl Factor {
-    /// 1
+    /// 1.
     pub const ONE: Self = Self(1.0_f64.to_bits());
-    /// 0
+    /// 0.
     pub const ZERO: Self = Self(0);
 
-    /// From its value.
+    /// The factor of a value.
     pub const fn new(value: f64) -> Self {
         Self(value.to_bits())
     }
 
-    /// Its value.
+    /// The factor's value.
     pub const fn value(self) -> f64 {
         f64::from_bits(self.0)
     }
 }
 
-/// y = alpha · (w ∗ x) + beta · y, or one of its derivatives. `x`, `w` and `y` are places in [`Kernel::tensors`]; they
-/// stand for dx, dw and dy too.
+/// y = alpha · (w ∗ x) + beta · y, or one of its derivatives. `x`, `w` and `y` are places in [`Kernel::tensors`] and
+/// also stand for dx, dw and dy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
-    /// Which of the convolution's derivatives it computes.
+    /// The derivative of the convolution to compute.
     pub direction: Direction,
-    /// The input of Forward.
+    /// Forward's input.
     pub x: usize,
     /// The filter.
     pub w: usize,
-    /// The output of Forward.
+    /// Forward's output.
     pub y: usize,
-    /// What products are summed in.
+    /// The type in which products are summed.
     pub compute_type: cudnnDataType_t,
-    /// Whether the filter is flipped.
+    /// Convolution (the filter is flipped) or cross-correlation.
     pub mode: cudnnConvolutionMode_t,
     /// Zeros before each spatial dimension.
     pub pre_padding: Vec<i64>,
-    /// Zeros behind each spatial dimension.
+    /// Zeros after each spatial dimension.
     pub post_padding: Vec<i64>,
-    /// Of the filter over each spatial dimension.
+    /// The filter's step along each spatial dimension.
     pub stride: Vec<i64>,
-    /// How far apart the filter's elements are.
+    /// The distance between neighbouring filter elements.
     pub dilation: Vec<i64>,
     /// Scales the result.
     pub alpha: Factor,
-    /// Scales what the result held before.
+    /// Scales the result's previous values.
     pub beta: Factor,
 }
 
-/// An operation on each element: y = mode(alpha1 · x, alpha2 · b, t), or a derivative dx of one from dy. Places are of
+/// An operation on each element: y = mode(alpha1 · x, alpha2 · b, t), or its derivative dx from dy. Places refer to
 /// [`Kernel::tensors`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pointwise {
-    /// Which operation.
+    /// The operation.
     pub mode: cudnnPointwiseMode_t,
-    /// What it is computed in.
+    /// The type of the computation.
     pub compute_type: cudnnDataType_t,
-    /// `CUDNN_ATTR_OPERATION_POINTWISE_{X,B,T,Y,DX,DY}DESC` and the tensor of each that is set, in the names' order.
+    /// The `CUDNN_ATTR_OPERATION_POINTWISE_{X,B,T,Y,DX,DY}DESC` that are set, with their tensors, in the names' order.
     pub operands: Vec<(cudnnBackendAttributeName_t, usize)>,
     /// Scales x.
     pub alpha1: Factor,
     /// Scales b.
     pub alpha2: Factor,
-    /// What else its `CUDNN_BACKEND_POINTWISE_DESCRIPTOR` was given: clips, slopes and the like, in the names' order.
-    /// Each is set as a double, but for `CUDNN_ATTR_POINTWISE_NAN_PROPAGATION`.
+    /// The other attributes of the `CUDNN_BACKEND_POINTWISE_DESCRIPTOR`, such as clips and slopes, in the names' order.
+    /// Each is set as a double, except `CUDNN_ATTR_POINTWISE_NAN_PROPAGATION` and `CUDNN_ATTR_POINTWISE_AXIS`.
     pub parameters: Vec<(cudnnBackendAttributeName_t, Factor)>,
 }
 
 /// One operation of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// The only one of its kind in the graph.
+    /// The graph's only convolution.
     Convolution(Convolution),
-    /// Before or behind it.
+    /// An operation before or after the convolution.
     Pointwise(Pointwise),
 }
 
-/// An operation graph: one convolution, alone or with pointwise operations. Equal kernels cost the same, so it is what
-/// plans are kept by. What the program calls its tensors (their unique ids) has no part in it: here they are numbered
-/// by their places, from 1.
+/// A convolution problem of the graph API: one convolution, alone or with pointwise operations. Equal problems cost the
+/// same, so plans are stored by problem. The program's unique ids are not part of it: its tensors are numbered by
+/// place, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// In the order in which the operations first name them.
+    /// The tensors, in the order in which operations first name them.
     pub tensors: Vec<Tensor>,
-    /// In the program's order.
+    /// The operations, in the program's order.
     pub operations: Vec<Operation>,
 }

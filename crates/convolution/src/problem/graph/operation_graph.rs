@@ -1,4 +1,4 @@
-//! A kernel's operation graph, made of descriptors of our own, and what cuDNN's heuristics say of it.
+//! A problem's operation graph, made of our own descriptors, and the proposals of cuDNN's heuristics for it.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::problem::graph::{Convolution, EngineConfiguration, Factor, Kernel, Op
 use cudnn::graph::descriptor::{Owned, count, read_descriptors};
 use cudnn::graph::{ConvolutionNames, Target};
 
-/// A kernel's finalized operation graph, and all that it holds. A clone is the same graph.
+/// A problem's finalized operation graph with all descriptors that it refers to. A clone shares the graph.
 #[derive(Clone)]
 pub struct OperationGraph(Arc<Parts>);
 
 struct Parts {
     graph: Owned,
     target: Target,
-    /// Tensors, what the operations do, and the operations, for as long as the graph.
+    /// Tensors, operations and their parameters, which must live as long as the graph.
     _operations: Vec<Owned>,
 }
 
 impl OperationGraph {
-    /// The graph of `kernel` for `target`. The unique id of each tensor is its place plus 1.
+    /// The graph of problem `kernel` for `target`. Each tensor's unique id is its place plus 1.
     pub fn new(kernel: &Kernel, target: &Target) -> Result<Self, cudnnStatus_t> {
         let tensors = kernel.tensors.iter().zip(1..).map(|(tensor, id)| self::tensor(tensor, id));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
@@ -42,14 +42,14 @@ impl OperationGraph {
         Ok(Self(Arc::new(Parts { graph, target: target.clone(), _operations: held })))
     }
 
-    /// What cuDNN's heuristics propose in `mode`, in their order. Takes tens of milliseconds on the real cuDNN.
+    /// The proposals of cuDNN's heuristics in `mode`, in their order. Takes tens of milliseconds on the real cuDNN.
     pub fn heuristics(&self, mode: cudnnBackendHeurMode_t) -> Result<Vec<EngineConfiguration>, cudnnStatus_t> {
         let mut heuristics = Owned::create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
         heuristics.set_descriptors(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&self.0.graph])?;
         heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &[mode])?;
         self.0.target.set_on(&mut heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)?;
         heuristics.finalize()?;
-        // SAFETY: live descriptors of ours, and the results are finalized engine configurations.
+        // SAFETY: `heuristics` is live and finalized, and its results are finalized engine configurations.
         unsafe {
             let (heuristics, results) = (heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS);
             let room = count(heuristics, results, CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
@@ -58,12 +58,12 @@ impl OperationGraph {
         }
     }
 
-    /// How many engines there are for the graph: their global indices are below. Not all of them support it.
+    /// The number of engines for the graph; global indices are below it. Some engines may not support the graph.
     pub fn engines(&self) -> Result<i64, cudnnStatus_t> {
         self.0.graph.get_one(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64)
     }
 
-    /// What it is to run on.
+    /// The device that the graph is for.
     pub fn target(&self) -> &Target {
         &self.0.target
     }
@@ -92,7 +92,7 @@ fn at(tensors: &[Owned], place: usize) -> Result<&Owned, cudnnStatus_t> {
     tensors.get(place).ok_or(CUDNN_STATUS_BAD_PARAM)
 }
 
-/// Factors are as wide as what they scale is computed in.
+/// Sets a factor, in double where the operation computes in double, else in float.
 fn set_factor(
     owned: &mut Owned,
     name: cudnnBackendAttributeName_t,
@@ -105,7 +105,7 @@ fn set_factor(
     }
 }
 
-/// The convolution and its operation.
+/// The convolution's parameters and its operation.
 fn convolution(convolution: &Convolution, tensors: &[Owned]) -> Result<(Owned, Owned), cudnnStatus_t> {
     let mut what = Owned::create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
     let compute_type = convolution.compute_type;
@@ -131,7 +131,7 @@ fn convolution(convolution: &Convolution, tensors: &[Owned]) -> Result<(Owned, O
     Ok((what, operation))
 }
 
-/// What is computed of each element, and its operation.
+/// The pointwise operation's parameters and the operation itself.
 fn pointwise(pointwise: &Pointwise, tensors: &[Owned]) -> Result<(Owned, Owned), cudnnStatus_t> {
     let mut what = Owned::create(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
     let compute_type = pointwise.compute_type;

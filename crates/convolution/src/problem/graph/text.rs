@@ -1,4 +1,4 @@
-//! A graph as text and back: what tuning results are kept by, and how one process names a graph to another.
+//! Graphs as text. Tuning results are stored under this text, and processes exchange graphs in it.
 
 use std::fmt::{self, Write};
 
@@ -48,19 +48,18 @@ const PARAMETERS: &Names = &[
     ("axis", CUDNN_ATTR_POINTWISE_AXIS),
 ];
 
-/// Between the tensors and the operations.
+/// Separates the tensors and the operations.
 const SEPARATOR: &str = " | ";
 
 impl Kernel {
-    /// The graph as one line of text that says everything of it. Equal kernels have equal texts, and
-    /// [`Self::from_spec`] reads it back:
+    /// The whole graph as one line of text. Equal problems have equal texts, and [`Self::from_spec`] reads them back:
     ///
     /// `graph half:8x16x9x9@1296x1x144x16/16/batched half:4x16x3x3@144x1x48x16/16 … | F x=0 w=1 y=2 compute=float
     /// mode=correlation pre=1x1 post=1x1 stride=1x1 dilation=1x1 alpha=1.0 beta=0.0 | relu compute=float x=2 y=3
     /// alpha1=1.0 alpha2=1.0 lower-clip=0.0`
     ///
-    /// A tensor is a type, dimensions, behind `@` strides in elements, behind `/` its alignment in bytes, then what
-    /// holds of it: batched, virtual, value. Operations name tensors by their places, from 0.
+    /// A tensor has a type, dimensions, after `@` strides in elements, after `/` an alignment in bytes, then its flags:
+    /// batched, virtual, value. Operations refer to tensors by place, from 0.
     pub fn spec(&self) -> String {
         let mut text = String::with_capacity(512);
         text.push_str("graph");
@@ -83,7 +82,7 @@ impl Kernel {
         text
     }
 
-    /// Reads what [`Self::spec`] writes, and nothing else. `Err` says what is wrong with which part.
+    /// Reads the text of [`Self::spec`], and nothing else. `Err` names the part that is wrong, and why.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let mut parts = text.split(SEPARATOR);
         let mut tensors = parts.next().unwrap_or_default().split(' ');
@@ -97,18 +96,18 @@ impl Kernel {
             return Err(format!("it has {convolutions} convolutions: it must have one"));
         }
         let kernel = Self { tensors, operations };
-        // Leading zeros, a number for a name: one kernel has one text.
+        // One problem has one text: this rejects leading zeros, and a number where a name exists.
         let canonical = kernel.spec();
         if canonical == text { Ok(kernel) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
     }
 }
 
-/// What holds of a tensor, as it stands behind its alignment.
+/// The flags that follow a tensor's alignment, each with whether the tensor has it.
 fn flags(tensor: &Tensor) -> [(&'static str, bool); 3] {
     [("/batched", tensor.is_batched), ("/virtual", tensor.is_virtual), ("/value", tensor.is_by_value)]
 }
 
-/// A factor as text: its shortest decimal, or the bits of what is not a number.
+/// A factor as text: its shortest decimal, or the bits of a NaN.
 struct Written(Factor);
 
 impl fmt::Display for Written {
@@ -146,7 +145,7 @@ fn write_pointwise(text: &mut String, pointwise: &Pointwise) -> fmt::Result {
     Ok(())
 }
 
-/// As many numbers as are written, none below `least`.
+/// Reads any count of numbers, each at least `least`.
 fn numbers(what: &str, text: &str, least: i64) -> Result<Vec<i64>, String> {
     let values: Option<Vec<i64>> = text.split('x').map(|number| number.parse().ok()).collect();
     values
@@ -177,11 +176,11 @@ fn tensor(text: &str) -> Result<Tensor, String> {
     if tensor.dims.len() == tensor.strides.len() { Ok(tensor) } else { Err(malformed()) }
 }
 
-/// `key=value` fields, one after another.
+/// The `key=value` fields of an operation, in order.
 struct Fields<'a>(std::iter::Peekable<std::str::Split<'a, char>>);
 
 impl<'a> Fields<'a> {
-    /// The next one, if any is left and its key is among `names`; else it stays.
+    /// Takes the next field if its key is among `names`.
     fn next_of(&mut self, names: &Names) -> Option<(i32, &'a str)> {
         let (key, value) = self.0.peek()?.split_once('=')?;
         let name = names.iter().find(|(name, _)| *name == key)?.1;
@@ -189,7 +188,7 @@ impl<'a> Fields<'a> {
         Some((name, value))
     }
 
-    /// The value of the next one, whose key must be `key`.
+    /// Takes the next field, whose key must be `key`.
     fn value(&mut self, key: &str) -> Result<&'a str, String> {
         let field = self.0.next().unwrap_or_default();
         let value = field.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
@@ -259,7 +258,7 @@ fn operation(text: &str, tensors: &[Tensor]) -> Result<Operation, String> {
     fields.0.next().map_or(Ok(operation), |field| Err(format!("{field:?} is not expected behind {name}")))
 }
 
-/// As in log lines: `F half 128x64x56x56 * 64x64x3x3 pad 1x1 stride 1x1 nhwc + add + relu`.
+/// Writes the form used in log lines: `F half 128x64x56x56 * 64x64x3x3 pad 1x1 stride 1x1 nhwc + add + relu`.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, operation) in self.operations.iter().enumerate() {

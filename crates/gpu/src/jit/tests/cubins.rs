@@ -1,4 +1,4 @@
-//! What was compiled before, on disk.
+//! Compiled code on disk.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ fn key(option: &str) -> Key {
     Key::new(&Source { options: vec![option.into()], ..TWICE }, (13, 0), &architecture)
 }
 
-/// Bytes that tell which key they are of.
+/// Bytes that identify their key.
 fn code(option: &str) -> Vec<u8> {
     option.bytes().cycle().take(1000).collect()
 }
@@ -37,7 +37,7 @@ fn what_was_kept_is_found() {
     assert_eq!(cubins.find(&key("a")), None);
     cubins.keep(&key("a"), &code("a"));
     cubins.keep(&key("b"), &code("b"));
-    // Another process.
+    // The same folder as seen by another process.
     let cubins = Cubins::new(root.0.join("cubins"), LIMIT);
     assert_eq!(cubins.find(&key("a")), Some(code("a")));
     assert_eq!(cubins.find(&key("b")), Some(code("b")));
@@ -46,7 +46,7 @@ fn what_was_kept_is_found() {
     assert_eq!(fs::metadata(root.0.join("cubins")).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
-/// Each thing that changes what is compiled leads elsewhere.
+/// Each input of the compiler changes the key.
 #[test]
 fn keys_tell_apart() {
     let root = Folder::new();
@@ -105,14 +105,14 @@ fn damage_is_noticed_and_mended() {
     assert_eq!(cubins.find(&key("a")), None);
     cubins.keep(&key("a"), &code("a"));
     assert_eq!(cubins.find(&key("a")), Some(code("a")));
-    // One key's file under another's name.
+    // One key's file under another key's name.
     cubins.keep(&key("b"), &code("b"));
     let b = files(&root.0.join("cubins")).into_iter().find(|other| other != file).unwrap();
     fs::copy(b, file).unwrap();
     assert_eq!(cubins.find(&key("a")), None);
 }
 
-/// All write all the time, and room is made all the time: what is found is whole.
+/// All threads write and evict all the time; every file found is intact.
 #[test]
 fn many_write_and_read_at_once() {
     let root = Folder::new();
@@ -152,11 +152,11 @@ fn the_least_recently_used_go() {
         cubins.keep(&key(option), &code(option));
         age(option, seconds);
     }
-    assert!(cubins.find(&key("a")).is_some()); // and so used
+    assert!(cubins.find(&key("a")).is_some()); // finding "a" marks it as used
     cubins.keep(&key("d"), &code("d"));
     let left = ["a", "b", "c", "d"].map(|option| cubins.find(&key(option)).is_some());
     assert_eq!(left, [true, false, true, true]);
-    // More than the whole folder may hold, and what others keep here.
+    // Code larger than the limit is not kept, and files of other kinds stay.
     fs::write(folder.join("notes.txt"), vec![0; 10_000]).unwrap();
     cubins.keep(&key("e"), &[0; 4000]);
     let left = ["a", "c", "d", "e"].map(|option| cubins.find(&key(option)).is_some());
@@ -164,7 +164,7 @@ fn the_least_recently_used_go() {
     assert!(folder.join("notes.txt").exists());
 }
 
-/// A writer that was killed leaves a file, which goes when it is old.
+/// A file of a killed writer is removed when it is old.
 #[test]
 fn what_dead_writers_left_goes() {
     let root = Folder::new();
@@ -184,7 +184,7 @@ fn folders_that_cannot_be_used_keep_nothing() {
     let root = Folder::new();
     let file = root.0.join("file");
     fs::write(&file, "").unwrap();
-    // The last is there, and nobody may write to it, not even root.
+    // The last folder exists, and nobody may write to it, not even root.
     for folder in [file.clone(), file.join("below"), root.0.join("no/parent"), "/proc/self/fdinfo".into()] {
         let cubins = Cubins::new(folder, LIMIT);
         cubins.keep(&key("a"), &code("a"));
@@ -193,7 +193,7 @@ fn folders_that_cannot_be_used_keep_nothing() {
     assert_eq!(files(&root.0), [file]);
 }
 
-/// One that is only read gives what it holds.
+/// A read-only folder still returns its files.
 #[test]
 fn read_only_folders_are_read() {
     let root = Folder::new();
@@ -201,12 +201,12 @@ fn read_only_folders_are_read() {
     let cubins = Cubins::new(folder.clone(), LIMIT);
     cubins.keep(&key("a"), &code("a"));
     fs::set_permissions(&folder, Permissions::from_mode(0o500)).unwrap();
-    cubins.keep(&key("b"), &code("b")); // as root it is kept
+    cubins.keep(&key("b"), &code("b")); // root keeps it all the same
     assert_eq!(cubins.find(&key("a")), Some(code("a")));
     fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
 }
 
-/// Whoever may write there could have us run what they like.
+/// Anyone who may write to the folder could make us run their code.
 #[test]
 fn folders_of_others_are_not_used() {
     let root = Folder::new();
@@ -223,8 +223,8 @@ fn folders_of_others_are_not_used() {
     assert_eq!(cubins.find(&key("b")), None);
 }
 
-/// The folder is beside the database, and there is none where that is off: through the compiler, in processes of
-/// their own.
+/// The folder is beside the database, and does not exist with the database off. Tested through the compiler, in child
+/// processes.
 #[test]
 fn beside_the_database() {
     let test = "device::jit::tests::cubins::beside_the_database";
@@ -245,7 +245,7 @@ fn beside_the_database() {
     let kept = |folder: &str| fs::read(&files(&root.0.join(folder))[..][0]).unwrap();
     let (by_path, user) = (kept("own.sqlite-cubins"), kept(".cache/ucudnn/tuning.sqlite-cubins"));
     assert_eq!(by_path, user);
-    // From then on it is taken from there, and nothing is compiled; what is damaged is compiled anew.
+    // Later processes load the file and compile nothing. A damaged file is compiled anew.
     let here = [&always[..], &[("UCUDNN_DATABASE", own.to_str().unwrap())]].concat();
     child(test, &[&here[..], &[("UCUDNN_FAULT", "compilation")]].concat());
     let file = files(&root.0.join("own.sqlite-cubins")).remove(0);

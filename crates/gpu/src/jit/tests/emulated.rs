@@ -48,12 +48,12 @@ fn kernels_run_on_the_host() {
     let scale = module.function(c"scale").unwrap();
     let missing = module.function(c"scales").err().expect("no such kernel").to_string();
     assert!(missing.contains("hostdnnGetKernel") && missing.contains("scales"), "{missing}");
-    drop(module); // the function keeps it
+    drop(module); // the function keeps it loaded
     assert!(scale.resident_blocks(256, 1 << 16).unwrap() >= 1 && scale.resident_blocks(0, 0).unwrap() == 0);
     let mut x: Vec<f32> = (0..1000).map(|i| i as f32).collect();
     let launch = Launch { grid: [4, 1, 1], block: [256, 1, 1], ..Launch::default() };
     let run = |launch: &Launch, mut parameters: Scale| {
-        // SAFETY: the kernel's parameters, with as many floats.
+        // SAFETY: the argument matches the kernel's parameter, with a vector of up to `n` floats behind it.
         unsafe { scale.launch(std::ptr::null_mut(), launch, &mut [(&raw mut parameters).cast()]) }
     };
     run(&launch, Scale { x: x.as_mut_ptr(), n: 1000, by: 1.5 }).unwrap();
@@ -89,13 +89,13 @@ fn the_host_without_a_compiler_says_so() {
 
 #[test]
 fn a_library_that_runs_no_kernels_is_named() {
-    // In this process there is no cuDNN at all.
+    // This process has no cuDNN at all.
     if Device::Host == Device::Cuda {
         assert!(matches!(Device::Host.load(&SCALE).err(), Some(Error::NoCompiler(why)) if why.contains("no kernels")));
     }
 }
 
-/// Runs a test again where the cuDNN is hostdnn.
+/// Runs a test again in a child process whose cuDNN is hostdnn.
 fn hostdnn_child(test: &str, variables: &[(&str, &str)]) {
     let library = hostdnn();
     let mut all = vec![("UCUDNN_CUDNN_LIBRARY", library.to_str().unwrap())];

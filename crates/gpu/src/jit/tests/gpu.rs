@@ -13,7 +13,7 @@ use crate::{Buffer, Device, Stream};
 
 const COUNT: usize = 1000;
 
-/// Adds up over the grid with a barrier between the blocks, and over each cluster in shared memory of its first block.
+/// Sums over the grid, with a barrier between the blocks; and the rank of each block in its cluster.
 const TOGETHER: Source = Source {
     name: Cow::Borrowed("together.cu"),
     text: Cow::Borrowed(
@@ -40,8 +40,8 @@ const TOGETHER: Source = Source {
     options: Vec::new(),
 };
 
-/// The first goes on until the second has begun, or its patience ends. The second notes whether the first has ended, before
-/// and after it waits.
+/// The first kernel runs until the second has begun, or until its patience ends. The second kernel notes whether the
+/// first has ended, before and after its wait.
 const EARLY: Source = Source {
     name: Cow::Borrowed("early.cu"),
     text: Cow::Borrowed(
@@ -78,14 +78,14 @@ impl Gpu {
     fn buffer<const N: usize>(&self, values: impl IntoIterator<Item = [u8; N]>) -> Buffer {
         let bytes: Vec<u8> = values.into_iter().flatten().collect();
         let buffer = Device::Cuda.allocate(bytes.len()).unwrap();
-        // SAFETY: as long as the buffer.
+        // SAFETY: the buffer has as many bytes as the slice.
         assert!(unsafe { Device::Cuda.write(buffer.data(), &bytes, self.stream()) });
         buffer
     }
 
     fn read(&self, buffer: &Buffer) -> Vec<[u8; 4]> {
         let mut bytes = vec![0; buffer.bytes()];
-        // SAFETY: as long as the buffer.
+        // SAFETY: the vector has as many bytes as the buffer.
         assert!(unsafe { Device::Cuda.read(&mut bytes, buffer.data(), self.stream()) });
         bytes.as_chunks().0.to_vec()
     }
@@ -95,7 +95,7 @@ fn launch_twice(twice: &Function, buffer: &Buffer, stream: Stream) {
     let launch = Launch { grid: [(COUNT as u32).div_ceil(256), 1, 1], block: [256, 1, 1], ..Launch::default() };
     let (mut x, mut n) = (buffer.data(), COUNT as i32);
     let mut arguments: [*mut c_void; 2] = [(&raw mut x).cast(), (&raw mut n).cast()];
-    // SAFETY: the kernel's parameters; as many floats.
+    // SAFETY: the arguments match the kernel's parameters, and the buffer holds `COUNT` floats.
     unsafe { twice.launch(stream, &launch, &mut arguments) }.unwrap();
 }
 
@@ -106,20 +106,20 @@ fn launches_and_captures() {
     let twice = module.function(c"twice_all").unwrap();
     let missing = module.function(c"thrice_all").err();
     assert_eq!(missing, Some(Error::Driver { call: "cuLibraryGetKernel", result: CUresult::CUDA_ERROR_NOT_FOUND }));
-    drop(module); // the function keeps it
+    drop(module); // the function keeps it loaded
     let buffer = gpu.buffer((0..COUNT).map(|i| (i as f32).to_ne_bytes()));
     launch_twice(&twice, &buffer, gpu.stream());
 
     let stream: sys::CUstream = gpu.stream().cast();
     let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
-    // SAFETY: a stream of our own.
+    // SAFETY: the stream is our own, and live.
     assert_eq!(unsafe { sys::cuStreamBeginCapture_v2(stream, mode) }, CUresult::CUDA_SUCCESS);
     launch_twice(&twice, &buffer, gpu.stream());
-    // SAFETY: as above; writes one graph.
+    // SAFETY: the stream is our own, and captures; writes one graph.
     assert_eq!(unsafe { sys::cuStreamEndCapture(stream, &mut graph) }, CUresult::CUDA_SUCCESS);
-    drop(twice); // and the graph does
-    // SAFETY: a live graph; writes one executable graph, which is launched twice.
+    drop(twice); // the graph keeps the code loaded
+    // SAFETY: the graph is live; writes one executable graph, which is launched twice.
     unsafe {
         assert_eq!(sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0), CUresult::CUDA_SUCCESS);
         assert_eq!(sys::cuGraphLaunch(executable, stream), CUresult::CUDA_SUCCESS);
@@ -149,7 +149,7 @@ fn all_blocks_at_once() {
     let sums = gpu.buffer([[0; 4]; 3]);
     let mut data = sums.data();
     let mut arguments = [(&raw mut data).cast()];
-    // SAFETY: the kernel's parameter; three numbers.
+    // SAFETY: the argument matches the kernel's parameter, and the buffer holds three numbers.
     let mut launch = |blocks| unsafe { sum.launch(gpu.stream(), &launch_of(blocks), &mut arguments) };
     assert!(launch(1).is_err(), "more shared memory than is allowed");
     sum.allow_shared(SHARED).unwrap();
@@ -183,21 +183,21 @@ fn clusters() {
         assert_eq!(resident > 0, size > 1, "{resident} clusters of {size}");
         let ranks = gpu.buffer([[0xff; 4]; 32]);
         let mut data = ranks.data();
-        // SAFETY: the kernel's parameter; a number for each block.
+        // SAFETY: the argument matches the kernel's parameter, and the buffer holds a number for each block.
         unsafe { rank.launch(gpu.stream(), &launch, &mut [(&raw mut data).cast()]) }.unwrap();
         let expected: Vec<_> = (0..32).map(|block| 100 * size + block % size).collect();
         assert_eq!(gpu.read(&ranks).into_iter().map(u32::from_ne_bytes).collect::<Vec<_>>(), expected);
     }
 }
 
-/// An early launch begins while the one before runs, where the device can, and its wait is one; no other launch does.
+/// An early launch begins during its predecessor if the device supports that, and its wait works. Other launches wait.
 #[test]
 fn early_launches_wait() {
     let Some(gpu) = first() else { return };
     let can = crate::cuda::compute_capability(0).unwrap() >= 90;
     let module = Device::Cuda.load(&EARLY).unwrap();
     let [slow, second] = [c"slow", c"early"].map(|name| module.function(name).unwrap());
-    // Up to half a second; and half a millisecond, in which what is not early must not begin.
+    // Patience of up to half a second for the early launch; half a millisecond, in which the other must not begin.
     for (early, patience) in [(true, 1_000_000), (false, 1000)] {
         #[repr(C)]
         struct Seen(*mut c_void, i32);
@@ -205,7 +205,7 @@ fn early_launches_wait() {
         let mut seen = Seen(numbers.data(), patience);
         for (function, early) in [(&slow, false), (&second, early)] {
             let launch = Launch { early, ..Launch::default() };
-            // SAFETY: the kernel's parameter; three numbers.
+            // SAFETY: the argument matches the kernel's parameter, and the buffer holds three numbers.
             unsafe { function.launch(gpu.stream(), &launch, &mut [(&raw mut seen).cast()]) }.unwrap();
         }
         let found = gpu.read(&numbers).into_iter().map(u32::from_ne_bytes);

@@ -1,5 +1,5 @@
-//! What needs no GPU runs wherever NVRTC is: where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, the
-//! loader's search path leads to NVRTC too. What is left out for want of either is said.
+//! Tests that need no GPU run wherever NVRTC is. Where `UCUDNN_TEST_REAL_CUDNN` names the folder of the real cuDNN, the
+//! loader's search path also leads to NVRTC. Tests skipped without NVRTC or a GPU say so.
 
 use std::borrow::Cow;
 
@@ -67,10 +67,10 @@ fn real_cudnn() -> Option<PathBuf> {
     folder
 }
 
-/// Set to the name of the one test that a process of these tests runs as a child.
+/// The environment variable that marks a child process, and names its one test.
 const CHILD: &str = "UCUDNN_TEST_CHILD";
 
-/// Runs one test again, in a process that knows these variables alone; there it takes its other branch.
+/// Runs one test again, in a child process with only these variables; there the test takes its other branch.
 fn child(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", test]).env_clear().env(CHILD, test);

@@ -34,7 +34,7 @@ fn cubins_of_many_architectures() {
         let cubin = nvrtc.compile(&TWICE, &architecture).unwrap();
         let file = ElfFile64::<Endianness>::parse(&*cubin).unwrap();
         assert_eq!(file.elf_header().e_machine(Endianness::Little), object::elf::EM_CUDA);
-        // CUDA 13's cubins have the capability there.
+        // CUDA 13's cubins hold the capability in these bits.
         assert_eq!(file.elf_header().e_flags(Endianness::Little).0 >> 8 & 0xff, capability);
         let names: Vec<_> = file.symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
         assert!(names.iter().any(|name| name == "twice_all"), "{names:?}");
@@ -45,7 +45,7 @@ fn cubins_of_many_architectures() {
     assert_eq!(seen.len(), 4, "the architectures' cubins are equal");
 }
 
-/// What `kernels/device.cuh` gives kernels, all of it.
+/// A kernel that uses all of `kernels/device.cuh`.
 const WORDS: Source = Source {
     name: Cow::Borrowed("words.cu"),
     text: Cow::Borrowed(
@@ -149,7 +149,7 @@ fn failures_carry_the_log() {
     assert!(log.contains("--no-such-option"), "{log}");
     let log = compile(Source { text: Cow::Borrowed("int f();\0"), ..TWICE });
     assert!(log.contains("zero byte stands at 8"), "{log}");
-    // What failed before does not matter to what comes.
+    // An earlier failure does not affect later sources.
     assert!(nvrtc.compile(&TWICE, &architecture).is_ok());
 }
 
@@ -164,7 +164,7 @@ fn threads_compile_at_once() {
     });
 }
 
-/// The loaded cuDNN leads there, and NVRTC's second library lies on no search path of this process.
+/// The loaded cuDNN leads to NVRTC. This process has no search path for NVRTC's second library.
 #[test]
 fn found_beside_the_loaded_cudnn() {
     let test = "device::jit::tests::nvrtc::found_beside_the_loaded_cudnn";
@@ -177,7 +177,7 @@ fn found_beside_the_loaded_cudnn() {
         panic!("a driver of CUDA 0 runs nothing");
     };
     assert!(why.contains("libnvrtc.so.13") && why.contains("at most"), "{why}");
-    // SAFETY: the real cuDNN's constructors.
+    // SAFETY: runs the constructors of the real cuDNN.
     let cudnn = unsafe { libloading::os::unix::Library::new(folder.join("libcudnn.so.9")) }.unwrap();
     let places = places::all("libnvrtc").filter(|place| place.origin == BESIDE);
     let nvrtc = Nvrtc::find(places, u32::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! Where NVRTC is looked for.
+//! The search for NVRTC.
 
 use std::ffi::OsString;
 use std::fs;
@@ -52,7 +52,7 @@ fn what_was_tried_is_told() {
     fs::write(folder.0.join("libnvrtc.so.12"), "no library").unwrap();
     fs::write(folder.0.join("libnvrtc.so.13"), "no library").unwrap();
     let mut places = in_folders("libnvrtc", "a test", vec![folder.0.clone()]);
-    // A library, and not NVRTC.
+    // A library other than NVRTC.
     places.push(Place { origin: "the C library", file: "libc.so.6".into(), major: 12, loaded: true });
     let Err(why) = Nvrtc::find(places.into_iter(), 12) else { panic!("found NVRTC") };
     let lines: Vec<_> = why.lines().collect();

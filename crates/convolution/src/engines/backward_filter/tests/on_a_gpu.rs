@@ -4,7 +4,7 @@ use super::*;
 use gpu::OwnStream;
 use gpu::testing::on_gpu::{Gpu, first, median};
 
-/// It is what loops on the host find.
+/// The kernel agrees with loops on the host.
 #[test]
 fn as_on_the_host() {
     let device = Device::Cuda;
@@ -31,7 +31,7 @@ fn as_on_the_host() {
     }
 }
 
-/// There it is exact enough where a sum has as many terms as it may have, or begins anew.
+/// The result is accurate for the most terms that one sum may have, and for sums that start anew.
 #[test]
 fn of_many_pixels() {
     let device = Device::Cuda;
@@ -54,7 +54,7 @@ fn of_many_pixels() {
     }
 }
 
-/// How fast it is there at networks' layers.
+/// Prints the kernel's speed for layers of common networks.
 #[test]
 fn at_networks_layers() {
     let device = Device::Cuda;
@@ -91,7 +91,7 @@ const LAYERS: [(usize, usize, usize, usize, usize, usize); 13] = [
     (16, 2, 64, 256, 1, 1),
 ];
 
-/// Those of ResNet-50 with filters of one place, which only floats as such are computed of.
+/// The 1 × 1 layers of ResNet-50, where our kernel is fast only with exact float products.
 const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
     (128, 64, 256, 56, 1, 1),
     (128, 256, 64, 56, 1, 1),
@@ -101,7 +101,7 @@ const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
     (128, 512, 256, 56, 1, 2),
 ];
 
-/// The median of some runs, in milliseconds.
+/// The median time of several runs, in milliseconds.
 fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
     let of = kernel.of;
     let [x, dy] =
@@ -111,6 +111,6 @@ fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
         [x, dy, of.elements()].map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
     let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
     let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
-    // SAFETY: as large as the tensors.
+    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
     median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }))
 }

@@ -88,7 +88,7 @@ fn kernels() -> impl Strategy<Value = Kernel> {
 }
 
 proptest! {
-    /// So equal texts are equal kernels, and no field is left out.
+    /// It follows that equal texts are equal problems, and that no field is left out.
     #[test]
     fn every_kernel_is_read_back(kernel in kernels()) {
         prop_assert_eq!(Kernel::from_spec(&kernel.spec()), Ok(kernel));
