@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use convolution::problem::Kernel;
+use convolution::problem::{Algorithm, Kernel};
 use planner::{BatchSizePolicy, desirable_set};
 use tuning::ahead::{self, Budget, Goal, Job, Search};
 use tuning::database::Database;
