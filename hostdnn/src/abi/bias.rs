@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
     db: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnConvolutionBackwardBias, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let (from, to) = (refer::<TensorDescriptor>(dyDesc)?, refer::<TensorDescriptor>(dbDesc)?);

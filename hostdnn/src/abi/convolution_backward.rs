@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionBackwardDataAlgorithmMaxCount, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { Call::max_count(handle, Direction::BackwardData, count) }
     })
 }
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call =
             backward_data("cudnnGetConvolutionBackwardDataAlgorithm_v7", handle, wDesc, dyDesc, convDesc, dxDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.rank(results) }
     })
 }
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
     export!(cudnnFindConvolutionBackwardDataAlgorithm, {
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call = backward_data("cudnnFindConvolutionBackwardDataAlgorithm", handle, wDesc, dyDesc, convDesc, dxDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find(results) }
     })
 }
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call =
             backward_data("cudnnFindConvolutionBackwardDataAlgorithmEx", handle, wDesc, dyDesc, convDesc, dxDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find_on(tensors(dx, w, dy), results, workSpace, workSpaceSizeInBytes) }
     })
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
     export!(cudnnGetConvolutionBackwardDataWorkspaceSize, {
         let call =
             backward_data("cudnnGetConvolutionBackwardDataWorkspaceSize", handle, wDesc, dyDesc, convDesc, dxDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.workspace_size(algo, sizeInBytes) }
     })
 }
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 ) -> cudnnStatus_t {
     export!(cudnnConvolutionBackwardData, {
         let call = backward_data("cudnnConvolutionBackwardData", handle, wDesc, dyDesc, convDesc, dxDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.run(algo, alpha, beta, tensors(dx, w, dy), workSpace, workSpaceSizeInBytes) }
     })
 }
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionBackwardFilterAlgorithmMaxCount, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { Call::max_count(handle, Direction::BackwardFilter, count) }
     })
 }
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call =
             backward_filter("cudnnGetConvolutionBackwardFilterAlgorithm_v7", handle, xDesc, dyDesc, convDesc, dwDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.rank(results) }
     })
 }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call =
             backward_filter("cudnnFindConvolutionBackwardFilterAlgorithm", handle, xDesc, dyDesc, convDesc, dwDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find(results) }
     })
 }
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call =
             backward_filter("cudnnFindConvolutionBackwardFilterAlgorithmEx", handle, xDesc, dyDesc, convDesc, dwDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find_on(tensors(x, dw, dy), results, workSpace, workSpaceSizeInBytes) }
     })
 }
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
     export!(cudnnGetConvolutionBackwardFilterWorkspaceSize, {
         let call =
             backward_filter("cudnnGetConvolutionBackwardFilterWorkspaceSize", handle, xDesc, dyDesc, convDesc, dwDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.workspace_size(algo, sizeInBytes) }
     })
 }
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
 ) -> cudnnStatus_t {
     export!(cudnnConvolutionBackwardFilter, {
         let call = backward_filter("cudnnConvolutionBackwardFilter", handle, xDesc, dyDesc, convDesc, dwDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.run(algo, alpha, beta, tensors(x, dw, dy), workSpace, workSpaceSizeInBytes) }
     })
 }

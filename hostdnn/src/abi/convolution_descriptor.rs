@@ -10,13 +10,13 @@ use std::ffi::c_int;
 pub unsafe extern "C" fn cudnnCreateConvolutionDescriptor(
     convDesc: *mut cudnnConvolutionDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateConvolutionDescriptor, { unsafe { create::<ConvolutionDescriptor>(convDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyConvolutionDescriptor(convDesc: cudnnConvolutionDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyConvolutionDescriptor, { unsafe { destroy::<ConvolutionDescriptor>(convDesc) } })
 }
 
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionMathType(
     mathType: cudnnMathType_t,
 ) -> cudnnStatus_t {
     export!(cudnnSetConvolutionMathType, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<ConvolutionDescriptor>(convDesc) }?.set_math_type(mathType)
     })
 }
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionMathType(
     mathType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionMathType, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(mathType, refer::<ConvolutionDescriptor>(convDesc)?.math_type()) }
     })
 }
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionGroupCount(
     groupCount: c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetConvolutionGroupCount, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<ConvolutionDescriptor>(convDesc) }?.set_groups(groupCount)
     })
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
     groupCount: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionGroupCount, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(groupCount, refer::<ConvolutionDescriptor>(convDesc)?.groups()) }
     })
 }
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionReorderType(
     reorderType: cudnnReorderType_t,
 ) -> cudnnStatus_t {
     export!(cudnnSetConvolutionReorderType, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<ConvolutionDescriptor>(convDesc) }?.set_reorder_type(reorderType)
     })
 }
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
     reorderType: *mut cudnnReorderType_t,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionReorderType, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(reorderType, refer::<ConvolutionDescriptor>(convDesc)?.reorder_type()) }
     })
 }
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cudnnSetConvolution2dDescriptor(
     computeType: cudnnDataType_t,
 ) -> cudnnStatus_t {
     export!(cudnnSetConvolution2dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let conv = unsafe { refer_mut::<ConvolutionDescriptor>(convDesc) }?;
         conv.set(&[pad_h, pad_w], &[u, v], &[dilation_h, dilation_w], mode, computeType)
     })
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolution2dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let &ConvolutionDescriptor { pad, stride, dilation, mode: the_mode, compute_type, .. } = refer(convDesc)?;
             write_all(
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
     computeType: cudnnDataType_t,
 ) -> cudnnStatus_t {
     export!(cudnnSetConvolutionNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the arrays hold `arrayLength` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays hold `arrayLength` values.
         unsafe {
             let conv = refer_mut::<ConvolutionDescriptor>(convDesc)?;
             ConvolutionDescriptor::check_mode(mode, computeType)?;
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the arrays take as many values as are asked for.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays take as many values as are asked for.
         unsafe {
             let conv = refer::<ConvolutionDescriptor>(convDesc)?;
             require(arrayLengthRequested >= 0, "arrayLengthRequested is not negative")?;
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
     w: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolution2dForwardOutputDim, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let conv = refer::<ConvolutionDescriptor>(convDesc)?;
             let x = refer::<TensorDescriptor>(inputTensorDesc)?;
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
     })
 }
 
-/// Writes the first `nbDims` dimensions of the output, up to the first one in which the filter does not fit.
+/// Writes the first `nbDims` dimensions of the output; stops before the first one that the filter does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
     convDesc: cudnnConvolutionDescriptor_t,
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
     tensorOuputDimA: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionNdForwardOutputDim, {
-        // SAFETY: null or valid by cuDNN's contract; the array takes `nbDims` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array takes `nbDims` values.
         unsafe {
             let conv = refer::<ConvolutionDescriptor>(convDesc)?;
             let x = refer::<TensorDescriptor>(inputTensorDesc)?;

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionForwardAlgorithmMaxCount, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { Call::max_count(handle, Direction::Forward, count) }
     })
 }
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
     export!(cudnnGetConvolutionForwardAlgorithm_v7, {
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call = forward("cudnnGetConvolutionForwardAlgorithm_v7", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.rank(results) }
     })
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
     export!(cudnnFindConvolutionForwardAlgorithm, {
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call = forward("cudnnFindConvolutionForwardAlgorithm", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find(results) }
     })
 }
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
     export!(cudnnFindConvolutionForwardAlgorithmEx, {
         let results = Results { requested: requestedAlgoCount, returned: returnedAlgoCount, entries: perfResults };
         let call = forward("cudnnFindConvolutionForwardAlgorithmEx", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.find_on(tensors(x, w, y), results, workSpace, workSpaceSizeInBytes) }
     })
 }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
 ) -> cudnnStatus_t {
     export!(cudnnGetConvolutionForwardWorkspaceSize, {
         let call = forward("cudnnGetConvolutionForwardWorkspaceSize", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.workspace_size(algo, sizeInBytes) }
     })
 }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 ) -> cudnnStatus_t {
     export!(cudnnConvolutionForward, {
         let call = forward("cudnnConvolutionForward", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { call.run(algo, alpha, beta, tensors(x, w, y), workSpace, workSpaceSizeInBytes) }
     })
 }
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
 ) -> cudnnStatus_t {
     export!(cudnnConvolutionBiasActivationForward, {
         let call = forward("cudnnConvolutionBiasActivationForward", handle, xDesc, wDesc, convDesc, yDesc);
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let to = refer::<TensorDescriptor>(yDesc)?;
             let (residual, offset) = (refer::<TensorDescriptor>(zDesc)?, refer::<TensorDescriptor>(biasDesc)?);

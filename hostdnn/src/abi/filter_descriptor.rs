@@ -7,13 +7,13 @@ use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateFilterDescriptor(filterDesc: *mut cudnnFilterDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateFilterDescriptor, { unsafe { create::<FilterDescriptor>(filterDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyFilterDescriptor(filterDesc: cudnnFilterDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyFilterDescriptor, { unsafe { destroy::<FilterDescriptor>(filterDesc) } })
 }
 
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn cudnnSetFilter4dDescriptor(
     w: c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetFilter4dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<FilterDescriptor>(filterDesc) }?.set(dataType, format, &[k, c, h, w])
     })
 }
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
     w: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetFilter4dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let filter = refer::<FilterDescriptor>(filterDesc)?;
             let dims = filter.all_dims();
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
     filterDimA: *const c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetFilterNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the array holds `nbDims` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array holds `nbDims` values.
         unsafe {
             let filter = refer_mut::<FilterDescriptor>(filterDesc)?;
             FilterDescriptor::check_enumerators(format, dataType)?;
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
     filterDimA: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetFilterNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the array takes as many values as are asked for.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array takes as many values as are asked for.
         unsafe {
             let filter = refer::<FilterDescriptor>(filterDesc)?;
             let count = rank(nbDimsRequested, 1, DIM_MAX)?;
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn cudnnGetFilterSizeInBytes(
     size: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetFilterSizeInBytes, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(size, refer::<FilterDescriptor>(filterDesc)?.size_in_bytes()) }
     })
 }

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 ) -> cudnnStatus_t {
     export!(cudnnBackendCreateDescriptor, {
         let new = Backend(Arc::new(Descriptor::new(descriptorType)?));
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { create_of(new, descriptor) }
     })
 }
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendDestroyDescriptor, {
         check_not_null(descriptor)?;
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { destroy::<Backend>(descriptor) }
     })
 }
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendD
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendInitialize, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let backend = unsafe { refer_mut::<Backend>(descriptor) }?;
         backend.0 = Arc::new(Descriptor::new(backend.0.kind())?);
         Ok(())
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     export!(cudnnBackendFinalize, {
         check_not_null(descriptor)?;
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         Arc::make_mut(&mut unsafe { refer_mut::<Backend>(descriptor) }?.0).finalize()
     })
 }
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 ) -> cudnnStatus_t {
     export!(cudnnBackendSetAttribute, {
         check_not_null(descriptor)?;
-        // SAFETY: null or valid by cuDNN's contract; the array has `elementCount` elements of its type.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array has `elementCount` elements of its type.
         unsafe {
             let backend = refer_mut::<Backend>(descriptor)?;
             require(!arrayOfElements.is_null() || elementCount <= 0, "arrays are not null")?;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnBackendGetAttribute, {
-        // SAFETY: null or valid by cuDNN's contract; the array has room for the requested elements.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array has room for the requested elements.
         unsafe {
             let descriptor = &refer::<Backend>(descriptor)?.0;
             descriptor.check_readable()?;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     export!(cudnnBackendExecute, {
-        // SAFETY: null or valid by cuDNN's contract; the pack's addresses are those of its tensors and workspace.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the pack's addresses are its tensors' and workspace's.
         unsafe {
             context(handle)?;
             let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnBackendPopulateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
 }
 
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnBackendUpdateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
 }
 
@@ -258,7 +258,7 @@ unsafe fn integers<T: Copy + Into<i64>>(array: *const c_void, count: usize) -> R
 }
 
 /// Writes the first `count` elements. Skips descriptors in the array that cannot be filled because they are null, of
-/// another kind, or (in a list of heuristics' results) finalized; returns the number of filled ones.
+/// another kind, or (in a list of heuristics' results) finalized; returns the number of skipped ones.
 ///
 /// # Safety
 /// `array` has room for `count` elements of the type, which the value has; descriptors in it are null or live.

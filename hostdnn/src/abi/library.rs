@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cudnnGetProperty(property: libraryPropertyType, value: 
     export!(cudnnGetProperty, {
         let part = usize::try_from(property).ok().and_then(|i| CUDNN_PARTS.get(i));
         require(part.is_some(), "a libraryPropertyType")?;
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(value, part.copied().unwrap_or(0)) }
     })
 }
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreate, { unsafe { create::<Context>(handle) } })
 }
 
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStr
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnGetStream, { unsafe { write(streamId, refer::<Context>(handle)?.stream) } })
 }
 

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnAddTensor, { unsafe { add(handle, alpha, (aDesc, A), Fit::Broadcast, beta, (cDesc, C)) } })
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnTransformTensor, { unsafe { add(handle, alpha, (xDesc, x), Fit::Equal, beta, (yDesc, y)) } })
 }
 
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
     valuePtr: *const c_void,
 ) -> cudnnStatus_t {
     export!(cudnnSetTensor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let tensor = refer::<TensorDescriptor>(yDesc)?;
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     alpha: *const c_void,
 ) -> cudnnStatus_t {
     export!(cudnnScaleTensor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let tensor = refer::<TensorDescriptor>(yDesc)?;
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
     C: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnOpTensor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let operation = refer::<OpTensorDescriptor>(opTensorDesc)?;
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
     y: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnActivationForward, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let activation = *refer::<ActivationDescriptor>(activationDesc)?;
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     dx: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnActivationBackward, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let mut activation = *refer::<ActivationDescriptor>(activationDesc)?;

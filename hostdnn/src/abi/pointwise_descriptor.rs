@@ -10,7 +10,7 @@ use std::ffi::c_double;
 pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
     activationDesc: *mut cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateActivationDescriptor, { unsafe { create::<ActivationDescriptor>(activationDesc) } })
 }
 
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
 pub unsafe extern "C" fn cudnnDestroyActivationDescriptor(
     activationDesc: cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyActivationDescriptor, { unsafe { destroy::<ActivationDescriptor>(activationDesc) } })
 }
 
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cudnnSetActivationDescriptor(
     coef: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnSetActivationDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<ActivationDescriptor>(activationDesc) }?.set(mode, reluNanOpt, coef)
     })
 }
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptor(
     coef: *mut c_double,
 ) -> cudnnStatus_t {
     export!(cudnnGetActivationDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let activation = refer::<ActivationDescriptor>(activationDesc)?;
             require(!coef.is_null(), "pointers to results are not null")?;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn cudnnSetActivationDescriptorSwishBeta(
     swish_beta: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnSetActivationDescriptorSwishBeta, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<ActivationDescriptor>(activationDesc) }?.swish_beta = swish_beta;
         Ok(())
     })
@@ -71,20 +71,20 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
     swish_beta: *mut c_double,
 ) -> cudnnStatus_t {
     export!(cudnnGetActivationDescriptorSwishBeta, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(swish_beta, refer::<ActivationDescriptor>(activationDesc)?.swish_beta) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(opTensorDesc: *mut cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateOpTensorDescriptor, { unsafe { create::<OpTensorDescriptor>(opTensorDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyOpTensorDescriptor, { unsafe { destroy::<OpTensorDescriptor>(opTensorDesc) } })
 }
 
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cudnnSetOpTensorDescriptor(
     opTensorNanOpt: cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
     export!(cudnnSetOpTensorDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let operation = unsafe { refer_mut::<OpTensorDescriptor>(opTensorDesc) }?;
         operation.set(opTensorOp, opTensorCompType, opTensorNanOpt)
     })
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
     opTensorNanOpt: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
     export!(cudnnGetOpTensorDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let &OpTensorDescriptor { op, compute_type, nan_propagation } = refer(opTensorDesc)?;
             write_all([opTensorOp, opTensorCompType, opTensorNanOpt], [op, compute_type, nan_propagation])

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNTempSpaceSizes, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
 ) -> cudnnStatus_t {
     let _ = devSeqLengths;
     export!(cudnnRNNForward, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;

@@ -8,13 +8,13 @@ use std::ffi::{c_int, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(rnnDataDesc: *mut cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateRNNDataDescriptor, { unsafe { create::<RnnDataDescriptor>(rnnDataDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyRNNDataDescriptor, { unsafe { destroy::<RnnDataDescriptor>(rnnDataDesc) } })
 }
 
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnSetRNNDataDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the array holds `batchSize` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array holds `batchSize` values.
         unsafe {
             let descriptor = refer_mut::<RnnDataDescriptor>(rnnDataDesc)?;
             require(!seqLengthArray.is_null(), "arrays are not null")?;
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNDataDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the array takes as many values as are asked for.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array takes as many values as are asked for.
         unsafe {
             let descriptor = refer::<RnnDataDescriptor>(rnnDataDesc)?;
             require(!paddingFill.is_null(), "pointers to results are not null")?;

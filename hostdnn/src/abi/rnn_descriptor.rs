@@ -7,13 +7,13 @@ use std::ffi::c_double;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateRNNDescriptor, { unsafe { create::<RnnDescriptor>(rnnDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyRNNDescriptor, { unsafe { destroy::<RnnDescriptor>(rnnDesc) } })
 }
 
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cudnnSetRNNDescriptor_v8(
     auxFlags: u32,
 ) -> cudnnStatus_t {
     export!(cudnnSetRNNDescriptor_v8, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let descriptor = unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?;
         let dropout = if dropoutDesc.is_null() {
             DropoutDescriptor::default()
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     auxFlags: *mut u32,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNDescriptor_v8, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let s = refer::<RnnDescriptor>(rnnDesc)?.settings()?;
             let [input, hidden, projection, layers] = s.sizes;
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn cudnnRNNSetClip_v8(
     rclip: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNSetClip_v8, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let descriptor = unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?;
         descriptor.set_clipping(clipMode, Some(clipNanOpt), [lclip, rclip])
     })
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn cudnnRNNSetClip_v9(
     rclip: c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNSetClip_v9, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { refer_mut::<RnnDescriptor>(rnnDesc) }?.set_clipping(clipMode, None, [lclip, rclip])
     })
 }
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     lclip: *mut c_double,
     rclip: *mut c_double,
 ) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnRNNGetClip_v8, { unsafe { read_clipping(rnnDesc, clipMode, clipNanOpt, [lclip, rclip]) } })
 }
 
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rclip: *mut c_double,
 ) -> cudnnStatus_t {
     export!(cudnnRNNGetClip_v9, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { read_clipping(rnnDesc, clipMode, std::ptr::null_mut(), [lclip, rclip]) }
     })
 }

@@ -9,20 +9,20 @@ use std::ffi::{c_float, c_ulonglong, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(dropoutDesc: *mut cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateDropoutDescriptor, { unsafe { create::<DropoutDescriptor>(dropoutDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyDropoutDescriptor, { unsafe { destroy::<DropoutDescriptor>(dropoutDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: cudnnHandle_t, sizeInBytes: *mut usize) -> cudnnStatus_t {
     export!(cudnnDropoutGetStatesSize, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             write(sizeInBytes, STATES_BYTES)
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnSetDropoutDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; states are null or as long as the size says.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; states are null or as long as the size says.
         unsafe {
             context(handle)?;
             let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnRestoreDropoutDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     seed: *mut c_ulonglong,
 ) -> cudnnStatus_t {
     export!(cudnnGetDropoutDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<DropoutDescriptor>(dropoutDesc)?;

@@ -15,7 +15,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNWeightSpaceSize, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
     export!(cudnnGetRNNWeightParams, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
             let descriptor = refer::<RnnDescriptor>(rnnDesc)?;

@@ -7,13 +7,13 @@ use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateTensorDescriptor(tensorDesc: *mut cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnCreateTensorDescriptor, { unsafe { create::<TensorDescriptor>(tensorDesc) } })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: null or valid by cuDNN's contract.
+    // SAFETY: each pointer is null or valid by cuDNN's contract.
     export!(cudnnDestroyTensorDescriptor, { unsafe { destroy::<TensorDescriptor>(tensorDesc) } })
 }
 
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn cudnnSetTensor4dDescriptor(
     w: c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetTensor4dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let tensor = unsafe { refer_mut::<TensorDescriptor>(tensorDesc) }?;
         tensor.set_4d(format, dataType, [n, c, h, w])
     })
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cudnnSetTensor4dDescriptorEx(
     wStride: c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetTensor4dDescriptorEx, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         let tensor = unsafe { refer_mut::<TensorDescriptor>(tensorDesc) }?;
         tensor.set_strided(dataType, &[n, c, h, w], &[nStride, cStride, hStride, wStride])
     })
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
     wStride: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetTensor4dDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             let tensor = refer::<TensorDescriptor>(tensorDesc)?;
             let (dims, strides) = tensor.first_4d();
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     strideA: *const c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetTensorNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the arrays hold `nbDims` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays hold `nbDims` values.
         unsafe {
             let tensor = refer_mut::<TensorDescriptor>(tensorDesc)?;
             TensorDescriptor::check_type(dataType)?;
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
     dimA: *const c_int,
 ) -> cudnnStatus_t {
     export!(cudnnSetTensorNdDescriptorEx, {
-        // SAFETY: null or valid by cuDNN's contract; the array holds `nbDims` values.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array holds `nbDims` values.
         unsafe {
             let tensor = refer_mut::<TensorDescriptor>(tensorDesc)?;
             TensorDescriptor::check_format(format, dataType)?;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     strideA: *mut c_int,
 ) -> cudnnStatus_t {
     export!(cudnnGetTensorNdDescriptor, {
-        // SAFETY: null or valid by cuDNN's contract; the arrays take as many values as are asked for.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays take as many values as are asked for.
         unsafe {
             let tensor = refer::<TensorDescriptor>(tensorDesc)?;
             let rank = tensor.dims().len();
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
     size: *mut usize,
 ) -> cudnnStatus_t {
     export!(cudnnGetTensorSizeInBytes, {
-        // SAFETY: null or valid by cuDNN's contract.
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(size, refer::<TensorDescriptor>(tensorDesc)?.size_in_bytes()) }
     })
 }

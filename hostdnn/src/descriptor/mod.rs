@@ -1,6 +1,6 @@
 //! The contents of cuDNN's descriptors as plain values, and the rules for setting them. No pointers and no FFI here.
 //!
-//! The rules, and a descriptor's state after a refused call, are those of cuDNN 9.19; `tests/real_cudnn.rs` compares
+//! The rules, and a descriptor's state after a refused call, are those of cuDNN 9.19; `tests/real_cudnn` compares
 //! the two libraries. Dimensions and strides are in elements, outermost first: n, c, then d, h, w.
 
 mod convolution;
