@@ -23,7 +23,7 @@
 
 
 /*
- A network with the kernels that run it, on one device.
+ A network with the kernels that run it on one device.
  */
 typedef struct ucudnnRnnStruct ucudnnRnnStruct;
 
@@ -33,54 +33,54 @@ typedef struct ucudnnRnnStruct ucudnnRnnStruct;
 typedef int ucudnnPolicy_t;
 
 /*
- Which micro-batch sizes are tried.
+ The micro-batch sizes to try.
  */
 typedef int ucudnnBatchSizePolicy_t;
 
 /*
- What the pre-v8 query of a Forward algorithm prefers.
+ The preference of the pre-v8 query for a Forward algorithm.
  */
 typedef int cudnnConvolutionFwdPreference_t;
 
 /*
- What the pre-v8 query of a BackwardData algorithm prefers.
+ The preference of the pre-v8 query for a BackwardData algorithm.
  */
 typedef int cudnnConvolutionBwdDataPreference_t;
 
 /*
- What the pre-v8 query of a BackwardFilter algorithm prefers.
+ The preference of the pre-v8 query for a BackwardFilter algorithm.
  */
 typedef int cudnnConvolutionBwdFilterPreference_t;
 
 /*
- Made by ucudnnCreateRnn, and valid until ucudnnDestroyRnn.
+ A network from ucudnnCreateRnn, valid until ucudnnDestroyRnn.
  */
 typedef struct ucudnnRnnStruct *ucudnnRnn_t;
 
 /*
- The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases; s is the logistic
- function, and * multiplies element by element.
+ The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases. s is the logistic function;
+ the operator * multiplies element by element.
  */
 typedef int ucudnnRnnCell_t;
 
 /*
- What a network is made from. Fields that are not used are 0.
+ The description of a network. Unused fields are 0.
  */
 typedef struct ucudnnRnnDescription_t {
   /*
-   One of ucudnnRnnCell_t.
+   A ucudnnRnnCell_t.
    */
   ucudnnRnnCell_t cell;
   /*
-   Of data, states and weights: CUDNN_DATA_FLOAT, CUDNN_DATA_HALF or CUDNN_DATA_BFLOAT16. Sums are float.
+   The type of data, states and weights: CUDNN_DATA_FLOAT, CUDNN_DATA_HALF or CUDNN_DATA_BFLOAT16. Sums are float.
    */
   cudnnDataType_t dataType;
   /*
-   Not 0: floats may be rounded to TF32 where they are multiplied.
+   Not 0: products of floats may be rounded to TF32 first.
    */
   int allowTf32;
   /*
-   Not 0: there are biases.
+   Not 0: the network has biases.
    */
   int hasBiases;
   /*
@@ -92,44 +92,44 @@ typedef struct ucudnnRnnDescription_t {
    */
   int hiddenSize;
   /*
-   Each but the first takes the output of the one before it.
+   The number of layers. Each layer after the first takes the output of the layer before it.
    */
   int layers;
   /*
-   1, or 2: forwards and backwards, and the next layer takes both outputs, one behind the other.
+   1, or 2 for forwards and backwards. With 2, the next layer takes both outputs, concatenated.
    */
   int directions;
   /*
-   The largest batch that a run may bring. Kernels are chosen for it.
+   The largest batch of a run. Kernels are chosen for it.
    */
   int maxBatch;
   /*
-   The most time steps that a run may bring.
+   The most time steps of a run.
    */
   int maxSteps;
   /*
-   Null: the fastest of those that a performance model ranks best (UCUDNN_RNN_TOP_K of them), by their
-   times on the device. Else what ucudnnGetRnnConfiguration wrote.
+   A text from ucudnnGetRnnConfiguration, or null. With null, the UCUDNN_RNN_TOP_K configurations that a
+   performance model ranks best are timed on the device, and the fastest is used.
    */
   const char *configuration;
 } ucudnnRnnDescription_t;
 
 /*
- What a run is handed: memory of the network's device, but for `lengths`. Results overlap nothing.
+ The arguments of a run: memory of the network's device, except lengths. Results must not overlap anything.
  */
 typedef struct ucudnnRnnArguments_t {
   /*
-   With nothing between them: of each layer, and in it of each direction, W [gates][H][elements of the
-   layer's input] and R [gates][H][H]; and behind all of these, where there are biases, of each layer and
-   direction b_W [gates][H] and b_R [gates][H]. Gates are in the order in which ucudnnRnnCell_t names them.
+   Packed without gaps. First, for each layer and each of its directions: W [gates][H][elements of the layer's
+   input] and R [gates][H][H]. Then, if there are biases, for each layer and each of its directions: b_W [gates][H]
+   and b_R [gates][H]. Gates are in the order of ucudnnRnnCell_t.
    */
   const void *weights;
   /*
-   [steps][batch][inputSize], or as the layout says.
+   The input: [steps][batch][inputSize], or as the layout says.
    */
   const void *x;
   /*
-   [steps][batch][directions * H], likewise. What is behind a sequence's end is 0.
+   The output: [steps][batch][directions * H], or as the layout says. The output after a sequence's end is 0.
    */
   void *y;
   /*
@@ -137,41 +137,41 @@ typedef struct ucudnnRnnArguments_t {
    */
   const void *hx;
   /*
-   First c, likewise; of UCUDNN_RNN_LSTM alone.
+   First c: [layers * directions][batch][H], or null for zeros; only for UCUDNN_RNN_LSTM.
    */
   const void *cx;
   /*
-   Last states, likewise; null where they are not wanted.
+   Last states: [layers * directions][batch][H], or null if not wanted.
    */
   void *hy;
   /*
-   Last c, likewise; of UCUDNN_RNN_LSTM alone.
+   Last c: [layers * directions][batch][H], or null if not wanted; only for UCUDNN_RNN_LSTM.
    */
   void *cy;
   /*
-   How x and y lie. 0 is CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED.
+   The layout of x and y. 0 is CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED.
    */
   cudnnRNNDataLayout_t layout;
   /*
-   Sequences.
+   The number of sequences.
    */
   int batch;
   /*
-   Time steps of the longest sequence, or more where sequences are not packed.
+   Time steps of the longest sequence; may be more if sequences are not packed.
    */
   int steps;
   /*
-   Steps of each sequence: [batch] numbers from 0 to steps in the program's own memory, which may change
-   once the call has returned. Null: all have as many as there are. Packed sequences are sorted, the
-   longest first, which has all steps, and none is empty.
+   Steps of each sequence: [batch] numbers from 0 to steps in host memory, which the program may change once the
+   call returns. Null: every sequence has all steps. Packed sequences are sorted, longest first; the first has all
+   steps, and none is empty.
    */
   const int *lengths;
   /*
-   What ucudnnGetRnnWorkspaceSize says, or more. What it holds means nothing before and after a run.
+   Memory of at least ucudnnGetRnnWorkspaceSize bytes. Its contents mean nothing before and after a run.
    */
   void *workspace;
   /*
-   The bytes of workspace that there are.
+   The size of the workspace in bytes.
    */
   size_t workspaceSizeInBytes;
 } ucudnnRnnArguments_t;
@@ -202,7 +202,7 @@ typedef struct ucudnnRnnArguments_t {
 #define UCUDNN_BATCH_SIZE_ALL 1
 
 /*
- The mini-batch alone: algorithms are chosen, nothing is divided.
+ Only the mini-batch itself: algorithms are chosen, but nothing is divided.
  */
 #define UCUDNN_BATCH_SIZE_UNDIVIDED 2
 
@@ -212,12 +212,12 @@ typedef struct ucudnnRnnArguments_t {
 #define CUDNN_CONVOLUTION_FWD_NO_WORKSPACE 0
 
 /*
- The fastest algorithm, whatever workspace it needs.
+ The fastest algorithm, with any workspace.
  */
 #define CUDNN_CONVOLUTION_FWD_PREFER_FASTEST 1
 
 /*
- The fastest algorithm within the limit given.
+ The fastest algorithm within the given limit.
  */
 #define CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT 2
 
@@ -227,12 +227,12 @@ typedef struct ucudnnRnnArguments_t {
 #define CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE 0
 
 /*
- The fastest algorithm, whatever workspace it needs.
+ The fastest algorithm, with any workspace.
  */
 #define CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST 1
 
 /*
- The fastest algorithm within the limit given.
+ The fastest algorithm within the given limit.
  */
 #define CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT 2
 
@@ -242,12 +242,12 @@ typedef struct ucudnnRnnArguments_t {
 #define CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE 0
 
 /*
- The fastest algorithm, whatever workspace it needs.
+ The fastest algorithm, with any workspace.
  */
 #define CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST 1
 
 /*
- The fastest algorithm within the limit given.
+ The fastest algorithm within the given limit.
  */
 #define CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT 2
 
@@ -262,18 +262,18 @@ typedef struct ucudnnRnnArguments_t {
 #define UCUDNN_RNN_TANH CUDNN_RNN_TANH
 
 /*
- Gates i, f, g, o, each of W x + b_W + R h + b_R: c' = s(f) * c + s(i) * tanh(g), h' = s(o) * tanh(c').
+ Gates i, f, g, o, each W x + b_W + R h + b_R: c' = s(f) * c + s(i) * tanh(g), h' = s(o) * tanh(c').
  */
 #define UCUDNN_RNN_LSTM CUDNN_LSTM
 
 /*
- cuDNN's and PyTorch's: gates r, z, n, with n = tanh(W x + b_W + s(r) * (R h + b_R)) and
+ The GRU of cuDNN and PyTorch: gates r, z, n, with n = tanh(W x + b_W + s(r) * (R h + b_R)) and
  h' = (1 - s(z)) * n + s(z) * h.
  */
 #define UCUDNN_RNN_GRU CUDNN_GRU
 
 /*
- The canonical one, which cuDNN does not have: as UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
+ The canonical GRU, which cuDNN lacks: like UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
  */
 #define UCUDNN_RNN_CANONICAL_GRU 16
 
@@ -287,13 +287,13 @@ extern "C" {
 size_t ucudnnGetVersion(void);
 
 /*
- Describes, as lines of text, how Workspace Division has divided the total of the calling thread's
- device: a summary, then for each layer its kernel, its division, its bytes of the arena and its
- predicted time in milliseconds.
+ Describes, as lines of text, how Workspace Division has divided the total of the calling thread's device: a summary,
+ then for each layer its convolution problem, its division, its bytes of the arena and its predicted time in
+ milliseconds.
 
- Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
- if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
- CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided yet.
+ Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+ the size of the whole text, in bytes, to neededSizeInBytes. CUDNN_STATUS_NOT_SUPPORTED: nothing has been divided
+ yet.
  */
 cudnnStatus_t ucudnnGetDivisionDescription(cudnnHandle_t handle,
                                            char *text,
@@ -301,12 +301,12 @@ cudnnStatus_t ucudnnGetDivisionDescription(cudnnHandle_t handle,
                                            size_t *neededSizeInBytes);
 
 /*
- Describes, as lines of text, the plan that stands behind an algorithm which a query returned:
- the division, its workspace in bytes and its predicted time in milliseconds.
+ Describes, as lines of text, the plan behind an algorithm that a query returned: the division, its workspace in
+ bytes and its predicted time in milliseconds.
 
- Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
- if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
- CUDNN_STATUS_NOT_SUPPORTED: no plan stands behind the algorithm; cuDNN runs it as asked.
+ Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+ the size of the whole text, in bytes, to neededSizeInBytes. CUDNN_STATUS_NOT_SUPPORTED: the algorithm has no plan;
+ cuDNN runs it unchanged.
  */
 cudnnStatus_t ucudnnGetConvolutionForwardPlanDescription(cudnnHandle_t handle,
                                                          cudnnTensorDescriptor_t xDesc,
@@ -319,7 +319,7 @@ cudnnStatus_t ucudnnGetConvolutionForwardPlanDescription(cudnnHandle_t handle,
                                                          size_t *neededSizeInBytes);
 
 /*
- As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
+ Like ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardData.
  */
 cudnnStatus_t ucudnnGetConvolutionBackwardDataPlanDescription(cudnnHandle_t handle,
                                                               cudnnFilterDescriptor_t wDesc,
@@ -332,7 +332,7 @@ cudnnStatus_t ucudnnGetConvolutionBackwardDataPlanDescription(cudnnHandle_t hand
                                                               size_t *neededSizeInBytes);
 
 /*
- As ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
+ Like ucudnnGetConvolutionForwardPlanDescription, for cudnnConvolutionBackwardFilter.
  */
 cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t handle,
                                                                 cudnnTensorDescriptor_t xDesc,
@@ -345,105 +345,107 @@ cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t ha
                                                                 size_t *neededSizeInBytes);
 
 /*
- Sets the most workspace, in bytes, of all convolutions on the calling thread's device together, and
- gives the handle the policy UCUDNN_POLICY_WD. Where a total is in force already it is divided anew
- when the next iteration has begun.
+ Sets the total workspace, in bytes, of all convolutions on the calling thread's device, and sets the handle's policy
+ to UCUDNN_POLICY_WD. If a total was already in force, the new total is divided once the next iteration has begun.
 
- CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is no total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's
- solver cannot be loaded; the log says why. Nothing is changed then.
+ CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver
+ cannot be loaded; the log gives the reason. An error changes nothing.
  */
-cudnnStatus_t ucudnnSetTotalWorkspace(cudnnHandle_t handle, size_t bytes);
+cudnnStatus_t ucudnnSetTotalWorkspace(cudnnHandle_t handle,
+                                      size_t bytes);
 
 /*
- The total in force on the calling thread's device, in bytes: what was set, or
- UCUDNN_TOTAL_WORKSPACE_SIZE; UCUDNN_NO_LIMIT if there is none.
+ Gets the total in force on the calling thread's device, in bytes: the total that was set, or the one in
+ UCUDNN_TOTAL_WORKSPACE_SIZE, or UCUDNN_NO_LIMIT if there is none.
  */
 cudnnStatus_t ucudnnGetTotalWorkspace(cudnnHandle_t handle, size_t *bytes);
 
 /*
- Ends collecting: the program has asked for the algorithms of all its layers. What they may take is
- measured, where it is not known yet, and the total is divided now, and not while the first
- convolution waits.
+ Ends collecting: the program has queried the algorithms of all its layers. The call makes the measurements that
+ these layers lack and divides the total, so that the first convolution does not have to wait.
 
- CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. Where nothing was collected,
- or convolutions have run already, nothing happens.
+ CUDNN_STATUS_NOT_SUPPORTED: the handle's policy is not UCUDNN_POLICY_WD. The call does nothing if no layer was
+ collected or if convolutions have already run.
  */
 cudnnStatus_t ucudnnFinishCollection(cudnnHandle_t handle);
 
 /*
- Names the layer that the handle's next queries and convolutions belong to, until another is named;
- UCUDNN_NO_LAYER_ID names none. Layers that are not named are told apart by their filters' and
- descriptors' addresses: a program that moves filters, or has several layers use one filter at once,
- names them. A layer's forward and backward convolutions may share a name.
+ Names the layer that the handle's next queries and convolutions belong to, until the next call; UCUDNN_NO_LAYER_ID
+ ends the naming. Unnamed layers are distinguished by the addresses of their filters and descriptors: a program that
+ moves filters, or uses one filter in several layers at once, should name them. A layer's forward and backward
+ convolutions may share a name.
  */
-cudnnStatus_t ucudnnSetLayerId(cudnnHandle_t handle, uint64_t layerId);
+cudnnStatus_t ucudnnSetLayerId(cudnnHandle_t handle,
+                               uint64_t layerId);
 
 /*
- Declares whether one stream runs all convolutions of the calling thread's device, one after another
- (not 0), or several may (0, the default). On one stream all layers share one segment, and the total
- is the most that any of them takes, not the sum of all. Convolutions that run on another stream
- nevertheless get no workspace.
+ Declares that one stream runs all convolutions of the calling thread's device in sequence (not 0), or that several
+ streams may run them (0, the default). On one stream all layers share one segment, so the total limits the largest
+ layer, not the sum of all layers. A convolution on any other stream then gets no workspace.
  */
-cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle, int oneStream);
+cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle,
+                                 int oneStream);
 
 /*
- Sets how workspace limits apply to a handle's convolutions. What was reported to the program
- before stays true.
+ Sets how workspace limits apply to a handle's convolutions. Results reported to the program before remain valid.
 
- CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total
- is set, or the handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be
- loaded; the log says why. Nothing is changed then.
+ CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set, or the
+ handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be loaded; the log gives the reason.
+ An error changes nothing.
  */
-cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle, ucudnnPolicy_t policy);
+cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle,
+                              ucudnnPolicy_t policy);
 
 /*
- The policy in force for a handle: its own, or that of UCUDNN_POLICY.
+ Gets the policy in force for a handle: its own, or the one in UCUDNN_POLICY.
  */
 cudnnStatus_t ucudnnGetPolicy(cudnnHandle_t handle, ucudnnPolicy_t *policy);
 
 /*
- Sets which micro-batch sizes are tried for a handle's convolutions.
+ Sets the micro-batch sizes to try for a handle's convolutions.
 
- CUDNN_STATUS_BAD_PARAM: the policy is none of ucudnnBatchSizePolicy_t, or the handle is null;
- nothing is changed.
+ CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t, or the handle is null. An error changes
+ nothing.
  */
 cudnnStatus_t ucudnnSetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t policy);
 
 /*
- The batch-size policy in force for a handle: its own, or that of UCUDNN_BATCH_SIZE_POLICY.
+ Gets the batch-size policy in force for a handle: its own, or the one in UCUDNN_BATCH_SIZE_POLICY.
  */
 cudnnStatus_t ucudnnGetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t *policy);
 
 /*
- Sets the most workspace, in bytes, that any convolution of the handle may use: the least of this
- and the program's own limit holds. UCUDNN_NO_LIMIT takes it away.
+ Sets the largest workspace, in bytes, that a convolution of the handle may use. The program's own limit applies too:
+ the smaller one holds. UCUDNN_NO_LIMIT removes this limit.
  */
-cudnnStatus_t ucudnnSetWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+cudnnStatus_t ucudnnSetWorkspaceLimit(cudnnHandle_t handle,
+                                      size_t bytes);
 
 /*
- The limit in force for a handle, in bytes: its own, or that of UCUDNN_WORKSPACE_LIMIT;
+ Gets the workspace limit in force for a handle, in bytes: its own, or the one in UCUDNN_WORKSPACE_LIMIT, or
  UCUDNN_NO_LIMIT if there is none.
  */
 cudnnStatus_t ucudnnGetWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
 
 /*
- Sets the most workspace, in bytes, of a convolution for which the program gives no limit.
- UCUDNN_NO_LIMIT takes it away: then it is what cuDNN's own choice would take.
+ Sets the largest workspace, in bytes, of a convolution for which the program gives no limit. UCUDNN_NO_LIMIT removes
+ this default: the limit is then the workspace of cuDNN's own choice.
  */
-cudnnStatus_t ucudnnSetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t bytes);
+cudnnStatus_t ucudnnSetDefaultWorkspaceLimit(cudnnHandle_t handle,
+                                             size_t bytes);
 
 /*
- The default limit in force for a handle, in bytes: its own, or that of
- UCUDNN_DEFAULT_WORKSPACE_LIMIT; UCUDNN_NO_LIMIT if there is none.
+ Gets the default limit in force for a handle, in bytes: its own, or the one in UCUDNN_DEFAULT_WORKSPACE_LIMIT, or
+ UCUDNN_NO_LIMIT if there is none.
  */
-cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle, size_t *bytes);
+cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle,
+                                             size_t *bytes);
 
 /*
- As in cuDNN before version 8: the algorithm to use for cudnnConvolutionForward, within
- memoryLimitInBytes if the preference says so. Then cudnnGetConvolutionForwardWorkspaceSize gives
- the workspace.
+ Gets the algorithm to use for cudnnConvolutionForward, as cuDNN did before version 8; within memoryLimitInBytes if
+ the preference says so. cudnnGetConvolutionForwardWorkspaceSize then gives its workspace.
 
- CUDNN_STATUS_BAD_PARAM: an unknown preference, or null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+ CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a pointer is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
  runs within the limit.
  */
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
@@ -456,7 +458,7 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
                                                   cudnnConvolutionFwdAlgo_t *algo);
 
 /*
- As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
+ Like cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardData.
  */
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
                                                        cudnnFilterDescriptor_t wDesc,
@@ -468,7 +470,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
                                                        cudnnConvolutionBwdDataAlgo_t *algo);
 
 /*
- As cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
+ Like cudnnGetConvolutionForwardAlgorithm, for cudnnConvolutionBackwardFilter.
  */
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
                                                          cudnnTensorDescriptor_t xDesc,
@@ -480,39 +482,40 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
                                                          cudnnConvolutionBwdFilterAlgo_t *algo);
 
 /*
- Makes a network for the calling thread's current device: compiles kernels for it, which may take some
- seconds, and times them in memory that is freed again. Not while the calling thread captures a stream.
+ Makes a network for the calling thread's current device: compiles kernels, which may take some seconds, and times
+ them in memory that it frees again. The calling thread must not be capturing a stream.
 
- cuDNN is not needed; CUDA's driver and NVRTC are, and cublasLt is used where it is found.
+ Needs CUDA's driver and NVRTC, but not cuDNN; uses cublasLt if it finds it.
 
- CUDNN_STATUS_BAD_PARAM: a field has a value that is not accepted. CUDNN_STATUS_NOT_SUPPORTED: no kernel
- runs it here. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. No network is
- made then; ucudnnGetRnnErrorString tells more.
+ CUDNN_STATUS_BAD_PARAM: a field has a value that is not accepted. CUDNN_STATUS_NOT_SUPPORTED: no kernel runs the
+ network here. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no
+ network, and ucudnnGetRnnErrorString gives the details.
  */
-cudnnStatus_t ucudnnCreateRnn(ucudnnRnn_t *rnn, const struct ucudnnRnnDescription_t *description);
+cudnnStatus_t ucudnnCreateRnn(ucudnnRnn_t *rnn,
+                              const struct ucudnnRnnDescription_t *description);
 
 /*
- Destroys a network, of which no run is under way any more, on the host or on the device.
+ Destroys a network. None of its runs may be under way any more, on the host or on the device.
 
- CUDNN_STATUS_BAD_PARAM: it is none, or was destroyed before.
+ CUDNN_STATUS_BAD_PARAM: rnn is not a network, or was destroyed before.
  */
 cudnnStatus_t ucudnnDestroyRnn(ucudnnRnn_t rnn);
 
 /*
- The bytes of a network's weights.
+ Gets the size of a network's weights, in bytes.
  */
 cudnnStatus_t ucudnnGetRnnWeightSize(ucudnnRnn_t rnn, size_t *bytes);
 
 /*
- The bytes of workspace that each run takes.
+ Gets the size of the workspace that each run takes, in bytes.
  */
 cudnnStatus_t ucudnnGetRnnWorkspaceSize(ucudnnRnn_t rnn, size_t *bytes);
 
 /*
- Tells by a text such as "grid u8 b4 t256 l32 r128" for what the network's kernels were compiled.
+ Gets the configuration of the network's kernels as text, such as "grid u8 b4 t256 l32 r128".
 
- Writes at most textSizeInBytes bytes into the caller's text, the last of them 0 (text may be null
- if that is 0), and the bytes that the whole text takes into neededSizeInBytes.
+ Writes at most textSizeInBytes bytes to text, the last of them 0; text may be null if textSizeInBytes is 0. Writes
+ the size of the whole text, in bytes, to neededSizeInBytes.
  */
 cudnnStatus_t ucudnnGetRnnConfiguration(ucudnnRnn_t rnn,
                                         char *text,
@@ -520,23 +523,25 @@ cudnnStatus_t ucudnnGetRnnConfiguration(ucudnnRnn_t rnn,
                                         size_t *neededSizeInBytes);
 
 /*
- Runs a network in the stream's order. The calling thread's current device is the network's, and the stream
- one of that device. Nothing waits for the device, no memory of it is allocated, and the run may be captured
- into a CUDA graph, which keeps its own copy of `lengths`; the network may be destroyed before the graph.
- Runs of one network may be under way at once, each with its own workspace and results.
+ Runs a network in the stream's order. The calling thread's current device must be the network's, and the stream one
+ of that device. The call neither waits for the device nor allocates memory on it. A run may be captured into a CUDA
+ graph, which keeps its own copy of lengths; the network may be destroyed before the graph. Several runs of one
+ network may be under way at once, each with its own workspace and results.
 
- CUDNN_STATUS_BAD_PARAM: the network, a size, a length or the layout is not accepted, or a result overlaps
- other data. CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND: the batch or the steps are more than the network was made
- for. CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: data are not aligned to their type.
- CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the workspace is too small.
- CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH: the device is another. Nothing is written then.
- CUDNN_STATUS_EXECUTION_FAILED: a launch failed; results are not to be used.
+ CUDNN_STATUS_BAD_PARAM: the network, a size, a length or the layout is not accepted, or a result overlaps other
+ data. CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND: the batch or the steps exceed the network's maximum.
+ CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: data are not aligned to their type.
+ CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the workspace is too small. CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH: the
+ current device is not the network's. After any of these errors nothing has been written.
+ CUDNN_STATUS_EXECUTION_FAILED: a launch failed, and the results are undefined.
  */
-cudnnStatus_t ucudnnRunRnn(ucudnnRnn_t rnn, const struct ucudnnRnnArguments_t *arguments, void *stream);
+cudnnStatus_t ucudnnRunRnn(ucudnnRnn_t rnn,
+                           const struct ucudnnRnnArguments_t *arguments,
+                           void *stream);
 
 /*
- Why the calling thread's last failed call of these functions for recurrent networks failed: what was wrong,
- and what is accepted. Writes at most textSizeInBytes bytes, the last of them 0.
+ Gets the reason of the calling thread's last failure in a function for recurrent networks: the error, and the
+ accepted values. Writes at most textSizeInBytes bytes to text, the last of them 0.
  */
 void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
 

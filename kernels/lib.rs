@@ -1,5 +1,6 @@
 //! The GPU kernels' sources, by family: CUDA C++ that is compiled at run time, with the headers that each source includes.
 //! `build.rs` makes the families' modules from the files in this folder.
+#![warn(missing_docs)]
 
 /// A source in this folder.
 #[derive(Clone, Copy, Debug)]

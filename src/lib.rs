@@ -7,6 +7,7 @@
 //!
 //! This crate holds the exported functions only, each a few lines. The work is in `crates/`; docs/architecture.md draws
 //! them.
+#![warn(missing_docs)]
 
 mod boundary;
 mod convolution;

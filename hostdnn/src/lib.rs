@@ -5,7 +5,7 @@
 //! setting them; `kernel` turns descriptors into a convolution problem, `select` ranks and times its algorithms,
 //! `convolution`, `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device`
 //! presents the CPU as several devices; `emulator` runs CUDA C++ on it; `fault` makes calls fail on demand.
-
+#![warn(missing_docs)]
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
 pub mod abi;

@@ -5,6 +5,7 @@
 //!
 //! GLPK ends the process when it meets arguments that it does not expect. So [`programme`] checks everything first, and
 //! [`glpk`] catches what goes wrong still.
+#![warn(missing_docs)]
 
 #[path = "../../crates/planner/src/solver/abi.rs"]
 mod abi;

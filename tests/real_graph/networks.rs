@@ -9,7 +9,6 @@ use crate::children::{Through, h200, run as run_child, told};
 use crate::graphs::{Builder, Window};
 use crate::script::{Step, Wants, run};
 use convolution::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph};
-use cudnn;
 use cudnn::graph::Target;
 use cudnn_abi::*;
 use rand::SeedableRng;

@@ -1,5 +1,5 @@
 //! Where work runs: memory, streams, timing, capture state, CUDA graphs and run-time compiled kernels, on a GPU or on
-//! this machine's CPU. Asks `cudnn` which of the two its library uses, and where libraries are.
+//! this machine's CPU. `cudnn` tells which of the two the loaded library uses.
 
 pub mod background;
 pub mod cublaslt;

@@ -5,7 +5,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The load address and the file of the library that contains `address`.
-#[allow(clippy::not_unsafe_ptr_arg_deref)] // dladdr compares the address and reads nothing there
 pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr only compares the address with the mappings of loaded libraries.

@@ -17,6 +17,7 @@
 //! **Cost.** Planning takes O(B · n) time and O(B) memory for a mini-batch of B and n useful micro-configurations (none
 //! with a smaller workspace beats them): O(B log B) by `powerOfTwo`, O(B²) by `all`. In practice the number of
 //! measurements bounds the latter. Above [`LARGEST_DIVIDED_BATCH`] only undivided ones are considered.
+#![warn(missing_docs)]
 
 mod candidates;
 mod configuration;

@@ -59,6 +59,7 @@ impl Arena {
 
     /// Waits for the stream's work and returns the first byte outside `segment` that has changed since
     /// [`Self::poison`]. `Err` if the arena cannot be read.
+    #[allow(clippy::result_unit_err)] // the caller only waits
     pub fn overwritten(&self, segment: &Range<usize>, stream: Stream) -> Result<Option<usize>, ()> {
         let Some(buffer) = &self.buffer else { return Ok(None) };
         let mut bytes = vec![0; self.bytes + self.guard];
