@@ -28,12 +28,12 @@ typedef struct CUgraph_st *cudaGraph_t;
 #define CUDNNWINAPI
 
 /*
- The most dimensions a tensor descriptor takes.
+ The most dimensions of a tensor descriptor.
  */
 #define CUDNN_DIM_MAX 8
 
 /*
- Bits of `auxFlags`: whether data with padding is taken.
+ The bits of `auxFlags`: data with padding is accepted or not.
  */
 #define CUDNN_RNN_PADDED_IO_DISABLED 0
 
@@ -45,7 +45,7 @@ typedef struct CUgraph_st *cudaGraph_t;
 typedef struct cudnnActivationStruct cudnnActivationStruct;
 
 /*
- An execution context: device, stream and what the library keeps for them.
+ An execution context: a device, a stream and the library's state for them.
  */
 typedef struct cudnnContext cudnnContext;
 
@@ -55,7 +55,7 @@ typedef struct cudnnContext cudnnContext;
 typedef struct cudnnConvolutionStruct cudnnConvolutionStruct;
 
 /*
- How often values are dropped, and the random numbers that say which.
+ A dropout probability and the state of its random numbers.
  */
 typedef struct cudnnDropoutStruct cudnnDropoutStruct;
 
@@ -70,7 +70,7 @@ typedef struct cudnnFilterStruct cudnnFilterStruct;
 typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
 
 /*
- A batch of sequences: type, layout, extents, the length of each sequence, and what fills the rest.
+ A batch of sequences: type, layout, extents, the length of each sequence and the padding's fill value.
  */
 typedef struct cudnnRNNDataStruct cudnnRNNDataStruct;
 
@@ -101,7 +101,7 @@ typedef int cudnnDeterminism_t;
 typedef int cudnnMathType_t;
 
 /*
- What cuDNN says of one BackwardData algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ cuDNN's result for one BackwardData algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
  */
 typedef struct cudnnConvolutionBwdDataAlgoPerfStruct {
   cudnnConvolutionBwdDataAlgo_t algo;
@@ -118,7 +118,7 @@ typedef struct cudnnConvolutionBwdDataAlgoPerfStruct cudnnConvolutionBwdDataAlgo
 typedef int cudnnConvolutionBwdFilterAlgo_t;
 
 /*
- What cuDNN says of one BackwardFilter algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ cuDNN's result for one BackwardFilter algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
  */
 typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
   cudnnConvolutionBwdFilterAlgo_t algo;
@@ -141,7 +141,7 @@ typedef int cudnnDataType_t;
 typedef int cudnnConvolutionFwdAlgo_t;
 
 /*
- What cuDNN says of one Forward algorithm: `time` in milliseconds (-1 where not measured), `memory` in bytes.
+ cuDNN's result for one Forward algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
  */
 typedef struct cudnnConvolutionFwdAlgoPerfStruct {
   cudnnConvolutionFwdAlgo_t algo;
@@ -158,22 +158,22 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
 /*
- A source in the words of `kernels/device.cuh`, as C strings: none of them is null.
+ A source in the vocabulary of `kernels/device.cuh`, as C strings, none of them null.
  */
 typedef struct hostdnnKernelSource_t {
   /*
-   What it is called in the compiler's words.
+   The source's name in compiler messages.
    */
   const char *name;
   const char *text;
   /*
-   So many names and texts that `#include` finds. May be null where there are none.
+   The names and texts of `headerCount` headers for `#include`. May be null if there are none.
    */
   const char *const *headerNames;
   const char *const *headerTexts;
   size_t headerCount;
   /*
-   Those that define are taken; others are to NVRTC. May be null where there are none.
+   The options that define macros are used; all others are for NVRTC. May be null if there are none.
    */
   const char *const *options;
   size_t optionCount;
@@ -182,7 +182,7 @@ typedef struct hostdnnKernelSource_t {
 typedef int cudnnTensorFormat_t;
 
 /*
- What a backend descriptor describes.
+ The kind of a backend descriptor.
  */
 typedef int cudnnBackendDescriptorType_t;
 
@@ -192,12 +192,12 @@ typedef int cudnnBackendDescriptorType_t;
 typedef void *cudnnBackendDescriptor_t;
 
 /*
- Attributes of the descriptors that convolution graphs are made of.
+ The attributes of the descriptors that make up convolution graphs.
  */
 typedef int cudnnBackendAttributeName_t;
 
 /*
- What an attribute's elements are.
+ The type of an attribute's elements.
  */
 typedef int cudnnBackendAttributeType_t;
 
@@ -217,16 +217,16 @@ typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 /*
  Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
- sequence first, and at each time step only the sequences that still go on.
+ sequence first, and each time step holds only the sequences that have not ended.
  */
 typedef int cudnnRNNDataLayout_t;
 
 typedef int cudnnRNNAlgo_t;
 
 /*
- The cell. With W on the input, R on the previous hidden state, b and d their biases, σ the logistic function:
- ReLU and tanh apply theirs to Wx + b + Rh + d; the others have gates, in the order of their matrices:
- LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
+ The cell. W multiplies the input and R the previous hidden state; b and d are their biases, and σ is the logistic
+ function. ReLU and tanh apply their function to Wx + b + Rh + d. The others have gates, in the order of their
+ matrices: LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
  */
 typedef int cudnnRNNMode_t;
 
@@ -235,14 +235,14 @@ typedef int cudnnRNNBiasMode_t;
 typedef int cudnnDirectionMode_t;
 
 /*
- What the first layer does to its input: multiplies it by a matrix, or takes it as it is.
+ The first layer's treatment of its input: multiplied by a matrix, or taken unchanged.
  */
 typedef int cudnnRNNInputMode_t;
 
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
 /*
- Whether LSTM's cell state is clipped.
+ Clipping of LSTM's cell state.
  */
 typedef int cudnnRNNClipMode_t;
 
@@ -252,22 +252,22 @@ typedef int cudnnRNNClipMode_t;
 typedef int cudnnPointwiseMode_t;
 
 /*
- How heuristics rank engines.
+ The heuristics that rank engines.
  */
 typedef int cudnnBackendHeurMode_t;
 
 /*
- What an engine does to numbers.
+ A property of an engine's arithmetic.
  */
 typedef int cudnnBackendNumericalNote_t;
 
 /*
- What else an engine does.
+ Any other property of an engine.
  */
 typedef int cudnnBackendBehaviorNote_t;
 
 /*
- What an engine may be tuned by.
+ A knob that tunes an engine.
  */
 typedef int cudnnBackendKnobType_t;
 
@@ -1356,7 +1356,7 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convD
                                               cudnnDataType_t computeType);
 
 /*
- Writes `arrayLengthRequested` values to each array, 0 to 6; 0 where there are fewer.
+ Writes `arrayLengthRequested` values to each array, 0 to 6, and 0 for missing ones.
  */
 cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
                                               int arrayLengthRequested,
@@ -1368,7 +1368,7 @@ cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convD
                                               cudnnDataType_t *computeType);
 
 /*
- Where the shapes do not go together, the results are 0; where the filter does not fit, from that dimension on.
+ The results are 0 if the shapes do not match; if the filter does not fit, they are 0 from that dimension on.
  */
 cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
                                                     cudnnTensorDescriptor_t inputTensorDesc,
@@ -1379,7 +1379,7 @@ cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t
                                                     int *w);
 
 /*
- Writes the first `nbDims` dimensions of the output. Where the filter does not fit, only those before.
+ Writes the first `nbDims` dimensions of the output; stops before the first one that the filter does not fit.
  */
 cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
                                                     cudnnTensorDescriptor_t inputTensorDesc,
@@ -1444,8 +1444,8 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
                                       void *y);
 
 /*
- `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM alone, the identity.
- `z` may be `y` itself. In types of two bytes the sum before the bias is rounded once on its way.
+ `y = f(alpha1·conv(x) + alpha2·z + bias)`, where `f` is ReLU or, with IMPLICIT_PRECOMP_GEMM only, the identity. `z`
+ may be `y` itself. In two-byte types the sum before the bias is rounded once more.
  */
 cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     const void *alpha1,
@@ -1467,13 +1467,13 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     void *y);
 
 /*
- How many devices there are: `HOSTDNN_DEVICES`, or 1.
+ The number of devices: `HOSTDNN_DEVICES`, or 1.
  */
 cudnnStatus_t hostdnnGetDeviceCount(int *count);
 
 /*
- Makes a device the calling thread's: handles belong to the one that was current when they were made, and compute on
- no other. Each thread begins with device 0.
+ Makes a device the calling thread's current one: a handle belongs to the device that was current when it was made,
+ and computes on no other. Each thread begins with device 0.
  */
 cudnnStatus_t hostdnnSetDevice(int device);
 
@@ -1483,8 +1483,8 @@ cudnnStatus_t hostdnnSetDevice(int device);
 cudnnStatus_t hostdnnGetDevice(int *device);
 
 /*
- A device's name, at most `size` bytes of it with the final 0, and how many threads compute on it. Devices of equal
- properties take equal times.
+ A device's name, at most `size` bytes of it with the final 0, and its number of computing threads. Devices with
+ equal properties take equal times.
  */
 cudnnStatus_t hostdnnGetDeviceProperties(int device,
                                          char *name,
@@ -1492,10 +1492,10 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
                                          int *threads);
 
 /*
- Compiles a source by this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds what was compiled before (in
- `HOSTDNN_KERNEL_CACHE`, or among the temporary files). Where it fails, `log`, if not null, gets why, at most `log_bytes`
- with the final 0, the compiler's words among it: CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING where there is
- no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED where it does not take the source.
+ Compiles a source with this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds an earlier object (in
+ `HOSTDNN_KERNEL_CACHE`, or among the temporary files). On failure, `log` gets the reason with the compiler's output,
+ if it is not null: at most `log_bytes` with the final 0. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING if
+ there is no compiler, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED if it rejects the source.
  */
 cudnnStatus_t hostdnnLoadKernels(const struct hostdnnKernelSource_t *source,
                                  void **module,
@@ -1503,22 +1503,22 @@ cudnnStatus_t hostdnnLoadKernels(const struct hostdnnKernelSource_t *source,
                                  size_t log_bytes);
 
 /*
- Whether such a source was compiled before, so that loading it compiles nothing: CUDNN_STATUS_SUCCESS if it was, else
+ CUDNN_STATUS_SUCCESS if this source was compiled before, so that loading it compiles nothing; otherwise
  CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING.
  */
 cudnnStatus_t hostdnnFindKernels(const struct hostdnnKernelSource_t *source);
 
 /*
- A kernel of a module, by its name; valid until the module is unloaded.
+ The kernel of a module with this name; valid until the module is unloaded.
  */
 cudnnStatus_t hostdnnGetKernel(void *module, const char *name, void **kernel);
 
 /*
  Runs a kernel to its end, in the calling thread. `grid` and `block` are three numbers each: blocks, and threads of a
- block. `cluster` is null where there are no clusters, or three numbers: blocks of a cluster, 16 at most. A block has
- `shared_bytes` of dynamic shared memory. `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` says
- in which order threads take turns. CUDNN_STATUS_EXECUTION_FAILED where it comes to a deadlock, or the kernel itself fails:
- `cudnnGetLastErrorString` says which threads wait where.
+ block. `cluster` is null, or three numbers: blocks of a cluster, 16 at most. A block has `shared_bytes` of dynamic
+ shared memory. `arguments[0]` points to the kernel's parameters. `HOSTDNN_SCHEDULE_SEED` determines the order of
+ threads. CUDNN_STATUS_EXECUTION_FAILED on a deadlock, or if the kernel itself fails: `cudnnGetLastErrorString` says
+ which threads wait where.
  */
 cudnnStatus_t hostdnnLaunchKernel(void *kernel,
                                   const unsigned int *grid,
@@ -1528,7 +1528,7 @@ cudnnStatus_t hostdnnLaunchKernel(void *kernel,
                                   void **arguments);
 
 /*
- Unloads a module. None of its kernels runs any more, or is launched again.
+ Unloads a module. The caller no longer runs or launches its kernels.
  */
 cudnnStatus_t hostdnnUnloadKernels(void *module);
 
@@ -1576,7 +1576,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descript
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
 
 /*
- Makes a descriptor as it was when it was created.
+ Resets a descriptor to its state at creation.
  */
 cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
 
@@ -1589,8 +1589,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        const void *arrayOfElements);
 
 /*
- Without an array, `elementCount` becomes the number of elements that there are. Descriptors are filled where they are
- of the attribute's kind.
+ Without an array, `elementCount` becomes the number of elements. Descriptors in the array are filled if they have
+ the attribute's kind.
  */
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t attributeName,
@@ -1620,13 +1620,13 @@ cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
                                           cudaGraph_t graph);
 
 /*
- hostdnn's own version, as text that lives as long as the library. The real cuDNN has no such function: it tells them apart.
+ hostdnn's own version, as text that lives as long as the library. The real cuDNN does not have this function.
  */
 const char *hostdnnGetVersion(void);
 
 /*
- Replaces the faults that are armed (grammar: hostdnn/src/fault.rs); counting starts anew. Null or "" disarms.
- CUDNN_STATUS_BAD_PARAM if the text is not understood; then nothing changes.
+ Replaces the armed faults (grammar: hostdnn/src/fault.rs) and restarts counting. Null or "" disarms.
+ CUDNN_STATUS_BAD_PARAM, and no change, if the text is not understood.
  */
 cudnnStatus_t hostdnnFail(const char *faults);
 
@@ -1653,8 +1653,8 @@ cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
 const char *cudnnGetErrorString(cudnnStatus_t status);
 
 /*
- The function that last failed on this thread and the check that failed, at most `max_size` bytes with the final 0.
- Empty if nothing failed since the last time.
+ The function that last failed on this thread and the failed check, at most `max_size` bytes with the final 0. Empty
+ if nothing has failed since the last call.
  */
 void cudnnGetLastErrorString(char *message,
                              size_t max_size);
@@ -1706,10 +1706,9 @@ cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
                                const void *alpha);
 
 /*
- `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B are of one type. That and C's: equal,
- or float and a type of two bytes either way round, computed in float; all double, computed in double; all half, in float
- or half; all bfloat16, in float.
- SQRT and NOT look at A alone.
+ `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B have one type. It and C's type are
+ equal, or one is float and the other a two-byte type, computed in float; all double, computed in double; all half,
+ in float or half; all bfloat16, in float. SQRT and NOT use only A.
  */
 cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
                             cudnnOpTensorDescriptor_t opTensorDesc,
@@ -1786,7 +1785,7 @@ cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
                                          cudnnNanPropagation_t *opTensorNanOpt);
 
 /*
- Bytes for sequences as long and as many as `xDesc` says; results that are null are left out. Inference needs no reserve.
+ Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve.
  */
 cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
@@ -1796,9 +1795,9 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         size_t *reserveSpaceSize);
 
 /*
- Lengths are the descriptors': `devSeqLengths` is not looked at. A sequence of length 0 ends in the state that it began
- with. Training computes as inference does, writes a reserve, and drops out between layers if the RNN's dropout
- descriptor says so, with the states that it had when the RNN descriptor was set.
+ The lengths are the descriptors': `devSeqLengths` is ignored. A sequence of length 0 ends in its initial state.
+ Training computes as inference does and writes a reserve. It also applies dropout between layers if the RNN's
+ dropout descriptor says so, with the states from when the RNN descriptor was set.
  */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               cudnnRNNDescriptor_t rnnDesc,
@@ -1838,7 +1837,7 @@ cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
                                         void *paddingFill);
 
 /*
- Writes the first `arrayLengthRequested` lengths, or as many as there are, and the padding fill, an element.
+ Writes the first `arrayLengthRequested` lengths, or all if there are fewer, and the padding fill, an element.
  */
 cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
                                         cudnnDataType_t *dataType,
@@ -1855,7 +1854,7 @@ cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
 cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
 
 /*
- What the dropout descriptor says is copied: later changes to it, and its end, do not matter.
+ Copies the dropout descriptor's settings: later changes to it, or its destruction, have no effect.
  */
 cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
                                        cudnnRNNAlgo_t algo,
@@ -1901,7 +1900,7 @@ cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
                                  double rclip);
 
 /*
- Results that are null are left out.
+ Null results are skipped.
  */
 cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
                                  cudnnRNNClipMode_t *clipMode,
@@ -1910,7 +1909,7 @@ cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
                                  double *rclip);
 
 /*
- Results that are null are left out.
+ Null results are skipped.
  */
 cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
                                  cudnnRNNClipMode_t *clipMode,
@@ -1924,7 +1923,7 @@ cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc
 cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
 
 /*
- Fills the states from the seed; without states, keeps those there are as they are.
+ Fills the states from the seed; without states, keeps the existing ones unchanged.
  */
 cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         cudnnHandle_t handle,
@@ -1934,7 +1933,7 @@ cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         unsigned long long seed);
 
 /*
- Goes on with states that were filled before.
+ Continues with states that were filled before.
  */
 cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                             cudnnHandle_t handle,
@@ -1950,16 +1949,16 @@ cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         unsigned long long *seed);
 
 /*
- Bytes of the weight space; 0 of a descriptor that is not set, as in cuDNN.
+ Bytes of the weight space; 0 for a descriptor that is not set, as in cuDNN.
  */
 cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
                                          size_t *weightSpaceSize);
 
 /*
- Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. What is
- not there has a null address and a descriptor without dimensions. As in cuDNN `weightSpaceSize` need only reach to the
- end of what is asked for; where it does not, the address is written all the same.
+ Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. A
+ missing one has a null address and a descriptor without dimensions. As in cuDNN, `weightSpaceSize` need only reach
+ to the end of the requested weights; if not, the address is still written.
  */
 cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,

@@ -9,7 +9,7 @@ use std::process::Command;
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let builder = cbindgen::Builder::new().with_config(config).with_src(root.join("../cudnn-abi/src/lib.rs"));
+    let builder = cbindgen::Builder::new().with_config(config).with_src(root.join("../crates/cudnn-abi/src/lib.rs"));
     let builder = builder.with_src(root.join("src/abi/mod.rs")); // and the modules that it names
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
