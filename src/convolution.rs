@@ -156,7 +156,7 @@ macro_rules! queries {
             }
             guarded(
                 // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-                || match unsafe { answer::told_workspace(handle, &descriptors, algorithm) } {
+                || match unsafe { answer::reported_workspace(handle, &descriptors, algorithm) } {
                     Some(promised) => {
                         // SAFETY: not null, and the program promises a place for the size.
                         unsafe { *size = promised };
@@ -221,7 +221,7 @@ unsafe fn convolved(call: Call) -> cudnnStatus_t {
         || match spent.get() {
             true => CUDNN_STATUS_EXECUTION_FAILED,
             // SAFETY: the program keeps cuDNN's rules; the result is unmodified, so a second run is sound.
-            false => unsafe { call.run_ready() },
+            false => unsafe { call.run_fallback() },
         },
     )
 }

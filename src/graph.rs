@@ -15,7 +15,7 @@ use cudnn::calls::backend;
 use cudnn::policies;
 
 /// Runs `tell` to record a successful cuDNN call. Whatever happens in it, cuDNN's status stands.
-fn told(status: cudnnStatus_t, tell: impl FnOnce()) -> cudnnStatus_t {
+fn reported(status: cudnnStatus_t, tell: impl FnOnce()) -> cudnnStatus_t {
     if status != CUDNN_STATUS_SUCCESS || policies::all_off() {
         return status;
     }
@@ -35,14 +35,14 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendCreateDescriptor(kind, descriptor) };
     // SAFETY: cuDNN has succeeded, so it has written the descriptor.
-    told(status, || shadow::created(kind, unsafe { *descriptor }))
+    reported(status, || shadow::created(kind, unsafe { *descriptor }))
 }
 
 /// Overrides cuDNN's function: ends the shadow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // The shadow goes first, because cuDNN may then reuse the address.
-    told(CUDNN_STATUS_SUCCESS, || shadow::destroyed(descriptor));
+    reported(CUDNN_STATUS_SUCCESS, || shadow::destroyed(descriptor));
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     unsafe { backend::cudnnBackendDestroyDescriptor(descriptor) }
 }
@@ -59,11 +59,11 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendSetAttribute(descriptor, name, element, count, elements) };
     if status != CUDNN_STATUS_SUCCESS {
-        told(CUDNN_STATUS_SUCCESS, || shadow::was_refused(descriptor, name));
+        reported(CUDNN_STATUS_SUCCESS, || shadow::was_refused(descriptor, name));
         return status;
     }
     // SAFETY: cuDNN has read the same elements of this width and count.
-    told(status, || unsafe { shadow::was_set(descriptor, name, element, count, elements) })
+    reported(status, || unsafe { shadow::was_set(descriptor, name, element, count, elements) })
 }
 
 /// Overrides cuDNN's function: for an execution plan that runs in micro-batches, reports their workspace.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
     };
     match (name, element) {
-        (CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64) => told(status, || {
+        (CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64) => reported(status, || {
             let shadow = shadow::of(descriptor);
             if let Some(planned) = shadow.as_ref().and_then(|shadow| shadow.planned.get()?.as_ref())
                 && written() > 0
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
                 unsafe { elements.cast::<i64>().write_unaligned(planned.workspace() as i64) };
             }
         }),
-        (_, CUDNN_TYPE_BACKEND_DESCRIPTOR) => told(status, || {
+        (_, CUDNN_TYPE_BACKEND_DESCRIPTOR) => reported(status, || {
             // SAFETY: `i` is below the number of descriptors that cuDNN has written; the array may be unaligned.
             let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
             let filled: Vec<_> = (0..written()).map(filled).collect();
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendFinalize(descriptor) };
-    told(status, || {
+    reported(status, || {
         let Some(shadow) = shadow::of(descriptor) else { return };
         shadow.was_finalized();
         if shadow.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendInitialize(descriptor) };
-    told(status, || shadow::renewed(descriptor))
+    reported(status, || shadow::renewed(descriptor))
 }
 
 /// Overrides cuDNN's function: runs micro-batches if they are faster within the plan's reported workspace.

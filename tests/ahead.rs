@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use convolution::problem::{Algorithm, Kernel};
+use convolution::problem::{Algorithm, Problem};
 use planner::{BatchSizePolicy, desirable_set};
 use tuning::ahead::{self, Budget, Goal, Job, Search};
 use tuning::database::Database;
@@ -38,14 +38,14 @@ fn begin() -> MutexGuard<'static, ()> {
 }
 
 /// A convolution problem of `channels` channels. Each test takes another number, so that none sees another's results.
-fn kernel(channels: usize) -> Kernel {
+fn kernel(channels: usize) -> Problem {
     let image = 14 * 14;
     let tensor = format!("float:16x{channels}x14x14@{}x{image}x14x1", channels * image);
     let spec = format!(
         "F x={tensor} w=float:nchw:{channels}x{channels}x3x3 y={tensor} pad=1x1 stride=1x1 dilation=1x1 \
          mode=correlation compute=float math=default groups=1"
     );
-    Kernel::from_spec(&spec).unwrap()
+    Problem::from_spec(&spec).unwrap()
 }
 
 /// The parts of the usual job that a test changes.
@@ -63,10 +63,10 @@ impl Default for Tuned<'_> {
 }
 
 impl Tuned<'_> {
-    fn tune(self, kernel: &Kernel) -> Result<Search<Algorithm>, String> {
+    fn tune(self, kernel: &Problem) -> Result<Search<Algorithm>, String> {
         let told = AtomicUsize::new(0);
         let job = Job {
-            kernel,
+            problem: kernel,
             class: None,
             sizes: BatchSizePolicy::PowerOfTwo,
             goal: self.goal,

@@ -332,7 +332,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
     ucudnn.file("net.csv", &csv(&NETWORK));
     filled_with_graphs(&ucudnn.path("t.sqlite"), &NETWORK);
     let [first, ..] = NETWORK;
-    let conv1 = graph::Kernel::of_convolution(&kernel(&first, "F"));
+    let conv1 = graph::Problem::of_convolution(&kernel(&first, "F"));
 
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
     assert!(listed.contains("\nF float 1x3x16x16 * 8x3x5x5 pad 2x2 stride 1x1  "), "{listed}");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use convolution::problem::graph::{
-    EngineConfiguration, ExecutionPlan, Factor, Kernel, Operation, OperationGraph, Pointwise,
+    EngineConfiguration, ExecutionPlan, Factor, Operation, OperationGraph, Pointwise, Problem,
 };
 use cudnn::graph::{Target, VariantPack, refusal};
 use cudnn::{self, library};
@@ -27,7 +27,7 @@ fn h200() -> Option<Target> {
 }
 
 /// `F`, `BD` or `BF` of a square convolution that keeps its extent: batch, channels, filters, extent, filter's extent.
-fn kernel(direction: &str, data_type: &str, format: &str, [n, c, k, s, r]: [usize; 5]) -> Kernel {
+fn kernel(direction: &str, data_type: &str, format: &str, [n, c, k, s, r]: [usize; 5]) -> Problem {
     let strides = |channels: usize| match format {
         "nchw" => format!("{}x{}x{s}x1", channels * s * s, s * s),
         _ => format!("{}x1x{}x{channels}", channels * s * s, channels * s),
@@ -40,11 +40,11 @@ fn kernel(direction: &str, data_type: &str, format: &str, [n, c, k, s, r]: [usiz
         strides(k),
         p = r / 2,
     );
-    Kernel::of_convolution(&convolution::problem::Kernel::from_spec(&legacy).unwrap())
+    Problem::of_convolution(&convolution::problem::Problem::from_spec(&legacy).unwrap())
 }
 
 /// All candidates of heuristics, with the plan of each.
-fn plans(kernel: &Kernel, target: &Target) -> (OperationGraph, Vec<(EngineConfiguration, ExecutionPlan)>) {
+fn plans(kernel: &Problem, target: &Target) -> (OperationGraph, Vec<(EngineConfiguration, ExecutionPlan)>) {
     let graph = OperationGraph::new(kernel, target).unwrap_or_else(|status| panic!("{kernel}: {}", refusal(status)));
     let mut plans = Vec::new();
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {

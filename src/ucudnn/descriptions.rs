@@ -58,7 +58,7 @@ unsafe fn describe_plan(
 ) -> cudnnStatus_t {
     let description = || {
         // SAFETY: the caller promises live descriptors.
-        let promise = unsafe { answer::told_promise(&descriptors, algorithm) }?;
+        let promise = unsafe { answer::reported_promise(&descriptors, algorithm) }?;
         Some(description::describe(&*promise.plan?, promise.entry.memory))
     };
     // SAFETY: the caller promises the buffer and the place for its size.

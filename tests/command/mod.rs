@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 // By `self`: the crate `hostdnn` must not be linked beside `ucudnn`: their functions have the same names.
 pub use self::hostdnn::programs;
 use convolution::problem::graph::{self, EngineConfiguration, Notes};
-use convolution::problem::{Algorithm, Kernel};
+use convolution::problem::{Algorithm, Problem};
 use cudnn::Direction;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use programs::Folder;
@@ -132,7 +132,7 @@ pub fn csv(rows: &[Row]) -> String {
 }
 
 /// The convolution problem of a row, with everything that cuDNN's descriptors would say.
-pub fn kernel(Row(_, _, [n, c, h, w], k, r): &Row, direction: &str) -> Kernel {
+pub fn kernel(Row(_, _, [n, c, h, w], k, r): &Row, direction: &str) -> Problem {
     let image = |channels: i32| format!("float:{n}x{channels}x{h}x{w}@{}x{}x{w}x1", channels * h * w, h * w);
     let spec = format!(
         "{direction} x={} w=float:nchw:{k}x{c}x{r}x{r} y={} pad={p}x{p} stride=1x1 dilation=1x1 mode=correlation \
@@ -141,7 +141,7 @@ pub fn kernel(Row(_, _, [n, c, h, w], k, r): &Row, direction: &str) -> Kernel {
         image(*k),
         p = r / 2
     );
-    Kernel::from_spec(&spec).unwrap()
+    Problem::from_spec(&spec).unwrap()
 }
 
 pub const DIRECTIONS: [&str; 3] = ["F", "BD", "BF"];
@@ -177,12 +177,12 @@ pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
                 Outcome { batch, algorithm: engine, workspace, time }
             };
             let outcomes: Vec<_> = outcomes(row, &kernel).into_iter().map(by_engine).collect();
-            database.store_measured(&environment(), &graph::Kernel::of_convolution(&kernel), &outcomes);
+            database.store_measured(&environment(), &graph::Problem::of_convolution(&kernel), &outcomes);
         }
     }
 }
 
-fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Kernel) -> Vec<Outcome<Algorithm>> {
+fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Problem) -> Vec<Outcome<Algorithm>> {
     let work = f64::from(c * k * r * r) / 100.0;
     let sizes = (0..).map(|power| 1 << power).take_while(|size| size <= n);
     let algorithm = |id| Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id < 4 };

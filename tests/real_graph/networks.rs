@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::children::{Through, h200, run as run_child, told};
 use crate::graphs::{Builder, Window};
 use crate::script::{Step, Wants, run};
-use convolution::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph};
+use convolution::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, OperationGraph, Problem};
 use cudnn::graph::Target;
 use cudnn_abi::*;
 use rand::SeedableRng;
@@ -35,7 +35,7 @@ impl Case {
     }
 
     /// The problem as the legacy API describes it, in words.
-    fn kernel(&self) -> Kernel {
+    fn kernel(&self) -> Problem {
         let data_type = if self.data_type == CUDNN_DATA_HALF { "half" } else { "float" };
         let tensor = |[n, c, h, w]: [i64; 4]| match self.channels_last {
             true => format!("{data_type}:{n}x{c}x{h}x{w}@{}x1x{}x{c}", c * h * w, w * c),
@@ -49,8 +49,8 @@ impl Case {
             tensor(*x),
             tensor(self.y()),
         );
-        Kernel::of_convolution(
-            &convolution::problem::Kernel::from_spec(&spec).unwrap_or_else(|e| panic!("{spec}: {e}")),
+        Problem::of_convolution(
+            &convolution::problem::Problem::from_spec(&spec).unwrap_or_else(|e| panic!("{spec}: {e}")),
         )
     }
 
@@ -144,19 +144,19 @@ fn told_by(through: Through, variables: &[(&str, &str)]) -> Option<Vec<Told>> {
 struct Device(Target);
 
 impl Device {
-    fn heuristics(&self, kernel: &Kernel) -> Vec<EngineConfiguration> {
+    fn heuristics(&self, kernel: &Problem) -> Vec<EngineConfiguration> {
         let graph = OperationGraph::new(kernel, &self.0).unwrap();
         let modes = [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK];
         modes.into_iter().flat_map(|mode| graph.heuristics(mode).unwrap_or_default()).collect()
     }
 
     /// Bytes of workspace of an engine's plan.
-    fn workspace(&self, kernel: &Kernel, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
+    fn workspace(&self, kernel: &Problem, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
         Ok(ExecutionPlan::new(&OperationGraph::new(kernel, &self.0)?, engine)?.workspace())
     }
 
     /// The workspace of a divided problem's micro-batches: BackwardFilter adds to the results of earlier ones.
-    fn part(&self, kernel: &Kernel, size: usize, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
+    fn part(&self, kernel: &Problem, size: usize, engine: &EngineConfiguration) -> Result<usize, cudnnStatus_t> {
         let part = kernel.with_batch(size);
         let own = self.workspace(&part, engine)?;
         let adds_up = kernel.convolution().direction == cudnn::Direction::BackwardFilter && size < kernel.batch();

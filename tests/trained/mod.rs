@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use self::hostdnn::{Build, Program};
-use convolution::problem::Kernel;
+use convolution::problem::Problem;
 use cudnn::Direction;
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Timed {
     /// For a mini-batch of one image.
-    pub kernel: Kernel,
+    pub kernel: Problem,
     pub batch: usize,
     /// Whether it is a part whose sum is kept in float.
     pub summed: bool,
@@ -128,7 +128,7 @@ pub fn lines(report: &Path) -> Vec<(Timed, Value)> {
     let lines = lines.filter(|line| line["event"] == "timed");
     lines
         .map(|line| {
-            let kernel = Kernel::from_spec(line["spec"].as_str().unwrap()).unwrap();
+            let kernel = Problem::from_spec(line["spec"].as_str().unwrap()).unwrap();
             let batch = line["batch"].as_u64().unwrap() as usize;
             let half = kernel.direction == Direction::BackwardFilter && kernel.to_string().contains("half");
             let timed = Timed {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use convolution::problem::any::AnyKernel;
+use convolution::problem::any::AnyProblem;
 use recurrent::inference::Inference;
 use serde_json::json;
 use tuning::database::{Contents, Database, KernelContents, NetworkContents, Prune, SCHEMA, Texts};
@@ -18,7 +18,7 @@ use crate::workload::Place;
 
 /// The subjects and networks whose results an import takes.
 const TEXTS: Texts = Texts {
-    subject: |text| AnyKernel::from_spec(text).map(AnyKernel::into_subject),
+    subject: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
     network: |text| Inference::from_spec(text).map(drop),
 };
 
@@ -195,7 +195,7 @@ fn named_network(spec: &str) -> String {
 }
 
 fn named(kernel: &KernelContents) -> String {
-    AnyKernel::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
+    AnyProblem::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
 }
 
 /// A few numbers, or their count and range.

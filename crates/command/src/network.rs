@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use convolution::problem::any::AnyKernel;
-use convolution::problem::{Kernel, graph};
+use convolution::problem::any::AnyProblem;
+use convolution::problem::{Problem, graph};
 use cudnn::Direction;
 use cudnn::tensor::Tensor;
 use cudnn_abi::*;
@@ -83,7 +83,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 pub struct Layer {
     /// The layer's name; its three problems, and repeated layers, share it.
     pub name: String,
-    pub kernel: AnyKernel,
+    pub kernel: AnyProblem,
     /// The number of such layers in the network.
     pub count: usize,
 }
@@ -104,7 +104,7 @@ impl Network {
         let mut named = vec![0; self.layers.len()];
         let mut rows = Vec::new();
         for row in decisions.rows.drain(..) {
-            let wanted = AnyKernel::from_spec(&row.spec).ok().map(|kernel| Shape::of(&kernel));
+            let wanted = AnyProblem::from_spec(&row.spec).ok().map(|kernel| Shape::of(&kernel));
             let layers = self.layers.iter().enumerate();
             let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
             let before = rows.len();
@@ -138,7 +138,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(kernel: &AnyKernel) -> Self {
+    fn of(kernel: &AnyProblem) -> Self {
         let graph = kernel.graph();
         let convolution = graph.convolution();
         let graph::Convolution { direction, x, w, y, pre_padding, post_padding, stride, dilation, .. } = convolution;
@@ -331,7 +331,7 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     let too_large = || at.complain(format_args!("a tensor of this layer has more elements than cuDNN counts (2³¹)"));
     let tensor = |dims| packed(data_type, channels_last, dims).ok_or_else(too_large);
     let (x, y) = (tensor([n, c, h, w])?, tensor([n, k, out[0], out[1]])?);
-    let kernel = |direction| Kernel {
+    let kernel = |direction| Problem {
         direction,
         rank: 4,
         x,
@@ -355,8 +355,8 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     let layer = |direction| {
         let skipped = first && shapes.skip_first_bd && direction == Direction::BackwardData;
         let kernel = match shapes.api {
-            None | Some(Api::Legacy) => AnyKernel::Convolution(kernel(direction)),
-            Some(Api::Graph) => AnyKernel::Graph(graph::Kernel::of_convolution(&kernel(direction))),
+            None | Some(Api::Legacy) => AnyProblem::Convolution(kernel(direction)),
+            Some(Api::Graph) => AnyProblem::Graph(graph::Problem::of_convolution(&kernel(direction))),
         };
         Layer { name: layer.to_owned(), kernel, count: count as usize - usize::from(skipped) }
     };

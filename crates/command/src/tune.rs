@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use convolution::problem::any::AnyKernel;
+use convolution::problem::any::AnyProblem;
 use cudnn::library;
 use guest::settings::{self, Settings};
 use planner::BatchSizePolicy;
@@ -202,8 +202,8 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
 fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> Tuned<'a> {
     let progress = bar.kernel(format!("{} {}", layer.name, layer.kernel.direction()));
     let found = match &layer.kernel {
-        AnyKernel::Convolution(kernel) => search(options, kernel, devices, &progress),
-        AnyKernel::Graph(_) => Err("operation graphs are tuned while programs run, not ahead of time".into()),
+        AnyProblem::Convolution(kernel) => search(options, kernel, devices, &progress),
+        AnyProblem::Graph(_) => Err("operation graphs are tuned while programs run, not ahead of time".into()),
     };
     Tuned { layer, found, measured: progress.finish() }
 }
@@ -213,7 +213,7 @@ fn search<K: Executable>(
     options: &Options,
     kernel: &K,
     devices: &[i32],
-    bar: &progress::Kernel,
+    bar: &progress::Problem,
 ) -> Result<Found, String> {
     let mut goals: Vec<Goal> = options.limit.iter().map(|&limit| Goal::Fastest { limit }).collect();
     if options.total.is_some() || goals.is_empty() {
@@ -222,7 +222,7 @@ fn search<K: Executable>(
     let mut found = Err("it was stopped".to_owned());
     for goal in goals {
         let search = ahead::tune(&Job {
-            kernel,
+            problem: kernel,
             class: None,
             sizes: options.sizes,
             goal,

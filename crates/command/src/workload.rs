@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use convolution::problem::any::AnyKernel;
+use convolution::problem::any::AnyProblem;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use guest::settings::Settings;
 use planner::{BatchSizePolicy, Configuration};
@@ -84,7 +84,7 @@ impl Kernels {
         }
         let mut network = Network { name: String::new(), layers: Vec::<Layer>::new() };
         for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
-            let kernel = AnyKernel::from_spec(&row.spec);
+            let kernel = AnyProblem::from_spec(&row.spec);
             let kernel = kernel.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.kernel))?;
             match network.layers.iter_mut().find(|known| known.kernel == kernel) {
                 Some(known) => known.count += row.count,
@@ -186,8 +186,8 @@ impl Workload {
 
     fn group(&self, database: &Database, environment: &Environment, layer: &Layer) -> Group {
         let (choices, undivided) = match &layer.kernel {
-            AnyKernel::Convolution(kernel) => self.choices(database, environment, kernel, |it| it.deterministic),
-            AnyKernel::Graph(kernel) => self.choices(database, environment, kernel, |engine| {
+            AnyProblem::Convolution(kernel) => self.choices(database, environment, kernel, |it| it.deterministic),
+            AnyProblem::Graph(kernel) => self.choices(database, environment, kernel, |engine| {
                 !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
             }),
         };
@@ -235,8 +235,8 @@ impl Workload {
         }
         let knows = |environment: &Environment| {
             network.layers.iter().any(|layer| match &layer.kernel {
-                AnyKernel::Convolution(kernel) => !database.measured(environment, kernel).is_empty(),
-                AnyKernel::Graph(kernel) => !database.measured(environment, kernel).is_empty(),
+                AnyProblem::Convolution(kernel) => !database.measured(environment, kernel).is_empty(),
+                AnyProblem::Graph(kernel) => !database.measured(environment, kernel).is_empty(),
             })
         };
         let found = contents.iter().find(|entry| knows(&entry.environment)).or(contents.first());

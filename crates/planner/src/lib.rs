@@ -25,11 +25,11 @@ mod desirable_set;
 mod division;
 mod policy;
 mod pruning;
-mod room;
 mod solver;
 #[cfg(test)]
 mod tests;
 mod time;
+mod workspace_budget;
 mod workspace_division;
 
 pub use candidates::{TIE, best_configurations, prefer_small};
@@ -37,6 +37,6 @@ pub use configuration::{Configuration, MicroConfiguration};
 pub use desirable_set::{desirable_set, workspace_reuse};
 pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH, UnknownBatchSizePolicy};
 pub use pruning::{can_be_desirable, can_win, can_win_within};
-pub use room::{Room, best_within};
 pub use solver::solver_available;
+pub use workspace_budget::{WorkspaceBudget, best_within};
 pub use workspace_division::{Alternative, Division, DivisionError, Group, MOST_DIVIDED_LAYERS, workspace_division};

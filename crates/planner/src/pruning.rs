@@ -1,5 +1,5 @@
 use super::{
-    MicroConfiguration, Room, best_within,
+    MicroConfiguration, WorkspaceBudget, best_within,
     division::{Cost, Division, in_grains, usable},
     time,
 };
@@ -45,7 +45,7 @@ pub fn can_win<A: PartialEq>(
 pub fn can_win_within<A: Clone + PartialEq>(
     batch: usize,
     timed: &[MicroConfiguration<A>],
-    room: Room,
+    room: WorkspaceBudget,
     untimed: &[(usize, A)],
     slack: f64,
 ) -> Vec<bool> {

@@ -19,7 +19,7 @@ pub use super::waiting::Budget;
 /// The input of a tuning.
 pub struct Job<'a, K: Executable> {
     /// The convolution problem to tune.
-    pub kernel: &'a K,
+    pub problem: &'a K,
     /// The algorithms that may be used; if `None`, those that may replace cuDNN's own first choice.
     pub class: Option<K::Class>,
     /// The micro-batch sizes to try.
@@ -51,24 +51,24 @@ pub fn devices() -> Vec<i32> {
 /// stored at once, and one process at a time tunes a problem. `Err` says why tuning is not possible.
 pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String> {
     settings::fault_point("tune");
-    let Job { kernel, class, sizes, goal, budget, bytes, devices, stop, progress } = *job;
+    let Job { problem, class, sizes, goal, budget, bytes, devices, stop, progress } = *job;
     let device = cudnn::device();
     let ordinal = *devices.first().ok_or("no device was named")?;
     let _entered = device.enter(ordinal).ok_or_else(|| format!("device {ordinal} is not there"))?;
     let stream = device.stream().ok_or_else(|| format!("device {ordinal} gives no stream"))?;
     let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
     // SAFETY: `handle` is our own live cuDNN handle on the entered device, and has no other use.
-    let (class, mut candidates) = unsafe { kernel.candidates(handle.raw(), class, sizes) }?;
-    let part = fitting(kernel, &candidates, bytes).ok_or_else(|| {
-        let data = OwnBuffers::data_bytes(kernel);
+    let (class, mut candidates) = unsafe { problem.candidates(handle.raw(), class, sizes) }?;
+    let part = fitting(problem, &candidates, bytes).ok_or_else(|| {
+        let data = OwnBuffers::data_bytes(problem);
         format!("its data take {data} bytes, tuning may take {bytes}, and no part of them fits")
     })?;
     let goal = goal.within(bytes - OwnBuffers::data_bytes(&part));
     candidates.retain(|candidate| candidate.batch <= part.batch());
     let wanted = Wanted::among(candidates, goal, sizes, class);
-    let record = Record::of(kernel, device, ordinal);
+    let record = Record::of(problem, device, ordinal);
     let session =
-        Session { kernel, part: &part, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
+        Session { problem, part: &part, wanted: &wanted, record: &record, budget, devices, bytes, stop, progress };
     let prepare = |workspace| {
         let buffers = OwnBuffers::allocate(device, stream.raw(), &part, workspace, bytes)?;
         Ok((buffers.bench(device, handle.raw(), stream.raw(), &part), Some(buffers)))
@@ -79,13 +79,13 @@ pub fn tune<K: Executable>(job: &Job<K>) -> Result<Search<K::Algorithm>, String>
 
 /// Returns the problem if its data fit into `bytes`. Otherwise returns it over the largest micro-batch of the
 /// candidates whose data leave half of `bytes` to workspaces.
-fn fitting<K: Executable>(kernel: &K, candidates: &[Candidate<K::Algorithm>], bytes: usize) -> Option<K> {
-    if OwnBuffers::data_bytes(kernel) <= bytes {
-        return Some(kernel.clone());
+fn fitting<K: Executable>(problem: &K, candidates: &[Candidate<K::Algorithm>], bytes: usize) -> Option<K> {
+    if OwnBuffers::data_bytes(problem) <= bytes {
+        return Some(problem.clone());
     }
     let mut sizes: Vec<_> = candidates.iter().map(|candidate| candidate.batch).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut parts = sizes.iter().rev().map(|&size| kernel.with_batch(size));
+    let mut parts = sizes.iter().rev().map(|&size| problem.with_batch(size));
     parts.find(|part| OwnBuffers::data_bytes(part) <= bytes / 2)
 }

@@ -16,21 +16,21 @@ pub struct Recalled<A> {
     pub undivided: Vec<(Configuration<A>, f64)>,
 }
 
-/// Returns the database's results for `kernel` in `environment`, for the sizes of a policy and the algorithms that
+/// Returns the database's results for `problem` in `environment`, for the sizes of a policy and the algorithms that
 /// `admits` accepts: the answer of a search that measures nothing more.
 pub fn recall<K: Subject>(
     database: &Database,
     environment: &Environment,
-    kernel: &K,
+    problem: &K,
     sizes: BatchSizePolicy,
     admits: impl Fn(&K::Algorithm) -> bool,
 ) -> Recalled<K::Algorithm> {
-    let sizes = sizes.sizes(kernel.batch());
-    let mut outcomes = database.measured(environment, kernel);
+    let sizes = sizes.sizes(problem.batch());
+    let mut outcomes = database.measured(environment, problem);
     outcomes.retain(|outcome| sizes.contains(&outcome.batch) && admits(&outcome.algorithm));
-    let trials = database.trials(environment, kernel);
+    let trials = database.trials(environment, problem);
 
-    let whole = outcomes.iter().filter(|outcome| outcome.batch == kernel.batch());
+    let whole = outcomes.iter().filter(|outcome| outcome.batch == problem.batch());
     let whole = whole.filter_map(Outcome::micro_configuration).map(Configuration::undivided);
     let in_place = |undivided: &Configuration<K::Algorithm>| {
         let tried = trials.iter().find(|(tried, _)| tried == undivided)?;
@@ -49,7 +49,7 @@ pub fn recall<K: Subject>(
     let failed = outcomes.iter().filter(|outcome| outcome.time.is_none());
     let failed = failed.map(|outcome| (outcome.batch, outcome.algorithm)).collect();
     let known = Known { measured, failed, trials, ended: true };
-    let mut search = Search::new(kernel.batch(), Goal::DesirableSet { limit: usize::MAX }, candidates, known);
+    let mut search = Search::new(problem.batch(), Goal::DesirableSet { limit: usize::MAX }, candidates, known);
     // The search has ended, but this call still chooses the trials that `desirable_set` reads.
     search.wants();
     Recalled { desirable: search.desirable_set(), undivided }

@@ -82,30 +82,30 @@ impl End {
 
 /// A problem's entry in the report and, if there is one, in the database.
 pub struct Record<'a, K: Subject> {
-    kernel: &'a K,
+    problem: &'a K,
     kept: Option<(&'static Database, Environment)>,
 }
 
 impl<'a, K: Subject> Record<'a, K> {
     /// The problem's record on device `ordinal`.
-    pub fn of(kernel: &'a K, device: Device, ordinal: i32) -> Self {
+    pub fn of(problem: &'a K, device: Device, ordinal: i32) -> Self {
         let kept = || {
             let database = Database::of_process()?;
             let identity = device.identity(ordinal)?;
             Some((database, Environment::of(identity.name, identity.multiprocessors, identity.driver)?))
         };
-        Self { kernel, kept: kept() }
+        Self { problem, kept: kept() }
     }
 
     /// True if nothing is known about the problem.
     pub fn is_empty(&self) -> bool {
-        self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.kernel).is_empty())
+        self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.problem).is_empty())
     }
 
     /// Returns the known micro-configurations with admitted sizes and algorithms, whether they run or not.
     pub fn candidates(&self, admits: impl Fn(usize, &K::Algorithm) -> bool) -> Vec<Candidate<K::Algorithm>> {
         let Some((database, environment)) = &self.kept else { return Vec::new() };
-        let mut known = database.measured(environment, self.kernel);
+        let mut known = database.measured(environment, self.problem);
         known.retain(|outcome| admits(outcome.batch, &outcome.algorithm));
         let candidate =
             |Outcome { batch, algorithm, workspace, .. }: Outcome<_>| Candidate { batch, algorithm, workspace };
@@ -122,27 +122,27 @@ impl<'a, K: Subject> Record<'a, K> {
     ) -> Search<K::Algorithm> {
         let mut known = Known::default();
         if let Some((database, environment)) = &self.kept {
-            for outcome in database.measured(environment, self.kernel) {
+            for outcome in database.measured(environment, self.problem) {
                 match outcome.micro_configuration() {
                     Some(micro) => known.measured.push(micro),
                     None => known.failed.push((outcome.batch, outcome.algorithm)),
                 }
             }
-            known.trials = database.trials(environment, self.kernel);
+            known.trials = database.trials(environment, self.problem);
             let question = &wanted.question;
             known.ended = [End::Complete].iter().chain(ends).filter_map(|end| end.suffix()).any(|suffix| {
                 !known.measured.is_empty()
-                    && database.search_ended(environment, self.kernel, &format!("{question}{suffix}"))
+                    && database.search_ended(environment, self.problem, &format!("{question}{suffix}"))
             });
         }
         known.measured.extend(measured);
-        Search::new(self.kernel.batch(), wanted.goal, wanted.candidates.clone(), known)
+        Search::new(self.problem.batch(), wanted.goal, wanted.candidates.clone(), known)
     }
 
     /// Waits until no other process tunes the problem; then more may be known. `None` if one still does.
     pub fn begin(&self, wait: std::time::Duration) -> Option<Option<TuningLock>> {
         let Some((database, environment)) = &self.kept else { return Some(None) };
-        match database.begin_tuning(environment, self.kernel, wait) {
+        match database.begin_tuning(environment, self.problem, wait) {
             Tuning::Mine(lock) => Some(Some(lock)),
             Tuning::TimedOut => None,
         }
@@ -165,9 +165,9 @@ impl<'a, K: Subject> Record<'a, K> {
                     "event": "timed", "batch": batch, "algorithm": algorithm.to_string(), "workspace": workspace,
                     "time_ms": time, "device": ordinal,
                 });
-                report::merged(self.kernel, event)
+                report::merged(self.problem, event)
             });
-            log::debug!("{}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes, on device {ordinal}", self.kernel);
+            log::debug!("{}: {batch}[{algorithm}] {time:.3} ms, {workspace} bytes, on device {ordinal}", self.problem);
         }
     }
 
@@ -179,7 +179,7 @@ impl<'a, K: Subject> Record<'a, K> {
 
     fn keep(&self, outcomes: &[Outcome<K::Algorithm>]) {
         if let Some((database, environment)) = &self.kept {
-            database.store_measured(environment, self.kernel, outcomes);
+            database.store_measured(environment, self.problem, outcomes);
         }
     }
 
@@ -187,10 +187,10 @@ impl<'a, K: Subject> Record<'a, K> {
     pub fn ended(&self, wanted: &Wanted<K>, search: &Search<K::Algorithm>, end: End) {
         let Some((database, environment)) = &self.kept else { return };
         for (configuration, time) in search.trials() {
-            database.store_trial(environment, self.kernel, configuration, Some(time));
+            database.store_trial(environment, self.problem, configuration, Some(time));
         }
         if let Some(suffix) = end.suffix() {
-            database.store_search_ended(environment, self.kernel, &format!("{}{suffix}", wanted.question));
+            database.store_search_ended(environment, self.problem, &format!("{}{suffix}", wanted.question));
         }
     }
 }
@@ -199,7 +199,7 @@ impl<'a, K: Subject> Record<'a, K> {
 mod tests {
     use std::fmt;
 
-    use planner::Room;
+    use planner::WorkspaceBudget;
     use serde_json::Value;
 
     use super::*;
@@ -255,7 +255,8 @@ mod tests {
     /// Another version of our engines makes another question; a search among cuDNN's algorithms alone has none.
     #[test]
     fn a_question_names_the_version_of_our_engines() {
-        let (goal, sizes) = (Goal::FastestWithin(Room { limit: 1 << 20, per_image: 0 }), BatchSizePolicy::PowerOfTwo);
+        let (goal, sizes) =
+            (Goal::FastestWithin(WorkspaceBudget { limit: 1 << 20, per_image: 0 }), BatchSizePolicy::PowerOfTwo);
         let question = Wanted::<Toy<true>>::of_all(goal, sizes, 7).question;
         assert!(question.ends_with(", 7, engines 0123"), "{question}");
         let question = Wanted::<Toy<false>>::of_all(goal, sizes, 7).question;

@@ -9,8 +9,8 @@ use guest::report::write;
 use planner::{Configuration, MicroConfiguration};
 
 /// Adds an event's own values to the fields that identify the problem.
-pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
-    let mut line = kernel.report();
+pub fn merged<K: Subject>(problem: &K, event: Value) -> Value {
+    let mut line = problem.report();
     if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
         line.extend(event);
     }
@@ -19,22 +19,22 @@ pub fn merged<K: Subject>(kernel: &K, event: Value) -> Value {
 
 /// Reports that executions of a problem begin to try candidates within `limit` bytes. A later line reports the end:
 /// [`chosen`] with event `ran`, or [`unchanged`].
-pub fn exploring<K: Subject>(kernel: &K, limit: usize) {
-    log::debug!("{kernel}: explored within {limit} bytes from now on");
-    write(|| merged(kernel, json!({ "event": "exploring", "limit": limit })));
+pub fn exploring<K: Subject>(problem: &K, limit: usize) {
+    log::debug!("{problem}: explored within {limit} bytes from now on");
+    write(|| merged(problem, json!({ "event": "exploring", "limit": limit })));
 }
 
 /// Reports that exploring has ended: it was given up, or found nothing that runs within `limit` bytes.
-pub fn unchanged<K: Subject>(kernel: &K, limit: usize) {
-    log::debug!("{kernel}: nothing was found that runs within {limit} bytes");
-    write(|| merged(kernel, json!({ "event": "unchanged", "limit": limit })));
+pub fn unchanged<K: Subject>(problem: &K, limit: usize) {
+    log::debug!("{problem}: nothing was found that runs within {limit} bytes");
+    write(|| merged(problem, json!({ "event": "unchanged", "limit": limit })));
 }
 
 /// A decision about one convolution problem.
 pub struct Chosen<'a, K: Subject> {
     /// The cause: `asked` for a query's answer, `ran` for tuning while the program runs.
     pub event: &'static str,
-    pub kernel: &'a K,
+    pub problem: &'a K,
     pub configuration: &'a Configuration<K::Algorithm>,
     /// The configuration's workspace and its limit, in bytes.
     pub workspace: usize,
@@ -47,17 +47,17 @@ pub struct Chosen<'a, K: Subject> {
 
 /// Reports the configuration that was chosen, why, and the time that it saves.
 pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
-    let Chosen { event, kernel, configuration, workspace, limit, time, undivided } = *chosen;
+    let Chosen { event, problem, configuration, workspace, limit, time, undivided } = *chosen;
     let against = undivided.map_or(String::new(), |(micro, undivided)| {
         let ratio = undivided / time;
         format!("; undivided {} in {undivided:.3} ms, {ratio:.2} times that", Configuration::undivided(micro))
     });
-    log::info!("{kernel}: {configuration} in {time:.3} ms and {workspace} bytes of {limit}{against}");
+    log::info!("{problem}: {configuration} in {time:.3} ms and {workspace} bytes of {limit}{against}");
     write(|| {
-        let [x, w, y] = kernel.dims();
+        let [x, w, y] = problem.dims();
         let parts: Vec<_> = configuration.parts().iter().map(part).collect();
         merged(
-            kernel,
+            problem,
             json!({
                 "event": event, "x": x, "w": w, "y": y, "limit": limit, "workspace": workspace,
                 "division": configuration.to_string(), "parts": parts, "time_ms": time,
@@ -71,21 +71,21 @@ pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
 
 /// Reports how far a plan's result was from the undivided convolution's result (`UCUDNN_CHECK=1`).
 pub fn checked<K: Subject>(
-    kernel: &K,
+    problem: &K,
     division: &Configuration<K::Algorithm>,
     error: &Result<f64, String>,
     tolerance: f64,
 ) {
     match error {
-        Ok(error) if *error <= tolerance => log::debug!("{kernel}: {division} is off by {error:.1e}"),
+        Ok(error) if *error <= tolerance => log::debug!("{problem}: {division} is off by {error:.1e}"),
         Ok(error) => log::error!(
-            "{kernel}: {division} is off by {error:.1e} from the undivided convolution, more than {tolerance:.0e}"
+            "{problem}: {division} is off by {error:.1e} from the undivided convolution, more than {tolerance:.0e}"
         ),
-        Err(why) => log::warn!("{kernel}: not checked: {why}"),
+        Err(why) => log::warn!("{problem}: not checked: {why}"),
     }
     write(|| {
         merged(
-            kernel,
+            problem,
             json!({
                 "event": "checked", "division": division.to_string(), "tolerance": tolerance,
                 "error": error.as_ref().ok(), "why_not": error.as_ref().err(),

@@ -116,7 +116,7 @@ impl<K: Subject> Exploration<K> {
         if self.in_flight || !self.read_pending() {
             return Step::Wait;
         }
-        let own = self.own_time();
+        let own = self.requested_time();
         let spent = own.is_some_and(|own| self.extra > (MOST_EXTRA * own).max(LEAST_EXTRA))
             || self.executions >= MOST_EXECUTIONS;
         match self.search.wants() {
@@ -155,7 +155,7 @@ impl<K: Subject> Exploration<K> {
             Elapsed::Lost => None,
         };
         let Some(timing) = self.pending.take() else { return true };
-        if let (Some(total), Some(own)) = (total, self.own_time()) {
+        if let (Some(total), Some(own)) = (total, self.requested_time()) {
             self.extra += (total - own).max(0.0);
         }
         match timing.what {
@@ -180,7 +180,7 @@ impl<K: Subject> Exploration<K> {
     }
 
     /// Returns the time of the requested algorithm, once known; if it does not fit, the best time so far.
-    fn own_time(&self) -> Option<f64> {
+    fn requested_time(&self) -> Option<f64> {
         let own = self.search.whole(self.own).map(|micro| micro.time);
         own.or_else(|| self.search.best().map(|(_, time)| time))
     }

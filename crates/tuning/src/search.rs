@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 
-use planner::{Configuration, MicroConfiguration, Room};
+use planner::{Configuration, MicroConfiguration, WorkspaceBudget};
 use trials::Trial;
 
 /// How far below its rate at larger sizes an algorithm's time may fall, for data that stays in the
@@ -26,7 +26,7 @@ pub enum Goal {
         limit: usize,
     },
     /// The fastest configuration, if results that are not yet written also serve as workspace.
-    FastestWithin(Room),
+    FastestWithin(WorkspaceBudget),
     /// All configurations that no other beats in both time and workspace: Workspace Division.
     DesirableSet {
         /// The most bytes of workspace.
@@ -38,15 +38,17 @@ impl Goal {
     /// The most bytes of workspace that a configuration may take.
     pub fn limit(self) -> usize {
         match self {
-            Self::Fastest { limit } | Self::FastestWithin(Room { limit, .. }) | Self::DesirableSet { limit } => limit,
+            Self::Fastest { limit }
+            | Self::FastestWithin(WorkspaceBudget { limit, .. })
+            | Self::DesirableSet { limit } => limit,
         }
     }
 
     /// The workspace budget of a micro-batch.
-    pub fn room(self) -> Room {
+    pub fn room(self) -> WorkspaceBudget {
         match self {
             Self::FastestWithin(room) => room,
-            Self::Fastest { limit } | Self::DesirableSet { limit } => Room { limit, per_image: 0 },
+            Self::Fastest { limit } | Self::DesirableSet { limit } => WorkspaceBudget { limit, per_image: 0 },
         }
     }
 
@@ -54,7 +56,7 @@ impl Goal {
     pub fn within(self, bytes: usize) -> Self {
         match self {
             Self::Fastest { limit } => Self::Fastest { limit: limit.min(bytes) },
-            Self::FastestWithin(room) => Self::FastestWithin(Room { limit: room.limit.min(bytes), ..room }),
+            Self::FastestWithin(room) => Self::FastestWithin(WorkspaceBudget { limit: room.limit.min(bytes), ..room }),
             Self::DesirableSet { limit } => Self::DesirableSet { limit: limit.min(bytes) },
         }
     }
@@ -244,7 +246,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
 
     /// The configurations that this search, and no earlier one, ran in place, with the median of their milliseconds.
     pub fn trials(&self) -> impl Iterator<Item = (&Configuration<A>, f64)> {
-        let own = self.trials.iter().flatten().filter(|trial| trial.is_own());
+        let own = self.trials.iter().flatten().filter(|trial| trial.is_requested());
         own.map(|trial| (&trial.configuration, trial.median()))
     }
 

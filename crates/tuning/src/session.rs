@@ -34,8 +34,8 @@ pub struct Progress {
 
 /// The tuning of one problem.
 pub struct Session<'a, K: Executable> {
-    pub kernel: &'a K,
-    /// The problem that the benches hold data for: `kernel`, or if its data do not fit, a part of its mini-batch. With
+    pub problem: &'a K,
+    /// The problem that the benches hold data for: `problem`, or if its data do not fit, a part of its mini-batch. With
     /// a part, no configuration runs in place.
     pub part: &'a K,
     pub wanted: &'a Wanted<K>,
@@ -87,7 +87,7 @@ impl<K: Executable> Session<'_, K> {
         let end = unsafe { self.measure(&mut search, &bench, workspace) };
         self.record.ended(self.wanted, &search, end);
         if !matches!(end, End::Complete) {
-            log::info!("{}: tuning ended within {:?}", self.kernel, self.budget);
+            log::info!("{}: tuning ended within {:?}", self.problem, self.budget);
         }
         Ok(search)
     }
@@ -130,7 +130,7 @@ impl<K: Executable> Session<'_, K> {
                     let helped = catch_unwind(AssertUnwindSafe(|| work.help(device, ordinal, workspace)));
                     match helped {
                         Ok(Ok(())) => {}
-                        Ok(Err(why)) => log::info!("device {ordinal} does not help to tune {}: {why}", self.kernel),
+                        Ok(Err(why)) => log::info!("device {ordinal} does not help to tune {}: {why}", self.problem),
                         Err(_) => log::error!("a panic inside ucudnn: device {ordinal} tunes no longer"),
                     }
                 };
@@ -200,7 +200,7 @@ impl<K: Executable> Work<'_, K> {
                 Next::Try(index) => {
                     let trial = self.state.lock().search.trial(index).cloned();
                     // SAFETY: the caller promises that the bench's handle is live and in no other use (see `# Safety`).
-                    let plan = trial.and_then(|trial| unsafe { self.session.kernel.plan(bench.handle, trial) }.ok());
+                    let plan = trial.and_then(|trial| unsafe { self.session.problem.plan(bench.handle, trial) }.ok());
                     // SAFETY: the caller promises the bench (see `# Safety`), and the plan was made for its handle.
                     let time = plan.and_then(|plan| unsafe { bench.time_row(&plan, 1) }.ok());
                     self.state.lock().search.tried(index, time);
@@ -221,7 +221,7 @@ impl<K: Executable> Work<'_, K> {
             let next = search.wants_besides(taken);
             let end = match &next {
                 Some(Next::Nothing) => Some(End::Complete),
-                Some(Next::Try(_)) if self.session.part != self.session.kernel => Some(End::Complete),
+                Some(Next::Try(_)) if self.session.part != self.session.problem => Some(End::Complete),
                 _ => self.is_spent(search),
             };
             if end.is_some() {
@@ -255,15 +255,15 @@ impl<K: Executable> Work<'_, K> {
     /// # Safety
     /// The caller makes the promise of [`Session::tune`].
     unsafe fn time(&self, bench: &Bench<K>, ordinal: i32, claim: Claim<'_, '_, K>) {
-        let Session { kernel, record, .. } = *self.session;
+        let Session { problem, record, .. } = *self.session;
         let candidate = claim.candidate;
         let Candidate { batch, algorithm, workspace } = candidate;
         let far = far_above(self.state.lock().search.measured(), batch);
         let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
         // SAFETY: the caller promises that the bench's handle is live and in no other use (see `# Safety`).
-        let timed = unsafe { kernel.micro_batch(bench.handle, micro) }.and_then(|plan| {
+        let timed = unsafe { problem.micro_batch(bench.handle, micro) }.and_then(|plan| {
             // SAFETY: the caller promises the bench's data (see `# Safety`), and a micro-batch uses a part of them.
-            unsafe { bench.time(&plan, row_of(kernel.batch(), batch), far, self.deadline) }
+            unsafe { bench.time(&plan, row_of(problem.batch(), batch), far, self.deadline) }
         });
         match timed {
             Ok(time) => {
@@ -288,7 +288,7 @@ impl<K: Executable> Claim<'_, '_, K> {
         let progress = Progress { timed: state.search.measured().len(), remaining: state.search.remaining() };
         if state.last_log.elapsed() > Duration::from_secs(2) {
             state.last_log = Instant::now();
-            log::info!("tuning {}: {} micro-configurations timed", self.work.session.kernel, progress.timed);
+            log::info!("tuning {}: {} micro-configurations timed", self.work.session.problem, progress.timed);
         }
         drop(state);
         (self.work.session.progress)(progress);

@@ -43,6 +43,6 @@ pub trait Subject: Clone + PartialEq + Display + Send + Sync {
         false
     }
 
-    /// A JSON object that identifies the problem in the report, with at least `kernel`, `spec` and `direction`.
+    /// A JSON object that identifies the problem in the report, with at least `problem`, `spec` and `direction`.
     fn report(&self) -> Value;
 }

@@ -144,19 +144,19 @@ pub struct OwnBuffers {
 
 impl OwnBuffers {
     /// The bytes of a problem's data, without workspace.
-    pub fn data_bytes<K: Executable>(kernel: &K) -> usize {
-        kernel.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
+    pub fn data_bytes<K: Executable>(problem: &K) -> usize {
+        problem.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
     }
 
     /// Allocates the buffers, at most `most` bytes in all, and fills them on the stream. `Err` says what failed.
     pub fn allocate<K: Executable>(
         device: Device,
         stream: Stream,
-        kernel: &K,
+        problem: &K,
         workspace: usize,
         most: usize,
     ) -> Result<Self, String> {
-        let bytes = Self::data_bytes(kernel).saturating_add(workspace);
+        let bytes = Self::data_bytes(problem).saturating_add(workspace);
         if bytes > most {
             return Err(format!("timing it takes {bytes} bytes, UCUDNN_TUNE_BYTES allows {most}"));
         }
@@ -169,15 +169,15 @@ impl OwnBuffers {
                 Err("its buffers cannot be filled".to_owned())
             }
         };
-        let tensors = kernel.tensors().into_iter().map(tensor).collect::<Result<_, _>>()?;
+        let tensors = problem.tensors().into_iter().map(tensor).collect::<Result<_, _>>()?;
         Ok(Self { tensors, workspace: allocate(workspace)? })
     }
 
     /// A bench on these buffers.
-    pub fn bench<K: Executable>(&self, device: Device, handle: cudnnHandle_t, stream: Stream, kernel: &K) -> Bench<K> {
+    pub fn bench<K: Executable>(&self, device: Device, handle: cudnnHandle_t, stream: Stream, problem: &K) -> Bench<K> {
         let tensors: Vec<_> = self.tensors.iter().map(Buffer::data).collect();
         let workspace = Workspace { data: self.workspace.data(), size: self.workspace.bytes() };
-        Bench { device, handle, stream, operands: kernel.operands(&tensors), workspace }
+        Bench { device, handle, stream, operands: problem.operands(&tensors), workspace }
     }
 }
 

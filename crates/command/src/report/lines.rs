@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use convolution::problem::any::AnyKernel;
+use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
 use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
@@ -208,7 +208,7 @@ impl Report {
     /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
     pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
         // The problem's text includes its mini-batch.
-        let Ok(kernel) = AnyKernel::from_spec(spec) else { return Vec::new() };
+        let Ok(kernel) = AnyProblem::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
         let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
         let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {

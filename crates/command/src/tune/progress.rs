@@ -19,7 +19,7 @@ pub struct Bar {
 }
 
 /// The progress of one problem.
-pub struct Kernel<'a> {
+pub struct Problem<'a> {
     bar: &'a Bar,
     name: String,
     begin: Instant,
@@ -32,8 +32,8 @@ impl Bar {
     }
 
     /// Starts the next problem.
-    pub fn kernel(&self, name: String) -> Kernel<'_> {
-        let kernel = Kernel { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
+    pub fn kernel(&self, name: String) -> Problem<'_> {
+        let kernel = Problem { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
         self.draw(&kernel, None);
         kernel
     }
@@ -46,7 +46,7 @@ impl Bar {
     }
 
     /// Draws the bar. `remaining` estimates the problem's micro-configurations still to come.
-    fn draw(&self, kernel: &Kernel, remaining: Option<usize>) {
+    fn draw(&self, kernel: &Problem, remaining: Option<usize>) {
         if !self.terminal {
             return;
         }
@@ -71,7 +71,7 @@ fn line(done: usize, kernels: usize, part: f64, name: &str, measured: usize, rem
     format!("{bar} {}/{kernels} {name}: {measured} measured{to_go}", (done + 1).min(kernels))
 }
 
-impl Kernel<'_> {
+impl Problem<'_> {
     /// Counts one more measured micro-configuration.
     pub fn measured(&self, remaining: usize) {
         self.measured.fetch_add(1, Ordering::Relaxed);

@@ -16,13 +16,13 @@ use std::ffi::c_int;
 
 use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Direction};
 use guest::settings::Numerics;
 
-use super::kernel::LayerKernel;
+use super::problem::LayerProblem;
 
 /// Calls that run one after another: a stream, and where nothing orders the program's threads, one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub struct Lane {
 /// The part of a call that tells layers apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    pub kernel: LayerKernel,
+    pub problem: LayerProblem,
     /// The algorithm that a legacy call requests.
     pub algorithm: Option<c_int>,
     /// cuDNN takes no other algorithm.
@@ -58,7 +58,7 @@ pub fn addresses(descriptors: &Descriptors) -> Addresses {
 /// One use of a convolution problem.
 #[derive(Clone)]
 pub struct Layer {
-    pub kernel: LayerKernel,
+    pub problem: LayerProblem,
     /// The algorithm that the program chose by the legacy API, or that cuDNN chose for it. A plan must keep to its
     /// class.
     pub chosen: Option<AlgoPerf>,
@@ -79,14 +79,14 @@ pub struct Layer {
 impl Layer {
     /// The class that the layer's plan must keep to; `None` for an operation graph, whose state holds the class.
     pub fn class(&self, numerics: Numerics) -> Option<Class> {
-        let LayerKernel::Convolution(kernel) = &self.kernel else { return None };
-        let chosen = AlgoPerf { mathType: kernel.math_type, ..self.chosen? };
+        let LayerProblem::Convolution(problem) = &self.problem else { return None };
+        let chosen = AlgoPerf { mathType: problem.math_type, ..self.chosen? };
         Some(Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) })
     }
 
     /// True if a call with this key may belong to this layer, whatever its addresses.
     fn is_like(&self, key: &Key) -> bool {
-        let alike = self.kernel == key.kernel || self.is_waiting() && self.kernel.differs_in_math_type(&key.kernel);
+        let alike = self.problem == key.problem || self.is_waiting() && self.problem.differs_in_math_type(&key.problem);
         // A program that asks about several algorithms may run any of them.
         let named = |algorithm| self.is_waiting() && self.named.contains(&algorithm);
         alike
@@ -151,10 +151,10 @@ impl Layers {
 
     /// Adds a layer that a query reported. A repeated query adds none: programs ask again when they reshape, and when
     /// they compare algorithms.
-    pub fn collect(&mut self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
-        let kernel = LayerKernel::Convolution(*kernel);
+    pub fn collect(&mut self, problem: &Problem, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+        let problem = LayerProblem::Convolution(*problem);
         let known = self.layers.values_mut().find(|layer| {
-            (layer.kernel == kernel || layer.kernel.differs_in_math_type(&kernel))
+            (layer.problem == problem || layer.problem.differs_in_math_type(&problem))
                 && match name {
                     Some(_) => layer.name == name,
                     None => layer.collected == Some(descriptors),
@@ -172,7 +172,17 @@ impl Layers {
             Some(_) => {}
             None => {
                 let (collected, named, chosen) = (Some(descriptors), vec![chosen.algo], Some(chosen));
-                self.push(Layer { kernel, chosen, only: false, lane: None, name, calls: 0, collected, named, last: 0 });
+                self.push(Layer {
+                    problem,
+                    chosen,
+                    only: false,
+                    lane: None,
+                    name,
+                    calls: 0,
+                    collected,
+                    named,
+                    last: 0,
+                });
             }
         }
     }
@@ -187,16 +197,16 @@ impl Layers {
                 layer
             }
         };
-        Some(self.ran(layer, key.kernel.direction()))
+        Some(self.ran(layer, key.problem.direction()))
     }
 
     /// Adds a layer for a call never seen before. `chosen` is cuDNN's result for the requested algorithm, if the call
     /// names one. A layer whose algorithm is not supported is never planned.
     pub fn add(&mut self, key: &Key, chosen: Option<AlgoPerf>) -> Seen {
         let Key { only, lane, name, .. } = *key;
-        let (kernel, direction) = (key.kernel.clone(), key.kernel.direction());
+        let (problem, direction) = (key.problem.clone(), key.problem.direction());
         let (lane, collected, named) = (Some(lane), None, Vec::new());
-        let layer = self.push(Layer { kernel, chosen, only, lane, name, calls: 0, collected, named, last: 0 });
+        let layer = self.push(Layer { problem, chosen, only, lane, name, calls: 0, collected, named, last: 0 });
         self.bind(key, layer);
         self.ran(layer, direction)
     }
@@ -205,7 +215,7 @@ impl Layers {
     pub fn chosen_alike(&self, key: &Key) -> Option<AlgoPerf> {
         let alike = |layer: &&Layer| {
             let algorithm = layer.chosen.map(|chosen| chosen.algo);
-            layer.kernel == key.kernel && (algorithm, layer.only) == (key.algorithm, key.only)
+            layer.problem == key.problem && (algorithm, layer.only) == (key.algorithm, key.only)
         };
         self.layers.values().find(alike)?.chosen
     }
@@ -240,9 +250,9 @@ impl Layers {
         }
         self.known.insert(key.clone(), id);
         let Some(layer) = self.layers.get_mut(&id) else { return };
-        let told = layer.chosen.filter(|_| layer.is_waiting()).map(|chosen| chosen.mathType);
-        let follows = layer.kernel.differs_in_math_type(&key.kernel) && told == key.kernel.math_type();
-        layer.kernel = key.kernel.clone();
+        let reported = layer.chosen.filter(|_| layer.is_waiting()).map(|chosen| chosen.mathType);
+        let follows = layer.problem.differs_in_math_type(&key.problem) && reported == key.problem.math_type();
+        layer.problem = key.problem.clone();
         if let (Some(chosen), Some(algorithm)) = (&mut layer.chosen, key.algorithm) {
             chosen.algo = algorithm;
         }
@@ -250,8 +260,8 @@ impl Layers {
         if follows {
             // The program set the math type that the query reported, and will do so for the other layers.
             for layer in self.layers.values_mut().filter(|layer| layer.is_waiting()) {
-                if let (LayerKernel::Convolution(kernel), Some(chosen)) = (&mut layer.kernel, layer.chosen) {
-                    kernel.math_type = chosen.mathType;
+                if let (LayerProblem::Convolution(problem), Some(chosen)) = (&mut layer.problem, layer.chosen) {
+                    problem.math_type = chosen.mathType;
                 }
             }
         }

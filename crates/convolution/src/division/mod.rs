@@ -13,7 +13,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | [`kernel`] | problems, configurations and plans of layers, for both APIs |
+//! | [`problem`] | problems, configurations and plans of layers, for both APIs |
 //! | [`layers`] | telling layers apart |
 //! | [`network`] | a device's network: its collected layers, and the segment of each call |
 //! | [`planning`] | from layers to a division: tuning, solving |
@@ -21,9 +21,9 @@
 //! | [`report`] | reporting the division |
 
 pub mod arena;
-pub mod kernel;
 pub mod layers;
 pub mod network;
 mod planning;
+pub mod problem;
 mod report;
 mod segments;

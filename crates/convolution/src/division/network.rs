@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::kernel::{LayerKernel, LayerPlan};
 use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers};
 use super::planning::{self, Sets};
+use super::problem::{LayerPlan, LayerProblem};
 use super::report;
 use super::segments::{Division, Launch};
 use crate::division::arena::Arena;
 use crate::exec::Failure;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
@@ -44,7 +44,7 @@ struct State {
     /// The program runs all convolutions on one stream.
     one_stream: bool,
     /// The layers that the division was made for; `None` if it must be made anew.
-    planned: Option<BTreeMap<LayerId, LayerKernel>>,
+    planned: Option<BTreeMap<LayerId, LayerProblem>>,
     /// The desirable sets of all problems tuned so far.
     sets: Sets,
 }
@@ -89,10 +89,10 @@ impl Network {
     }
 
     /// Adds a layer that a query reported. Once convolutions have run, queries add nothing.
-    pub fn collect(&self, kernel: &Kernel, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
+    pub fn collect(&self, problem: &Problem, chosen: AlgoPerf, descriptors: Addresses, name: Option<u64>) {
         let mut state = self.state.lock();
         if state.phase == Phase::Collecting {
-            state.layers.collect(kernel, chosen, descriptors, name);
+            state.layers.collect(problem, chosen, descriptors, name);
         }
     }
 
@@ -188,7 +188,7 @@ impl Network {
         launch: impl FnOnce(&LayerPlan, Workspace) -> Result<(), Failure>,
     ) -> Option<cudnnStatus_t> {
         self.with_division(|division| {
-            let segment = division.segment(layer, key.lane).filter(|segment| segment.kernel == key.kernel)?;
+            let segment = division.segment(layer, key.lane).filter(|segment| segment.problem == key.problem)?;
             if segment.broken.load(Ordering::Relaxed) {
                 return None;
             }
@@ -198,16 +198,16 @@ impl Network {
                 let _launch = Launch::begin(&segment.last, self.device, stream);
                 launch(&segment.plan, workspace)
             };
-            match watched(division, arena, &segment.range, &key.kernel, stream, launch) {
+            match watched(division, arena, &segment.range, &key.problem, stream, launch) {
                 Ok(()) => Some(CUDNN_STATUS_SUCCESS),
-                Err(failure) if failure.result_spent => Some(failure.status),
+                Err(failure) if failure.result_modified => Some(failure.status),
                 Err(failure) => {
                     // A status in this range is the program's mistake, not the plan's.
                     if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&failure.status)
                         && !segment.broken.swap(true, Ordering::Relaxed)
                     {
-                        let (kernel, plan, status) = (&key.kernel, &segment.configuration, failure.status);
-                        log::warn!("{kernel}: {plan} failed with status {status}; it runs without workspace");
+                        let (problem, plan, status) = (&key.problem, &segment.configuration, failure.status);
+                        log::warn!("{problem}: {plan} failed with status {status}; it runs without workspace");
                     }
                     None
                 }
@@ -244,7 +244,7 @@ impl Network {
                 let _launch = Launch::begin(&rest.last, self.device, stream);
                 launch(workspace)
             };
-            Some(watched(division, arena, &(0..bytes), &key.kernel, stream, launch))
+            Some(watched(division, arena, &(0..bytes), &key.problem, stream, launch))
         })
     }
 
@@ -265,7 +265,7 @@ fn watched<T>(
     division: &Division,
     arena: &Arena,
     range: &Range<usize>,
-    kernel: &LayerKernel,
+    problem: &LayerProblem,
     stream: Stream,
     launch: impl FnOnce() -> T,
 ) -> T {
@@ -273,7 +273,7 @@ fn watched<T>(
     let poisoned = settings::get().check && division.rests() && unsafe { arena.poison(stream) };
     let launched = launch();
     if poisoned {
-        report::kept(kernel, range, arena.bytes(), arena.overwritten(range, stream));
+        report::kept(problem, range, arena.bytes(), arena.overwritten(range, stream));
     }
     launched
 }
@@ -287,7 +287,7 @@ impl State {
     /// True if the division lacks layers that came back, or must be made anew.
     fn has_news(&self) -> bool {
         match &self.planned {
-            Some(planned) => self.layers.lasting(false).any(|(id, layer)| planned.get(&id) != Some(&layer.kernel)),
+            Some(planned) => self.layers.lasting(false).any(|(id, layer)| planned.get(&id) != Some(&layer.problem)),
             None => self.layers.lasting(false).next().is_some(),
         }
     }
@@ -309,7 +309,7 @@ impl Planning {
             let mut state = self.0.state.lock();
             let layers: Vec<_> = state.layers.lasting(collected).map(|(id, layer)| (id, layer.clone())).collect();
             // Set even if planning fails: a layer that cannot be planned is not tried again in each iteration.
-            state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.kernel.clone())).collect());
+            state.planned = Some(layers.iter().map(|(id, layer)| (*id, layer.problem.clone())).collect());
             Wanted {
                 layers,
                 total: state.total().unwrap_or(0),

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use super::kernel::{LayerConfiguration, LayerKernel};
 use super::layers::LayerId;
 use super::network::Wanted;
+use super::problem::{LayerConfiguration, LayerProblem};
 use super::report;
 use super::segments::{Division, Segment, Solved};
 use crate::division::arena::segment_bytes;
 use crate::legacy::book;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use crate::problem::graph;
 use cudnn::calls::query::AlgoPerf;
@@ -35,19 +35,19 @@ const UNKNOWN: f64 = 10.0;
 const SOLVE: Duration = Duration::from_secs(1);
 
 /// A problem and the class that it may use; no class for an operation graph, whose state holds it.
-type Question = (LayerKernel, Option<Class>);
+type Question = (LayerProblem, Option<Class>);
 
 /// The desirable sets of problems in their classes.
 pub type Sets = HashMap<Question, Arc<Set>>;
 
-/// A problem's desirable set with times in milliseconds, workspace ascending. `ready` is the time of the fallback,
+/// A problem's desirable set with times in milliseconds, workspace ascending. `fallback` is the time of the fallback,
 /// which runs in the reported workspace, if every configuration needs workspace.
 #[derive(Default)]
 pub struct Set {
     /// The most bytes of workspace that the search considered.
     limit: usize,
     pub choices: Vec<(LayerConfiguration, f64)>,
-    pub ready: Option<f64>,
+    pub fallback: Option<f64>,
 }
 
 /// Finds missing desirable sets, solves, and replaces the division in force. Returns all desirable sets known now, and
@@ -58,7 +58,7 @@ pub fn divide(device: Device, wanted: Wanted, division: &RwLock<Division>) -> (S
     let limit = policies.call_limit(total);
     let mut groups: Vec<(Question, Vec<LayerId>)> = Vec::new();
     for (id, layer) in &layers {
-        let key = (layer.kernel.clone(), layer.class(numerics));
+        let key = (layer.problem.clone(), layer.class(numerics));
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, ids)) => ids.push(*id),
             None => groups.push((key, vec![*id])),
@@ -110,20 +110,20 @@ fn tune(
             return;
         }
         let _waited = waits.then(|| Waited::since(Instant::now()));
-        let (kernel, class) = key;
-        log::info!("Workspace Division: kernel {} of {}, {kernel}", done + 1, missing.len());
-        let set = match kernel {
-            LayerKernel::Convolution(kernel) => tuning.convolution(kernel, *class, ids.first().and_then(chosen)),
-            LayerKernel::Graph(page) => tuning.graph(&page.key.kernel, page.key.class),
+        let (problem, class) = key;
+        log::info!("Workspace Division: kernel {} of {}, {problem}", done + 1, missing.len());
+        let set = match problem {
+            LayerProblem::Convolution(problem) => tuning.convolution(problem, *class, ids.first().and_then(chosen)),
+            LayerProblem::Graph(page) => tuning.graph(&page.key.problem, page.key.class),
         };
         if set.is_err() && background::stopped() {
             return; // the process ends: nothing else is wrong
         }
         let set = set.unwrap_or_else(|why| {
-            log::warn!("Workspace Division: {kernel} gets no workspace: {why}");
+            log::warn!("Workspace Division: {problem} gets no workspace: {why}");
             Set { limit, ..Set::default() }
         });
-        report::desirable(kernel, &set.choices);
+        report::desirable(problem, &set.choices);
         sets.insert(key.clone(), Arc::new(set));
     }
 }
@@ -137,10 +137,10 @@ struct Tuning {
 }
 
 impl Tuning {
-    fn job<'a, K: Executable>(&'a self, kernel: &'a K, class: Option<K::Class>) -> Job<'a, K> {
+    fn job<'a, K: Executable>(&'a self, problem: &'a K, class: Option<K::Class>) -> Job<'a, K> {
         let settings = settings::get();
         Job {
-            kernel,
+            problem,
             class,
             sizes: self.sizes,
             goal: Goal::DesirableSet { limit: self.limit },
@@ -152,18 +152,18 @@ impl Tuning {
         }
     }
 
-    fn convolution(&self, kernel: &Kernel, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
-        let job = self.job(kernel, class);
+    fn convolution(&self, problem: &Problem, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
+        let job = self.job(problem, class);
         let choices = choices(&ahead::tune(&job)?, LayerConfiguration::Convolution);
         let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
-        let ready = chosen.filter(|_| !needs_nothing).and_then(|chosen| ready_time(&job, &chosen));
-        Ok(Set { limit: self.limit, choices, ready })
+        let fallback = chosen.filter(|_| !needs_nothing).and_then(|chosen| fallback_time(&job, &chosen));
+        Ok(Set { limit: self.limit, choices, fallback })
     }
 
     /// Leaves the fallback untimed: it runs only where no configuration can run.
-    fn graph(&self, kernel: &graph::Kernel, class: graph::Class) -> Result<Set, String> {
-        let choices = choices(&ahead::tune(&self.job(kernel, Some(class)))?, LayerConfiguration::Graph);
-        Ok(Set { limit: self.limit, choices, ready: None })
+    fn graph(&self, problem: &graph::Problem, class: graph::Class) -> Result<Set, String> {
+        let choices = choices(&ahead::tune(&self.job(problem, Some(class)))?, LayerConfiguration::Graph);
+        Ok(Set { limit: self.limit, choices, fallback: None })
     }
 }
 
@@ -177,14 +177,14 @@ fn choices<A: Copy + Eq + Hash + Debug>(
 
 /// The milliseconds of a layer without a segment. It runs the fallback, or the requested algorithm in a workspace of
 /// the program's own.
-fn ready_time(job: &Job<Kernel>, chosen: &AlgoPerf) -> Option<f64> {
-    let promised = book::known_page(cudnn::device(), job.kernel).and_then(|page| {
+fn fallback_time(job: &Job<Problem>, chosen: &AlgoPerf) -> Option<f64> {
+    let promised = book::known_page(cudnn::device(), job.problem).and_then(|page| {
         let state = page.state.lock();
         let promise = state.promise(chosen.algo, usize::MAX)?;
-        Some((promise.ready?, promise.entry.memory))
+        Some((promise.fallback?, promise.entry.memory))
     });
     let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
-    let class = Class { deterministic: false, math_type: Some(job.kernel.math_type), only: Some(id) };
+    let class = Class { deterministic: false, math_type: Some(job.problem.math_type), only: Some(id) };
     let goal = Goal::Fastest { limit };
     let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
     search.smallest_whole().map(|micro| micro.time)
@@ -220,9 +220,9 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
                 let plan = key.0.plan(configuration).ok()?;
                 Some((plan, configuration.clone(), *time))
             });
-            let kernel = key.0.clone();
+            let problem = key.0.clone();
             let Some((plan, configuration, time)) = made else {
-                solved.ready.push(kernel);
+                solved.fallback.push(problem);
                 continue;
             };
             let from = if one_stream { 0 } else { start_of_next };
@@ -230,7 +230,7 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
             start_of_next = from + segment_bytes(plan.workspace());
             arena = arena.max(start_of_next);
             let (broken, last) = (false.into(), Fence::default());
-            solved.segments.push((id, Segment { kernel, configuration, plan, range, time, broken, last }));
+            solved.segments.push((id, Segment { problem, configuration, plan, range, time, broken, last }));
         }
     }
     solved.took = start.elapsed().as_secs_f64() * 1e3;
@@ -240,7 +240,7 @@ fn solve(groups: &Groups, sets: &Sets, total: usize, one_stream: bool) -> Result
     Ok(solved)
 }
 
-static EMPTY: Set = Set { limit: 0, choices: Vec::new(), ready: None };
+static EMPTY: Set = Set { limit: 0, choices: Vec::new(), fallback: None };
 
 impl Set {
     /// Returns the solver's alternatives: the desirable set, in whole segments, then the fallback if every
@@ -253,7 +253,7 @@ impl Set {
         if alternatives.iter().all(|alternative| alternative.workspace > 0) {
             // A fallback that could not be timed must be the last choice.
             let slowest = alternatives.iter().map(|alternative| alternative.time).fold(0.0, f64::max);
-            alternatives.push(Alternative { time: self.ready.unwrap_or(UNKNOWN * slowest), workspace: 0 });
+            alternatives.push(Alternative { time: self.fallback.unwrap_or(UNKNOWN * slowest), workspace: 0 });
         }
         alternatives
     }

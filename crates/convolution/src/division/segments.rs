@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use once_cell::sync::OnceCell;
 use parking_lot::RwLock;
 
-use super::kernel::{LayerConfiguration, LayerKernel, LayerPlan};
 use super::layers::{Lane, LayerId};
+use super::problem::{LayerConfiguration, LayerPlan, LayerProblem};
 use super::report;
 use crate::division::arena::Arena;
 use gpu::{Device, Fence, Stream};
@@ -17,7 +17,7 @@ use guest::settings;
 
 /// A layer's plan, and its part of the arena.
 pub struct Segment {
-    pub kernel: LayerKernel,
+    pub problem: LayerProblem,
     pub configuration: LayerConfiguration,
     pub plan: LayerPlan,
     /// The segment's bytes in the arena.
@@ -59,7 +59,7 @@ pub struct Solved {
     pub one_stream: bool,
     pub segments: Vec<(LayerId, Segment)>,
     /// The problems of the layers that run the fallback.
-    pub ready: Vec<LayerKernel>,
+    pub fallback: Vec<LayerProblem>,
     /// The milliseconds of all layers together.
     pub time: f64,
     /// The milliseconds if each layer had an equal share of the total: Workspace Reuse at that limit.
@@ -180,20 +180,20 @@ impl Division {
 
 fn describe(solved: &Solved) -> String {
     let mut text = String::new();
-    let Solved { total, segments, ready, time, equal_shares, .. } = solved;
+    let Solved { total, segments, fallback, time, equal_shares, .. } = solved;
     let _ = writeln!(
         text,
         "Workspace Division: {} bytes of {total} among {} layers\ntime: {time:.3} ms predicted, {equal_shares:.3} ms \
          with equal shares",
         solved.arena_bytes(),
-        segments.len() + ready.len(),
+        segments.len() + fallback.len(),
     );
-    for (layer, Segment { kernel, configuration, range, time, .. }) in segments {
+    for (layer, Segment { problem, configuration, range, time, .. }) in segments {
         let (start, bytes) = (range.start, range.len());
-        let _ = writeln!(text, "layer {layer}: {kernel} in {configuration}, {bytes} bytes at {start}, {time:.3} ms");
+        let _ = writeln!(text, "layer {layer}: {problem} in {configuration}, {bytes} bytes at {start}, {time:.3} ms");
     }
-    for kernel in ready {
-        let _ = writeln!(text, "without a segment: {kernel}");
+    for problem in fallback {
+        let _ = writeln!(text, "without a segment: {problem}");
     }
     text
 }

@@ -10,9 +10,9 @@ use tuning::executable::{Executable, Offered};
 
 use super::{Constant, Plan, run, scaling_type};
 use crate::candidates;
-use crate::problem::{Algorithm, Class, Kernel, OwnedDescriptors};
+use crate::problem::{Algorithm, Class, OwnedDescriptors, Problem};
 
-impl Executable for Kernel {
+impl Executable for Problem {
     type Plan = Plan;
     type Operands = Operands;
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use crate::problem::Kernel;
+use crate::problem::Problem;
 
 /// The type of `alpha` and `beta`. cuDNN takes doubles for double data and floats for all other data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub enum Scaling {
 }
 
 /// The type of a problem's scaling factors.
-pub fn scaling_type(kernel: &Kernel) -> Scaling {
-    if kernel.y.data_type == CUDNN_DATA_DOUBLE { Scaling::Double } else { Scaling::Float }
+pub fn scaling_type(problem: &Problem) -> Scaling {
+    if problem.y.data_type == CUDNN_DATA_DOUBLE { Scaling::Double } else { Scaling::Float }
 }
 
 impl Scaling {

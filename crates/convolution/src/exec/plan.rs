@@ -5,15 +5,15 @@ use std::ffi::c_int;
 use cudnn_abi::*;
 
 use crate::exec::sums::{SummedFilter, Sums};
-use crate::problem::Kernel;
 use crate::problem::OwnedDescriptors;
+use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm};
 use planner::{Configuration, MicroConfiguration};
 
 /// A prepared configuration of one convolution problem. Immutable; several threads may run it at once, each with its
 /// own handle, data and workspace.
 pub struct Plan {
-    pub(super) kernel: Kernel,
+    pub(super) problem: Problem,
     configuration: Configuration<Algorithm>,
     pub(super) parts: Vec<Part>,
     pub(super) sums: Option<Sums>,
@@ -30,41 +30,44 @@ pub(super) struct Part {
 
 impl Plan {
     /// Creates the descriptors. Fails with cuDNN's status when cuDNN cannot create or set one.
-    pub fn new(kernel: &Kernel, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+    pub fn new(problem: &Problem, configuration: Configuration<Algorithm>) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
-        Self::make(kernel, &parts, configuration)
+        Self::make(problem, &parts, configuration)
     }
 
     /// Like [`Self::new`], with the parts in the given order and not the largest first.
-    pub fn in_order(kernel: &Kernel, parts: &[(usize, MicroConfiguration<Algorithm>)]) -> Result<Self, cudnnStatus_t> {
-        Self::make(kernel, parts, Configuration::new(parts.iter().copied()))
+    pub fn in_order(
+        problem: &Problem,
+        parts: &[(usize, MicroConfiguration<Algorithm>)],
+    ) -> Result<Self, cudnnStatus_t> {
+        Self::make(problem, parts, Configuration::new(parts.iter().copied()))
     }
 
-    /// One micro-batch as a division of `kernel` runs it, float sums included, to be timed alone.
-    pub fn micro_batch(kernel: &Kernel, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
-        let part = kernel.with_batch(micro.batch);
+    /// One micro-batch as a division of `problem` runs it, float sums included, to be timed alone.
+    pub fn micro_batch(problem: &Problem, micro: MicroConfiguration<Algorithm>) -> Result<Self, cudnnStatus_t> {
+        let part = problem.with_batch(micro.batch);
         let mut plan = Self::make(&part, &[(1, micro)], Configuration::undivided(micro))?;
-        if micro.batch < kernel.batch() {
+        if micro.batch < problem.batch() {
             plan.accumulate()?;
         }
         Ok(plan)
     }
 
     fn make(
-        kernel: &Kernel,
+        problem: &Problem,
         parts: &[(usize, MicroConfiguration<Algorithm>)],
         configuration: Configuration<Algorithm>,
     ) -> Result<Self, cudnnStatus_t> {
         guest::settings::fault_point("plan");
         let part = |(count, micro): &(usize, MicroConfiguration<Algorithm>)| {
             let MicroConfiguration { batch, algorithm, .. } = *micro;
-            let descriptors = OwnedDescriptors::new(&kernel.with_batch(batch), algorithm.math_type)?;
+            let descriptors = OwnedDescriptors::new(&problem.with_batch(batch), algorithm.math_type)?;
             Ok(Part { count: *count, batch, algorithm, descriptors })
         };
         let parts = parts.iter().map(part).collect::<Result<_, cudnnStatus_t>>()?;
         let workspace = configuration.workspace();
         let divided = configuration.len() > 1;
-        let mut plan = Self { kernel: *kernel, configuration, parts, sums: None, workspace };
+        let mut plan = Self { problem: *problem, configuration, parts, sums: None, workspace };
         if divided {
             plan.accumulate()?;
         }
@@ -73,7 +76,7 @@ impl Plan {
 
     /// Sums the parts in float if the filter's own type is smaller than float.
     fn accumulate(&mut self) -> Result<(), cudnnStatus_t> {
-        if let Some(filter) = summed_filter(&self.kernel) {
+        if let Some(filter) = summed_filter(&self.problem) {
             self.sums = Some(Sums::at_end_of(filter, self.workspace)?);
         }
         Ok(())
@@ -90,8 +93,8 @@ impl Plan {
     }
 
     /// The convolution problem.
-    pub fn kernel(&self) -> &Kernel {
-        &self.kernel
+    pub fn problem(&self) -> &Problem {
+        &self.problem
     }
 
     /// Returns whether the same call gives the same bits each time.
@@ -121,13 +124,13 @@ impl Plan {
     }
 }
 
-/// The workspace in bytes of a micro-batch of a divided `kernel` whose algorithm needs `workspace` bytes. A filter of
+/// The workspace in bytes of a micro-batch of a divided `problem` whose algorithm needs `workspace` bytes. A filter of
 /// half or bfloat16 adds the two buffers of the float sums.
-pub fn divided_workspace(kernel: &Kernel, workspace: usize) -> usize {
-    summed_filter(kernel).map_or(workspace, |filter| filter.workspace(workspace))
+pub fn divided_workspace(problem: &Problem, workspace: usize) -> usize {
+    summed_filter(problem).map_or(workspace, |filter| filter.workspace(workspace))
 }
 
-fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
-    let filter = SummedFilter { data_type: kernel.w_type, values: kernel.filter_values() };
-    kernel.sums_in_reduced_precision().then_some(filter)
+fn summed_filter(problem: &Problem) -> Option<SummedFilter> {
+    let filter = SummedFilter { data_type: problem.w_type, values: problem.filter_values() };
+    problem.sums_in_reduced_precision().then_some(filter)
 }

@@ -5,7 +5,7 @@ use cudnn_abi::*;
 use crate::exec::operands::{Constant, Scaling, scaling_type};
 use crate::exec::plan::{Part, Plan};
 use crate::exec::sums::Sums;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use cudnn::owned::OwnedTensor;
@@ -18,13 +18,13 @@ pub struct Failure {
     pub status: cudnnStatus_t,
     /// Earlier micro-batches have modified a result that the call adds to, so rerunning the whole convolution would be
     /// wrong.
-    pub result_spent: bool,
+    pub result_modified: bool,
 }
 
 /// The plan stopped before its first micro-batch.
 impl From<cudnnStatus_t> for Failure {
     fn from(status: cudnnStatus_t) -> Self {
-        Self { status, result_spent: false }
+        Self { status, result_modified: false }
     }
 }
 
@@ -45,8 +45,8 @@ pub unsafe fn run(
     mut after: impl FnMut(usize, Algorithm),
 ) -> Result<(), Failure> {
     debug_assert!(workspace.size >= plan.workspace(), "a plan was given less workspace than it needs");
-    let scaling = scaling_type(&plan.kernel);
-    let sums = plan.kernel.direction == Direction::BackwardFilter;
+    let scaling = scaling_type(&plan.problem);
+    let sums = plan.problem.direction == Direction::BackwardFilter;
     let mut first = 0;
     for part in &plan.parts {
         let descriptors = part.descriptors.raw();
@@ -55,7 +55,7 @@ pub unsafe fn run(
             .map_err(|status| plan.failure(status, operands, first))?;
         for _ in 0..part.count {
             guest::settings::fault_point(if first == 0 { "run" } else { "run-midway" });
-            let mut micro = operands.starting_at([plan.kernel.x.image_stride(), plan.kernel.y.image_stride()], first);
+            let mut micro = operands.starting_at([plan.problem.x.image_stride(), plan.problem.y.image_stride()], first);
             if let (Some(epilogue), Some(z)) = (&mut micro.epilogue, &z) {
                 z.place(epilogue, first);
             }
@@ -81,7 +81,7 @@ pub unsafe fn run(
         // SAFETY: all parts have added to the sum, and the caller's workspace is as long as the plan needs.
         Some(sums) => match unsafe { sums.round(handle, workspace.data, operands.beta, operands.w) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
-            status => Err(Failure { status, result_spent: false }),
+            status => Err(Failure { status, result_modified: false }),
         },
         None => Ok(()),
     }
@@ -90,8 +90,8 @@ pub unsafe fn run(
 impl Plan {
     fn failure(&self, status: cudnnStatus_t, operands: &Operands, first: usize) -> Failure {
         // SAFETY: the caller of `run` promises the operands of a call of this problem.
-        let adds = unsafe { adds_to_result(&self.kernel, operands) };
-        Failure { status, result_spent: first > 0 && adds && self.sums.is_none() }
+        let adds = unsafe { adds_to_result(&self.problem, operands) };
+        Failure { status, result_modified: first > 0 && adds && self.sums.is_none() }
     }
 }
 
@@ -116,7 +116,7 @@ impl ZImages {
         let Some((rank, z)) = (unsafe { Tensor::read(epilogue.z_descriptor) }) else {
             return Err(CUDNN_STATUS_BAD_PARAM);
         };
-        Ok(Some(if z == plan.kernel.y {
+        Ok(Some(if z == plan.problem.y {
             Self { descriptor: descriptors.y, stride: z.image_stride(), _owned: None }
         } else {
             let owned = OwnedTensor::new(rank, &z.with_batch(part.batch))?;
@@ -162,13 +162,13 @@ unsafe fn add_up(
 ///
 /// # Safety
 /// The operands belong to a call of this problem.
-pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
+pub unsafe fn adds_to_result(problem: &Problem, operands: &Operands) -> bool {
     let (scale, is_operand) = match &operands.epilogue {
         Some(epilogue) => (epilogue.alpha2, epilogue.z == operands.y.cast_const()),
         None => (operands.beta, true),
     };
     // SAFETY: the caller promises a call's operands: its factors are null or of the problem's scaling type.
-    is_operand && unsafe { scaling_type(kernel).read(scale) != 0.0 }
+    is_operand && unsafe { scaling_type(problem).read(scale) != 0.0 }
 }
 
 /// Returns whether the summand z of a fused call can be cut along the batch like the result. A z of other dimensions
@@ -176,8 +176,8 @@ pub unsafe fn adds_to_result(kernel: &Kernel, operands: &Operands) -> bool {
 ///
 /// # Safety
 /// The epilogue's descriptors are null or cuDNN's.
-pub unsafe fn divides(kernel: &Kernel, epilogue: &Epilogue, alignment: usize) -> bool {
+pub unsafe fn divides(problem: &Problem, epilogue: &Epilogue, alignment: usize) -> bool {
     // SAFETY: the caller promises a descriptor that is null or cuDNN's.
     let z = unsafe { Tensor::read(epilogue.z_descriptor) };
-    z.is_some_and(|(_, z)| z == kernel.y || (z.dims == kernel.y.dims && z.image_stride().is_multiple_of(alignment)))
+    z.is_some_and(|(_, z)| z == problem.y || (z.dims == problem.y.dims && z.image_stride().is_multiple_of(alignment)))
 }

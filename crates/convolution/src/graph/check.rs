@@ -22,18 +22,18 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises the same as for [`Execution::run`], and that the operands are those of this execution.
     pub(super) unsafe fn prepare_checks(&self, plan: &Plan, operands: &Operands) -> Vec<Check> {
-        let kernel = &*self.planned.graph.kernel;
-        if !settings::get().check || plan.configuration().batch() != kernel.batch() {
+        let problem = &*self.planned.graph.problem;
+        if !settings::get().check || plan.configuration().batch() != problem.batch() {
             return Vec::new();
         }
         // SAFETY: the handle is the program's, from this execution.
         let Some(stream) = (unsafe { calls::stream_of(self.handle) }) else { return Vec::new() };
         let check = |result: usize| {
-            let tensor = kernel.tensors[result].clone();
+            let tensor = problem.tensors[result].clone();
             // SAFETY: as ours.
             unsafe { Check::prepare(cudnn::device(), stream, tensor, operands.pointers[result]) }
         };
-        kernel.results().map(check).collect::<Option<_>>().unwrap_or_default()
+        problem.results().map(check).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Runs the program's own plan too, and reports how far its results differ.
@@ -44,19 +44,19 @@ impl Execution<'_> {
         if checks.is_empty() {
             return;
         }
-        let (kernel, configuration) = (plan.kernel(), plan.configuration());
+        let (problem, configuration) = (plan.problem(), plan.configuration());
         let rounds = |engine: &EngineConfiguration| {
             engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
                 || engine.numerics.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
         };
         let is_tf32 = rounds(&self.planned.own) || configuration.parts().iter().any(|(_, m)| rounds(&m.algorithm));
-        let tolerance = exec::tolerance(kernel.tensors[kernel.convolution().x].data_type, is_tf32);
+        let tolerance = exec::tolerance(problem.tensors[problem.convolution().x].data_type, is_tf32);
         // SAFETY: our caller promised the operands, and the checks were made for them.
         let ran = unsafe { self.run_own(operands, checks) };
         for check in checks {
             // SAFETY: our caller promised the operands, so the check's result is still device memory.
             let error = ran.as_ref().map_err(String::clone).and_then(|_| unsafe { check.error() });
-            report::checked(kernel, configuration, &error, tolerance);
+            report::checked(problem, configuration, &error, tolerance);
         }
     }
 
@@ -65,12 +65,12 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises the same as for [`Self::prepare_checks`].
     unsafe fn run_own(&self, operands: &Operands, checks: &[Check]) -> Result<Buffer, String> {
-        let bytes = self.planned.own_workspace;
+        let bytes = self.planned.requested_workspace;
         let workspace =
             cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
         let graph = &self.planned.graph;
         let (mut ids, mut pointers): (Vec<i64>, Vec<*mut c_void>) = Default::default();
-        for ((tensor, &id), &pointer) in graph.kernel.tensors.iter().zip(&graph.ids).zip(&operands.pointers) {
+        for ((tensor, &id), &pointer) in graph.problem.tensors.iter().zip(&graph.ids).zip(&operands.pointers) {
             if !tensor.is_virtual {
                 // A tensor that shares a result's memory reads the result's old content, which is in the copy.
                 let copy = checks.iter().find(|check| check.result() == pointer).map(Check::copy);

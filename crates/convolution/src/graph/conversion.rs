@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use crate::engines::{Destination, Samples, Transposes, Transposition};
-use crate::problem::graph::{Kernel, Matrices, Sampling, WORKSPACE_ALIGNMENT};
+use crate::problem::graph::{Matrices, Problem, Sampling, WORKSPACE_ALIGNMENT};
 use gpu::Stream;
 
 /// The layout of a part's copies, and the transposes that make them.
@@ -60,8 +60,8 @@ struct Sample {
 unsafe impl Send for Moves {}
 
 impl Conversion {
-    /// Lays out the copies for a part that [`Kernel::channels_last`] converts. `Err` if nothing can transpose them.
-    pub fn new(part: &Kernel) -> Result<Self, cudnnStatus_t> {
+    /// Lays out the copies for a part that [`Problem::channels_last`] converts. `Err` if nothing can transpose them.
+    pub fn new(part: &Problem) -> Result<Self, cudnnStatus_t> {
         let convolution = part.convolution();
         let (filter, result) = (convolution.w, convolution.result());
         let data_type = part.tensors[filter].data_type;

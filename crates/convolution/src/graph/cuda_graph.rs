@@ -24,12 +24,12 @@ impl Execution<'_> {
         let write = backend::cudnnBackendPopulateCudaGraph;
         // SAFETY: our caller promised the arguments, and each child graph is our own.
         unsafe {
-            self.write(write, graph, |ready, operands| {
+            self.write(write, graph, |fallback, operands| {
                 if cuda_graph::is_empty(graph) == Some(false) {
                     return Err(CUDNN_STATUS_BAD_PARAM);
                 }
                 let mut children = Vec::new();
-                ready.for_each_micro_batch(operands, |plan, pack| {
+                fallback.for_each_micro_batch(operands, |plan, pack| {
                     let child = CudaGraph::new().ok_or(CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API)?;
                     self.write_micro_batch(write, plan, pack, child.raw())?;
                     children.push(child);
@@ -46,13 +46,13 @@ impl Execution<'_> {
         let write = backend::cudnnBackendUpdateCudaGraph;
         // SAFETY: our caller promised the arguments, and the children belong to `graph`, which outlives them.
         unsafe {
-            self.write(write, graph, |ready, operands| {
+            self.write(write, graph, |fallback, operands| {
                 let children = cuda_graph::chained(graph).unwrap_or_default();
-                if children.len() != ready.configuration().len() {
+                if children.len() != fallback.configuration().len() {
                     return Err(CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH);
                 }
                 let mut children = children.into_iter();
-                ready.for_each_micro_batch(operands, |plan, pack| {
+                fallback.for_each_micro_batch(operands, |plan, pack| {
                     let child = children.next().ok_or(CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH)?;
                     self.write_micro_batch(write, plan, pack, child)
                 })
@@ -70,22 +70,22 @@ impl Execution<'_> {
         graph: cudaGraph_t,
         divided: impl FnOnce(&Plan, &Operands) -> Result<(), cudnnStatus_t>,
     ) -> cudnnStatus_t {
-        if self.planned.own_fits() {
+        if self.planned.requested_fits() {
             // SAFETY: this is the program's own call, unchanged.
             return unsafe { write(self.handle, self.plan, self.pack, graph) };
         }
         if graph.is_null() {
             return CUDNN_STATUS_BAD_PARAM;
         }
-        let (Some(ready), Some(operands)) = (self.planned.page.known_ready(), self.operands()) else {
+        let (Some(fallback), Some(operands)) = (self.planned.page.known_fallback(), self.operands()) else {
             return self.not_understood();
         };
-        let written = match ready.configuration().is_undivided() {
-            true => ready.for_each_micro_batch(&operands, |plan, pack| {
+        let written = match fallback.configuration().is_undivided() {
+            true => fallback.for_each_micro_batch(&operands, |plan, pack| {
                 // SAFETY: `write_micro_batch` requires only what our caller promised.
                 unsafe { self.write_micro_batch(write, plan, pack, graph) }
             }),
-            false => divided(ready, &operands),
+            false => divided(fallback, &operands),
         };
         written.err().unwrap_or(CUDNN_STATUS_SUCCESS)
     }

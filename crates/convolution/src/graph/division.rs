@@ -13,11 +13,11 @@ use super::operands::Operands;
 use super::page::{self, Key};
 use super::plan::Plan;
 use super::planned::Planned;
-use crate::division::kernel::{LayerKernel, LayerPlan};
 use crate::division::layers;
 use crate::division::network::{self, Network};
+use crate::division::problem::{LayerPlan, LayerProblem};
 use crate::exec::Failure;
-use crate::problem::graph::Kernel;
+use crate::problem::graph::Problem;
 use cudnn::calls;
 use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
@@ -36,24 +36,28 @@ impl Meanwhile {
     /// Returns the plan for `limit` bytes of workspace. The first caller's limit decides.
     fn plan(&self, planned: &Planned, limit: usize) -> Option<&Arc<Plan>> {
         let find = || {
-            let Planned { page, own, own_workspace, .. } = planned;
-            if *own_workspace > limit {
+            let Planned { page, own, requested_workspace, .. } = planned;
+            if *requested_workspace > limit {
                 let key = Key { limit, ..page.key.clone() };
-                return page::page(key, &page.target).ready();
+                return page::page(key, &page.target).fallback();
             }
-            let kernel = &page.key.kernel;
-            let own =
-                MicroConfiguration { batch: kernel.batch(), algorithm: *own, time: 0.0, workspace: *own_workspace };
-            let plan = Plan::new(kernel, Configuration::undivided(own), &page.target, usize::MAX, |_, _| None).ok()?;
+            let problem = &page.key.problem;
+            let own = MicroConfiguration {
+                batch: problem.batch(),
+                algorithm: *own,
+                time: 0.0,
+                workspace: *requested_workspace,
+            };
+            let plan = Plan::new(problem, Configuration::undivided(own), &page.target, usize::MAX, |_, _| None).ok()?;
             (plan.workspace() <= limit).then(|| Arc::new(plan))
         };
         self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
     }
 
     /// Gives the plan up after a failure.
-    fn failed(&self, kernel: &Kernel, failure: Failure) {
+    fn failed(&self, problem: &Problem, failure: Failure) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
-            log::warn!("{kernel}: status {} without a segment; it runs as it is ready", failure.status);
+            log::warn!("{problem}: status {} without a segment; it runs as it is ready", failure.status);
         }
     }
 }
@@ -67,16 +71,16 @@ impl Execution<'_> {
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| !network::plans()) else {
-            // SAFETY: `run_ready` requires only what our caller promised.
-            return unsafe { self.run_ready(Some(operands)) };
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            return unsafe { self.run_fallback(Some(operands)) };
         };
         let network = Network::of(device);
         let Planned { page, meanwhile, .. } = self.planned;
         let key = layers::Key {
-            kernel: LayerKernel::Graph(page.clone()),
+            problem: LayerProblem::Graph(page.clone()),
             algorithm: None,
             only: false,
-            filter: operands.pointers[page.key.kernel.convolution().w].addr(),
+            filter: operands.pointers[page.key.problem.convolution().w].addr(),
             lane: network::lane(device, stream),
             name: policies.layer,
         };
@@ -91,7 +95,7 @@ impl Execution<'_> {
         }
         // A plan that fits the program's workspace needs none of our memory.
         let limit = || policies.call_limit(network.rest());
-        let plan = if self.planned.own_fits() { None } else { meanwhile.plan(self.planned, limit()) };
+        let plan = if self.planned.requested_fits() { None } else { meanwhile.plan(self.planned, limit()) };
         let ran = plan.and_then(|plan| {
             // SAFETY: our caller promised the operands, and no other work uses the workspace until this has ended.
             let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
@@ -99,12 +103,12 @@ impl Execution<'_> {
         });
         match ran {
             Some(Ok(())) => return CUDNN_STATUS_SUCCESS,
-            Some(Err(Failure { status, result_spent: true })) => return status,
-            Some(Err(failure)) => meanwhile.failed(&page.key.kernel, failure),
+            Some(Err(Failure { status, result_modified: true })) => return status,
+            Some(Err(failure)) => meanwhile.failed(&page.key.problem, failure),
             None => {}
         }
-        // SAFETY: `run_ready` requires only what our caller promised.
-        unsafe { self.run_ready(Some(operands)) }
+        // SAFETY: `run_fallback` requires only what our caller promised.
+        unsafe { self.run_fallback(Some(operands)) }
     }
 
     /// Runs a plan in our own workspace.

@@ -8,12 +8,12 @@ use cudnn_abi::*;
 
 use super::gathering::ASKED_EVERY;
 use super::micro_plan::MicroBatch;
-use super::offers::{self, Asking, Offers};
+use super::offers::{self, Candidates, Probe};
 use super::operands::Operands;
 use super::our_engine;
 use super::plan::Plan;
 use super::reading::MOST_TENSORS;
-use crate::problem::graph::{Class, EngineConfiguration, Kernel, Tensor};
+use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
 use cudnn::graph::Target;
 use guest::settings;
@@ -35,7 +35,7 @@ fn in_device_memory(tensor: &Tensor) -> bool {
 }
 
 /// Plans are made for the handle's device, and run on any handle of that device.
-impl Executable for Kernel {
+impl Executable for Problem {
     type Plan = Plan;
     type Operands = Operands;
 
@@ -73,29 +73,29 @@ impl Executable for Kernel {
                 Class::of(first.first().ok_or("cuDNN has no engine for it")?, settings::get().numerics)
             }
         };
-        let kernel = Arc::new(self.clone());
-        let asking = Asking { kernel: &kernel, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
-        let mut offers = Offers::default();
+        let problem = Arc::new(self.clone());
+        let probe = Probe { problem: &problem, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
+        let mut offers = Candidates::default();
         for limit in LIMITS {
-            let whole = &mut asking.micro_batch(self.batch());
-            for ours in [our_engine::offered(&asking, limit), our_engine::offered_without_room(&asking, limit)] {
-                offers.finalize_first(&asking, whole, &ours, 1);
+            let whole = &mut probe.micro_batch(self.batch());
+            for ours in [our_engine::offered(&probe, limit), our_engine::offered_without_room(&probe, limit)] {
+                offers.finalize_first(&probe, whole, &ours, 1);
             }
         }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
         for size in offers::sizes(self, sizes) {
-            let of = &mut asking.micro_batch(size);
+            let of = &mut probe.micro_batch(size);
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
-                let best = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_A);
-                let fallback = offers::heuristics(&asking, of, CUDNN_HEUR_MODE_FALLBACK);
-                for engine in [offers::heuristics_on_copies(&asking, of, &best), best, fallback].concat() {
+                let best = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_A);
+                let fallback = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_FALLBACK);
+                for engine in [offers::heuristics_on_copies(&probe, of, &best), best, fallback].concat() {
                     if !engines.contains(&engine) {
                         engines.push(engine);
                     }
                 }
             }
-            offers.finalize_first(&asking, of, &engines, ENOUGH);
+            offers.finalize_first(&probe, of, &engines, ENOUGH);
         }
         let mut candidates = offers.best_first();
         candidates.sort_by_key(|candidate| candidate.batch != self.batch());

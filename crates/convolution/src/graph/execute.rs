@@ -46,28 +46,28 @@ impl Execution<'_> {
     pub unsafe fn run(&self) -> cudnnStatus_t {
         settings::fault_point("execute");
         let Some(operands) = self.operands() else {
-            // SAFETY: `run_ready` requires only what our caller promised.
-            return unsafe { self.run_ready(None) };
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            return unsafe { self.run_fallback(None) };
         };
         let policies = policies::of(self.handle);
         match policies.policy {
             Policy::Reuse => {}
             // SAFETY: `run_divided` requires only what our caller promised, and the operands of this execution.
             Policy::Division => return unsafe { self.run_divided(&operands, &policies) },
-            // SAFETY: `run_ready` requires only what our caller promised.
-            Policy::Off => return unsafe { self.run_ready(Some(&operands)) },
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            Policy::Off => return unsafe { self.run_fallback(Some(&operands)) },
         }
         let page = &*self.planned.page;
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: each function requires only what our caller promised, with this execution's operands.
         unsafe {
             match page.settled.get() {
-                Some(Some(plan)) if !page.is_broken.load(Ordering::Relaxed) && !self.is_own(plan) => {
+                Some(Some(plan)) if !page.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
                     self.run_plan(plan, &operands)
                 }
-                Some(_) => self.run_ready(Some(&operands)),
+                Some(_) => self.run_fallback(Some(&operands)),
                 None if executions >= UNTOUCHED => self.explore(&operands),
-                None => self.run_ready(Some(&operands)),
+                None => self.run_fallback(Some(&operands)),
             }
         }
     }
@@ -78,15 +78,15 @@ impl Execution<'_> {
     /// The caller promises the same as for [`Self::run`].
     pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
         let operands = self.operands();
-        let undivided = if self.planned.own_fits() { None } else { self.planned.page.last_resort() };
+        let undivided = if self.planned.requested_fits() { None } else { self.planned.page.last_resort() };
         match (undivided, &operands) {
             // SAFETY: `run_parts` requires only what our caller promised.
             (Some(undivided), Some(operands)) => match unsafe { self.run_parts(undivided, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
                 Err(failure) => failure.status,
             },
-            // SAFETY: `run_ready` requires only what our caller promised.
-            _ => unsafe { self.run_ready(operands.as_ref()) },
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            _ => unsafe { self.run_fallback(operands.as_ref()) },
         }
     }
 
@@ -94,9 +94,9 @@ impl Execution<'_> {
     pub(super) fn operands(&self) -> Option<Operands> {
         let pack = shadow::of(self.pack)?;
         let operands = Operands::of(&pack, &self.planned.graph)?;
-        let kernel = &*self.planned.graph.kernel;
+        let problem = &*self.planned.graph.problem;
         let has_workspace = !operands.workspace.is_null() || self.planned.workspace() == 0;
-        (has_workspace && !operands.overlap(kernel)).then_some(operands)
+        (has_workspace && !operands.overlap(problem)).then_some(operands)
     }
 
     /// Runs the program's own plan if it fits the reported workspace, else the fallback configuration, which needs the
@@ -104,17 +104,17 @@ impl Execution<'_> {
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
-    pub(super) unsafe fn run_ready(&self, operands: Option<&Operands>) -> cudnnStatus_t {
-        if self.planned.own_fits() {
+    pub(super) unsafe fn run_fallback(&self, operands: Option<&Operands>) -> cudnnStatus_t {
+        if self.planned.requested_fits() {
             // SAFETY: this is the program's own call, unchanged.
             return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
         }
-        match (self.planned.page.known_ready(), operands) {
+        match (self.planned.page.known_fallback(), operands) {
             // SAFETY: `run_parts` requires only what our caller promised.
-            (Some(ready), Some(operands)) => match unsafe { self.run_parts(ready, operands, |_, _| ()) } {
+            (Some(fallback), Some(operands)) => match unsafe { self.run_parts(fallback, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
                 // SAFETY: `run_last_resort` requires only what our caller promised.
-                Err(failure) => unsafe { self.run_last_resort(ready, failure, operands) },
+                Err(failure) => unsafe { self.run_last_resort(fallback, failure, operands) },
             },
             // The program's own plan would write beyond the reported workspace.
             _ => self.not_understood(),
@@ -125,9 +125,9 @@ impl Execution<'_> {
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_last_resort(&self, ready: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
-        let divides = !ready.configuration().is_undivided();
-        let undivided = self.planned.page.last_resort().filter(|_| !failure.result_spent && divides);
+    unsafe fn run_last_resort(&self, fallback: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
+        let divides = !fallback.configuration().is_undivided();
+        let undivided = self.planned.page.last_resort().filter(|_| !failure.result_modified && divides);
         // SAFETY: `run_parts` requires only what our caller promised.
         match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
             Some(Ok(())) => CUDNN_STATUS_SUCCESS,
@@ -143,19 +143,19 @@ impl Execution<'_> {
             log::warn!(
                 "{}: a variant pack that is not understood (other shapes, memory that overlaps, or not all of it), for \
                  a plan that was told to need {} bytes of workspace in place of {}: it is not executed (said once)",
-                self.planned.graph.kernel,
+                self.planned.graph.problem,
                 self.planned.workspace(),
-                self.planned.own_workspace
+                self.planned.requested_workspace
             );
         }
         CUDNN_STATUS_NOT_SUPPORTED
     }
 
     /// Returns whether a plan is the program's own.
-    fn is_own(&self, plan: &Plan) -> bool {
+    fn is_requested(&self, plan: &Plan) -> bool {
         let configuration = plan.configuration();
         configuration.is_undivided()
-            && self.planned.own_fits()
+            && self.planned.requested_fits()
             && configuration.parts()[0].1.algorithm == self.planned.own
     }
 
@@ -186,7 +186,7 @@ impl Execution<'_> {
         operands: &Operands,
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
-        let adds = operands.add_to_results(plan.kernel());
+        let adds = operands.add_to_results(plan.problem());
         // SAFETY: our caller promised the operands and their workspace; the checks were made for these operands.
         unsafe {
             let checks = self.prepare_checks(plan, operands);
@@ -207,8 +207,8 @@ impl Execution<'_> {
         // SAFETY: `run_parts` requires only what our caller promised.
         let Err(failure) = (unsafe { self.run_parts(plan, operands, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
         if !self.planned.page.is_broken.swap(true, Ordering::Relaxed) {
-            let (kernel, status) = (plan.kernel(), failure.status);
-            log::warn!("{kernel}: {} failed with status {status}; it runs as it was ready", plan.configuration());
+            let (problem, status) = (plan.problem(), failure.status);
+            log::warn!("{problem}: {} failed with status {status}; it runs as it was ready", plan.configuration());
         }
         // SAFETY: `after_failure` requires only what our caller promised.
         unsafe { self.after_failure(failure, operands) }
@@ -217,11 +217,11 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
     unsafe fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
-        if failure.result_spent {
+        if failure.result_modified {
             return failure.status;
         }
-        // SAFETY: `run_ready` requires only what our caller promised.
-        unsafe { self.run_ready(Some(operands)) }
+        // SAFETY: `run_fallback` requires only what our caller promised.
+        unsafe { self.run_fallback(Some(operands)) }
     }
 
     /// Runs the next step of an exploration, or its result. The first call begins to enumerate candidates.
@@ -234,30 +234,30 @@ impl Execution<'_> {
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| explores) else {
-            // SAFETY: `run_ready` requires only what our caller promised.
-            return unsafe { self.run_ready(Some(operands)) };
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            return unsafe { self.run_fallback(Some(operands)) };
         };
         let (step, begins) = match &mut page.state.lock().course {
             Course::Exploring(exploration) => (exploration.step(), false),
             course @ Course::Untouched => {
-                *course = Course::Gathering;
+                *course = Course::Enumerating;
                 (Step::Wait, true)
             }
-            Course::Gathering | Course::Ended => (Step::Wait, false),
+            Course::Enumerating | Course::Ended => (Step::Wait, false),
         };
         if begins {
-            report::exploring(&*page.key.kernel, page.key.limit);
-            gathering::begin(page.clone(), self.planned.own, self.planned.own_fits());
+            report::exploring(&*page.key.problem, page.key.limit);
+            gathering::begin(page.clone(), self.planned.own, self.planned.requested_fits());
         }
         // SAFETY: each function requires only what our caller promised.
         unsafe {
             match step {
                 Step::Run(next) => self.try_out(&next, operands, device, stream),
                 Step::Settled => match settle(page, device) {
-                    Some(plan) if !self.is_own(&plan) => self.run_plan(&plan, operands),
-                    _ => self.run_ready(Some(operands)),
+                    Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
+                    _ => self.run_fallback(Some(operands)),
                 },
-                Step::Wait => self.run_ready(Some(operands)),
+                Step::Wait => self.run_fallback(Some(operands)),
             }
         }
     }
@@ -274,13 +274,13 @@ impl Execution<'_> {
         device: Device,
         stream: Stream,
     ) -> cudnnStatus_t {
-        let kernel = &self.planned.graph.kernel;
-        let plan = self.wanted(next, operands.add_to_results(kernel));
+        let problem = &self.planned.graph.problem;
+        let plan = self.wanted(next, operands.add_to_results(problem));
         let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
         let (mut ran, mut timed) = (Err(CUDNN_STATUS_NOT_SUPPORTED.into()), None);
         let mut is_whole = false;
         if let (Some(plan), Some(mut timing)) = (plan, timing) {
-            is_whole = plan.configuration().batch() == kernel.batch();
+            is_whole = plan.configuration().batch() == problem.batch();
             let after = |batch, engine| timing.part(batch, engine, device, stream);
             // SAFETY: `run_parts` requires only what our caller promised.
             ran = unsafe { self.run_parts(&plan, operands, after) };
@@ -288,8 +288,8 @@ impl Execution<'_> {
         }
         let status = match ran {
             Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
-            // SAFETY: `run_ready` requires only what our caller promised.
-            Ok(()) => unsafe { self.run_ready(Some(operands)) },
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            Ok(()) => unsafe { self.run_fallback(Some(operands)) },
             // SAFETY: `after_failure` requires only what our caller promised.
             Err(failure) => unsafe { self.after_failure(failure, operands) },
         };
@@ -304,28 +304,28 @@ impl Execution<'_> {
     /// result, the candidate runs the whole mini-batch, because no image can run twice.
     fn wanted(&self, next: &Next<EngineConfiguration>, adds: bool) -> Option<Plan> {
         let Page { key, target, state, .. } = &*self.planned.page;
-        let (kernel, state) = (&key.kernel, state.lock());
+        let (problem, state) = (&key.problem, state.lock());
         let Course::Exploring(exploration) = &state.course else { return None };
         match next {
             Next::Time(Candidate { batch, algorithm, workspace }) => {
                 let finalized = state.offers.plan(*batch, algorithm)?;
                 drop(state);
-                let most = kernel.batch() / batch;
-                if adds && !kernel.batch().is_multiple_of(*batch) {
+                let most = problem.batch() / batch;
+                if adds && !problem.batch().is_multiple_of(*batch) {
                     return None;
                 }
-                let room = self.planned.page.asking().room();
-                let has_room = |count: &usize| *workspace <= room.before(kernel.batch() - count * batch);
+                let room = self.planned.page.probe().room();
+                let has_room = |count: &usize| *workspace <= room.before(problem.batch() - count * batch);
                 let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(has_room)? };
                 let micro =
                     MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
-                Plan::sample(kernel, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()
+                Plan::sample(problem, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()
             }
             Next::Try(index) => {
                 let trial = exploration.search().trial(*index)?.clone();
                 let finalized = state.offers.plans(&trial);
                 drop(state);
-                Plan::new(kernel, trial, target, key.limit, finalized).ok()
+                Plan::new(problem, trial, target, key.limit, finalized).ok()
             }
             Next::Nothing => None,
         }
@@ -338,7 +338,7 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
     let Course::Exploring(exploration) = course else { return page.settled.get()?.clone() };
     let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
     let plan = settle_on(page, &search, best_of(page, &search));
-    let record = Record::of(&*page.key.kernel, device, device.ordinal());
+    let record = Record::of(&*page.key.problem, device, device.ordinal());
     record.found(search.found(), device.ordinal());
     let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
     record.ended(&wanted, &search, end);
@@ -349,8 +349,8 @@ fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
 pub fn best_of(page: &Page, search: &Search<EngineConfiguration>) -> Option<(Arc<Plan>, f64)> {
     let (configuration, time) = search.best()?;
     let finalized = page.state.lock().offers.plans(&configuration);
-    let Key { kernel, limit, .. } = &page.key;
-    let plan = Plan::new(kernel, configuration, &page.target, *limit, finalized).ok()?;
+    let Key { problem, limit, .. } = &page.key;
+    let plan = Plan::new(problem, configuration, &page.target, *limit, finalized).ok()?;
     (plan.workspace() <= *limit).then(|| (Arc::new(plan), time))
 }
 
@@ -364,14 +364,14 @@ pub fn settle_on(
     match &found {
         Some((plan, time)) => report::chosen(&Chosen {
             event: "ran",
-            kernel: plan.kernel(),
+            problem: plan.problem(),
             configuration: plan.configuration(),
             workspace: plan.workspace(),
             limit,
             time: *time,
             undivided: search.undivided(),
         }),
-        None => report::unchanged(&*page.key.kernel, limit),
+        None => report::unchanged(&*page.key.problem, limit),
     }
     let plan = found.map(|(plan, _)| plan);
     let settled = page.settled.get_or_init(|| plan).clone();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::execute;
 use super::micro_plan::MicroBatch;
-use super::offers::{self, Asking, Offers};
+use super::offers::{self, Candidates, Probe};
 use super::our_engine;
 use super::page::{Course, Page, Place, SMALLEST_PART};
 use crate::problem::graph::EngineConfiguration;
@@ -34,7 +34,7 @@ struct Job {
     page: Arc<Page>,
     /// The requested engine, and whether it fits the reported workspace.
     own: EngineConfiguration,
-    own_fits: bool,
+    requested_fits: bool,
 }
 
 #[derive(Default)]
@@ -46,9 +46,9 @@ struct Queue {
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
 
 /// Enumerates candidates for an entry of the calling thread's device. Then executions may explore.
-pub fn begin(page: Arc<Page>, own: EngineConfiguration, own_fits: bool) {
+pub fn begin(page: Arc<Page>, own: EngineConfiguration, requested_fits: bool) {
     let mut queue = QUEUE.lock();
-    queue.jobs.push_back(Job { page, own, own_fits });
+    queue.jobs.push_back(Job { page, own, requested_fits });
     if std::mem::replace(&mut queue.has_thread, true) {
         return;
     }
@@ -85,12 +85,12 @@ fn work() {
 }
 
 fn gather(job: &Job) {
-    let Job { page, own, own_fits } = job;
+    let Job { page, own, requested_fits } = job;
     let (key, device) = (&page.key, cudnn::device());
-    let kernel = &*key.kernel;
-    let record = Record::of(kernel, device, device.ordinal());
-    let wanted = Wanted::of_all(Goal::FastestWithin(page.asking().room()), key.sizes, key.class);
-    let sizes = offers::sizes(kernel, key.sizes);
+    let problem = &*key.problem;
+    let record = Record::of(problem, device, device.ordinal());
+    let wanted = Wanted::of_all(Goal::FastestWithin(page.probe().room()), key.sizes, key.class);
+    let sizes = offers::sizes(problem, key.sizes);
 
     // Candidates that another process has found need no heuristics.
     let known = record.candidates(|batch, engine| sizes.contains(&batch) && key.class.admits(engine));
@@ -106,20 +106,20 @@ fn gather(job: &Job) {
     let begin = Instant::now();
     let mut offers = std::mem::take(&mut page.state.lock().offers);
     // Keep only the engines of the fallback, out of all that were probed for it.
-    let ready = page.known_ready().map(|ready| ready.configuration().parts()).unwrap_or_default();
-    offers.retain(|engine| ready.iter().any(|(_, micro)| micro.algorithm == *engine));
+    let fallback = page.known_fallback().map(|fallback| fallback.configuration().parts()).unwrap_or_default();
+    offers.retain(|engine| fallback.iter().any(|(_, micro)| micro.algorithm == *engine));
     collect(page, own, &sizes, &mut offers);
     let mut candidates = offers.best_first();
-    let is_own =
-        |candidate: &Candidate<EngineConfiguration>| candidate.algorithm == *own && candidate.batch == kernel.batch();
-    candidates.sort_by_key(|candidate| !is_own(candidate));
-    let room = page.asking().room();
-    let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(kernel.batch() - candidate.batch);
-    candidates.retain(|candidate| *own_fits || has_room(candidate));
+    let is_requested =
+        |candidate: &Candidate<EngineConfiguration>| candidate.algorithm == *own && candidate.batch == problem.batch();
+    candidates.sort_by_key(|candidate| !is_requested(candidate));
+    let room = page.probe().room();
+    let has_room = |candidate: &Candidate<_>| candidate.workspace <= room.before(problem.batch() - candidate.batch);
+    candidates.retain(|candidate| *requested_fits || has_room(candidate));
     let wanted = wanted.with_candidates(candidates);
     search = record.search(&wanted, &[], &[End::Explored]);
     let (plans, elapsed) = (offers.count(), begin.elapsed());
-    log::debug!("{kernel}: {} of {plans} plans may be tried, known after {elapsed:?}", search.remaining());
+    log::debug!("{problem}: {} of {plans} plans may be tried, known after {elapsed:?}", search.remaining());
     let mut state = page.state.lock();
     state.offers = offers;
     state.course = Course::Exploring(Box::new(Exploration::new(wanted, search, *own)));
@@ -142,10 +142,10 @@ struct Proposals {
 }
 
 impl Proposals {
-    fn at(&mut self, asking: &Asking, of: &mut MicroBatch) -> &[Vec<EngineConfiguration>; 2] {
+    fn at(&mut self, probe: &Probe, of: &mut MicroBatch) -> &[Vec<EngineConfiguration>; 2] {
         self.known.entry(of.batch()).or_insert_with(|| {
-            let as_stored = offers::heuristics(asking, of, CUDNN_HEUR_MODE_A);
-            let on_copies = offers::heuristics_on_copies(asking, of, &as_stored);
+            let as_stored = offers::heuristics(probe, of, CUDNN_HEUR_MODE_A);
+            let on_copies = offers::heuristics_on_copies(probe, of, &as_stored);
             [as_stored, on_copies]
         })
     }
@@ -159,31 +159,31 @@ impl Proposals {
 /// wins nothing (3% in one of 68 problems of ResNet-50 in half), and each engine's code stays in the device's memory.
 /// Otherwise, too, a list is not tried to its end: the engines far down need no workspace but take some ten times as
 /// long, and would use up the budget of exploring.
-fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Offers) {
+fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut Candidates) {
     const WITH_ROOM: Depth = Depth { looked_at: 8, enough: 2, asks_again: false };
     const FIRST: Depth = Depth { looked_at: 8, enough: 4, asks_again: true };
     const ALL: Depth = Depth { looked_at: usize::MAX, ..FIRST };
-    let asking = page.asking();
-    let of_all = &mut asking.micro_batch(page.key.kernel.batch());
-    offers.finalize_first(&asking, of_all, &[*own], 1);
+    let probe = page.probe();
+    let of_all = &mut probe.micro_batch(page.key.problem.batch());
+    offers.finalize_first(&probe, of_all, &[*own], 1);
     if let Place::Device(_) = page.key.place {
-        offers.finalize_first(&asking, of_all, &our_engine::offered(&asking, asking.limit), 1);
+        offers.finalize_first(&probe, of_all, &our_engine::offered(&probe, probe.limit), 1);
     }
     let mut proposals = Proposals::default();
-    let best = proposals.at(&asking, of_all)[0].first().copied();
-    let depth = if offers.finalize_first(&asking, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
-    let have_room = collect_to(depth, &asking, &mut proposals, own, sizes, offers);
+    let best = proposals.at(&probe, of_all)[0].first().copied();
+    let depth = if offers.finalize_first(&probe, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
+    let have_room = collect_to(depth, &probe, &mut proposals, own, sizes, offers);
     if let Place::Device(_) = page.key.place
-        && !offers.has_tensor_cores(page.key.kernel.batch().div_ceil(ROOMY))
+        && !offers.has_tensor_cores(page.key.problem.batch().div_ceil(ROOMY))
     {
-        offers.finalize_first(&asking, of_all, &our_engine::offered_without_room(&asking, asking.limit), 1);
+        offers.finalize_first(&probe, of_all, &our_engine::offered_without_room(&probe, probe.limit), 1);
     }
     // Our engine is fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of others.
-    let is_found = page.key.kernel.convolution().direction == Direction::BackwardFilter && offers.has_ours();
+    let is_found = page.key.problem.convolution().direction == Direction::BackwardFilter && offers.has_ours();
     if !have_room && !is_found {
-        collect_to(&ALL, &asking, &mut proposals, own, sizes, offers);
-        let fallback = offers::heuristics(&asking, of_all, CUDNN_HEUR_MODE_FALLBACK);
-        offers.finalize_first(&asking, of_all, &fallback, 1);
+        collect_to(&ALL, &probe, &mut proposals, own, sizes, offers);
+        let fallback = offers::heuristics(&probe, of_all, CUDNN_HEUR_MODE_FALLBACK);
+        offers.finalize_first(&probe, of_all, &fallback, 1);
     }
 }
 
@@ -191,15 +191,15 @@ fn collect(page: &Page, own: &EngineConfiguration, sizes: &[usize], offers: &mut
 /// next larger queried size, and those for the whole mini-batch. Returns whether any of them fits in large parts.
 fn collect_to(
     depth: &Depth,
-    asking: &Asking,
+    probe: &Probe,
     proposals: &mut Proposals,
     own: &EngineConfiguration,
     sizes: &[usize],
-    offers: &mut Offers,
+    offers: &mut Candidates,
 ) -> bool {
     let Depth { looked_at, enough, asks_again } = *depth;
-    let batch = asking.kernel.batch();
-    let [whole, on_copies] = proposals.at(asking, &mut asking.micro_batch(batch)).clone();
+    let batch = probe.problem.batch();
+    let [whole, on_copies] = proposals.at(probe, &mut probe.micro_batch(batch)).clone();
     let (mut asked, mut proposed, mut converted) = (batch, whole.clone(), on_copies);
     let mut have_room = false;
     for &size in sizes {
@@ -207,15 +207,15 @@ fn collect_to(
             return true;
         }
         let is_large = size * SMALLEST_PART >= batch;
-        let of = &mut asking.micro_batch(size);
+        let of = &mut probe.micro_batch(size);
         // Proposals for small parts bring yet other engines, whose code takes time to load.
         if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {
             asked = size;
-            [proposed, converted] = proposals.at(asking, of).clone();
+            [proposed, converted] = proposals.at(probe, of).clone();
         }
-        offers.finalize_first(asking, of, &[*own], 1);
+        offers.finalize_first(probe, of, &[*own], 1);
         let mut offer = |engines: &[EngineConfiguration], enough| {
-            offers.finalize_first(asking, of, &engines[..engines.len().min(looked_at)], enough)
+            offers.finalize_first(probe, of, &engines[..engines.len().min(looked_at)], enough)
         };
         let found = offer(&converted, ENOUGH_CONVERTED) + offer(&proposed, enough) + offer(&whole, enough / 2);
         have_room |= is_large && found > 0;

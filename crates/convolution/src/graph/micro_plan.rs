@@ -5,17 +5,17 @@ use cudnn_abi::*;
 use super::conversion::Conversion;
 use super::our_engine::OurPlan;
 use crate::exec::SummedFilter;
-use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, Kernel, OperationGraph, Route};
+use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, OperationGraph, Problem, Route};
 use cudnn::graph::Target;
 
 /// A part of a problem, with its operation graph.
 struct Graph {
-    part: Kernel,
+    part: Problem,
     graph: OperationGraph,
 }
 
 impl Graph {
-    fn new(part: Kernel, target: &Target) -> Result<Self, cudnnStatus_t> {
+    fn new(part: Problem, target: &Target) -> Result<Self, cudnnStatus_t> {
         let graph = OperationGraph::new(&part, target)?;
         Ok(Self { part, graph })
     }
@@ -23,7 +23,7 @@ impl Graph {
 
 /// A problem cut to a micro-batch of some images. Makes each operation graph of its plans on first use.
 pub struct MicroBatch<'a> {
-    kernel: &'a Kernel,
+    problem: &'a Problem,
     batch: usize,
     target: &'a Target,
     as_given: Option<Graph>,
@@ -31,9 +31,9 @@ pub struct MicroBatch<'a> {
 }
 
 impl<'a> MicroBatch<'a> {
-    /// Cuts `kernel` to `batch` images.
-    pub fn new(kernel: &'a Kernel, batch: usize, target: &'a Target) -> Self {
-        Self { kernel, batch, target, as_given: None, channels_last: None }
+    /// Cuts `problem` to `batch` images.
+    pub fn new(problem: &'a Problem, batch: usize, target: &'a Target) -> Self {
+        Self { problem, batch, target, as_given: None, channels_last: None }
     }
 
     /// The number of images.
@@ -69,10 +69,10 @@ impl<'a> MicroBatch<'a> {
     }
 
     fn graph(&mut self, channels_last: bool) -> Result<&Graph, cudnnStatus_t> {
-        let Self { kernel, batch, target, .. } = *self;
+        let Self { problem, batch, target, .. } = *self;
         let made = if channels_last { &mut self.channels_last } else { &mut self.as_given };
         if made.is_none() {
-            let part = kernel.with_batch(batch);
+            let part = problem.with_batch(batch);
             let part = if channels_last { part.channels_last().ok_or(CUDNN_STATUS_NOT_SUPPORTED)? } else { part };
             *made = Some(Graph::new(part, target)?);
         }
@@ -108,20 +108,20 @@ impl MicroPlan {
     /// Makes the plans of a part on an engine. `Err` if the engine cannot compute it.
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         match engine.route {
-            Route::Ours if of.batch == of.kernel.batch() => {
-                return OurPlan::new(of.kernel, engine).map(Self::Ours);
+            Route::Ours if of.batch == of.problem.batch() => {
+                return OurPlan::new(of.problem, engine).map(Self::Ours);
             }
             Route::Ours => return Err(CUDNN_STATUS_NOT_SUPPORTED),
             Route::OnCopies => {
-                let conversion = Some(Conversion::new(&of.kernel.with_batch(of.batch))?);
+                let conversion = Some(Conversion::new(&of.problem.with_batch(of.batch))?);
                 let first = ExecutionPlan::new(&of.graph(true)?.graph, engine)?;
                 return Ok(Self::Cudnn { first, adding: None, conversion });
             }
             Route::AsStored => {}
         }
-        let kernel = of.kernel;
+        let problem = of.problem;
         let Graph { part, graph } = of.graph(false)?;
-        let beta = kernel.convolution().beta;
+        let beta = problem.convolution().beta;
         let plan = |wanted: Factor| match wanted == beta {
             true => ExecutionPlan::new(graph, engine),
             false => {
@@ -129,8 +129,8 @@ impl MicroPlan {
                 ExecutionPlan::new(&graph, engine)
             }
         };
-        let adds_up = part.batch() < kernel.batch() && kernel.adds_up();
-        if adds_up && summed_filter(kernel).is_some() {
+        let adds_up = part.batch() < problem.batch() && problem.adds_up();
+        if adds_up && summed_filter(problem).is_some() {
             // The filter's old content is added once, to the final sum.
             return Ok(Self::Cudnn { first: plan(Factor::ZERO)?, adding: None, conversion: None });
         }
@@ -138,8 +138,8 @@ impl MicroPlan {
         Ok(Self::Cudnn { first: plan(beta)?, adding, conversion: None })
     }
 
-    /// The bytes of workspace of a micro-batch, as a part of `kernel`'s mini-batch or as all of it; sums included.
-    pub fn workspace(&self, kernel: &Kernel, batch: usize) -> usize {
+    /// The bytes of workspace of a micro-batch, as a part of `problem`'s mini-batch or as all of it; sums included.
+    pub fn workspace(&self, problem: &Problem, batch: usize) -> usize {
         let own = match self {
             Self::Cudnn { first, adding, conversion } => {
                 let engine = first.workspace().max(adding.as_ref().map_or(0, ExecutionPlan::workspace));
@@ -147,8 +147,8 @@ impl MicroPlan {
             }
             Self::Ours(ours) => ours.workspace(),
         };
-        match summed_filter(kernel) {
-            Some(filter) if batch < kernel.batch() => filter.workspace(own),
+        match summed_filter(problem) {
+            Some(filter) if batch < problem.batch() => filter.workspace(own),
             _ => own,
         }
     }
@@ -171,8 +171,8 @@ impl MicroPlan {
 }
 
 /// The filter, if its type is too small for partial sums.
-pub fn summed_filter(kernel: &Kernel) -> Option<SummedFilter> {
-    let filter = &kernel.tensors[kernel.convolution().w];
+pub fn summed_filter(problem: &Problem) -> Option<SummedFilter> {
+    let filter = &problem.tensors[problem.convolution().w];
     let summed = SummedFilter { data_type: filter.data_type, values: filter.values() };
-    kernel.sums_in_reduced_precision().then_some(summed)
+    problem.sums_in_reduced_precision().then_some(summed)
 }

@@ -5,7 +5,7 @@ use cudnn_abi::*;
 
 use super::micro_plan::{MicroBatch, MicroPlan};
 use super::offers;
-use crate::problem::graph::{EngineConfiguration, Kernel};
+use crate::problem::graph::{EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use planner::BatchSizePolicy;
 
@@ -20,14 +20,14 @@ pub struct Offer {
 }
 
 /// Returns the micro-batch sizes to cut a problem into, the largest first.
-pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
-    offers::sizes(kernel, policy)
+pub fn sizes(problem: &Problem, policy: BatchSizePolicy) -> Vec<usize> {
+    offers::sizes(problem, policy)
 }
 
 /// Returns the heuristics' proposals for micro-batches of `size` that can be finalized, in their order: first those of
 /// mode A, then those of mode FALLBACK. `Err` if cuDNN refuses the operation graph itself.
-pub fn offers(kernel: &Kernel, target: &Target, size: usize) -> Result<Vec<Offer>, cudnnStatus_t> {
-    let mut part = MicroBatch::new(kernel, size, target);
+pub fn offers(problem: &Problem, target: &Target, size: usize) -> Result<Vec<Offer>, cudnnStatus_t> {
+    let mut part = MicroBatch::new(problem, size, target);
     part.check()?;
     let mut offers = Vec::<Offer>::new();
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
@@ -37,7 +37,7 @@ pub fn offers(kernel: &Kernel, target: &Target, size: usize) -> Result<Vec<Offer
                 continue;
             }
             if let Ok(plan) = MicroPlan::new(&mut part, &engine) {
-                offers.push(Offer { batch: size, engine, workspace: plan.workspace(kernel, size) });
+                offers.push(Offer { batch: size, engine, workspace: plan.workspace(problem, size) });
             }
         }
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::micro_plan::{MicroBatch, MicroPlan};
-use crate::problem::graph::{Class, EngineConfiguration, Kernel, Route};
+use crate::problem::graph::{Class, EngineConfiguration, Problem, Route};
 use cudnn::graph::Target;
-use planner::{BatchSizePolicy, Configuration, MicroConfiguration, Room};
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::search::Candidate;
 
 /// The parameters for probing cuDNN.
-pub struct Asking<'a> {
-    pub kernel: &'a Arc<Kernel>,
+pub struct Probe<'a> {
+    pub problem: &'a Arc<Problem>,
     pub class: Class,
     pub target: &'a Target,
     /// The program's workspace, in bytes.
@@ -23,15 +23,15 @@ pub struct Asking<'a> {
     pub for_cuda_graphs: bool,
 }
 
-impl Asking<'_> {
+impl Probe<'_> {
     /// The workspace budget of a micro-batch.
-    pub fn room(&self) -> Room {
-        Room { limit: self.limit, per_image: self.kernel.unwritten_per_image() }
+    pub fn room(&self) -> WorkspaceBudget {
+        WorkspaceBudget { limit: self.limit, per_image: self.problem.unwritten_per_image() }
     }
 
     /// Cuts the problem to `images` images.
     pub fn micro_batch(&self, images: usize) -> MicroBatch<'_> {
-        MicroBatch::new(self.kernel, images, self.target)
+        MicroBatch::new(self.problem, images, self.target)
     }
 
     /// Returns whether an engine may run.
@@ -42,7 +42,7 @@ impl Asking<'_> {
 
 /// The candidates found so far.
 #[derive(Default)]
-pub struct Offers {
+pub struct Candidates {
     /// Sizes and engines in the order of probing, whatever their workspace.
     candidates: Vec<Candidate<EngineConfiguration>>,
     /// Sizes and engines that cuDNN does not run.
@@ -52,15 +52,15 @@ pub struct Offers {
 }
 
 /// Returns the micro-batch sizes to try, the largest first: those of the policy at which the problem can be cut.
-pub fn sizes(kernel: &Kernel, policy: BatchSizePolicy) -> Vec<usize> {
-    let policy = if kernel.splittable() { policy } else { BatchSizePolicy::Undivided };
-    let mut sizes = policy.sizes(kernel.batch());
-    sizes.retain(|&size| kernel.aligned(size));
+pub fn sizes(problem: &Problem, policy: BatchSizePolicy) -> Vec<usize> {
+    let policy = if problem.splittable() { policy } else { BatchSizePolicy::Undivided };
+    let mut sizes = policy.sizes(problem.batch());
+    sizes.retain(|&size| problem.aligned(size));
     sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
     sizes
 }
 
-impl Offers {
+impl Candidates {
     /// Forgets all engines except those to `keep`.
     pub fn retain(&mut self, keep: impl Fn(&EngineConfiguration) -> bool) {
         self.candidates.retain(|candidate| keep(&candidate.algorithm));
@@ -71,18 +71,18 @@ impl Offers {
     /// Returns how many fit.
     pub fn finalize_first(
         &mut self,
-        asking: &Asking,
+        probe: &Probe,
         of: &mut MicroBatch,
         engines: &[EngineConfiguration],
         enough: usize,
     ) -> usize {
-        let admitted = engines.iter().filter(|engine| asking.admits(engine));
-        admitted.filter(|engine| self.finalize(asking, of, engine)).take(enough).count()
+        let admitted = engines.iter().filter(|engine| probe.admits(engine));
+        admitted.filter(|engine| self.finalize(probe, of, engine)).take(enough).count()
     }
 
     /// Returns the bytes of workspace of micro-batches of `size` on `engine`. `None` if cuDNN does not run that.
-    pub fn workspace(&mut self, asking: &Asking, size: usize, engine: &EngineConfiguration) -> Option<usize> {
-        self.finalize(asking, &mut asking.micro_batch(size), engine);
+    pub fn workspace(&mut self, probe: &Probe, size: usize, engine: &EngineConfiguration) -> Option<usize> {
+        self.finalize(probe, &mut probe.micro_batch(size), engine);
         self.known(size, engine).map(|known| known.workspace)
     }
 
@@ -91,14 +91,14 @@ impl Offers {
     }
 
     /// Finalizes an engine, unless it was probed before. Returns whether it fits the budget.
-    fn finalize(&mut self, asking: &Asking, of: &mut MicroBatch, engine: &EngineConfiguration) -> bool {
+    fn finalize(&mut self, probe: &Probe, of: &mut MicroBatch, engine: &EngineConfiguration) -> bool {
         let batch = of.batch();
         if self.known(batch, engine).is_none() && !self.refused.contains(&(batch, *engine)) {
             match MicroPlan::new(of, engine) {
                 Ok(plan) => {
-                    let workspace = plan.workspace(asking.kernel, batch);
+                    let workspace = plan.workspace(probe.problem, batch);
                     self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
-                    if workspace <= asking.room().before(asking.kernel.batch() - batch) {
+                    if workspace <= probe.room().before(probe.problem.batch() - batch) {
                         self.plans.insert((batch, *engine), Arc::new(plan));
                     }
                 }
@@ -173,8 +173,8 @@ impl Offers {
 }
 
 /// Returns the heuristics' proposals for such micro-batches, in their order. There may be none.
-pub fn heuristics(asking: &Asking, of: &mut MicroBatch, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
-    proposed(asking, of, mode, false)
+pub fn heuristics(probe: &Probe, of: &mut MicroBatch, mode: cudnnBackendHeurMode_t) -> Vec<EngineConfiguration> {
+    proposed(probe, of, mode, false)
 }
 
 /// The number of engines proposed for copies that come first, and the number of others that follow them.
@@ -183,25 +183,25 @@ const IN_A_ROW: usize = 4;
 /// Returns the heuristics' proposals for channels-last copies of the tensors. After the first few come the first
 /// proposals for the tensors `as_stored`: the copies take workspace, so an engine may fit with other knobs only.
 pub fn heuristics_on_copies(
-    asking: &Asking,
+    probe: &Probe,
     of: &mut MicroBatch,
     as_stored: &[EngineConfiguration],
 ) -> Vec<EngineConfiguration> {
-    let mut engines = proposed(asking, of, CUDNN_HEUR_MODE_A, true);
+    let mut engines = proposed(probe, of, CUDNN_HEUR_MODE_A, true);
     let others = as_stored.iter().take(IN_A_ROW).filter_map(|engine| of.on_copies(engine));
-    let others: Vec<_> = others.filter(|engine| asking.admits(engine) && !engines.contains(engine)).collect();
+    let others: Vec<_> = others.filter(|engine| probe.admits(engine) && !engines.contains(engine)).collect();
     let behind = engines.len().min(IN_A_ROW);
     engines.splice(behind..behind, others);
     engines
 }
 
 fn proposed(
-    asking: &Asking,
+    probe: &Probe,
     of: &mut MicroBatch,
     mode: cudnnBackendHeurMode_t,
     channels_last: bool,
 ) -> Vec<EngineConfiguration> {
     let mut offered = of.heuristics(mode, channels_last).unwrap_or_default();
-    offered.retain(|engine| asking.admits(engine));
+    offered.retain(|engine| probe.admits(engine));
     offered
 }

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use super::reading::{Graph, MOST_TENSORS};
 use super::shadow::Shadow;
-use crate::problem::graph::Kernel;
+use crate::problem::graph::Problem;
 
 /// The addresses of one execution's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Operands {
             return None;
         }
         let mut pointers = [ptr::null_mut(); MOST_TENSORS];
-        for ((tensor, id), pointer) in graph.kernel.tensors.iter().zip(&graph.ids).zip(&mut pointers) {
+        for ((tensor, id), pointer) in graph.problem.tensors.iter().zip(&graph.ids).zip(&mut pointers) {
             if !tensor.is_virtual {
                 let given = ids.iter().position(|known| i64::from_ne_bytes(*known) == *id)?;
                 *pointer = address(data[given]);
@@ -57,30 +57,30 @@ impl Operands {
     }
 
     /// Returns whether a second run would give another result, because a result is also read.
-    pub fn add_to_results(&self, kernel: &Kernel) -> bool {
+    pub fn add_to_results(&self, problem: &Problem) -> bool {
         let is_read = |result: usize| {
             let alike = |place: usize| place != result && self.pointers[place] == self.pointers[result];
-            (0..kernel.tensors.len()).any(alike)
+            (0..problem.tensors.len()).any(alike)
         };
-        kernel.convolution().beta.value() != 0.0 || kernel.results().any(is_read)
+        problem.convolution().beta.value() != 0.0 || problem.results().any(is_read)
     }
 
     /// Returns whether results share memory with other tensors that are cut in another way. Micro-batches might then
     /// read memory that an earlier one has overwritten.
-    pub fn overlap(&self, kernel: &Kernel) -> bool {
+    pub fn overlap(&self, problem: &Problem) -> bool {
         let range = |place: usize| {
             let start = self.pointers[place].addr();
-            start..start.saturating_add(kernel.tensors[place].bytes().unwrap_or(usize::MAX))
+            start..start.saturating_add(problem.tensors[place].bytes().unwrap_or(usize::MAX))
         };
-        let in_memory = |place: &usize| !kernel.tensors[*place].is_virtual && !kernel.tensors[*place].is_by_value;
-        kernel.results().any(|result| {
+        let in_memory = |place: &usize| !problem.tensors[*place].is_virtual && !problem.tensors[*place].is_by_value;
+        problem.results().any(|result| {
             let own = range(result);
-            (0..kernel.tensors.len()).filter(|&place| place != result).filter(in_memory).any(|place| {
+            (0..problem.tensors.len()).filter(|&place| place != result).filter(in_memory).any(|place| {
                 let other = range(place);
-                let [a, b] = [&kernel.tensors[place], &kernel.tensors[result]];
+                let [a, b] = [&problem.tensors[place], &problem.tensors[result]];
                 let alike = (a.data_type, a.is_batched) == (b.data_type, b.is_batched);
                 // A convolution alone cannot run in place: it reads more than the element that it writes.
-                let in_place = kernel.operations.len() > 1 && own.start == other.start;
+                let in_place = problem.operations.len() > 1 && own.start == other.start;
                 let same = in_place && alike && (&a.dims, &a.strides) == (&b.dims, &b.strides);
                 own.start < other.end && other.start < own.end && !same
             })

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::offers::Asking;
+use super::offers::Probe;
 use crate::engines::{
     BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
 };
-use crate::problem::graph::{EngineConfiguration, Factor, Kernel, Route, Tensor};
+use crate::problem::graph::{EngineConfiguration, Factor, Problem, Route, Tensor};
 use cudnn::convolution::Direction;
 use gpu::Stream;
 
@@ -33,41 +33,41 @@ const ALIGNMENT: i64 = 16;
 ///
 /// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
 /// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
-pub fn offered(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
-    let problem = problem(asking.kernel, is_exact(asking)).filter(Problem::is_fast);
-    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
+pub fn offered(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = read(probe.problem, is_exact(probe)).filter(OurProblem::is_fast);
+    problem.map_or(vec![], |problem| configurations(probe, &problem, limit))
 }
 
 /// Returns our slower engine, for use where none of cuDNN's tensor core engines fits half of the mini-batch.
-pub fn offered_without_room(asking: &Asking, limit: usize) -> Vec<EngineConfiguration> {
-    let problem = problem(asking.kernel, is_exact(asking)).filter(|problem| !problem.is_fast());
-    problem.map_or(vec![], |problem| configurations(asking, &problem, limit))
+pub fn offered_without_room(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
+    let problem = read(probe.problem, is_exact(probe)).filter(|problem| !problem.is_fast());
+    problem.map_or(vec![], |problem| configurations(probe, &problem, limit))
 }
 
 /// Returns whether floats are to be multiplied exactly.
-fn is_exact(asking: &Asking) -> bool {
-    let x = &asking.kernel.tensors[asking.kernel.convolution().x];
+fn is_exact(probe: &Probe) -> bool {
+    let x = &probe.problem.tensors[probe.problem.convolution().x];
     // NVIDIA's libraries obey this variable too.
     let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
     let on_tensor_cores = engine(BACKWARD_FILTER, vec![], false);
-    x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !asking.admits(&on_tensor_cores))
+    x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !probe.admits(&on_tensor_cores))
 }
 
-fn configurations(asking: &Asking, problem: &Problem, limit: usize) -> Vec<EngineConfiguration> {
+fn configurations(probe: &Probe, problem: &OurProblem, limit: usize) -> Vec<EngineConfiguration> {
     let device = cudnn::device();
     let mut engines = match problem {
-        Problem::FilterGradient(gradient) => {
+        OurProblem::FilterGradient(gradient) => {
             let index = if gradient.is_exact { EXACT_BACKWARD_FILTER } else { BACKWARD_FILTER };
             let parts = BackwardFilter::best_parts(device, gradient, limit).into_iter();
             parts.map(|parts| engine(index, knobs(parts), gradient.is_exact)).collect()
         }
-        Problem::Correlation(correlation) => {
+        OurProblem::Correlation(correlation) => {
             let index = if correlation.is_exact { EXACT_IMPLICIT_GEMM } else { IMPLICIT_GEMM };
             let is_computed = ImplicitGemm::computes(device, correlation);
             is_computed.then(|| engine(index, vec![], correlation.is_exact)).into_iter().collect::<Vec<_>>()
         }
     };
-    engines.retain(|engine| asking.admits(engine));
+    engines.retain(|engine| probe.admits(engine));
     engines
 }
 
@@ -124,16 +124,16 @@ unsafe impl Send for Memory {}
 
 impl OurPlan {
     /// Makes the plan of an engine that was [`offered`]. `Err` if the engine does not compute the problem.
-    pub fn new(kernel: &Kernel, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
+    pub fn new(problem: &Problem, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         let device = cudnn::device();
         let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
-        let problem = problem(kernel, is_exact).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
+        let problem = read(problem, is_exact).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
         let plan = match (engine.engine, engine.knobs, problem) {
-            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, knobs, Problem::FilterGradient(gradient)) => {
+            (BACKWARD_FILTER | EXACT_BACKWARD_FILTER, knobs, OurProblem::FilterGradient(gradient)) => {
                 let parts = parts(knobs).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
                 BackwardFilter::new(device, gradient, parts).map(Self::BackwardFilter)
             }
-            (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], Problem::Correlation(correlation)) => {
+            (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], OurProblem::Correlation(correlation)) => {
                 ImplicitGemm::new(device, correlation).map(Self::ImplicitGemm)
             }
             _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
@@ -172,12 +172,12 @@ impl OurPlan {
 }
 
 /// A problem for one of our GPU kernels.
-enum Problem {
+enum OurProblem {
     FilterGradient(FilterGradient),
     Correlation(Correlation),
 }
 
-impl Problem {
+impl OurProblem {
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
     fn is_fast(&self) -> bool {
         match self {
@@ -188,9 +188,9 @@ impl Problem {
 }
 
 /// Reads a problem for our GPU kernels. `None` if it is more than a convolution over images in NCHW.
-fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
-    let convolution = kernel.convolution();
-    let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &kernel.tensors[place]);
+fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
+    let convolution = problem.convolution();
+    let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &problem.tensors[place]);
     let is_stored = |tensor: &Tensor| {
         tensor.data_type == x.data_type
             && !tensor.is_virtual
@@ -202,7 +202,7 @@ fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
     let [stride, dilation, pre, post] =
         [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
     let alike = |values: &[i64]| values.first().copied().filter(|first| values.iter().all(|value| value == first));
-    let is_ours = kernel.operations.len() == 1
+    let is_ours = problem.operations.len() == 1
         && convolution.mode == CUDNN_CROSS_CORRELATION
         && convolution.compute_type == CUDNN_DATA_FLOAT
         && [x, w, y].into_iter().all(is_stored)
@@ -245,12 +245,12 @@ fn problem(kernel: &Kernel, is_exact: bool) -> Option<Problem> {
             stride,
             padding,
         };
-        (rows == columns && is_whole(0) && is_whole(1)).then_some(Problem::Correlation(correlation))
+        (rows == columns && is_whole(0) && is_whole(1)).then_some(OurProblem::Correlation(correlation))
     };
     match convolution.direction {
         Direction::Forward => correlation(false),
         Direction::BackwardData => correlation(true),
-        Direction::BackwardFilter => Some(Problem::FilterGradient(FilterGradient {
+        Direction::BackwardFilter => Some(OurProblem::FilterGradient(FilterGradient {
             data_type: x.data_type,
             is_exact,
             images,

@@ -9,10 +9,10 @@ use cudnn_abi::*;
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::{Mutex, RwLock};
 
-use super::offers::{self, Asking, Offers};
+use super::offers::{self, Candidates, Probe};
 use super::plan::Plan;
 use crate::candidates;
-use crate::problem::graph::{Class, EngineConfiguration, Kernel};
+use crate::problem::graph::{Class, EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::running::Exploration;
@@ -21,7 +21,7 @@ use tuning::running::Exploration;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub place: Place,
-    pub kernel: Arc<Kernel>,
+    pub problem: Arc<Problem>,
     pub class: Class,
     /// The most bytes of workspace, which is the workspace reported for the plans.
     pub limit: usize,
@@ -44,7 +44,7 @@ pub struct Page {
     pub key: Key,
     pub target: Target,
     /// The fallback configuration, once it was needed. `None` if nothing runs within the limit.
-    ready: OnceCell<Option<Arc<Plan>>>,
+    fallback: OnceCell<Option<Arc<Plan>>>,
     /// An undivided configuration, once the fallback has failed.
     last_resort: OnceCell<Option<Arc<Plan>>>,
     /// The plan that runs once tuning has ended. `None` if tuning found none.
@@ -72,7 +72,7 @@ impl Hash for Page {
 /// The progress of tuning while the program runs. Do not hold its lock across calls that may block.
 #[derive(Default)]
 pub struct State {
-    pub offers: Offers,
+    pub offers: Candidates,
     pub course: Course,
 }
 
@@ -83,9 +83,9 @@ pub enum Course {
     #[default]
     Untouched,
     /// A background thread enumerates candidates.
-    Gathering,
+    Enumerating,
     /// Executions try the candidates.
-    Exploring(Box<Exploration<Kernel>>),
+    Exploring(Box<Exploration<Problem>>),
     /// Tuning has ended; see [`Page::settled`].
     Ended,
 }
@@ -114,7 +114,7 @@ pub fn page(key: Key, target: &Target) -> Arc<Page> {
     let new = || Page {
         key: key.clone(),
         target: target.clone(),
-        ready: OnceCell::new(),
+        fallback: OnceCell::new(),
         last_resort: OnceCell::new(),
         settled: OnceCell::new(),
         is_broken: AtomicBool::new(false),
@@ -125,64 +125,64 @@ pub fn page(key: Key, target: &Target) -> Arc<Page> {
 
 impl Page {
     /// Returns the parameters for probing cuDNN.
-    pub fn asking(&self) -> Asking<'_> {
-        let Key { kernel, class, limit, .. } = &self.key;
-        Asking { kernel, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
+    pub fn probe(&self) -> Probe<'_> {
+        let Key { problem, class, limit, .. } = &self.key;
+        Probe { problem, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
     }
 
     /// Returns the fallback configuration. It is chosen without timing, in the heuristics' order, the largest
     /// micro-batches first. The first caller chooses it while others wait. `None` if nothing runs within the limit.
-    pub fn ready(&self) -> Option<Arc<Plan>> {
-        self.ready.get_or_init(|| self.find_ready()).clone()
+    pub fn fallback(&self) -> Option<Arc<Plan>> {
+        self.fallback.get_or_init(|| self.find_ready()).clone()
     }
 
     /// Returns the fallback configuration if it was needed before.
-    pub fn known_ready(&self) -> Option<&Arc<Plan>> {
-        self.ready.get()?.as_ref()
+    pub fn known_fallback(&self) -> Option<&Arc<Plan>> {
+        self.fallback.get()?.as_ref()
     }
 
     /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.
     pub fn last_resort(&self) -> Option<&Arc<Plan>> {
         let find = || {
-            let (kernel, asking) = (&self.key.kernel, self.asking());
-            let division = find_division(&asking, &[kernel.batch()], &mut Offers::default())?;
-            Plan::new(kernel, division, &self.target, asking.limit, |_, _| None).ok().map(Arc::new)
+            let (problem, probe) = (&self.key.problem, self.probe());
+            let division = find_division(&probe, &[problem.batch()], &mut Candidates::default())?;
+            Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok().map(Arc::new)
         };
         self.last_resort.get_or_init(find).as_ref()
     }
 
     fn find_ready(&self) -> Option<Arc<Plan>> {
-        let (kernel, asking) = (&self.key.kernel, self.asking());
-        let mut offers = Offers::default();
-        let sizes = offers::sizes(kernel, self.key.sizes);
-        let wanted = Asking { for_cuda_graphs: self.key.for_cuda_graphs, ..asking };
+        let (problem, probe) = (&self.key.problem, self.probe());
+        let mut offers = Candidates::default();
+        let sizes = offers::sizes(problem, self.key.sizes);
+        let wanted = Probe { for_cuda_graphs: self.key.for_cuda_graphs, ..probe };
         let mut division = find_division(&wanted, &sizes, &mut offers);
         if division.is_none() && wanted.for_cuda_graphs {
-            division = find_division(&asking, &sizes, &mut offers);
+            division = find_division(&probe, &sizes, &mut offers);
         }
         // The fallback gets plans of its own: an exploration may run the probed ones at the same time.
-        let ready =
-            division.and_then(|division| Plan::new(kernel, division, &self.target, asking.limit, |_, _| None).ok());
-        let ready = ready.filter(|ready| ready.workspace() <= asking.limit);
-        if let Some(ready) = &ready {
-            log::debug!("{kernel}: ready within {} bytes: {}", asking.limit, ready.configuration());
+        let fallback =
+            division.and_then(|division| Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok());
+        let fallback = fallback.filter(|fallback| fallback.workspace() <= probe.limit);
+        if let Some(fallback) = &fallback {
+            log::debug!("{problem}: ready within {} bytes: {}", probe.limit, fallback.configuration());
         }
         let mut state = self.state.lock();
         if matches!(state.course, Course::Untouched) {
             state.offers = offers;
         }
-        ready.map(Arc::new)
+        fallback.map(Arc::new)
     }
 
     /// Returns the least limit, in bytes, under which anything runs. `None` if nothing does.
     pub fn least(&self) -> Option<usize> {
-        self.ready();
+        self.fallback();
         let offered = self.state.lock().offers.largest_first();
         let mut limits: Vec<_> = offered.iter().map(|candidate| candidate.workspace).collect();
         limits.sort_unstable();
         limits.into_iter().find(|limit| {
             let fitting: Vec<_> = offered.iter().filter(|candidate| candidate.workspace <= *limit).copied().collect();
-            candidates::any_division(self.key.kernel.batch(), &fitting).is_some()
+            candidates::any_division(self.key.problem.batch(), &fitting).is_some()
         })
     }
 }
@@ -194,17 +194,21 @@ impl Page {
 pub const SMALLEST_PART: usize = 32;
 
 /// Finds a configuration within the limit, by the heuristics for the whole mini-batch, or else for parts of it.
-fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Option<Configuration<EngineConfiguration>> {
+fn find_division(
+    probe: &Probe,
+    sizes: &[usize],
+    offers: &mut Candidates,
+) -> Option<Configuration<EngineConfiguration>> {
     let mut engines: Vec<EngineConfiguration> = Vec::new();
     for &size in sizes {
-        let mut of = asking.micro_batch(size);
+        let mut of = probe.micro_batch(size);
         for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
-            for engine in offers::heuristics(asking, &mut of, mode) {
+            for engine in offers::heuristics(probe, &mut of, mode) {
                 if !engines.contains(&engine) {
                     engines.push(engine);
                 }
             }
-            if let Some(division) = divide(asking, sizes, &engines, offers) {
+            if let Some(division) = divide(probe, sizes, &engines, offers) {
                 return Some(division);
             }
         }
@@ -215,16 +219,16 @@ fn find_division(asking: &Asking, sizes: &[usize], offers: &mut Offers) -> Optio
 /// Cuts off micro-batches until no images are left. Prefers the first of `engines` that fits in large micro-batches;
 /// takes the largest micro-batch that fits any engine otherwise.
 fn divide(
-    asking: &Asking,
+    probe: &Probe,
     sizes: &[usize],
     engines: &[EngineConfiguration],
-    offers: &mut Offers,
+    offers: &mut Candidates,
 ) -> Option<Configuration<EngineConfiguration>> {
-    let (batch, room) = (asking.kernel.batch(), asking.room());
+    let (batch, room) = (probe.problem.batch(), probe.room());
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {
         let mut has_room = |rest: usize, size: usize, engine: &EngineConfiguration| {
-            let workspace = (size <= rest).then(|| offers.workspace(asking, size, engine)).flatten()?;
+            let workspace = (size <= rest).then(|| offers.workspace(probe, size, engine)).flatten()?;
             let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
             (workspace <= room.before(rest - size)).then_some(found)
         };

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use crate::engines::Destination;
 use crate::exec::{Failure, Sums};
-use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Kernel, Route, WORKSPACE_ALIGNMENT};
+use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Problem, Route, WORKSPACE_ALIGNMENT};
 use cudnn::calls;
 use cudnn::graph::{Target, VariantPack};
 use gpu::Stream;
-use planner::{Configuration, MicroConfiguration, Room};
+use planner::{Configuration, MicroConfiguration, WorkspaceBudget};
 
 use super::conversion::{Conversion, Moves};
 use super::micro_plan::{MicroBatch, MicroPlan, Runs, summed_filter};
@@ -30,7 +30,7 @@ pub type Part = (usize, MicroConfiguration<EngineConfiguration>);
 /// A configuration of one problem, ready to run. Several threads may run it at once, each with its own handle, operands
 /// and workspace. Each takes finalized plans of its own: cuDNN does not promise that threads can share a plan.
 pub struct Plan {
-    kernel: Arc<Kernel>,
+    problem: Arc<Problem>,
     configuration: Configuration<EngineConfiguration>,
     /// In running order.
     parts: Vec<Part>,
@@ -82,30 +82,30 @@ impl Plan {
     /// finalizes the others. A micro-batch that needs more than the caller's `brings` bytes uses the memory of results
     /// that are still to be computed. `Err` if that is not enough.
     pub fn new(
-        kernel: &Arc<Kernel>,
+        problem: &Arc<Problem>,
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
         brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
         let parts = configuration.parts().to_vec();
-        Self::make(kernel, parts, configuration, target, brings, finalized)
+        Self::make(problem, parts, configuration, target, brings, finalized)
     }
 
     /// Makes some equal micro-batches of the first images ready, to time each of them before all images are run.
     pub fn sample(
-        kernel: &Arc<Kernel>,
+        problem: &Arc<Problem>,
         part: Part,
         target: &Target,
         brings: usize,
         finalized: impl FnMut(usize, &EngineConfiguration) -> Option<Arc<MicroPlan>>,
     ) -> Result<Self, cudnnStatus_t> {
-        let plan = Self::make(kernel, vec![part], Configuration::new([part]), target, brings, finalized)?;
+        let plan = Self::make(problem, vec![part], Configuration::new([part]), target, brings, finalized)?;
         Ok(Self { is_sample: true, ..plan })
     }
 
     fn make(
-        kernel: &Arc<Kernel>,
+        problem: &Arc<Problem>,
         parts: Vec<Part>,
         configuration: Configuration<EngineConfiguration>,
         target: &Target,
@@ -115,39 +115,39 @@ impl Plan {
         guest::settings::fault_point("plan");
         let mut plan = |(_, micro): &Part| match finalized(micro.batch, &micro.algorithm) {
             Some(plan) => Ok(plan),
-            None => MicroPlan::new(&mut MicroBatch::new(kernel, micro.batch, target), &micro.algorithm).map(Arc::new),
+            None => MicroPlan::new(&mut MicroBatch::new(problem, micro.batch, target), &micro.algorithm).map(Arc::new),
         };
         let finalized = parts.into_iter().map(|part| plan(&part).map(|plan| (part, plan)));
         let mut finalized = finalized.collect::<Result<Vec<_>, _>>()?;
-        let needs = |(part, plan): &(Part, Arc<MicroPlan>)| plan.workspace(kernel, part.1.batch);
-        if kernel.unwritten_per_image() > 0 {
+        let needs = |(part, plan): &(Part, Arc<MicroPlan>)| plan.workspace(problem, part.1.batch);
+        if problem.unwritten_per_image() > 0 {
             // The parts that need most run first, while most results are unwritten.
             finalized.sort_by_key(|it| std::cmp::Reverse(needs(it)));
         }
         let needs: Vec<usize> = finalized.iter().map(needs).collect();
         let (parts, plans): (Vec<Part>, Vec<_>) = finalized.into_iter().unzip();
         let workspace = needs.iter().filter(|&&needed| needed <= brings).max().copied().unwrap_or(0);
-        let unwritten = Room { limit: brings, per_image: kernel.unwritten_per_image() };
-        let mut rest = kernel.batch();
+        let unwritten = WorkspaceBudget { limit: brings, per_image: problem.unwritten_per_image() };
+        let mut rest = problem.batch();
         for ((count, micro), needed) in parts.iter().zip(&needs) {
             rest = rest.saturating_sub(count * micro.batch);
             if *needed > unwritten.before(rest) {
                 return Err(CUDNN_STATUS_NOT_SUPPORTED);
             }
         }
-        let is_divided = parts.iter().any(|(_, micro)| micro.batch < kernel.batch());
-        let sums = match summed_filter(kernel) {
+        let is_divided = parts.iter().any(|(_, micro)| micro.batch < problem.batch());
+        let sums = match summed_filter(problem) {
             Some(filter) if is_divided => Some(Sums::at_end_of(filter, workspace)?),
             _ => None,
         };
         let idle = Mutex::new(vec![Ready { plans, packs: Vec::new() }]);
-        let (kernel, target) = (kernel.clone(), target.clone());
-        Ok(Self { kernel, configuration, parts, needs, sums, workspace, target, is_sample: false, idle })
+        let (problem, target) = (problem.clone(), target.clone());
+        Ok(Self { problem, configuration, parts, needs, sums, workspace, target, is_sample: false, idle })
     }
 
     /// The problem that the plan runs.
-    pub fn kernel(&self) -> &Kernel {
-        &self.kernel
+    pub fn problem(&self) -> &Problem {
+        &self.problem
     }
 
     /// The micro-batches, with their predicted times.
@@ -174,10 +174,10 @@ impl Plan {
         operands: &Operands,
         after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
-        let mut ready = self.take()?;
+        let mut fallback = self.take()?;
         // SAFETY: `run_by` requires only what our caller promised.
-        let ran = unsafe { self.run_by(&mut ready, handle, operands, after) };
-        self.idle.lock().push(ready);
+        let ran = unsafe { self.run_by(&mut fallback, handle, operands, after) };
+        self.idle.lock().push(fallback);
         ran
     }
 
@@ -193,13 +193,13 @@ impl Plan {
         if self.sums.is_some() || self.launches() {
             return Err(NO_FORM);
         }
-        let mut ready = self.take()?;
+        let mut fallback = self.take()?;
         let visit = |(_, runs, pack): InOrder| match (runs, &pack.operands) {
             (Runs::Cudnn(plan), Arguments::Cudnn(variant)) => visit(plan, variant),
             _ => Err(NO_FORM),
         };
-        let visited = self.in_order(&mut ready, operands).and_then(|mut all| all.try_for_each(visit));
-        self.idle.lock().push(ready);
+        let visited = self.in_order(&mut fallback, operands).and_then(|mut all| all.try_for_each(visit));
+        self.idle.lock().push(fallback);
         visited
     }
 
@@ -217,9 +217,10 @@ impl Plan {
     /// Finalizes plans for one more thread.
     fn another(&self) -> Result<Ready, cudnnStatus_t> {
         let plan = |((_, micro), needed): (&Part, &usize)| {
-            let plan = MicroPlan::new(&mut MicroBatch::new(&self.kernel, micro.batch, &self.target), &micro.algorithm)?;
+            let plan =
+                MicroPlan::new(&mut MicroBatch::new(&self.problem, micro.batch, &self.target), &micro.algorithm)?;
             // The workspace has been reported and laid out, so it cannot grow.
-            let fits = plan.workspace(&self.kernel, micro.batch) <= *needed;
+            let fits = plan.workspace(&self.problem, micro.batch) <= *needed;
             if fits { Ok(Arc::new(plan)) } else { Err(CUDNN_STATUS_INTERNAL_ERROR) }
         };
         let plans = self.parts.iter().zip(&self.needs).map(plan).collect::<Result<_, _>>()?;
@@ -230,7 +231,7 @@ impl Plan {
     /// The caller promises the same as for [`Self::run`].
     unsafe fn run_by(
         &self,
-        ready: &mut Ready,
+        fallback: &mut Ready,
         handle: cudnnHandle_t,
         operands: &Operands,
         mut after: impl FnMut(usize, EngineConfiguration),
@@ -242,7 +243,7 @@ impl Plan {
             false => std::ptr::null_mut(),
         };
         let mut is_begun = false;
-        for (micro, runs, pack) in self.in_order(ready, operands)? {
+        for (micro, runs, pack) in self.in_order(fallback, operands)? {
             guest::settings::fault_point(if is_begun { "run-midway" } else { "run" });
             // SAFETY: the pack names images of the program's tensors, and a workspace as large as the engine needs.
             let mut status = unsafe { pack.run(runs, handle, stream) };
@@ -255,15 +256,15 @@ impl Plan {
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
             if status != CUDNN_STATUS_SUCCESS {
-                let result_spent = is_begun && operands.add_to_results(&self.kernel);
-                return Err(Failure { status, result_spent });
+                let result_modified = is_begun && operands.add_to_results(&self.problem);
+                return Err(Failure { status, result_modified });
             }
             is_begun = true;
             after(micro.batch, micro.algorithm);
         }
         let Some(sums) = &self.sums else { return Ok(()) };
-        let beta = self.kernel.convolution().beta.value() as f32;
-        let filter = operands.pointers[self.kernel.convolution().w];
+        let beta = self.problem.convolution().beta.value() as f32;
+        let filter = operands.pointers[self.problem.convolution().w];
         // SAFETY: the sum is complete, and lies in the program's workspace.
         match unsafe { sums.round(handle, workspace, (&raw const beta).cast(), filter) } {
             CUDNN_STATUS_SUCCESS => Ok(()),
@@ -274,10 +275,10 @@ impl Plan {
     /// Returns the micro-batches in running order, each with its plan and its pack.
     fn in_order<'a>(
         &'a self,
-        ready: &'a mut Ready,
+        fallback: &'a mut Ready,
         operands: &Operands,
     ) -> Result<impl Iterator<Item = InOrder<'a>>, cudnnStatus_t> {
-        let Ready { plans, packs } = ready;
+        let Ready { plans, packs } = fallback;
         let packs = self.packs(plans, packs, operands)?;
         let parts = self.parts.iter().zip(&*plans);
         let each = parts.flat_map(|((count, micro), plan)| std::iter::repeat_n((micro, plan), *count));
@@ -305,10 +306,10 @@ impl Plan {
     }
 
     fn make_packs(&self, plans: &[Arc<MicroPlan>], operands: &Operands) -> Result<Vec<Pack>, cudnnStatus_t> {
-        let tensors = &self.kernel.tensors;
+        let tensors = &self.problem.tensors;
         let in_memory: Vec<usize> = (0..tensors.len()).filter(|&place| !tensors[place].is_virtual).collect();
         let ids: Vec<i64> = in_memory.iter().map(|&place| place as i64 + 1).collect();
-        let convolution = self.kernel.convolution();
+        let convolution = self.problem.convolution();
         let (filter, result) = (convolution.w, convolution.result());
         let partial = self.sums.as_ref().map(|sums| sums.partial(operands.workspace));
         let sum = match &self.sums {
@@ -328,11 +329,11 @@ impl Plan {
                 let unwritten = at(result, rest);
                 unwritten.wrapping_byte_add(unwritten.addr().wrapping_neg() % WORKSPACE_ALIGNMENT)
             };
-            let is_part = micro.batch < self.kernel.batch();
+            let is_part = micro.batch < self.problem.batch();
             let conversion = plan.conversion();
             let (mut before, mut behind) = (Vec::new(), None);
             if let Some(conversion) = conversion {
-                let destination = match is_part && self.kernel.adds_up() {
+                let destination = match is_part && self.problem.adds_up() {
                     true => Destination::Sum(sum, here == 0),
                     false => Destination::Tensor(at(result, here)),
                 };

@@ -22,7 +22,7 @@ pub struct Planned {
     /// The requested engine.
     pub own: EngineConfiguration,
     /// The bytes of workspace that the requested engine needs.
-    pub own_workspace: usize,
+    pub requested_workspace: usize,
     /// How often the plan has run.
     pub executions: AtomicUsize,
     /// The plan under Workspace Division while the layer has no segment.
@@ -36,8 +36,8 @@ impl Planned {
     }
 
     /// Returns whether the program's own plan fits the reported workspace.
-    pub fn own_fits(&self) -> bool {
-        self.own_workspace <= self.workspace()
+    pub fn requested_fits(&self) -> bool {
+        self.requested_workspace <= self.workspace()
     }
 
     /// Decides the replacement for a plan that cuDNN has finalized. `None` if the plan is to run itself.
@@ -64,32 +64,32 @@ impl Planned {
         drop(content);
         settings::fault_point("finalize");
         // SAFETY: our caller promised a finalized execution plan.
-        let (own, own_workspace) = unsafe { own(plan) }.ok()?;
+        let (own, requested_workspace) = unsafe { own(plan) }.ok()?;
         let class = Class::of(&own, settings::get().numerics);
         let sizes = policies.batch_size_policy;
-        let kernel = graph.kernel.clone();
+        let problem = graph.problem.clone();
         let for_cuda_graphs = own.has_form_in_cuda_graphs();
-        let key = |limit| Key { place: place.clone(), kernel: kernel.clone(), class, limit, sizes, for_cuda_graphs };
+        let key = |limit| Key { place: place.clone(), problem: problem.clone(), class, limit, sizes, for_cuda_graphs };
         let wanted = match policies.policy {
             Policy::Division => Some(0),
             _ => policies.query_limit(None),
         };
-        let limit = wanted.map_or(own_workspace, |wanted| wanted.min(own_workspace));
-        if limit == own_workspace && !graph.kernel.splittable() {
+        let limit = wanted.map_or(requested_workspace, |wanted| wanted.min(requested_workspace));
+        if limit == requested_workspace && !graph.problem.splittable() {
             return None; // the plan fits; over the limit, another engine could take its place
         }
         let mut page = page::page(key(limit), &target);
-        if limit < own_workspace && page.ready().is_none() {
+        if limit < requested_workspace && page.fallback().is_none() {
             // Nothing runs within the limit. Use the least workspace that runs anything, at most the own plan's.
-            let least = page.least().map_or(own_workspace, |least| least.min(own_workspace));
-            log::info!("{kernel}: nothing runs within {limit} bytes of workspace: {least} are used");
+            let least = page.least().map_or(requested_workspace, |least| least.min(requested_workspace));
+            log::info!("{problem}: nothing runs within {limit} bytes of workspace: {least} are used");
             page = page::page(key(least), &target);
-            if least < own_workspace && page.ready().is_none() {
-                page = page::page(key(own_workspace), &target);
+            if least < requested_workspace && page.fallback().is_none() {
+                page = page::page(key(requested_workspace), &target);
             }
         }
         let (executions, meanwhile) = Default::default();
-        Some(Arc::new(Self { graph, page, own, own_workspace, executions, meanwhile }))
+        Some(Arc::new(Self { graph, page, own, requested_workspace, executions, meanwhile }))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::shadow::{Content, Shadow};
-use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+use crate::problem::graph::{Convolution, Factor, Operation, Pointwise, Problem, Tensor};
 use cudnn::graph::ConvolutionNames;
 use cudnn::tensor::element_size;
 
@@ -16,7 +16,7 @@ pub const MOST_TENSORS: usize = 12;
 /// An operation graph that we plan.
 pub struct Graph {
     /// The graph as a problem.
-    pub kernel: Arc<Kernel>,
+    pub problem: Arc<Problem>,
     /// The program's ids of the tensors, by place in the problem.
     pub ids: Vec<i64>,
 }
@@ -71,9 +71,9 @@ impl Reading {
             return None;
         }
         let Self { ids, tensors } = self;
-        let mut kernel = Kernel { tensors, operations };
-        mark_batched(&mut kernel)?;
-        Some(Graph { kernel: Arc::new(kernel), ids })
+        let mut problem = Problem { tensors, operations };
+        mark_batched(&mut problem)?;
+        Some(Graph { problem: Arc::new(problem), ids })
     }
 
     fn operation(&mut self, shadow: &Shadow) -> Option<Operation> {
@@ -207,15 +207,15 @@ impl Reading {
 }
 
 /// Marks the tensors whose first dimension is the mini-batch. `None` if that cannot be decided.
-fn mark_batched(kernel: &mut Kernel) -> Option<()> {
-    let Convolution { x, w, y, .. } = *kernel.convolution();
-    let batch = kernel.tensors[x].dims[0];
-    let rank = kernel.tensors[x].dims.len();
-    if kernel.tensors[y].dims[0] != batch || [x, y].contains(&w) || x == y {
+fn mark_batched(problem: &mut Problem) -> Option<()> {
+    let Convolution { x, w, y, .. } = *problem.convolution();
+    let batch = problem.tensors[x].dims[0];
+    let rank = problem.tensors[x].dims.len();
+    if problem.tensors[y].dims[0] != batch || [x, y].contains(&w) || x == y {
         return None;
     }
-    for place in 0..kernel.tensors.len() {
-        let tensor = &mut kernel.tensors[place];
+    for place in 0..problem.tensors.len() {
+        let tensor = &mut problem.tensors[place];
         if place == w {
             continue;
         }
@@ -232,5 +232,5 @@ fn mark_batched(kernel: &mut Kernel) -> Option<()> {
     }
     // The filter must not be another operation's operand, since that operation's operands are cut.
     let uses = |operation: &Operation| matches!(operation, Operation::Pointwise(p) if p.operands.iter().any(|(_, place)| *place == w));
-    (!kernel.operations.iter().any(uses)).then_some(())
+    (!problem.operations.iter().any(uses)).then_some(())
 }

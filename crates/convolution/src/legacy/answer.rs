@@ -23,7 +23,7 @@ use cudnn_abi::*;
 use super::book::{self, Page, Promise, Question};
 use super::division;
 use super::promise::Asking;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
 use cudnn::policies;
@@ -65,10 +65,10 @@ pub unsafe fn algorithms(
         return Ok(results);
     }
     // SAFETY: the query's descriptors are null or cuDNN's.
-    let Some(kernel) = (unsafe { Kernel::read(descriptors) }) else { return Ok(results) };
+    let Some(problem) = (unsafe { Problem::read(descriptors) }) else { return Ok(results) };
     if policies.policy == Policy::Division {
         // SAFETY: the handle and the descriptors are the program's, from this query.
-        return Ok(unsafe { division::answer::algorithms(handle, descriptors, &kernel, &policies, results) });
+        return Ok(unsafe { division::answer::algorithms(handle, descriptors, &problem, &policies, results) });
     }
     let asked = policies.query_limit(said);
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
@@ -83,7 +83,7 @@ pub unsafe fn algorithms(
     let fitting = results.iter().find(|result| ran(result) && result.memory <= limit).copied();
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
-    let asking = Asking { handle, descriptors, kernel, question, results: &results, own, fitting, last_resort };
+    let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, last_resort };
     // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
     let promise = unsafe { asking.answer(&query) };
     Ok(answered(results, promise.as_ref(), asked))
@@ -116,7 +116,7 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
 ///
 /// # Safety
 /// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
-pub unsafe fn told_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
     let policies = policies::of(handle);
     if policies.policy == Policy::Division {
@@ -125,18 +125,18 @@ pub unsafe fn told_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, i
     }
     // SAFETY: the program's descriptors are null or cuDNN's.
     let page = unsafe { known_page(descriptors) }?;
-    page.state.lock().told(id)
+    page.state.lock().reported(id)
 }
 
 /// Returns the promise that the newest answer made for an algorithm id.
 ///
 /// # Safety
 /// The caller promises that each descriptor is null or cuDNN's.
-pub unsafe fn told_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
+pub unsafe fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let page = unsafe { known_page(descriptors) }?;
     let state = page.state.lock();
-    state.promise(id, state.told(id)?).cloned()
+    state.promise(id, state.reported(id)?).cloned()
 }
 
 /// Returns the promise behind a call with an algorithm id and `workspace` bytes.
@@ -154,8 +154,8 @@ pub unsafe fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) ->
 /// The caller promises that each descriptor is null or cuDNN's.
 unsafe fn known_page(descriptors: &Descriptors) -> Option<Arc<Page>> {
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let kernel = unsafe { Kernel::read(descriptors) }?;
-    book::known_page(cudnn::device(), &kernel)
+    let problem = unsafe { Problem::read(descriptors) }?;
+    book::known_page(cudnn::device(), &problem)
 }
 
 /// Answers the pre-v8 query: one algorithm within `limit` bytes, or the fastest one if `limit` is `None`.

@@ -10,7 +10,7 @@ use once_cell::sync::Lazy;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::exec::Plan;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls::query::AlgoPerf;
 use gpu::Device;
@@ -21,7 +21,7 @@ use tuning::running::Exploration;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     device: i32,
-    kernel: Kernel,
+    problem: Problem,
 }
 
 type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
@@ -54,10 +54,10 @@ pub struct State {
     pub measured: Vec<MicroConfiguration<Algorithm>>,
     /// The promises made in answers to queries.
     pub promises: Vec<Promise>,
-    /// Set once a query was answered: from then on, an id outside `told` has cuDNN's own workspace.
+    /// Set once a query was answered: from then on, an id outside `reported` has cuDNN's own workspace.
     pub answered: bool,
     /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
-    pub told: Vec<(c_int, usize)>,
+    pub reported: Vec<(c_int, usize)>,
     /// The decisions for calls without a promised plan.
     pub decisions: Vec<Decision>,
 }
@@ -82,7 +82,7 @@ pub struct Promise {
     pub entry: AlgoPerf,
     /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only
     /// divisions run.
-    pub ready: Option<c_int>,
+    pub fallback: Option<c_int>,
     /// The bytes that the reported id needs to run undivided.
     pub undivided: usize,
     /// The plan. `None` if it is still to be found within the reported workspace.
@@ -114,14 +114,14 @@ pub struct Ask {
 /// The progress of a decision.
 pub enum Course {
     /// Executions try candidates. Between trials the plan `meanwhile` runs, or else the requested algorithm.
-    Exploring { exploration: Box<Exploration<Kernel>>, meanwhile: Option<Arc<Plan>> },
+    Exploring { exploration: Box<Exploration<Problem>>, meanwhile: Option<Arc<Plan>> },
     /// This plan runs, or else the requested algorithm.
     Settled(Option<Arc<Plan>>),
 }
 
 /// Returns the problem's entry, a new one if there is none.
-pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
-    let key = Key { device: device.ordinal(), kernel: *kernel };
+pub fn page(device: Device, problem: &Problem) -> Arc<Page> {
+    let key = Key { device: device.ordinal(), problem: *problem };
     if let Some(page) = BOOK.read().get(&key) {
         return page.clone();
     }
@@ -137,21 +137,21 @@ pub fn page(device: Device, kernel: &Kernel) -> Arc<Page> {
 }
 
 /// Returns the problem's entry, if there is one.
-pub fn known_page(device: Device, kernel: &Kernel) -> Option<Arc<Page>> {
-    let key = Key { device: device.ordinal(), kernel: *kernel };
+pub fn known_page(device: Device, problem: &Problem) -> Option<Arc<Page>> {
+    let key = Key { device: device.ordinal(), problem: *problem };
     BOOK.read().get(&key).cloned()
 }
 
 /// Records the promise that answers a query. Programs set a result's math type before they use the result, so the
 /// promise is recorded under that math type too. A program that keeps its own math type gets no looser plan.
-pub fn tell(device: Device, kernel: &Kernel, promise: &Promise) {
+pub fn tell(device: Device, problem: &Problem, promise: &Promise) {
     let math_type = promise.entry.mathType;
-    if math_type == kernel.math_type {
-        return page(device, kernel).state.lock().tell(Some(promise));
+    if math_type == problem.math_type {
+        return page(device, problem).state.lock().tell(Some(promise));
     }
-    page(device, &Kernel { math_type, ..*kernel }).state.lock().tell(Some(promise));
-    let plan = promise.plan.clone().filter(|plan| plan.runs_within(kernel.math_type));
-    page(device, kernel).state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
+    page(device, &Problem { math_type, ..*problem }).state.lock().tell(Some(promise));
+    let plan = promise.plan.clone().filter(|plan| plan.runs_within(problem.math_type));
+    page(device, problem).state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
 }
 
 impl State {
@@ -175,23 +175,23 @@ impl State {
     /// Records an answer: a promise, or `None` for cuDNN's own results.
     pub fn tell(&mut self, promise: Option<&Promise>) {
         self.answered = true;
-        self.told.clear();
+        self.reported.clear();
         if let Some(promise) = promise {
-            self.told.push((promise.entry.algo, promise.entry.memory));
+            self.reported.push((promise.entry.algo, promise.entry.memory));
             // No promise is withdrawn: the program may still use it. The same entry promised under other limits answers
             // another question, so both stay.
-            let told = |promise: &Promise| {
+            let reported = |promise: &Promise| {
                 let Question { asked, sizes, .. } = promise.question;
                 (promise.entry.algo, promise.entry.memory, sizes, asked.is_some(), promise.covers.clone())
             };
-            self.promises.retain(|old| told(old) != told(promise));
+            self.promises.retain(|old| reported(old) != reported(promise));
             self.promises.push(promise.clone());
         }
     }
 
     /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
-    pub fn told(&self, id: c_int) -> Option<usize> {
-        self.told.iter().find(|(told, _)| *told == id).map(|(_, bytes)| *bytes)
+    pub fn reported(&self, id: c_int) -> Option<usize> {
+        self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
     }
 
     /// Returns the decision for such a call, if there is one.

@@ -11,7 +11,7 @@ use super::book::{self, Ask};
 use super::division;
 use super::execute::Running;
 use crate::exec::{self, Check, Failure, Plan};
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph;
 use cudnn::calls;
@@ -43,33 +43,33 @@ impl Call {
     pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
         let policies = policies::of(self.handle);
         if policies.policy == Policy::Off {
-            // SAFETY: `run_ready` requires of `self` only what the caller promised.
-            return unsafe { self.run_ready() };
+            // SAFETY: `run_fallback` requires of `self` only what the caller promised.
+            return unsafe { self.run_fallback() };
         }
         EXECUTED.store(true, Ordering::Relaxed);
         settings::fault_point("convolve");
         // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
-        let Some(kernel) = (unsafe { Kernel::read(&self.descriptors) }) else {
+        let Some(problem) = (unsafe { Problem::read(&self.descriptors) }) else {
             // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
             return unsafe { self.run_as_asked() };
         };
         if let Some(epilogue) = &self.operands.epilogue {
             // SAFETY: as ours.
-            if !unsafe { exec::divides(&kernel, epilogue, cudnn::device().alignment()) } {
-                // SAFETY: `run_ready` requires of `self` only what the caller promised.
-                return unsafe { self.run_ready() };
+            if !unsafe { exec::divides(&problem, epilogue, cudnn::device().alignment()) } {
+                // SAFETY: `run_fallback` requires of `self` only what the caller promised.
+                return unsafe { self.run_fallback() };
             }
         }
         // SAFETY: `takes_no_other` requires of `self` only what the caller promised.
         let only = unsafe { self.takes_no_other() };
         if policies.policy == Policy::Division {
             // SAFETY: `division::run::run` requires of the call only what our caller promised.
-            return unsafe { division::run::run(self, &kernel, only, &policies, spent) };
+            return unsafe { division::run::run(self, &problem, only, &policies, spent) };
         }
-        let page = book::page(cudnn::device(), &kernel);
+        let page = book::page(cudnn::device(), &problem);
         let limit = policies.call_limit(self.workspace.size);
         let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
-        let mut running = Running { call: self, kernel: &kernel, page: &page, ask, must_divide: false, spent };
+        let mut running = Running { call: self, problem: &problem, page: &page, ask, must_divide: false, spent };
         // SAFETY: `running` runs this call, and our caller promised that its arguments are valid.
         unsafe { running.run() }
     }
@@ -87,16 +87,16 @@ impl Call {
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
-    pub unsafe fn run_ready(&self) -> cudnnStatus_t {
+    pub unsafe fn run_fallback(&self) -> cudnnStatus_t {
         // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
         let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
             // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
             return unsafe { self.run_as_asked() };
         };
-        match (promise.ready, promise.plan) {
+        match (promise.fallback, promise.plan) {
             // SAFETY: the fallback runs in the reported workspace, and the call brings at least that.
-            (Some(ready), _) => unsafe { self.run_undivided(ready) },
+            (Some(fallback), _) => unsafe { self.run_undivided(fallback) },
             (None, Some(plan)) => {
                 // SAFETY: the plan needs no more than the reported workspace, and the call brings at least that.
                 let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
@@ -129,13 +129,13 @@ impl Call {
         mut after: impl FnMut(usize, Algorithm),
     ) -> Result<(), Failure> {
         if workspace.size < plan.workspace() {
-            return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_spent: false });
+            return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_modified: false });
         }
-        let kernel = plan.kernel();
+        let problem = plan.problem();
         // SAFETY: `prepare_check` requires of `self` only what the caller promised.
-        let check = unsafe { self.prepare_check(kernel) };
-        // SAFETY: the operands are those of this call, and `kernel` is its problem.
-        let adds = unsafe { exec::adds_to_result(kernel, &self.operands) };
+        let check = unsafe { self.prepare_check(problem) };
+        // SAFETY: the operands are those of this call, and `problem` is its problem.
+        let adds = unsafe { exec::adds_to_result(problem, &self.operands) };
         // SAFETY: the operands are those of the plan's problem, and the workspace is large enough for the plan.
         unsafe {
             exec::run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
@@ -145,25 +145,25 @@ impl Call {
         }
         if let Some(check) = check {
             // SAFETY: `check` was prepared for this call's result, and our caller promised valid arguments.
-            let error = unsafe { self.run_check(&check, kernel).and_then(|_workspace| check.error()) };
-            let tolerance = exec::tolerance(kernel.x.data_type, kernel.math_type != CUDNN_FMA_MATH);
-            report::checked(kernel, plan.configuration(), &error, tolerance);
+            let error = unsafe { self.run_check(&check, problem).and_then(|_workspace| check.error()) };
+            let tolerance = exec::tolerance(problem.x.data_type, problem.math_type != CUDNN_FMA_MATH);
+            report::checked(problem, plan.configuration(), &error, tolerance);
         }
         Ok(())
     }
 
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
-    unsafe fn prepare_check(&self, kernel: &Kernel) -> Option<Check> {
+    unsafe fn prepare_check(&self, problem: &Problem) -> Option<Check> {
         if !settings::get().check {
             return None;
         }
-        let mut graph = graph::Kernel::of_convolution(kernel);
+        let mut graph = graph::Problem::of_convolution(problem);
         let result = graph.tensors.swap_remove(graph.convolution().result());
         // SAFETY: the handle is the call's, and the result is device memory of the size of the problem's result.
         unsafe {
             let stream = calls::stream_of(self.handle)?;
-            Check::prepare(cudnn::device(), stream, result, self.operands.result(kernel.direction))
+            Check::prepare(cudnn::device(), stream, result, self.operands.result(problem.direction))
         }
     }
 
@@ -172,13 +172,13 @@ impl Call {
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_check(&self, check: &Check, kernel: &Kernel) -> Result<Buffer, String> {
+    unsafe fn run_check(&self, check: &Check, problem: &Problem) -> Result<Buffer, String> {
         // SAFETY: the handle and the descriptors are the call's own.
         let bytes = unsafe { self.descriptors.workspace_size(self.handle, self.algorithm) }
             .map_err(|status| format!("cuDNN gives no workspace size (status {status})"))?;
         let buffer = cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
         let workspace = Workspace { data: buffer.data(), size: buffer.bytes() };
-        let mut undivided = self.operands.with_result(kernel.direction, check.copy());
+        let mut undivided = self.operands.with_result(problem.direction, check.copy());
         if let Some(epilogue) = undivided.epilogue.as_mut().filter(|e| e.z == check.result().cast_const()) {
             epilogue.z = check.copy(); // z was the result, which the plan has overwritten
         }

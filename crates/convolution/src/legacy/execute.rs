@@ -11,7 +11,7 @@ use super::call::Call;
 use crate::candidates;
 use crate::exec::{self, Failure, Plan};
 use crate::legacy::sampling::sampling;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::{Algorithm, Class};
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
@@ -47,7 +47,7 @@ impl From<Option<Arc<Plan>>> for Run {
 /// A call whose problem is known.
 pub struct Running<'a> {
     pub call: &'a Call,
-    pub kernel: &'a Kernel,
+    pub problem: &'a Problem,
     pub page: &'a Page,
     /// `ask.id` is the algorithm that runs undivided in this call's workspace: the requested one, or the fallback of
     /// the promise for that id.
@@ -93,8 +93,8 @@ impl Running<'_> {
         if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
             if promise.undivided > self.call.workspace.size {
-                self.must_divide = self.ask.only || promise.ready.is_none();
-                self.ask.id = promise.ready.filter(|_| !self.ask.only).unwrap_or(asked_for);
+                self.must_divide = self.ask.only || promise.fallback.is_none();
+                self.ask.id = promise.fallback.filter(|_| !self.ask.only).unwrap_or(asked_for);
             }
             if let Some(plan) = &promise.plan
                 && (!self.ask.only || plan.runs_only(asked_for))
@@ -130,7 +130,7 @@ impl Running<'_> {
         };
         drop(state);
         if is_first && explores {
-            report::exploring(self.kernel, self.ask.limit);
+            report::exploring(self.problem, self.ask.limit);
         }
         run
     }
@@ -142,34 +142,34 @@ impl Running<'_> {
     /// The caller promises the same as for [`Call::run`].
     unsafe fn course(&self) -> Option<(Course, Range<usize>)> {
         let Call { handle, descriptors, .. } = *self.call;
-        let (kernel, Ask { id, limit, only, sizes }) = (self.kernel, self.ask);
+        let (problem, Ask { id, limit, only, sizes }) = (self.problem, self.ask);
         // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
         let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
-        let chosen = Descriptors::of_algorithm(&offered, id, kernel.math_type)?;
-        let chosen = AlgoPerf { mathType: kernel.math_type, ..chosen };
-        let own = Algorithm::of(kernel.direction, &chosen);
+        let chosen = Descriptors::of_algorithm(&offered, id, problem.math_type)?;
+        let chosen = AlgoPerf { mathType: problem.math_type, ..chosen };
+        let own = Algorithm::of(problem.direction, &chosen);
         let numerics = settings::get().numerics;
         let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
 
         let device = cudnn::device();
         // SAFETY: the handle is the program's, from this call.
         let mut candidates = unsafe {
-            candidates::candidates(handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
+            candidates::candidates(handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
         };
         let covers = candidates::covers(&candidates, limit);
         candidates.sort_by_key(|candidate| candidate.algorithm != own);
         let wanted = Wanted::among(candidates, Goal::Fastest { limit }, sizes, class);
         let measured = self.page.state.lock().measured.clone();
-        let mut search = Record::of(kernel, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
+        let mut search = Record::of(problem, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
         if search.wants() == Next::Nothing && !search.measured().is_empty() {
             return Some((Course::Settled(self.chosen(&search, own)), covers));
         }
         let fitting: Vec<_> =
             wanted.candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
-        let fits = fitting.iter().any(|c| c.batch == kernel.batch() && c.algorithm == own);
-        let untimed = if fits { None } else { candidates::any_division(kernel.batch(), &fitting) };
+        let fits = fitting.iter().any(|c| c.batch == problem.batch() && c.algorithm == own);
+        let untimed = if fits { None } else { candidates::any_division(problem.batch(), &fitting) };
         let meanwhile = search.best().map(|(best, _)| best).or(untimed);
-        let meanwhile = meanwhile.and_then(|best| Plan::new(kernel, best).ok()).map(Arc::new);
+        let meanwhile = meanwhile.and_then(|best| Plan::new(problem, best).ok()).map(Arc::new);
         let course = match numerics {
             // Exploration changes the parts, and thereby the sums, from call to call.
             Numerics::Deterministic => Course::Settled(meanwhile),
@@ -193,7 +193,7 @@ impl Running<'_> {
         }
         drop(state);
         let device = cudnn::device();
-        let record = Record::of(self.kernel, device, device.ordinal());
+        let record = Record::of(self.problem, device, device.ordinal());
         record.found(search.found(), device.ordinal());
         let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
         record.ended(&wanted, &search, end);
@@ -202,9 +202,9 @@ impl Running<'_> {
 
     /// Returns the best plan of a search. `None` if there is none, or it is the requested algorithm undivided.
     fn chosen(&self, search: &Search<Algorithm>, own: Algorithm) -> Option<Arc<Plan>> {
-        let found = search.best().and_then(|(best, time)| Some((Plan::new(self.kernel, best).ok()?, time)));
+        let found = search.best().and_then(|(best, time)| Some((Plan::new(self.problem, best).ok()?, time)));
         let Some((plan, time)) = found else {
-            report::unchanged(self.kernel, self.ask.limit);
+            report::unchanged(self.problem, self.ask.limit);
             return None;
         };
         let configuration = plan.configuration();
@@ -212,7 +212,7 @@ impl Running<'_> {
         let undivided = search.undivided();
         report::chosen(&Chosen {
             event: "ran",
-            kernel: plan.kernel(),
+            problem: plan.problem(),
             configuration,
             workspace: plan.workspace(),
             limit: self.ask.limit,
@@ -253,7 +253,7 @@ impl Running<'_> {
         // SAFETY: `wanted` requires only what our caller promised for the call.
         let plan = unsafe { self.wanted(next) };
         let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
-        let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_spent: false });
+        let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_modified: false });
         let mut times = None;
         if let (Some(plan), Some(mut timing)) = (plan, timing) {
             // SAFETY: `run_parts` requires only what our caller promised for the call.
@@ -263,7 +263,7 @@ impl Running<'_> {
         self.with_exploration(|exploration| exploration.ran(next, times));
         match (ran, meanwhile) {
             (Ok(()), _) => CUDNN_STATUS_SUCCESS,
-            (Err(failure), _) if failure.result_spent => failure.status,
+            (Err(failure), _) if failure.result_modified => failure.status,
             // SAFETY: `run_plan` requires only what our caller promised for the call.
             (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
             // SAFETY: our caller promised valid arguments, and cuDNN refuses an algorithm that does not fit.
@@ -284,19 +284,19 @@ impl Running<'_> {
                 _ => None,
             };
         });
-        // SAFETY: the operands are those of this call, and `kernel` is its problem.
-        let adds = unsafe { exec::adds_to_result(self.kernel, &self.call.operands) };
+        // SAFETY: the operands are those of this call, and `problem` is its problem.
+        let adds = unsafe { exec::adds_to_result(self.problem, &self.call.operands) };
         match next {
             Next::Time(candidate) => {
                 // SAFETY: the handle is the program's, from this call.
-                let parts = unsafe { sampling(self.call.handle, self.kernel, candidate, own?, self.ask.limit, adds) };
-                Plan::in_order(self.kernel, &parts?).ok()
+                let parts = unsafe { sampling(self.call.handle, self.problem, candidate, own?, self.ask.limit, adds) };
+                Plan::in_order(self.problem, &parts?).ok()
             }
-            _ => Plan::new(self.kernel, trial?).ok(),
+            _ => Plan::new(self.problem, trial?).ok(),
         }
     }
 
-    fn with_exploration(&self, act: impl FnOnce(&mut Exploration<Kernel>)) {
+    fn with_exploration(&self, act: impl FnOnce(&mut Exploration<Problem>)) {
         let mut state = self.page.state.lock();
         if let Some(Decision { course: Course::Exploring { exploration, .. }, .. }) = state.decision(self.ask) {
             act(exploration);
@@ -322,10 +322,10 @@ impl Running<'_> {
         let status = failure.status;
         // An error that cuDNN blames on the program's arguments says nothing about the plan.
         if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&status) {
-            log::warn!("{}: {} failed with status {status}; it runs undivided", self.kernel, plan.configuration());
+            log::warn!("{}: {} failed with status {status}; it runs undivided", self.problem, plan.configuration());
             self.give_up();
         }
-        if failure.result_spent {
+        if failure.result_modified {
             return status;
         }
         // SAFETY: our caller promised valid arguments. The fallback fits, and cuDNN refuses an algorithm that does not.
@@ -343,7 +343,7 @@ impl Running<'_> {
         }
         drop(state);
         if let Some(Course::Exploring { .. }) = before {
-            report::unchanged(self.kernel, self.ask.limit);
+            report::unchanged(self.problem, self.ask.limit);
         }
     }
 }

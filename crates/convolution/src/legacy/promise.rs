@@ -15,8 +15,8 @@ use super::book::{self, Page, Promise, Question};
 use super::call::EXECUTED;
 use crate::candidates;
 use crate::exec::{self, Constant, Plan};
-use crate::problem::Kernel;
 use crate::problem::OwnedDescriptors;
+use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class};
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
@@ -42,7 +42,7 @@ const FIRST_EXECUTIONS: f64 = 20.0;
 pub struct Asking<'a> {
     pub handle: cudnnHandle_t,
     pub descriptors: &'a Descriptors,
-    pub kernel: Kernel,
+    pub problem: Problem,
     pub question: Question,
     /// cuDNN's answer.
     pub results: &'a [AlgoPerf],
@@ -60,12 +60,12 @@ impl Asking<'_> {
     /// # Safety
     /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
-        let page = book::page(cudnn::device(), &self.kernel);
+        let page = book::page(cudnn::device(), &self.problem);
         let _answering = Answering(&page);
         // SAFETY: `promise` requires only what our caller promised for this query.
         let promise = unsafe { self.promise(&page, query) };
         match &promise {
-            Some(promise) => book::tell(cudnn::device(), &self.kernel, promise),
+            Some(promise) => book::tell(cudnn::device(), &self.problem, promise),
             None => page.state.lock().tell(None),
         }
         promise
@@ -131,34 +131,36 @@ impl Asking<'_> {
     /// # Safety
     /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     unsafe fn reserve(&self, query: &Query) -> Option<Promise> {
-        let Self { handle, kernel, question, own, .. } = self;
-        let ready = self.fitting;
-        if question.asked.is_none() || ready.is_some_and(|ready| ready.algo == own.algo) {
+        let Self { handle, problem, question, own, .. } = self;
+        let fallback = self.fitting;
+        if question.asked.is_none() || fallback.is_some_and(|fallback| fallback.algo == own.algo) {
             return None; // no limit, or cuDNN prefers nothing else
         }
         // SAFETY: `offered` requires only what our caller promised for this query.
         let offered = unsafe { self.offered(query) }?;
-        let better = offered.iter().position(|result| ready.is_some_and(|ready| result.algo == ready.algo));
+        let better = offered.iter().position(|result| fallback.is_some_and(|fallback| result.algo == fallback.algo));
         let better = better.unwrap_or(offered.len());
         let class = self.class();
-        let sizes = candidates::sizes(kernel, question.sizes, cudnn::device());
+        let sizes = candidates::sizes(problem, question.sizes, cudnn::device());
         // SAFETY: the handle is the program's, from this query.
-        let mut candidates = unsafe { candidates::candidates(*handle, kernel, &offered[..better], class, &sizes) };
+        let mut candidates = unsafe { candidates::candidates(*handle, problem, &offered[..better], class, &sizes) };
         let covers = candidates::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
-        if ready.is_none() {
-            candidates::any_division(kernel.batch(), &candidates)?;
+        if fallback.is_none() {
+            candidates::any_division(problem.batch(), &candidates)?;
         }
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
         // If the fallback is the last resort, its result must stay, so the promise gets the id of cuDNN's first result.
-        let entry = ready.filter(|ready| Some(ready.algo) != self.last_resort).unwrap_or(*own);
-        let entry = AlgoPerf { memory: room.max(ready.map_or(0, |ready| ready.memory)), ..entry };
+        let entry = fallback.filter(|fallback| Some(fallback.algo) != self.last_resort).unwrap_or(*own);
+        let entry = AlgoPerf { memory: room.max(fallback.map_or(0, |fallback| fallback.memory)), ..entry };
         Some(Promise {
             question: *question,
             covers,
             entry,
-            ready: ready.map(|ready| ready.algo),
-            undivided: ready.filter(|ready| ready.algo == entry.algo).map_or(own.memory, |ready| ready.memory),
+            fallback: fallback.map(|fallback| fallback.algo),
+            undivided: fallback
+                .filter(|fallback| fallback.algo == entry.algo)
+                .map_or(own.memory, |fallback| fallback.memory),
             plan: None,
             is_final: false,
             broken: [false; 2],
@@ -177,10 +179,10 @@ impl Asking<'_> {
         known: &[MicroConfiguration<Algorithm>],
         waits: bool,
     ) -> Option<(Search<Algorithm>, Range<usize>)> {
-        let Self { handle, kernel, question, .. } = self;
+        let Self { handle, problem, question, .. } = self;
         let (settings, device) = (settings::get(), cudnn::device());
         let ordinal = device.ordinal();
-        let record = Record::of(kernel, device, ordinal);
+        let record = Record::of(problem, device, ordinal);
         if !waits && record.is_empty() {
             return None;
         }
@@ -190,7 +192,7 @@ impl Asking<'_> {
         let offered = unsafe { self.offered(query) }?;
         // SAFETY: the handle is the program's, from this query.
         let candidates = unsafe {
-            candidates::candidates(*handle, kernel, &offered, class, &candidates::sizes(kernel, sizes, device))
+            candidates::candidates(*handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
         };
         let covers = candidates::covers(&candidates, question.limit);
         if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
@@ -206,8 +208,8 @@ impl Asking<'_> {
         }
         let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let session = Session {
-            kernel,
-            part: kernel,
+            problem,
+            part: problem,
             wanted: &wanted,
             record: &record,
             budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),
@@ -218,39 +220,41 @@ impl Asking<'_> {
         };
         let prepare = |bytes| match query {
             Query::FindEx(operands, workspace) => {
-                let scaling = exec::scaling_type(kernel);
+                let scaling = exec::scaling_type(problem);
                 let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
                 let operands = Operands { alpha, beta, ..*operands };
                 Ok((Bench { device, handle: *handle, stream, operands, workspace: *workspace }, None))
             }
             Query::Get | Query::Find => {
-                let buffers = OwnBuffers::allocate(device, stream, kernel, bytes, settings.tune_bytes)?;
-                Ok((buffers.bench(device, *handle, stream, kernel), Some(buffers)))
+                let buffers = OwnBuffers::allocate(device, stream, problem, bytes, settings.tune_bytes)?;
+                Ok((buffers.bench(device, *handle, stream, problem), Some(buffers)))
             }
         };
         let _waited = Waited::since(Instant::now());
         // SAFETY: the bench holds this problem's data; its workspace is as large as any candidate's, or as the limit;
         // its handle is the program's, which is in this call and in no other use.
         let searched = unsafe { session.tune(known, prepare) };
-        searched.map_err(|why| log::info!("{kernel} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
+        searched.map_err(|why| log::info!("{problem} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
     }
 
     /// Makes the promise that follows from a search. `None` if nothing fits.
     fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
-        let mut ready = self.ready_for(search, &best);
-        if asked.is_some() && !best.is_undivided() && ready.is_some_and(|r| r.deterministic && !is_deterministic(&best))
+        let mut fallback = self.fallback_for(search, &best);
+        if asked.is_some()
+            && !best.is_undivided()
+            && fallback.is_some_and(|r| r.deterministic && !is_deterministic(&best))
         {
             // The plan gets the fallback's id, so a program may rely on the determinism of that algorithm.
             (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
-            ready = self.ready_for(search, &best);
+            fallback = self.fallback_for(search, &best);
         }
         let undivided = best.is_undivided();
-        let plan = Arc::new(Plan::new(&self.kernel, best).ok()?);
+        let plan = Arc::new(Plan::new(&self.problem, best).ok()?);
         report::chosen(&Chosen {
             event: "asked",
-            kernel: plan.kernel(),
+            problem: plan.problem(),
             configuration: plan.configuration(),
             workspace: plan.workspace(),
             limit,
@@ -258,18 +262,18 @@ impl Asking<'_> {
             undivided: search.undivided(),
         });
 
-        let needs = ready.map_or(0, |ready| search.whole(ready).map_or(0, |micro| micro.workspace));
+        let needs = fallback.map_or(0, |fallback| search.whole(fallback).map_or(0, |micro| micro.workspace));
         let memory = plan.workspace().max(needs);
         let spare = |id| Some(id) != self.last_resort;
         let main = plan.main_algorithm().id;
         // The id, and the bytes that its algorithm needs to run undivided.
-        let (algo, own_need) = match (undivided, asked, ready) {
+        let (algo, own_need) = match (undivided, asked, fallback) {
             (true, ..) => (main, memory),
-            (false, Some(_), Some(ready)) if spare(ready.id) => (ready.id, memory),
+            (false, Some(_), Some(fallback)) if spare(fallback.id) => (fallback.id, memory),
             (false, Some(_), _) if !spare(self.own.algo) => (main, usize::MAX),
             _ => (self.own.algo, self.own.memory),
         };
-        let deterministic = plan.is_deterministic() && ready.is_none_or(|ready| ready.deterministic);
+        let deterministic = plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
         let entry = AlgoPerf {
             algo,
             status: CUDNN_STATUS_SUCCESS,
@@ -283,7 +287,7 @@ impl Asking<'_> {
             question: self.question,
             covers,
             entry,
-            ready: ready.map(|ready| ready.id),
+            fallback: fallback.map(|fallback| fallback.id),
             undivided: own_need,
             plan: Some(plan),
             is_final: true,
@@ -293,7 +297,7 @@ impl Asking<'_> {
 
     /// Returns the fastest algorithm that runs undivided in the configuration's workspace, or else the one that needs
     /// least. Prefers an algorithm that is as deterministic as the configuration, and is not the last resort.
-    fn ready_for(&self, search: &Search<Algorithm>, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
+    fn fallback_for(&self, search: &Search<Algorithm>, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
         let find = |admits: &dyn Fn(&Algorithm) -> bool| {
             let search = search.among(admits);
             let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
@@ -302,7 +306,7 @@ impl Asking<'_> {
         let as_deterministic = is_deterministic(configuration);
         // The fallback runs under the configuration's math type, which may raise the need of the same id.
         let math_type = algorithm::loosest(configuration.parts().iter().map(|(_, micro)| micro.algorithm.math_type));
-        let descriptors = OwnedDescriptors::new(&self.kernel, math_type.unwrap_or(self.kernel.math_type)).ok();
+        let descriptors = OwnedDescriptors::new(&self.problem, math_type.unwrap_or(self.problem.math_type)).ok();
         let fits = |algorithm: &Algorithm| {
             Some(algorithm.math_type) == math_type
                 || descriptors.as_ref().is_some_and(|descriptors| {

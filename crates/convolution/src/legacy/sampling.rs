@@ -6,7 +6,7 @@ use tuning::running::SAMPLES;
 use tuning::search;
 
 use crate::exec::divided_workspace;
-use crate::problem::{Algorithm, Kernel, OwnedDescriptors};
+use crate::problem::{Algorithm, OwnedDescriptors, Problem};
 
 type Candidate = search::Candidate<Algorithm>;
 
@@ -22,25 +22,25 @@ type Candidate = search::Candidate<Algorithm>;
 /// The caller promises that `handle` is a live cuDNN handle.
 pub unsafe fn sampling(
     handle: cudnnHandle_t,
-    kernel: &Kernel,
+    problem: &Problem,
     candidate: &Candidate,
     own: Algorithm,
     limit: usize,
     adds: bool,
 ) -> Option<Vec<(usize, MicroConfiguration<Algorithm>)>> {
     let Candidate { batch, algorithm, workspace } = *candidate;
-    let count = (kernel.batch() / batch).min(SAMPLES);
-    let rest = kernel.batch() - count * batch;
+    let count = (problem.batch() / batch).min(SAMPLES);
+    let rest = problem.batch() - count * batch;
     let micro = MicroConfiguration { batch, algorithm, time: 0.0, workspace };
     if rest == 0 {
         return Some(vec![(count, micro)]);
     }
-    let descriptors = OwnedDescriptors::new(&kernel.with_batch(rest), own.math_type).ok()?;
+    let descriptors = OwnedDescriptors::new(&problem.with_batch(rest), own.math_type).ok()?;
     // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
     let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) };
-    let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(kernel, needed));
+    let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(problem, needed));
     if adds || workspace > limit {
-        return kernel.batch().is_multiple_of(batch).then(|| vec![(kernel.batch() / batch, micro)]);
+        return problem.batch().is_multiple_of(batch).then(|| vec![(problem.batch() / batch, micro)]);
     }
     let rest = MicroConfiguration { batch: rest, algorithm: own, time: 0.0, workspace };
     Some(vec![(count, micro), (1, rest)])

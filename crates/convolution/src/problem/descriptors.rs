@@ -7,7 +7,7 @@ use cudnn::convolution::{Descriptors, Direction};
 use cudnn::owned::{OwnedConvolution, OwnedFilter, OwnedTensor, checked};
 use cudnn_abi::*;
 
-use super::Kernel;
+use super::Problem;
 
 /// All descriptors of one convolution problem.
 pub struct OwnedDescriptors {
@@ -19,34 +19,34 @@ pub struct OwnedDescriptors {
 }
 
 impl OwnedDescriptors {
-    /// The descriptors of problem `kernel`, with `math_type` in place of the problem's own.
-    pub fn new(kernel: &Kernel, math_type: cudnnMathType_t) -> Result<Self, cudnnStatus_t> {
-        let rank = usize::from(kernel.rank);
+    /// The descriptors of problem `problem`, with `math_type` in place of the problem's own.
+    pub fn new(problem: &Problem, math_type: cudnnMathType_t) -> Result<Self, cudnnStatus_t> {
+        let rank = usize::from(problem.rank);
         let w = OwnedFilter::create()?;
         let convolution = OwnedConvolution::create()?;
         // SAFETY: each array has at least as many values as its rank.
         unsafe {
             checked(calls::cudnnSetFilterNdDescriptor(
                 w.raw(),
-                kernel.w_type,
-                kernel.w_format,
+                problem.w_type,
+                problem.w_format,
                 rank as c_int,
-                kernel.w_dims.as_ptr(),
+                problem.w_dims.as_ptr(),
             ))?;
             checked(calls::cudnnSetConvolutionNdDescriptor(
                 convolution.raw(),
                 rank as c_int - 2,
-                kernel.pad.as_ptr(),
-                kernel.stride.as_ptr(),
-                kernel.dilation.as_ptr(),
-                kernel.mode,
-                kernel.compute_type,
+                problem.pad.as_ptr(),
+                problem.stride.as_ptr(),
+                problem.dilation.as_ptr(),
+                problem.mode,
+                problem.compute_type,
             ))?;
-            checked(calls::cudnnSetConvolutionGroupCount(convolution.raw(), kernel.groups))?;
+            checked(calls::cudnnSetConvolutionGroupCount(convolution.raw(), problem.groups))?;
             checked(calls::cudnnSetConvolutionMathType(convolution.raw(), math_type))?;
         }
-        let (x, y) = (OwnedTensor::new(rank, &kernel.x)?, OwnedTensor::new(rank, &kernel.y)?);
-        Ok(Self { direction: kernel.direction, x, w, convolution, y })
+        let (x, y) = (OwnedTensor::new(rank, &problem.x)?, OwnedTensor::new(rank, &problem.y)?);
+        Ok(Self { direction: problem.direction, x, w, convolution, y })
     }
 
     /// The descriptors in the form that calls take; valid as long as `self`.

@@ -17,14 +17,14 @@ use cudnn::tensor::{ASKED_RANK, ASKED_SPATIAL_RANK, MAX_RANK, Tensor, element_si
 use cudnn_abi::*;
 
 pub use algorithm::{Algorithm, Class};
-pub use any::AnyKernel;
+pub use any::AnyProblem;
 pub use descriptors::OwnedDescriptors;
 
 /// A convolution problem: direction, tensors, filter and parameters. Equal problems cost the same, so plans are stored
 /// by problem. `x` and `y` are Forward's input and output in every direction: BackwardData writes `x` (dx), and
 /// BackwardFilter writes `w` (dw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kernel {
+pub struct Problem {
     /// The derivative of the convolution to compute.
     pub direction: Direction,
     /// Dimensions in use: 4, or 5 for 3-D convolutions.
@@ -55,7 +55,7 @@ pub struct Kernel {
     pub groups: c_int,
 }
 
-impl Kernel {
+impl Problem {
     /// Reads a call's descriptors. Returns `None` for a convolution that we do not plan (unknown rank or type, null or
     /// unset descriptor); such a call passes through unchanged.
     ///
@@ -184,7 +184,7 @@ impl Kernel {
 }
 
 /// Writes the form used in log lines: `F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1`.
-impl fmt::Display for Kernel {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, w, _] = self.dims();
         let spatial = usize::from(self.rank) - 2;

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use cudnn_abi::*;
 
-use super::Kernel;
+use super::Problem;
 use cudnn::names::{DIRECTIONS, MATH_TYPES, MODES, Names, TYPES, list, named, value};
 use cudnn::tensor::{MAX_RANK, Tensor, element_size, in_use};
 
 const FORMATS: &Names = &[("nchw", CUDNN_TENSOR_NCHW), ("nhwc", CUDNN_TENSOR_NHWC)];
 
-impl Kernel {
+impl Problem {
     /// The whole problem as one line of text. Equal problems have equal texts, and [`Self::from_spec`] reads them back:
     ///
     /// `F x=float:32x64x27x27@46656x729x27x1 w=float:nchw:192x64x5x5 y=float:32x192x27x27@139968x729x27x1
@@ -63,7 +63,7 @@ impl Kernel {
         let (x, rank) = tensor(field("x")?)?;
         let (w_type, w_format, w_dims) = filter(field("w")?, rank)?;
         let (y, _) = tensor(field("y")?)?;
-        let kernel = Self {
+        let problem = Self {
             direction,
             rank: rank as u8,
             x,
@@ -81,8 +81,8 @@ impl Kernel {
         };
         // One problem has one text: this rejects another rank of y, leading zeros, a number where a name exists,
         // trailing text.
-        let canonical = kernel.spec();
-        if canonical == text { Ok(kernel) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
+        let canonical = problem.spec();
+        if canonical == text { Ok(problem) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         })
     }
 
-    fn kernels() -> impl Strategy<Value = Kernel> {
+    fn problems() -> impl Strategy<Value = Problem> {
         (4..=MAX_RANK).prop_flat_map(|rank| {
             let tensors = (tensors(rank), tensors(rank));
             let filter = (data_type(), -9..9, vec(1..=c_int::MAX, rank));
@@ -167,7 +167,7 @@ mod tests {
             let all = (select(&DIRECTIONS[..]), tensors, filter, spatial, enumerations);
             all.prop_map(move |(direction, (x, y), (w_type, w_format, w_dims), (pad, stride, dilation), rest)| {
                 let (mode, compute_type, math_type, groups) = rest;
-                Kernel {
+                Problem {
                     direction,
                     rank: rank as u8,
                     x,
@@ -189,28 +189,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_kernel_is_read_back(kernel in kernels()) {
-            prop_assert_eq!(Kernel::from_spec(&kernel.spec()), Ok(kernel));
+        fn every_kernel_is_read_back(problem in problems()) {
+            prop_assert_eq!(Problem::from_spec(&problem.spec()), Ok(problem));
         }
 
         /// No field is left out: problems that differ in a single value have different texts.
         #[test]
-        fn different_kernels_have_different_texts(a in kernels(), b in kernels()) {
-            let field = |b: &Kernel, i: usize| match i {
-                0 => Kernel { direction: b.direction, ..a },
-                1 => Kernel { w_type: b.w_type, ..a },
-                2 => Kernel { w_format: b.w_format, ..a },
-                3 => Kernel { mode: b.mode, ..a },
-                4 => Kernel { compute_type: b.compute_type, ..a },
-                5 => Kernel { math_type: b.math_type, ..a },
-                6 => Kernel { groups: b.groups, ..a },
+        fn different_kernels_have_different_texts(a in problems(), b in problems()) {
+            let field = |b: &Problem, i: usize| match i {
+                0 => Problem { direction: b.direction, ..a },
+                1 => Problem { w_type: b.w_type, ..a },
+                2 => Problem { w_format: b.w_format, ..a },
+                3 => Problem { mode: b.mode, ..a },
+                4 => Problem { compute_type: b.compute_type, ..a },
+                5 => Problem { math_type: b.math_type, ..a },
+                6 => Problem { groups: b.groups, ..a },
                 _ if b.rank != a.rank => a,
-                7 => Kernel { x: b.x, ..a },
-                8 => Kernel { w_dims: b.w_dims, ..a },
-                9 => Kernel { y: b.y, ..a },
-                10 => Kernel { pad: b.pad, ..a },
-                11 => Kernel { stride: b.stride, ..a },
-                _ => Kernel { dilation: b.dilation, ..a },
+                7 => Problem { x: b.x, ..a },
+                8 => Problem { w_dims: b.w_dims, ..a },
+                9 => Problem { y: b.y, ..a },
+                10 => Problem { pad: b.pad, ..a },
+                11 => Problem { stride: b.stride, ..a },
+                _ => Problem { dilation: b.dilation, ..a },
             };
             for i in 0..=12 {
                 let changed = field(&b, i);
@@ -221,17 +221,17 @@ mod tests {
         #[test]
         fn garbage_is_an_error_and_no_panic(cut in 0..CONV2.len(), text in ".{0,9}") {
             let garbage = format!("{}{text}{}", &CONV2[..cut], &CONV2[(cut + text.len()).min(CONV2.len())..]);
-            if let Ok(kernel) = Kernel::from_spec(&garbage) {
-                prop_assert_eq!(kernel.spec(), garbage);
+            if let Ok(problem) = Problem::from_spec(&garbage) {
+                prop_assert_eq!(problem.spec(), garbage);
             }
         }
     }
 
     #[test]
     fn the_text_is_as_documented() {
-        let kernel = Kernel::from_spec(CONV2).unwrap();
-        assert_eq!(kernel.spec(), CONV2);
-        assert_eq!(kernel.to_string(), "F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1");
+        let problem = Problem::from_spec(CONV2).unwrap();
+        assert_eq!(problem.spec(), CONV2);
+        assert_eq!(problem.to_string(), "F float 32x64x27x27 * 192x64x5x5 pad 2x2 stride 1x1");
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
             ("groups=1", "groups=1 more=2", "it reads as"),
         ] {
             let text = CONV2.replacen(change, with, 1);
-            let error = Kernel::from_spec(&text).unwrap_err();
+            let error = Problem::from_spec(&text).unwrap_err();
             assert!(error.contains(message), "{text}\n{error}");
         }
     }

@@ -3,32 +3,32 @@
 use serde_json::{Value, json};
 use tuning::subject::Subject;
 
-use super::Kernel;
+use super::Problem;
 use super::algorithm::{Algorithm, Class};
 use super::graph::{self, Convolution, EngineConfiguration, OUR_ENGINES};
 
-impl Subject for Kernel {
+impl Subject for Problem {
     type Algorithm = Algorithm;
     type Class = Class;
 
     fn batch(&self) -> usize {
-        Kernel::batch(self)
+        Problem::batch(self)
     }
 
     fn with_batch(&self, images: usize) -> Self {
-        Kernel::with_batch(*self, images)
+        Problem::with_batch(*self, images)
     }
 
     fn spec(&self) -> String {
-        Kernel::spec(self)
+        Problem::spec(self)
     }
 
     fn dims(&self) -> [Vec<i64>; 3] {
-        Kernel::dims(self).map(|dims| dims.iter().copied().map(i64::from).collect())
+        Problem::dims(self).map(|dims| dims.iter().copied().map(i64::from).collect())
     }
 
     fn sums_in_reduced_precision(&self) -> bool {
-        Kernel::sums_in_reduced_precision(self)
+        Problem::sums_in_reduced_precision(self)
     }
 
     /// Text such as `1:0:deterministic`: cuDNN's numbers of the algorithm and the math type, and whether repeated calls
@@ -62,21 +62,21 @@ impl Subject for Kernel {
     }
 }
 
-impl Subject for graph::Kernel {
+impl Subject for graph::Problem {
     type Algorithm = EngineConfiguration;
     type Class = graph::Class;
     const ENGINES: Option<&str> = Some(OUR_ENGINES);
 
     fn batch(&self) -> usize {
-        graph::Kernel::batch(self)
+        graph::Problem::batch(self)
     }
 
     fn with_batch(&self, images: usize) -> Self {
-        graph::Kernel::with_batch(self, images)
+        graph::Problem::with_batch(self, images)
     }
 
     fn spec(&self) -> String {
-        graph::Kernel::spec(self)
+        graph::Problem::spec(self)
     }
 
     fn dims(&self) -> [Vec<i64>; 3] {
@@ -85,7 +85,7 @@ impl Subject for graph::Kernel {
     }
 
     fn sums_in_reduced_precision(&self) -> bool {
-        graph::Kernel::sums_in_reduced_precision(self)
+        graph::Problem::sums_in_reduced_precision(self)
     }
 
     fn algorithm_text(&self, algorithm: &EngineConfiguration) -> String {
@@ -118,26 +118,26 @@ const NONDETERMINISTIC: &str = "nondeterministic";
 mod tests {
     use super::*;
 
-    fn kernel() -> Kernel {
+    fn problem() -> Problem {
         let spec = "BF x=float:8x4x9x9@324x81x9x1 w=float:nchw:6x4x3x3 y=float:8x6x7x7@294x49x7x1 pad=0x0 \
                     stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1";
-        Kernel::from_spec(spec).unwrap()
+        Problem::from_spec(spec).unwrap()
     }
 
     #[test]
     fn an_algorithm_s_text_has_every_field() {
-        let kernel = kernel();
+        let problem = problem();
         for (id, math_type, deterministic, text) in
             [(1, 0, true, "1:0:deterministic"), (-3, 99, false, "-3:99:nondeterministic")]
         {
-            let algorithm = Algorithm { direction: kernel.direction, id, math_type, deterministic };
-            assert_eq!(kernel.algorithm_text(&algorithm), text);
-            assert_eq!(kernel.algorithm_of(text), Some(algorithm));
+            let algorithm = Algorithm { direction: problem.direction, id, math_type, deterministic };
+            assert_eq!(problem.algorithm_text(&algorithm), text);
+            assert_eq!(problem.algorithm_of(text), Some(algorithm));
         }
         for wrong in
             ["", "1", "1:0", "1:0:", "1:0:maybe", "1:0:deterministic:", "01:0:deterministic", "a:0:deterministic"]
         {
-            assert_eq!(kernel.algorithm_of(wrong), None, "{wrong}");
+            assert_eq!(problem.algorithm_of(wrong), None, "{wrong}");
         }
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use planner::{Configuration, MicroConfiguration};
 use ucudnn_convolution::problem::graph::{self, EngineConfiguration, OUR_ENGINES, Route};
 
-fn graph(kernel: &Kernel) -> graph::Kernel {
-    graph::Kernel::of_convolution(kernel)
+fn graph(kernel: &Problem) -> graph::Problem {
+    graph::Problem::of_convolution(kernel)
 }
 
 /// An engine configuration whose knobs and notes differ for each index.
@@ -142,7 +142,7 @@ fn copies_of_schema_2_are_forgotten() {
     let folder = Folder::new();
     let (path, here) = (folder.file("d"), environment("A"));
     let copied = graph(&forward(8));
-    let other = graph::Kernel::from_spec(&copied.spec().replace("float", "half")).unwrap();
+    let other = graph::Problem::from_spec(&copied.spec().replace("float", "half")).unwrap();
     assert_ne!(other, copied);
     let as_stored = [of_engine(8, 3, 1.0), of_engine(4, 3, 0.5)];
     let on_copies = as_stored.map(|outcome| Outcome {

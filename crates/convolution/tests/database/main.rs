@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::tuning::database::{self, Database, Environment, Texts};
-use ucudnn_convolution::problem::AnyKernel;
-use ucudnn_convolution::problem::{Algorithm, Kernel};
+use ucudnn_convolution::problem::AnyProblem;
+use ucudnn_convolution::problem::{Algorithm, Problem};
 
 type Outcome<A = Algorithm> = database::Outcome<A>;
 
 /// Texts of problems are read; of networks only one that begins with a cell is taken for one.
 const TEXTS: Texts = Texts {
-    subject: |text| AnyKernel::from_spec(text).map(AnyKernel::into_subject),
+    subject: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
     network: |text| if text.contains("hidden=0") { Err("hidden is \"0\"".into()) } else { Ok(()) },
 };
 
@@ -55,23 +55,23 @@ fn environment(device: &str) -> Environment {
 }
 
 /// A Forward problem. Its parts run like whole mini-batches of the same size.
-fn forward(batch: usize) -> Kernel {
+fn forward(batch: usize) -> Problem {
     let spec = "F x=float:1x64x27x27@46656x729x27x1 w=float:nchw:192x64x5x5 y=float:1x192x27x27@139968x729x27x1 \
                 pad=2x2 stride=1x1 dilation=1x1 mode=correlation compute=float math=default groups=1";
-    Kernel::from_spec(spec).unwrap().with_batch(batch)
+    Problem::from_spec(spec).unwrap().with_batch(batch)
 }
 
 /// A BackwardFilter problem in half, whose parts are summed in float.
-fn half_filter(batch: usize) -> Kernel {
+fn half_filter(batch: usize) -> Problem {
     let spec = forward(1).spec().replacen('F', "BF", 1).replace("=float:", "=half:");
-    Kernel::from_spec(&spec).unwrap().with_batch(batch)
+    Problem::from_spec(&spec).unwrap().with_batch(batch)
 }
 
-fn algorithm(kernel: &Kernel, id: i32) -> Algorithm {
+fn algorithm(kernel: &Problem, id: i32) -> Algorithm {
     Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id != 3 }
 }
 
-fn outcome(kernel: &Kernel, batch: usize, id: i32, time: impl Into<Option<f64>>) -> Outcome {
+fn outcome(kernel: &Problem, batch: usize, id: i32, time: impl Into<Option<f64>>) -> Outcome {
     Outcome { batch, algorithm: algorithm(kernel, id), workspace: batch * 1000, time: time.into() }
 }
 

@@ -102,7 +102,7 @@ fn kernels_are_told_apart_by_every_field() {
     let (database, here, kernel) = (open(&folder.file("d")), environment("A"), forward(8));
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
     for (field, other) in [("stride=1x1", "stride=2x1"), ("math=default", "math=fma"), ("729x27x1 w", "729x27x2 w")] {
-        let other = Kernel::from_spec(&kernel.spec().replace(field, other)).unwrap();
+        let other = Problem::from_spec(&kernel.spec().replace(field, other)).unwrap();
         assert_eq!(database.measured(&here, &other), [], "{field}");
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use planner::Configuration;
 
 /// A file of schema 1, with one environment and one problem.
-fn schema_1(path: &Path, here: &Environment, kernel: &Kernel) -> Connection {
+fn schema_1(path: &Path, here: &Environment, kernel: &Problem) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection
         .execute_batch(

@@ -47,7 +47,7 @@ pub struct NetworkContents {
 /// The results of one convolution problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelContents {
-    /// The kernel's text over one image; [`AnyKernel::from_spec`](convolution::problem::any::AnyKernel::from_spec) reads it.
+    /// The kernel's text over one image; [`AnyProblem::from_spec`](convolution::problem::any::AnyKernel::from_spec) reads it.
     pub spec: String,
     /// The micro-batch sizes that were measured, ascending.
     pub sizes: Vec<usize>,

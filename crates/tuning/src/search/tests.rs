@@ -251,7 +251,7 @@ fn an_ended_search_finds_its_trials_again_whatever_order_its_parts_come_in() {
         algorithm: micro.algorithm,
         workspace: micro.workspace,
     };
-    let room = Room { limit: 100, per_image: 20 };
+    let room = WorkspaceBudget { limit: 100, per_image: 20 };
     for goal in [Goal::Fastest { limit: 500 }, Goal::FastestWithin(room), Goal::DesirableSet { limit: 500 }] {
         let known = Known { measured: measured.clone(), ..Known::default() };
         let mut first = Search::new(64, goal, measured.iter().map(candidate).collect(), known);

@@ -64,7 +64,7 @@ impl<A> Trial<A> {
 
     /// True if this search ran it. It may have run less often than planned if the budget was spent, but its time still
     /// decided the choice.
-    pub fn is_own(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         !self.failed && !self.times.is_empty()
     }
 }

@@ -1,7 +1,7 @@
 //! cuDNN's candidates for one convolution problem at each micro-batch size.
 
 use convolution::graph::offered::{self, Offer};
-use convolution::problem::graph::Kernel;
+use convolution::problem::graph::Problem;
 use cudnn::graph::{Target, refusal};
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::workload::Workload;
 
 /// All candidate engines for a problem.
 pub struct Offered {
-    kernel: Kernel,
+    kernel: Problem,
     /// Micro-batch sizes, the mini-batch itself first.
     sizes: Vec<usize>,
     /// The candidates, size by size, in the order of cuDNN's heuristics.

@@ -8,8 +8,8 @@ use cudnn_abi::*;
 use crate::division::layers::addresses;
 use crate::division::network::Network;
 use crate::legacy::book::{self, Promise, Question};
-use crate::problem::Kernel;
 use crate::problem::OwnedDescriptors;
+use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use cudnn::policies::Policies;
@@ -22,17 +22,17 @@ use guest::settings::{self, Numerics};
 pub unsafe fn algorithms(
     handle: cudnnHandle_t,
     descriptors: &Descriptors,
-    kernel: &Kernel,
+    problem: &Problem,
     policies: &Policies,
     mut results: Vec<AlgoPerf>,
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
     // SAFETY: the caller promised that the handle is the program's.
-    let promise = unsafe { promise(handle, kernel, &own, &results, policies, any_determinism()) };
+    let promise = unsafe { promise(handle, problem, &own, &results, policies, any_determinism()) };
     let Some(promise) = promise else { return results };
-    book::tell(cudnn::device(), kernel, &promise);
-    Network::of(cudnn::device()).collect(kernel, promise.entry, addresses(descriptors), policies.layer);
+    book::tell(cudnn::device(), problem, &promise);
+    Network::of(cudnn::device()).collect(problem, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
     results.insert(0, promise.entry);
     results
@@ -50,22 +50,22 @@ pub unsafe fn workspace_size(
     policies: &Policies,
 ) -> Option<usize> {
     // SAFETY: the program's descriptors are null or cuDNN's.
-    let kernel = unsafe { Kernel::read(descriptors) }?;
-    let page = book::page(cudnn::device(), &kernel);
+    let problem = unsafe { Problem::read(descriptors) }?;
+    let page = book::page(cudnn::device(), &problem);
     let known = {
         let state = page.state.lock();
-        match state.told(id) {
+        match state.reported(id) {
             // Only the first result of an answer has our workspace; the others have cuDNN's own.
             None if state.answered => return None,
-            told => told.map(|told| (told, state.promise(id, told).map(|promise| promise.entry))),
+            reported => reported.map(|reported| (reported, state.promise(id, reported).map(|promise| promise.entry))),
         }
     };
-    if let Some((told, named)) = known {
+    if let Some((reported, named)) = known {
         // The answer may have gone to another layer with an equal problem, so collect this one too.
         if let Some(named) = named {
-            Network::of(cudnn::device()).collect(&kernel, named, addresses(descriptors), policies.layer);
+            Network::of(cudnn::device()).collect(&problem, named, addresses(descriptors), policies.layer);
         }
-        return Some(told);
+        return Some(reported);
     }
     // SAFETY: the caller promised that the handle and the descriptors are the program's.
     let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
@@ -74,13 +74,13 @@ pub unsafe fn workspace_size(
     let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
     let named = AlgoPerf { memory: needs, ..*named };
     // SAFETY: the caller promised that the handle is the program's.
-    let promise = unsafe { promise(handle, &kernel, &named, &results, policies, named.determinism) }?;
+    let promise = unsafe { promise(handle, &problem, &named, &results, policies, named.determinism) }?;
     {
         let mut state = page.state.lock();
         state.promises.push(promise.clone());
-        state.told.push((id, promise.entry.memory));
+        state.reported.push((id, promise.entry.memory));
     }
-    Network::of(cudnn::device()).collect(&kernel, promise.entry, addresses(descriptors), policies.layer);
+    Network::of(cudnn::device()).collect(&problem, promise.entry, addresses(descriptors), policies.layer);
     Some(promise.entry.memory)
 }
 
@@ -99,18 +99,18 @@ fn any_determinism() -> cudnnDeterminism_t {
 /// The caller promises that the handle is the program's.
 unsafe fn promise(
     handle: cudnnHandle_t,
-    kernel: &Kernel,
+    problem: &Problem,
     own: &AlgoPerf,
     results: &[AlgoPerf],
     policies: &Policies,
     determinism: cudnnDeterminism_t,
 ) -> Option<Promise> {
     // The program may set the reported math type or not, and an algorithm's need may differ between the two.
-    let mut math_types = vec![kernel.math_type, own.mathType];
+    let mut math_types = vec![problem.math_type, own.mathType];
     math_types.dedup();
     let descriptors: Vec<_> = math_types
         .into_iter()
-        .map(|math_type| OwnedDescriptors::new(kernel, math_type))
+        .map(|math_type| OwnedDescriptors::new(problem, math_type))
         .collect::<Result<_, _>>()
         .ok()?;
     let needs = |id: c_int| {
@@ -122,16 +122,17 @@ unsafe fn promise(
         let deterministic = result.determinism == CUDNN_DETERMINISTIC;
         result.status == CUDNN_STATUS_SUCCESS && (deterministic || determinism != CUDNN_DETERMINISTIC)
     };
-    let ready = results.iter().filter(may).filter_map(|result| Some((needs(result.algo)?, result)));
+    let fallback = results.iter().filter(may).filter_map(|result| Some((needs(result.algo)?, result)));
     // Among algorithms that need least, prefer the same determinism, then cuDNN's order.
-    let (memory, ready) = ready.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
+    let (memory, fallback) =
+        fallback.min_by_key(|(memory, result)| (*memory, result.determinism != own.determinism))?;
     // The larger need of the two math types. Where that exceeds the reported workspace, the fallback runs.
     let undivided = needs(own.algo).map_or(own.memory, |bytes| bytes.max(own.memory));
     (memory <= own.memory).then(|| Promise {
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
-        entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, ready.determinism), ..*own },
-        ready: Some(ready.algo),
+        entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, fallback.determinism), ..*own },
+        fallback: Some(fallback.algo),
         undivided,
         plan: None,
         is_final: true,

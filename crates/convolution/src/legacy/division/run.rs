@@ -4,13 +4,13 @@ use std::cell::Cell;
 
 use cudnn_abi::*;
 
-use crate::division::kernel::{LayerKernel, LayerPlan};
 use crate::division::layers::{Key, addresses};
 use crate::division::network::{self, Network};
+use crate::division::problem::{LayerPlan, LayerProblem};
 use crate::exec::Failure;
 use crate::legacy::answer;
 use crate::legacy::call::Call;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Workspace};
@@ -21,7 +21,13 @@ use gpu::{Device, Stream};
 ///
 /// # Safety
 /// The caller promises the same as for [`Call::run`].
-pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies, spent: &Cell<bool>) -> cudnnStatus_t {
+pub unsafe fn run(
+    call: &Call,
+    problem: &Problem,
+    only: bool,
+    policies: &Policies,
+    spent: &Cell<bool>,
+) -> cudnnStatus_t {
     if network::plans() {
         // SAFETY: our caller promised that the call's arguments are valid.
         return unsafe { call.run_as_asked() };
@@ -33,7 +39,7 @@ pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies,
         && !device.is_capturing(stream)
     {
         let key = Key {
-            kernel: LayerKernel::Convolution(*kernel),
+            problem: LayerProblem::Convolution(*problem),
             algorithm: Some(call.algorithm),
             only,
             filter: call.operands.w.addr(),
@@ -42,12 +48,12 @@ pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies,
         };
         let network = Network::of(device);
         // SAFETY: our caller promised that the call's arguments are valid.
-        let chosen = || Some(unsafe { chosen(call, kernel.math_type) });
+        let chosen = || Some(unsafe { chosen(call, problem.math_type) });
         let layer = network.enter(&key, addresses(&call.descriptors), policies, chosen);
         let launch = |plan: &LayerPlan, workspace: Workspace| match plan {
             // SAFETY: our caller promised valid arguments, and the segment belongs to this layer alone.
             LayerPlan::Convolution(plan) => unsafe { call.run_parts(plan, workspace, spent, |_, _| ()) },
-            LayerPlan::Graph(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_spent: false }),
+            LayerPlan::Graph(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_modified: false }),
         };
         if let Some(status) = network.in_segment(layer, &key, stream, launch) {
             return status;
@@ -58,7 +64,7 @@ pub unsafe fn run(call: &Call, kernel: &Kernel, only: bool, policies: &Policies,
         }
     }
     // SAFETY: our caller promised that the call's arguments are valid.
-    unsafe { call.run_ready() }
+    unsafe { call.run_fallback() }
 }
 
 /// Runs a call that accepts only the requested algorithm, and for which we reported less workspace than that algorithm

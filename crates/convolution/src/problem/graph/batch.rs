@@ -2,7 +2,7 @@
 
 use cudnn_abi::*;
 
-use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Tensor};
+use crate::problem::graph::{Convolution, Factor, Operation, Problem, Tensor};
 use cudnn::convolution::Direction;
 use cudnn::tensor::{disjoint, element_size};
 
@@ -44,7 +44,7 @@ impl Tensor {
     }
 }
 
-impl Kernel {
+impl Problem {
     /// The graph's convolution.
     pub fn convolution(&self) -> &Convolution {
         let convolution = self.operations.iter().find_map(|operation| match operation {
@@ -61,22 +61,22 @@ impl Kernel {
 
     /// The same problem over `batch` images.
     pub fn with_batch(&self, batch: usize) -> Self {
-        let mut kernel = self.clone();
-        for tensor in kernel.tensors.iter_mut().filter(|tensor| tensor.is_batched) {
+        let mut problem = self.clone();
+        for tensor in problem.tensors.iter_mut().filter(|tensor| tensor.is_batched) {
             tensor.dims[0] = batch as i64;
         }
-        kernel
+        problem
     }
 
     /// The same problem with `beta` in place of its own.
     pub fn with_beta(&self, beta: Factor) -> Self {
-        let mut kernel = self.clone();
-        for operation in &mut kernel.operations {
+        let mut problem = self.clone();
+        for operation in &mut problem.operations {
             if let Operation::Convolution(convolution) = operation {
                 convolution.beta = beta;
             }
         }
-        kernel
+        problem
     }
 
     /// The places of the tensors that the graph writes to memory.

@@ -5,7 +5,7 @@
 
 use cudnn_abi::*;
 
-use crate::problem::graph::{Factor, Kernel, Operation, Tensor};
+use crate::problem::graph::{Factor, Operation, Problem, Tensor};
 use cudnn::tensor::element_size;
 
 /// The address alignment that 16-byte accesses need.
@@ -121,7 +121,7 @@ impl Tensor {
     }
 }
 
-impl Kernel {
+impl Problem {
     /// The number of channels that [`Self::channels_last`] pads images and filters to, if their own would not fill 16
     /// bytes. A single channel is not padded: such an image needs no copy.
     fn padded_channels(&self) -> Option<i64> {
@@ -229,8 +229,8 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    fn kernel(spec: &str) -> Kernel {
-        Kernel::from_spec(spec).unwrap()
+    fn problem(spec: &str) -> Problem {
+        Problem::from_spec(spec).unwrap()
     }
 
     const FIRST: &str = "graph half:8x16x9x9@1296x81x9x1/16/batched half:4x16x3x3@144x9x3x1/16 \
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn channels_go_last_once() {
-        let first = kernel(FIRST);
-        assert_eq!(first.channels_last(), Some(kernel(LAST)));
-        assert_eq!(kernel(LAST).channels_last(), None);
+        let first = problem(FIRST);
+        assert_eq!(first.channels_last(), Some(problem(LAST)));
+        assert_eq!(problem(LAST).channels_last(), None);
         assert_eq!(first.tensors[0].channels_first(), Some(Matrices::packed(8, 16, 81)));
         assert_eq!(first.tensors[1].channels_first(), Some(Matrices::packed(4, 16, 9)));
     }
@@ -263,16 +263,16 @@ mod tests {
                 &format!("4x{channels}x3x3@{}x1x{}x{channels}", 9 * channels, 3 * channels),
             )
         };
-        let first = kernel(&few(FIRST));
-        assert_eq!(first.channels_last(), Some(kernel(&many(LAST, 8))));
+        let first = problem(&few(FIRST));
+        assert_eq!(first.channels_last(), Some(problem(&many(LAST, 8))));
         assert_eq!(first.to_be_transposed(0), Some(Matrices { transposed_pitch: 8, ..Matrices::packed(8, 3, 81) }));
         assert_eq!(first.to_be_transposed(1), Some(Matrices { transposed_pitch: 8, ..Matrices::packed(4, 3, 9) }));
         assert_eq!(first.to_be_transposed(2), Some(Matrices::packed(8, 4, 49)));
         let in_float = |text: &str| text.replace("half", "float");
-        assert_eq!(kernel(&in_float(&few(FIRST))).channels_last(), Some(kernel(&in_float(&many(LAST, 4)))));
+        assert_eq!(problem(&in_float(&few(FIRST))).channels_last(), Some(problem(&in_float(&many(LAST, 4)))));
         // A filter has the channels of one group only: no padding.
         let grouped =
-            kernel(&FIRST.replace("8x16x9x9@1296x81", "8x6x9x9@486x81").replace("4x16x3x3@144x9", "4x3x3x3@27x9"));
+            problem(&FIRST.replace("8x16x9x9@1296x81", "8x6x9x9@486x81").replace("4x16x3x3@144x9", "4x3x3x3@27x9"));
         assert_eq!(grouped.channels_last().unwrap().tensors[0].dims, [8, 6, 9, 9]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let other = FIRST.replace(from, to);
             assert_ne!(other, FIRST);
-            assert_eq!(kernel(&other).channels_last(), None, "{other}");
+            assert_eq!(problem(&other).channels_last(), None, "{other}");
         }
     }
 
@@ -296,7 +296,7 @@ mod tests {
     fn what_is_strided_over_without_being_read_is_left_out() {
         let text = FIRST.replace("4x16x3x3@144x9x3x1/16", "4x16x1x1@16x1x1x1/16");
         let text = text.replace("8x4x7x7@196x49x7x1", "8x4x5x3@60x15x3x1").replace("stride=1x1", "stride=2x3");
-        let strided = kernel(&text);
+        let strided = problem(&text);
         let sampling = Sampling { images: 8, channels: 16, height: 9, width: 9, down: 2, right: 3 };
         assert_eq!(strided.sampling(), Some(sampling));
         assert_eq!(sampling.sampled(), 15);
@@ -306,22 +306,22 @@ mod tests {
         assert_eq!(last.convolution().stride, [1, 1]);
         for padded in ["pre=1x0", "post=0x1"] {
             let name = padded.split('=').next().unwrap();
-            assert_eq!(kernel(&text.replace(&format!("{name}=0x0"), padded)).sampling(), None);
+            assert_eq!(problem(&text.replace(&format!("{name}=0x0"), padded)).sampling(), None);
         }
-        assert_eq!(kernel(FIRST).sampling(), None);
+        assert_eq!(problem(FIRST).sampling(), None);
     }
 
     #[test]
     fn a_filter_of_one_place_stays_where_it_is() {
         let text = FIRST.replace("4x16x3x3@144x9x3x1/16", "4x16x1x1@16x1x1x1/2");
         let text = text.replace("8x4x7x7@196x49x7x1", "8x4x9x9@324x81x9x1");
-        let last = kernel(&text).channels_last().unwrap();
+        let last = problem(&text).channels_last().unwrap();
         assert_eq!(last.tensors[1].alignment, 2);
-        assert!(!kernel(&text).tensors[1].channels_first().unwrap().differ());
+        assert!(!problem(&text).tensors[1].channels_first().unwrap().differ());
         // A filter's gradient is copied, so it needs the alignment of 16-byte accesses.
         let gradient = text.replace("| F ", "| BF ");
-        assert_eq!(kernel(&gradient).channels_last(), None);
+        assert_eq!(problem(&gradient).channels_last(), None);
         let gradient = gradient.replace("@16x1x1x1/2", "@16x1x1x1/32");
-        assert_eq!(kernel(&gradient).channels_last().unwrap().tensors[1].alignment, 16);
+        assert_eq!(problem(&gradient).channels_last().unwrap().tensors[1].alignment, 16);
     }
 }

@@ -5,16 +5,16 @@ use std::ffi::c_int;
 use cudnn_abi::*;
 
 use crate::problem;
-use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Tensor};
+use crate::problem::graph::{Convolution, Factor, Operation, Problem, Tensor};
 
 /// The alignment that frameworks' allocators guarantee, in bytes; no engine asks for more.
 const ALIGNMENT: i64 = 16;
 
-impl Kernel {
+impl Problem {
     /// The graph of a legacy convolution problem, y = conv. The filter is packed in its format, and tensors are aligned
     /// to 16 bytes. The math type is left out: in graphs, an engine's notes state its arithmetic.
-    pub fn of_convolution(kernel: &problem::Kernel) -> Self {
-        let rank = usize::from(kernel.rank);
+    pub fn of_convolution(problem: &problem::Problem) -> Self {
+        let rank = usize::from(problem.rank);
         let wide = |values: &[c_int]| values.iter().copied().map(i64::from).collect::<Vec<_>>();
         let tensor = |is_batched, data_type, dims, strides| Tensor {
             data_type,
@@ -26,25 +26,25 @@ impl Kernel {
             is_batched,
         };
         let of = |t: &cudnn::tensor::Tensor| tensor(true, t.data_type, wide(&t.dims[..rank]), wide(&t.strides[..rank]));
-        let w_dims = wide(&kernel.w_dims[..rank]);
-        let w_strides = packed(&w_dims, kernel.w_format);
-        let (pad, spatial) = (wide(&kernel.pad[..rank - 2]), rank - 2);
+        let w_dims = wide(&problem.w_dims[..rank]);
+        let w_strides = packed(&w_dims, problem.w_format);
+        let (pad, spatial) = (wide(&problem.pad[..rank - 2]), rank - 2);
         let convolution = Convolution {
-            direction: kernel.direction,
+            direction: problem.direction,
             x: 0,
             w: 1,
             y: 2,
-            compute_type: kernel.compute_type,
-            mode: kernel.mode,
+            compute_type: problem.compute_type,
+            mode: problem.mode,
             pre_padding: pad.clone(),
             post_padding: pad,
-            stride: wide(&kernel.stride[..spatial]),
-            dilation: wide(&kernel.dilation[..spatial]),
+            stride: wide(&problem.stride[..spatial]),
+            dilation: wide(&problem.dilation[..spatial]),
             alpha: Factor::ONE,
             beta: Factor::ZERO,
         };
         Self {
-            tensors: vec![of(&kernel.x), tensor(false, kernel.w_type, w_dims, w_strides), of(&kernel.y)],
+            tensors: vec![of(&problem.x), tensor(false, problem.w_type, w_dims, w_strides), of(&problem.y)],
             operations: vec![Operation::Convolution(convolution)],
         }
     }

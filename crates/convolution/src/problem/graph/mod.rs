@@ -60,7 +60,7 @@ impl Factor {
     }
 }
 
-/// y = alpha · (w ∗ x) + beta · y, or one of its derivatives. `x`, `w` and `y` are places in [`Kernel::tensors`] and
+/// y = alpha · (w ∗ x) + beta · y, or one of its derivatives. `x`, `w` and `y` are places in [`Problem::tensors`] and
 /// also stand for dx, dw and dy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
@@ -91,7 +91,7 @@ pub struct Convolution {
 }
 
 /// An operation on each element: y = mode(alpha1 · x, alpha2 · b, t), or its derivative dx from dy. Places refer to
-/// [`Kernel::tensors`].
+/// [`Problem::tensors`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pointwise {
     /// The operation.
@@ -122,7 +122,7 @@ pub enum Operation {
 /// same, so plans are stored by problem. The program's unique ids are not part of it: its tensors are numbered by
 /// place, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Kernel {
+pub struct Problem {
     /// The tensors, in the order in which operations first name them.
     pub tensors: Vec<Tensor>,
     /// The operations, in the program's order.

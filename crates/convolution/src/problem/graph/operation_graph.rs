@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use crate::problem::graph::{Convolution, EngineConfiguration, Factor, Kernel, Operation, Pointwise, Tensor};
+use crate::problem::graph::{Convolution, EngineConfiguration, Factor, Operation, Pointwise, Problem, Tensor};
 use cudnn::graph::descriptor::{Owned, count, read_descriptors};
 use cudnn::graph::{ConvolutionNames, Target};
 
@@ -20,13 +20,13 @@ struct Parts {
 }
 
 impl OperationGraph {
-    /// The graph of problem `kernel` for `target`. Each tensor's unique id is its place plus 1.
-    pub fn new(kernel: &Kernel, target: &Target) -> Result<Self, cudnnStatus_t> {
-        let tensors = kernel.tensors.iter().zip(1..).map(|(tensor, id)| self::tensor(tensor, id));
+    /// The graph of problem `problem` for `target`. Each tensor's unique id is its place plus 1.
+    pub fn new(problem: &Problem, target: &Target) -> Result<Self, cudnnStatus_t> {
+        let tensors = problem.tensors.iter().zip(1..).map(|(tensor, id)| self::tensor(tensor, id));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-        let mut held = Vec::with_capacity(kernel.tensors.len() + kernel.operations.len());
-        let mut operations = Vec::with_capacity(kernel.operations.len());
-        for operation in &kernel.operations {
+        let mut held = Vec::with_capacity(problem.tensors.len() + problem.operations.len());
+        let mut operations = Vec::with_capacity(problem.operations.len());
+        for operation in &problem.operations {
             let (what, operation) = match operation {
                 Operation::Convolution(convolution) => self::convolution(convolution, &tensors)?,
                 Operation::Pointwise(pointwise) => self::pointwise(pointwise, &tensors)?,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cudnn_abi::*;
 
-use crate::problem::graph::{Convolution, Factor, Kernel, Operation, Pointwise, Tensor};
+use crate::problem::graph::{Convolution, Factor, Operation, Pointwise, Problem, Tensor};
 use cudnn::names::{DIRECTIONS, MODES, Names, TYPES, list, named, value};
 
 const POINTWISE_MODES: &Names = &[
@@ -51,7 +51,7 @@ const PARAMETERS: &Names = &[
 /// Separates the tensors and the operations.
 const SEPARATOR: &str = " | ";
 
-impl Kernel {
+impl Problem {
     /// The whole graph as one line of text. Equal problems have equal texts, and [`Self::from_spec`] reads them back:
     ///
     /// `graph half:8x16x9x9@1296x1x144x16/16/batched half:4x16x3x3@144x1x48x16/16 … | F x=0 w=1 y=2 compute=float
@@ -95,10 +95,10 @@ impl Kernel {
         if convolutions != 1 {
             return Err(format!("it has {convolutions} convolutions: it must have one"));
         }
-        let kernel = Self { tensors, operations };
+        let problem = Self { tensors, operations };
         // One problem has one text: this rejects leading zeros, and a number where a name exists.
-        let canonical = kernel.spec();
-        if canonical == text { Ok(kernel) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
+        let canonical = problem.spec();
+        if canonical == text { Ok(problem) } else { Err(format!("it reads as {canonical:?}, and differs from that")) }
     }
 }
 
@@ -259,7 +259,7 @@ fn operation(text: &str, tensors: &[Tensor]) -> Result<Operation, String> {
 }
 
 /// Writes the form used in log lines: `F half 128x64x56x56 * 64x64x3x3 pad 1x1 stride 1x1 nhwc + add + relu`.
-impl fmt::Display for Kernel {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, operation) in self.operations.iter().enumerate() {
             f.write_str(if i == 0 { "" } else { " + " })?;
@@ -272,7 +272,7 @@ impl fmt::Display for Kernel {
     }
 }
 
-impl Kernel {
+impl Problem {
     fn write_short(&self, f: &mut fmt::Formatter<'_>, convolution: &Convolution) -> fmt::Result {
         let (x, w) = (&self.tensors[convolution.x], &self.tensors[convolution.w]);
         let (pre, post) = (&convolution.pre_padding, &convolution.post_padding);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::problem::Kernel as Legacy;
+use crate::problem::Problem as Legacy;
 use cudnn::convolution::Direction;
 
 /// Convolution, bias and ReLU over half data with channels innermost.
@@ -76,13 +76,13 @@ fn pointwise(tensors: usize) -> impl Strategy<Value = Pointwise> {
     )
 }
 
-fn kernels() -> impl Strategy<Value = Kernel> {
+fn problems() -> impl Strategy<Value = Problem> {
     vec(tensors(), 1..6).prop_flat_map(|tensors| {
         let places = tensors.len();
         let others = || vec(pointwise(places).prop_map(Operation::Pointwise), 0..3);
         (Just(tensors), others(), convolutions(places), others()).prop_map(|(tensors, before, convolution, behind)| {
             let operations = [before, vec![Operation::Convolution(convolution)], behind].concat();
-            Kernel { tensors, operations }
+            Problem { tensors, operations }
         })
     })
 }
@@ -90,24 +90,24 @@ fn kernels() -> impl Strategy<Value = Kernel> {
 proptest! {
     /// It follows that equal texts are equal problems, and that no field is left out.
     #[test]
-    fn every_kernel_is_read_back(kernel in kernels()) {
-        prop_assert_eq!(Kernel::from_spec(&kernel.spec()), Ok(kernel));
+    fn every_kernel_is_read_back(problem in problems()) {
+        prop_assert_eq!(Problem::from_spec(&problem.spec()), Ok(problem));
     }
 
     #[test]
     fn garbage_is_an_error_and_no_panic(cut in 0..FUSED.len(), text in ".{0,9}") {
         let garbage = format!("{}{text}{}", &FUSED[..cut], &FUSED[(cut + text.len()).min(FUSED.len())..]);
-        if let Ok(kernel) = Kernel::from_spec(&garbage) {
-            prop_assert_eq!(kernel.spec(), garbage);
+        if let Ok(problem) = Problem::from_spec(&garbage) {
+            prop_assert_eq!(problem.spec(), garbage);
         }
     }
 }
 
 #[test]
 fn the_text_is_as_documented() {
-    let kernel = Kernel::from_spec(FUSED).unwrap();
-    assert_eq!(kernel.spec(), FUSED);
-    assert_eq!(kernel.to_string(), "F half 8x16x9x9 * 4x16x3x3 pad 1x1 stride 1x1 nhwc + add + relu");
+    let problem = Problem::from_spec(FUSED).unwrap();
+    assert_eq!(problem.spec(), FUSED);
+    assert_eq!(problem.to_string(), "F half 8x16x9x9 * 4x16x3x3 pad 1x1 stride 1x1 nhwc + add + relu");
 }
 
 #[test]
@@ -129,24 +129,24 @@ fn what_is_wrong_is_named() {
         ("| F x", "| add x", "compute=… is expected"),
     ] {
         let text = FUSED.replacen(change, with, 1);
-        let error = Kernel::from_spec(&text).unwrap_err();
+        let error = Problem::from_spec(&text).unwrap_err();
         assert!(error.contains(message), "{text}\n{error}");
     }
     let without = FUSED.split(SEPARATOR).filter(|part| !part.starts_with('F')).collect::<Vec<_>>().join(SEPARATOR);
-    assert_eq!(Kernel::from_spec(&without).unwrap_err(), "it has 0 convolutions: it must have one");
+    assert_eq!(Problem::from_spec(&without).unwrap_err(), "it has 0 convolutions: it must have one");
 }
 
 #[test]
 fn a_legacy_kernels_graph_has_its_shapes() {
     let legacy = "BF x=half:8x16x9x9@1296x1x144x16 w=half:nhwc:4x8x3x3 y=half:8x4x9x9@324x1x36x4 pad=1x2 stride=1x1 \
                   dilation=2x1 mode=correlation compute=float math=tensor-op groups=2";
-    let graph = Kernel::of_convolution(&Legacy::from_spec(legacy).unwrap());
+    let graph = Problem::of_convolution(&Legacy::from_spec(legacy).unwrap());
     let text = "graph half:8x16x9x9@1296x1x144x16/16/batched half:4x8x3x3@72x1x24x8/16 \
                 half:8x4x9x9@324x1x36x4/16/batched | BF x=0 w=1 y=2 compute=float mode=correlation pre=1x2 post=1x2 \
                 stride=1x1 dilation=2x1 alpha=1.0 beta=0.0";
     assert_eq!(graph.spec(), text);
     assert_eq!(graph.to_string(), "BF half 8x16x9x9 * 4x8x3x3 pad 1x2 stride 1x1 dilation 2x1 groups 2 nhwc");
-    let planar = Kernel::of_convolution(&Legacy::from_spec(&legacy.replace("nhwc:", "nchw:")).unwrap());
+    let planar = Problem::of_convolution(&Legacy::from_spec(&legacy.replace("nhwc:", "nchw:")).unwrap());
     assert_eq!(planar.tensors[1].strides, [72, 9, 3, 1]);
     assert_eq!(graph.operations.len(), 1);
     assert!(matches!(&graph.operations[0], Operation::Convolution(c) if c.direction == Direction::BackwardFilter));

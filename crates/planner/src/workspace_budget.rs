@@ -8,14 +8,14 @@ use super::{Configuration, MicroConfiguration};
 
 /// The budget of a micro-batch. It must be one region: the caller's workspace and unwritten results do not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct WorkspaceBudget {
     /// Bytes of the caller's workspace.
     pub limit: usize,
     /// Bytes of one image's result, if all results are overwritten and lie one after another; else 0.
     pub per_image: usize,
 }
 
-impl Room {
+impl WorkspaceBudget {
     /// Bytes for a micro-batch after which `rest` images are still to be computed. One image's memory is set aside for
     /// the alignment of the workspace's start.
     pub fn before(&self, rest: usize) -> usize {
@@ -40,7 +40,7 @@ impl<A> Configuration<A> {
         for (count, micro) in self.running_order(per_image) {
             // The last of these micro-batches has the smallest budget.
             rest = rest.saturating_sub(count.saturating_mul(micro.batch));
-            if micro.workspace > (Room { limit: 0, per_image }).before(rest) {
+            if micro.workspace > (WorkspaceBudget { limit: 0, per_image }).before(rest) {
                 needed = needed.max(micro.workspace);
             }
         }
@@ -56,7 +56,7 @@ impl<A> Configuration<A> {
 pub fn best_within<A: Clone>(
     batch: usize,
     micro: &[MicroConfiguration<A>],
-    room: Room,
+    room: WorkspaceBudget,
     count: usize,
 ) -> Vec<Configuration<A>> {
     let grain = grain(batch);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// Tries all sequences of micro-batches, each where it fits.
-    fn brute(rest: usize, micro: &[MicroConfiguration<usize>], room: Room) -> Option<f64> {
+    fn brute(rest: usize, micro: &[MicroConfiguration<usize>], room: WorkspaceBudget) -> Option<f64> {
         if rest == 0 {
             return Some(0.0);
         }
@@ -158,7 +158,7 @@ mod tests {
 
         #[test]
         fn equal_to_brute_force(batch in 1..9_usize, micro in micro(), limit in 0..50_usize, per_image in 0..12_usize) {
-            let room = Room { limit, per_image };
+            let room = WorkspaceBudget { limit, per_image };
             let found = best_within(batch, &micro, room, 3);
             prop_assert_eq!(found.first().map(Configuration::time), brute(batch, &micro, room));
             for configuration in &found {
@@ -170,7 +170,7 @@ mod tests {
 
         #[test]
         fn without_unwritten_results_it_is_workspace_reuse(batch in 1..30_usize, micro in micro(), limit in 0..50_usize) {
-            let found = best_within(batch, &micro, Room { limit, per_image: 0 }, 1);
+            let found = best_within(batch, &micro, WorkspaceBudget { limit, per_image: 0 }, 1);
             let reuse = workspace_reuse(batch, &micro, limit);
             prop_assert_eq!(found.first().map(Configuration::time), reuse.map(|reuse| reuse.time()));
         }
@@ -180,7 +180,7 @@ mod tests {
     fn large_micro_batches_run_while_much_is_unwritten() {
         let micro = |batch: usize| MicroConfiguration { batch, algorithm: (), time: 1.0, workspace: 2 * batch };
         let known: Vec<_> = [1, 2, 4, 8, 16].map(micro).into();
-        let room = Room { limit: 2, per_image: 1 };
+        let room = WorkspaceBudget { limit: 2, per_image: 1 };
         let best = &best_within(16, &known, room, 1)[0];
         let sizes: Vec<_> = best.running_order(1).iter().map(|(count, micro)| (*count, micro.batch)).collect();
         assert!(sizes.is_sorted_by(|a, b| a.1 >= b.1), "{sizes:?}");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::exec;
 use crate::graph::page::Page;
 use crate::graph::plan as graph;
-use crate::problem::Kernel;
+use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::Direction;
@@ -19,9 +19,9 @@ use tuning::report::part;
 
 /// A layer's convolution problem.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum LayerKernel {
+pub enum LayerProblem {
     /// A convolution of the legacy API.
-    Convolution(Kernel),
+    Convolution(Problem),
     /// An operation graph in a numerical class.
     Graph(Arc<Page>),
 }
@@ -43,19 +43,19 @@ pub enum LayerPlan {
     Graph(graph::Plan),
 }
 
-impl LayerKernel {
+impl LayerProblem {
     /// The derivative of the convolution that the problem computes.
     pub fn direction(&self) -> Direction {
         match self {
-            Self::Convolution(kernel) => kernel.direction,
-            Self::Graph(page) => page.key.kernel.convolution().direction,
+            Self::Convolution(problem) => problem.direction,
+            Self::Graph(page) => page.key.problem.convolution().direction,
         }
     }
 
     /// The math type of the convolution descriptor; `None` for an operation graph, which has no such descriptor.
     pub fn math_type(&self) -> Option<cudnnMathType_t> {
         match self {
-            Self::Convolution(kernel) => Some(kernel.math_type),
+            Self::Convolution(problem) => Some(problem.math_type),
             Self::Graph(_) => None,
         }
     }
@@ -63,17 +63,17 @@ impl LayerKernel {
     /// True if the two problems differ in nothing but the math type.
     pub fn differs_in_math_type(&self, other: &Self) -> bool {
         let (Self::Convolution(a), Self::Convolution(b)) = (self, other) else { return false };
-        a.math_type != b.math_type && *a == Kernel { math_type: a.math_type, ..*b }
+        a.math_type != b.math_type && *a == Problem { math_type: a.math_type, ..*b }
     }
 
     /// Makes a configuration of this problem ready to run. `Err` is cuDNN's status.
     pub fn plan(&self, configuration: &LayerConfiguration) -> Result<LayerPlan, cudnnStatus_t> {
         match (self, configuration) {
-            (Self::Convolution(kernel), LayerConfiguration::Convolution(configuration)) => {
-                exec::Plan::new(kernel, configuration.clone()).map(LayerPlan::Convolution)
+            (Self::Convolution(problem), LayerConfiguration::Convolution(configuration)) => {
+                exec::Plan::new(problem, configuration.clone()).map(LayerPlan::Convolution)
             }
             (Self::Graph(page), LayerConfiguration::Graph(configuration)) => {
-                graph::Plan::new(&page.key.kernel, configuration.clone(), &page.target, usize::MAX, |_, _| None)
+                graph::Plan::new(&page.key.problem, configuration.clone(), &page.target, usize::MAX, |_, _| None)
                     .map(LayerPlan::Graph)
             }
             _ => Err(CUDNN_STATUS_INTERNAL_ERROR), // a configuration of the other API
@@ -83,22 +83,22 @@ impl LayerKernel {
     /// Adds an event's own values to the fields that identify the problem in the report.
     pub fn report(&self, event: Value) -> Value {
         match self {
-            Self::Convolution(kernel) => merged(kernel, event),
-            Self::Graph(page) => merged(&*page.key.kernel, event),
+            Self::Convolution(problem) => merged(problem, event),
+            Self::Graph(page) => merged(&*page.key.problem, event),
         }
     }
 }
 
-impl fmt::Display for LayerKernel {
+impl fmt::Display for LayerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Convolution(kernel) => kernel.fmt(f),
-            Self::Graph(page) => page.key.kernel.fmt(f),
+            Self::Convolution(problem) => problem.fmt(f),
+            Self::Graph(page) => page.key.problem.fmt(f),
         }
     }
 }
 
-impl fmt::Debug for LayerKernel {
+impl fmt::Debug for LayerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
