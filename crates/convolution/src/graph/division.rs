@@ -10,9 +10,9 @@ use once_cell::sync::OnceCell;
 
 use super::execute::Execution;
 use super::operands::Operands;
-use super::page::{self, Key};
 use super::plan::Plan;
 use super::planned::Planned;
+use super::state::{self, Key};
 use crate::division::layers;
 use crate::division::network::{self, Network};
 use crate::division::problem::{LayerPlan, LayerProblem};
@@ -36,19 +36,20 @@ impl Meanwhile {
     /// Returns the plan for `limit` bytes of workspace. The first caller's limit decides.
     fn plan(&self, planned: &Planned, limit: usize) -> Option<&Arc<Plan>> {
         let find = || {
-            let Planned { page, own, requested_workspace, .. } = planned;
+            let Planned { state, own, requested_workspace, .. } = planned;
             if *requested_workspace > limit {
-                let key = Key { limit, ..page.key.clone() };
-                return page::page(key, &page.target).fallback();
+                let key = Key { limit, ..state.key.clone() };
+                return state::state(key, &state.target).fallback();
             }
-            let problem = &page.key.problem;
+            let problem = &state.key.problem;
             let own = MicroConfiguration {
                 batch: problem.batch(),
                 algorithm: *own,
                 time: 0.0,
                 workspace: *requested_workspace,
             };
-            let plan = Plan::new(problem, Configuration::undivided(own), &page.target, usize::MAX, |_, _| None).ok()?;
+            let plan =
+                Plan::new(problem, Configuration::undivided(own), &state.target, usize::MAX, |_, _| None).ok()?;
             (plan.workspace() <= limit).then(|| Arc::new(plan))
         };
         self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
@@ -75,12 +76,12 @@ impl Execution<'_> {
             return unsafe { self.run_fallback(Some(operands)) };
         };
         let network = Network::of(device);
-        let Planned { page, meanwhile, .. } = self.planned;
+        let Planned { state, meanwhile, .. } = self.planned;
         let key = layers::Key {
-            problem: LayerProblem::Graph(page.clone()),
+            problem: LayerProblem::Graph(state.clone()),
             algorithm: None,
             only: false,
-            filter: operands.pointers[page.key.problem.convolution().w].addr(),
+            filter: operands.pointers[state.key.problem.convolution().w].addr(),
             lane: network::lane(device, stream),
             name: policies.layer,
         };
@@ -104,7 +105,7 @@ impl Execution<'_> {
         match ran {
             Some(Ok(())) => return CUDNN_STATUS_SUCCESS,
             Some(Err(Failure { status, result_modified: true })) => return status,
-            Some(Err(failure)) => meanwhile.failed(&page.key.problem, failure),
+            Some(Err(failure)) => meanwhile.failed(&state.key.problem, failure),
             None => {}
         }
         // SAFETY: `run_fallback` requires only what our caller promised.

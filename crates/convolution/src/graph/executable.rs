@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::gathering::ASKED_EVERY;
+use super::enumerate::ASKED_EVERY;
 use super::micro_plan::MicroBatch;
-use super::offers::{self, Candidates, Probe};
 use super::operands::Operands;
 use super::our_engine;
 use super::plan::Plan;
+use super::probe::{self, Candidates, Probe};
 use super::reading::MOST_TENSORS;
 use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
@@ -83,13 +83,13 @@ impl Executable for Problem {
             }
         }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
-        for size in offers::sizes(self, sizes) {
+        for size in probe::sizes(self, sizes) {
             let of = &mut probe.micro_batch(size);
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
-                let best = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_A);
-                let fallback = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_FALLBACK);
-                for engine in [offers::heuristics_on_copies(&probe, of, &best), best, fallback].concat() {
+                let best = probe::heuristics(&probe, of, CUDNN_HEUR_MODE_A);
+                let fallback = probe::heuristics(&probe, of, CUDNN_HEUR_MODE_FALLBACK);
+                for engine in [probe::heuristics_on_copies(&probe, of, &best), best, fallback].concat() {
                     if !engines.contains(&engine) {
                         engines.push(engine);
                     }

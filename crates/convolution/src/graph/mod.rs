@@ -12,11 +12,11 @@
 //! | [`shadow`] | keeps the attributes that programs set on descriptors |
 //! | [`reading`] | reads an operation graph as a convolution problem |
 //! | [`planned`] | decides a plan's reported workspace at finalize |
-//! | [`page`] | the registry: a problem's state and its fallback |
-//! | [`offers`] | cuDNN's candidates for micro-batches |
+//! | [`state`] | the registry: a problem's state and its fallback |
+//! | [`probe`] | cuDNN's candidates for micro-batches |
 //! | [`offered`] | the same, ahead of any program |
 //! | [`our_engine`] | our own candidates |
-//! | [`gathering`] | enumerates candidates in the background |
+//! | [`enumerate`] | enumerates candidates in the background |
 //! | [`operands`] | reads a variant pack |
 //! | [`plan`] | a configuration made ready to run |
 //! | [`micro_plan`] | its parts: finalized plans of one size on one engine |
@@ -32,17 +32,17 @@ mod check;
 mod conversion;
 mod cuda_graph;
 mod division;
+pub mod enumerate;
 mod executable;
 pub mod execute;
-mod gathering;
 mod micro_plan;
 pub mod offered;
-mod offers;
-mod operands;
+pub mod operands;
 mod our_engine;
-pub mod page;
 pub mod plan;
 pub mod planned;
+pub mod probe;
 mod reading;
 pub mod shadow;
+pub mod state;
 pub mod targets;

@@ -4,7 +4,7 @@
 use cudnn_abi::*;
 
 use super::micro_plan::{MicroBatch, MicroPlan};
-use super::offers;
+use super::probe;
 use crate::problem::graph::{EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use planner::BatchSizePolicy;
@@ -21,7 +21,7 @@ pub struct Offer {
 
 /// Returns the micro-batch sizes to cut a problem into, the largest first.
 pub fn sizes(problem: &Problem, policy: BatchSizePolicy) -> Vec<usize> {
-    offers::sizes(problem, policy)
+    probe::sizes(problem, policy)
 }
 
 /// Returns the heuristics' proposals for micro-batches of `size` that can be finalized, in their order: first those of

@@ -22,6 +22,13 @@ pub struct Operands {
 unsafe impl Send for Operands {}
 
 impl Operands {
+    /// The addresses of a problem without virtual tensors.
+    pub fn new(tensors: &[*mut c_void], workspace: *mut c_void) -> Self {
+        let mut pointers = [ptr::null_mut(); MOST_TENSORS];
+        pointers[..tensors.len()].copy_from_slice(tensors);
+        Self { pointers, workspace }
+    }
+
     /// Reads a program's variant pack for an operation graph. `None` if the pack holds more than addresses (other
     /// shapes or strides), lacks some, or would be refused by cuDNN.
     pub fn of(pack: &Shadow, graph: &Graph) -> Option<Self> {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::offers::Probe;
+use super::probe::Probe;
 use crate::engines::{
     BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
 };

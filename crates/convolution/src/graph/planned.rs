@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicUsize;
 use cudnn_abi::*;
 
 use super::division::Meanwhile;
-use super::page::{self, Key, Page};
 use super::reading::Graph;
 use super::shadow::{Content, Shadow};
+use super::state::{self, Key, State};
 use super::targets;
 use crate::problem::graph::{Class, EngineConfiguration};
 use cudnn::graph::descriptor;
@@ -18,7 +18,7 @@ use guest::settings::{self, Policy};
 /// A program's execution plan for a graph that can be run in micro-batches.
 pub struct Planned {
     pub graph: Arc<Graph>,
-    pub page: Arc<Page>,
+    pub state: Arc<State>,
     /// The requested engine.
     pub own: EngineConfiguration,
     /// The bytes of workspace that the requested engine needs.
@@ -32,7 +32,7 @@ pub struct Planned {
 impl Planned {
     /// The reported workspace, in bytes.
     pub fn workspace(&self) -> usize {
-        self.page.key.limit
+        self.state.key.limit
     }
 
     /// Returns whether the program's own plan fits the reported workspace.
@@ -78,18 +78,18 @@ impl Planned {
         if limit == requested_workspace && !graph.problem.splittable() {
             return None; // the plan fits; over the limit, another engine could take its place
         }
-        let mut page = page::page(key(limit), &target);
-        if limit < requested_workspace && page.fallback().is_none() {
+        let mut state = state::state(key(limit), &target);
+        if limit < requested_workspace && state.fallback().is_none() {
             // Nothing runs within the limit. Use the least workspace that runs anything, at most the own plan's.
-            let least = page.least().map_or(requested_workspace, |least| least.min(requested_workspace));
+            let least = state.least().map_or(requested_workspace, |least| least.min(requested_workspace));
             log::info!("{problem}: nothing runs within {limit} bytes of workspace: {least} are used");
-            page = page::page(key(least), &target);
-            if least < requested_workspace && page.fallback().is_none() {
-                page = page::page(key(requested_workspace), &target);
+            state = state::state(key(least), &target);
+            if least < requested_workspace && state.fallback().is_none() {
+                state = state::state(key(requested_workspace), &target);
             }
         }
         let (executions, meanwhile) = Default::default();
-        Some(Arc::new(Self { graph, page, own, requested_workspace, executions, meanwhile }))
+        Some(Arc::new(Self { graph, state, own, requested_workspace, executions, meanwhile }))
     }
 }
 

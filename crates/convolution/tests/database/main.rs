@@ -68,7 +68,7 @@ fn half_filter(batch: usize) -> Problem {
 }
 
 fn algorithm(kernel: &Problem, id: i32) -> Algorithm {
-    Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id != 3 }
+    Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id != 3, engine: None }
 }
 
 fn outcome(kernel: &Problem, batch: usize, id: i32, time: impl Into<Option<f64>>) -> Outcome {

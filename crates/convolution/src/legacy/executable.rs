@@ -8,8 +8,12 @@ use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::executable::{Executable, Offered};
 
-use super::{Constant, Plan, run, scaling_type};
-use crate::candidates;
+use super::candidates;
+use super::engine::Engines;
+use super::plan::Plan;
+use super::run::run;
+use crate::exec::{Constant, scaling_type};
+use crate::graph::targets;
 use crate::problem::{Algorithm, Class, OwnedDescriptors, Problem};
 
 impl Executable for Problem {
@@ -37,7 +41,7 @@ impl Executable for Problem {
         &self,
         handle: cudnnHandle_t,
         class: Option<Class>,
-        sizes: BatchSizePolicy,
+        policy: BatchSizePolicy,
     ) -> Result<Offered<Self>, String> {
         let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
         let descriptors =
@@ -48,9 +52,14 @@ impl Executable for Problem {
         let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
         let own = own.ok_or("cuDNN has no algorithm for it")?;
         let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
-        let sizes = candidates::sizes(self, sizes, cudnn::device());
-        // SAFETY: as ours.
-        Ok((class, unsafe { candidates::candidates(handle, self, &offered, class, &sizes) }))
+        let sizes = candidates::sizes(self, policy, cudnn::device());
+        // SAFETY: our caller promised a live handle of the calling thread's device.
+        let mut candidates = unsafe { candidates::candidates(handle, self, &offered, class, &sizes) };
+        if class.engines {
+            targets::learn(handle);
+            candidates.extend(&Engines::enumerate(self, class, policy, usize::MAX).candidates);
+        }
+        Ok((class, candidates))
     }
 
     unsafe fn plan(&self, _: cudnnHandle_t, configuration: Configuration<Algorithm>) -> Result<Plan, cudnnStatus_t> {

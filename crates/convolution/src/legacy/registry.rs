@@ -1,21 +1,23 @@
 //! The registry of problems. For each: times, the promises made to the program, and the decisions for its calls.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use once_cell::sync::Lazy;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 
-use crate::exec::Plan;
+use super::decision::{Ask, Decision};
+use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls::query::AlgoPerf;
 use gpu::Device;
 use planner::{BatchSizePolicy, MicroConfiguration};
-use tuning::running::Exploration;
+use tuning::registry::Registry;
+
+/// Set once the process has run a convolution.
+pub static EXECUTED: AtomicBool = AtomicBool::new(false);
 
 /// The key of the registry: one problem on one device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,28 +26,22 @@ struct Key {
     problem: Problem,
 }
 
-type Pages = HashMap<Key, Arc<Page>, foldhash::fast::RandomState>;
-
-static BOOK: Lazy<RwLock<Pages>> = Lazy::new(RwLock::default);
-
-/// A program whose shapes never repeat must not fill the memory: beyond this many problems, the registry forgets those
-/// without a promise.
-const MOST_PAGES: usize = 1 << 14;
-/// The number of problems at which the registry next forgets some. It grows if many have promises.
-static MOST: AtomicUsize = AtomicUsize::new(MOST_PAGES);
-
-/// The registry's entry for one problem on one device.
-#[derive(Default)]
-pub struct Page {
-    /// Do not hold this lock across calls that may block.
-    pub state: Mutex<State>,
-    /// Notified when a thread has ended tuning.
-    pub tuned: Condvar,
-}
+/// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise.
+static STATES: Registry<Key, State> =
+    Registry::new(1 << 14, |state| state.known.try_lock().is_none_or(|known| !known.promises.is_empty()));
 
 /// The state of one problem on one device.
 #[derive(Default)]
 pub struct State {
+    /// Do not hold this lock across calls that may block.
+    pub known: Mutex<Known>,
+    /// Notified when a thread has ended tuning.
+    pub tuned: Condvar,
+}
+
+/// The knowledge of one problem on one device.
+#[derive(Default)]
+pub struct Known {
     /// How often the problem has run.
     pub executions: usize,
     /// Set while a thread tunes the problem and the program waits.
@@ -59,7 +55,7 @@ pub struct State {
     /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
     pub reported: Vec<(c_int, usize)>,
     /// The decisions for calls without a promised plan.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<Arc<Decision>>,
 }
 
 /// The limits and the batch sizes of a query.
@@ -93,68 +89,29 @@ pub struct Promise {
     pub broken: [bool; 2],
 }
 
-/// The decision for calls that request an algorithm within a limit.
-pub struct Decision {
-    pub key: Ask,
-    /// The limits under which the decision is the same.
-    pub covers: Range<usize>,
-    pub course: Course,
+/// Returns the problem's state, a new one if there is none.
+pub fn state(device: Device, problem: &Problem) -> Arc<State> {
+    STATES.state(&Key { device: device.ordinal(), problem: *problem }, State::default)
 }
 
-/// The properties of a call that decide how it runs: the requested algorithm, the bytes that it may use, whether cuDNN
-/// accepts no other algorithm, and the batch sizes to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    pub id: c_int,
-    pub limit: usize,
-    pub only: bool,
-    pub sizes: BatchSizePolicy,
-}
-
-/// The progress of a decision.
-pub enum Course {
-    /// Executions try candidates. Between trials the plan `meanwhile` runs, or else the requested algorithm.
-    Exploring { exploration: Box<Exploration<Problem>>, meanwhile: Option<Arc<Plan>> },
-    /// This plan runs, or else the requested algorithm.
-    Settled(Option<Arc<Plan>>),
-}
-
-/// Returns the problem's entry, a new one if there is none.
-pub fn page(device: Device, problem: &Problem) -> Arc<Page> {
-    let key = Key { device: device.ordinal(), problem: *problem };
-    if let Some(page) = BOOK.read().get(&key) {
-        return page.clone();
-    }
-    let mut book = BOOK.write();
-    if book.len() >= MOST.load(Ordering::Relaxed) {
-        // The holder of an entry may be about to promise something. Nobody gets an entry while we hold the lock.
-        book.retain(|_, page| {
-            Arc::strong_count(page) > 1 || page.state.try_lock().is_none_or(|state| !state.promises.is_empty())
-        });
-        MOST.store(MOST_PAGES.max(2 * book.len()), Ordering::Relaxed);
-    }
-    book.entry(key).or_default().clone()
-}
-
-/// Returns the problem's entry, if there is one.
-pub fn known_page(device: Device, problem: &Problem) -> Option<Arc<Page>> {
-    let key = Key { device: device.ordinal(), problem: *problem };
-    BOOK.read().get(&key).cloned()
+/// Returns the problem's state, if there is one.
+pub fn known_state(device: Device, problem: &Problem) -> Option<Arc<State>> {
+    STATES.known(&Key { device: device.ordinal(), problem: *problem })
 }
 
 /// Records the promise that answers a query. Programs set a result's math type before they use the result, so the
 /// promise is recorded under that math type too. A program that keeps its own math type gets no looser plan.
-pub fn tell(device: Device, problem: &Problem, promise: &Promise) {
+pub fn record(device: Device, problem: &Problem, promise: &Promise) {
     let math_type = promise.entry.mathType;
     if math_type == problem.math_type {
-        return page(device, problem).state.lock().tell(Some(promise));
+        return state(device, problem).known.lock().record(Some(promise));
     }
-    page(device, &Problem { math_type, ..*problem }).state.lock().tell(Some(promise));
+    state(device, &Problem { math_type, ..*problem }).known.lock().record(Some(promise));
     let plan = promise.plan.clone().filter(|plan| plan.runs_within(problem.math_type));
-    page(device, problem).state.lock().tell(Some(&Promise { plan, ..promise.clone() }));
+    state(device, problem).known.lock().record(Some(&Promise { plan, ..promise.clone() }));
 }
 
-impl State {
+impl Known {
     /// Returns the earlier answer to such a question, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {
         let Question { asked, limit, sizes } = question;
@@ -173,7 +130,7 @@ impl State {
     }
 
     /// Records an answer: a promise, or `None` for cuDNN's own results.
-    pub fn tell(&mut self, promise: Option<&Promise>) {
+    pub fn record(&mut self, promise: Option<&Promise>) {
         self.answered = true;
         self.reported.clear();
         if let Some(promise) = promise {
@@ -195,10 +152,8 @@ impl State {
     }
 
     /// Returns the decision for such a call, if there is one.
-    pub fn decision(&mut self, ask: Ask) -> Option<&mut Decision> {
-        self.decisions
-            .iter_mut()
-            .find(|decision| decision.covers.contains(&ask.limit) && Ask { limit: ask.limit, ..decision.key } == ask)
+    pub fn decision(&self, ask: Ask) -> Option<&Arc<Decision>> {
+        self.decisions.iter().find(|decision| decision.covers(ask))
     }
 
     /// Stores times. A new time replaces the old one of an equal micro-configuration.

@@ -2,31 +2,13 @@
 
 use cudnn_abi::*;
 
-use crate::exec::operands::{Constant, Scaling, scaling_type};
-use crate::exec::plan::{Part, Plan};
-use crate::exec::sums::Sums;
+use super::plan::{Part, Plan};
+use crate::exec::{Constant, Failure, Scaling, Sums, scaling_type};
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
 use cudnn::owned::OwnedTensor;
 use cudnn::tensor::Tensor;
-
-/// A plan that stopped before its end.
-#[derive(Clone, Copy, Debug)]
-pub struct Failure {
-    /// The status that cuDNN returned.
-    pub status: cudnnStatus_t,
-    /// Earlier micro-batches have modified a result that the call adds to, so rerunning the whole convolution would be
-    /// wrong.
-    pub result_modified: bool,
-}
-
-/// The plan stopped before its first micro-batch.
-impl From<cudnnStatus_t> for Failure {
-    fn from(status: cudnnStatus_t) -> Self {
-        Self { status, result_modified: false }
-    }
-}
 
 /// Runs a plan on the handle's stream. Calls `after` with the size and algorithm of each micro-batch once it is
 /// launched.
@@ -66,8 +48,8 @@ pub unsafe fn run(
             // workspace as large as the plan needs, which covers this algorithm's.
             let status = unsafe {
                 match &plan.sums {
-                    Some(sums) => add_up(sums, handle, part, &descriptors, micro, workspace, first == 0),
-                    None => descriptors.convolve(handle, part.algorithm.id, &micro, workspace),
+                    Some(sums) => add_up(sums, handle, part, micro, workspace, first == 0),
+                    None => part.convolve(handle, &micro, workspace),
                 }
             };
             if status != CUDNN_STATUS_SUCCESS {
@@ -140,7 +122,6 @@ unsafe fn add_up(
     sums: &Sums,
     handle: cudnnHandle_t,
     part: &Part,
-    descriptors: &Descriptors,
     micro: Operands,
     workspace: Workspace,
     is_first: bool,
@@ -151,7 +132,7 @@ unsafe fn add_up(
     let micro = Operands { beta: zero, ..micro.with_result(Direction::BackwardFilter, partial) };
     let own = Workspace { data: workspace.data, size: sums.own_bytes() };
     // SAFETY: the caller makes `run`'s promise; the two sum buffers lie behind the algorithm's own workspace.
-    match unsafe { descriptors.convolve(handle, part.algorithm.id, &micro, own) } {
+    match unsafe { part.convolve(handle, &micro, own) } {
         // SAFETY: the caller promises a workspace as long as the plan needs, and `sums` was laid out in that length.
         CUDNN_STATUS_SUCCESS => unsafe { sums.add(handle, workspace.data, is_first) },
         status => status,

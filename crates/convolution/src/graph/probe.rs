@@ -25,7 +25,7 @@ pub struct Probe<'a> {
 
 impl Probe<'_> {
     /// The workspace budget of a micro-batch.
-    pub fn room(&self) -> WorkspaceBudget {
+    pub fn budget(&self) -> WorkspaceBudget {
         WorkspaceBudget { limit: self.limit, per_image: self.problem.unwritten_per_image() }
     }
 
@@ -98,7 +98,7 @@ impl Candidates {
                 Ok(plan) => {
                     let workspace = plan.workspace(probe.problem, batch);
                     self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
-                    if workspace <= probe.room().before(probe.problem.batch() - batch) {
+                    if workspace <= probe.budget().before(probe.problem.batch() - batch) {
                         self.plans.insert((batch, *engine), Arc::new(plan));
                     }
                 }
@@ -140,9 +140,9 @@ impl Candidates {
     pub fn best_first(&self) -> Vec<Candidate<EngineConfiguration>> {
         let offered = |engine| self.candidates.iter().position(|candidate| candidate.algorithm == engine);
         let mut met = HashSet::new();
-        let has_room = |it: &Candidate<EngineConfiguration>| self.plans.contains_key(&(it.batch, it.algorithm));
+        let fits = |it: &Candidate<EngineConfiguration>| self.plans.contains_key(&(it.batch, it.algorithm));
         let (mut candidates, others): (Vec<_>, Vec<_>) =
-            self.largest_first().into_iter().partition(|it| has_room(it) && met.insert(it.algorithm));
+            self.largest_first().into_iter().partition(|it| fits(it) && met.insert(it.algorithm));
         let of_route = |engine: EngineConfiguration| match engine.route {
             Route::Ours => 0,
             Route::OnCopies => 1,

@@ -1,16 +1,14 @@
 //! The micro-configurations of a convolution problem that can be timed.
 
-use std::ops::Range;
-
 use cudnn_abi::*;
 
-use crate::exec::divided_workspace;
+use super::plan::divided_workspace;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{Algorithm, Class};
 use cudnn::calls::query::AlgoPerf;
 use gpu::Device;
-use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use planner::BatchSizePolicy;
 
 use tuning::search::Candidate;
 
@@ -72,25 +70,4 @@ fn admitted(problem: &Problem, results: &[AlgoPerf], class: Class) -> Vec<Algori
         .filter(|result| class.admits(result))
         .map(|result| Algorithm::of(problem.direction, result))
         .collect()
-}
-
-/// Returns the limits that leave the same candidates as `limit` does.
-pub fn covers<A>(candidates: &[Candidate<A>], limit: usize) -> Range<usize> {
-    let workspaces = || candidates.iter().map(|candidate| candidate.workspace);
-    let from = workspaces().filter(|&workspace| workspace <= limit).max().unwrap_or(0);
-    let below = workspaces().filter(|&workspace| workspace > limit).min().unwrap_or(usize::MAX);
-    from..below
-}
-
-/// Returns some configuration of the mini-batch from untimed candidates: it repeats the first candidate that still
-/// fits. `None` if images remain for which none fits.
-pub fn any_division<A: Copy + PartialEq>(batch: usize, candidates: &[Candidate<A>]) -> Option<Configuration<A>> {
-    let (mut rest, mut parts) = (batch, Vec::new());
-    while rest > 0 {
-        let Candidate { batch, algorithm, workspace } = *candidates.iter().find(|c| c.batch <= rest)?;
-        let count = rest / batch;
-        parts.push((count, MicroConfiguration { batch, algorithm, time: 0.0, workspace }));
-        rest -= count * batch;
-    }
-    Some(Configuration::new(parts))
 }

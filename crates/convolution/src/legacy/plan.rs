@@ -4,10 +4,12 @@ use std::ffi::c_int;
 
 use cudnn_abi::*;
 
-use crate::exec::sums::{SummedFilter, Sums};
+use super::engine::Engine;
+use crate::exec::{SummedFilter, Sums};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm};
+use cudnn::convolution::{Operands, Workspace};
 use planner::{Configuration, MicroConfiguration};
 
 /// A prepared configuration of one convolution problem. Immutable; several threads may run it at once, each with its
@@ -26,6 +28,25 @@ pub(super) struct Part {
     pub batch: usize,
     pub algorithm: Algorithm,
     pub descriptors: OwnedDescriptors,
+    /// The engine, if the algorithm is one.
+    engine: Option<Engine>,
+}
+
+impl Part {
+    /// Runs one micro-batch.
+    ///
+    /// # Safety
+    /// The caller promises the operands of a call of this micro-batch's problem. cuDNN and engines refuse a workspace
+    /// that is too small.
+    pub unsafe fn convolve(&self, handle: cudnnHandle_t, operands: &Operands, workspace: Workspace) -> cudnnStatus_t {
+        // SAFETY: both functions require only what our caller promised.
+        unsafe {
+            match &self.engine {
+                Some(engine) => engine.convolve(handle, operands, workspace),
+                None => self.descriptors.raw().convolve(handle, self.algorithm.id, operands, workspace),
+            }
+        }
+    }
 }
 
 impl Plan {
@@ -60,9 +81,11 @@ impl Plan {
     ) -> Result<Self, cudnnStatus_t> {
         guest::settings::fault_point("plan");
         let part = |(count, micro): &(usize, MicroConfiguration<Algorithm>)| {
-            let MicroConfiguration { batch, algorithm, .. } = *micro;
-            let descriptors = OwnedDescriptors::new(&problem.with_batch(batch), algorithm.math_type)?;
-            Ok(Part { count: *count, batch, algorithm, descriptors })
+            let MicroConfiguration { batch, algorithm, workspace, .. } = *micro;
+            let micro = problem.with_batch(batch);
+            let descriptors = OwnedDescriptors::new(&micro, algorithm.math_type)?;
+            let engine = algorithm.engine.map(|engine| Engine::new(&micro, engine, workspace)).transpose()?;
+            Ok(Part { count: *count, batch, algorithm, descriptors, engine })
         };
         let parts = parts.iter().map(part).collect::<Result<_, cudnnStatus_t>>()?;
         let workspace = configuration.workspace();
@@ -110,6 +133,11 @@ impl Plan {
     /// Returns whether no algorithm of the plan has a looser math type than this one.
     pub fn runs_within(&self, math_type: cudnnMathType_t) -> bool {
         algorithm::loosest([self.math_type(), math_type].into_iter()) == Some(math_type)
+    }
+
+    /// Returns whether an engine of the graph API takes part, which computes no fused calls.
+    pub fn has_engines(&self) -> bool {
+        self.parts.iter().any(|part| part.engine.is_some())
     }
 
     /// Returns whether all images run in this algorithm.
