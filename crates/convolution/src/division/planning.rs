@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use super::layers::LayerId;
-use super::network::Wanted;
+use super::layers::{Layer, LayerId};
 use super::problem::{LayerConfiguration, LayerProblem};
 use super::report;
-use super::segments::{Division, Segment, Solved};
+use super::segments::Division;
+use super::solved::{Segment, Solved};
 use crate::division::arena::segment_bytes;
 use crate::legacy::registry;
 use crate::problem::Problem;
@@ -48,6 +48,17 @@ pub struct Set {
     limit: usize,
     pub choices: Vec<(LayerConfiguration, f64)>,
     pub fallback: Option<f64>,
+}
+
+/// The input of a division.
+pub struct Wanted {
+    pub layers: Vec<(LayerId, Layer)>,
+    pub total: usize,
+    pub one_stream: bool,
+    /// The program waits for the division.
+    pub waits: bool,
+    pub policies: Policies,
+    pub sets: Sets,
 }
 
 /// Finds missing desirable sets, solves, and replaces the division in force. Returns all desirable sets known now, and

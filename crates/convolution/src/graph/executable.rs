@@ -9,10 +9,10 @@ use cudnn_abi::*;
 use super::enumerate::ASKED_EVERY;
 use super::micro_plan::MicroBatch;
 use super::operands::Operands;
-use super::our_engine;
+use super::operation_graph::MOST_TENSORS;
+use super::our_candidates;
 use super::plan::Plan;
 use super::probe::{self, Candidates, Probe};
-use super::reading::MOST_TENSORS;
 use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
 use cudnn::graph::Target;
@@ -78,7 +78,7 @@ impl Executable for Problem {
         let mut offers = Candidates::default();
         for limit in LIMITS {
             let whole = &mut probe.micro_batch(self.batch());
-            for ours in [our_engine::offered(&probe, limit), our_engine::offered_without_room(&probe, limit)] {
+            for ours in [our_candidates::fast(&probe, limit), our_candidates::slow(&probe, limit)] {
                 offers.finalize_first(&probe, whole, &ours, 1);
             }
         }

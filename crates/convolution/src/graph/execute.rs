@@ -1,6 +1,9 @@
 //! Runs an execution of a program's plan: the plan found for it, the next step of an exploration, or the fallback. The
 //! fallback is the program's own plan if that fits the reported workspace, else the fallback configuration.
 
+mod check;
+mod division;
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,6 +12,7 @@ use cudnn_abi::*;
 use super::operands::Operands;
 use super::plan::Plan;
 use super::planned::Planned;
+use super::reading;
 use super::shadow;
 use super::state::State;
 use crate::exec::Failure;
@@ -89,7 +93,7 @@ impl Execution<'_> {
     /// Returns the program's memory. `None` if micro-batches cannot run on it.
     pub(super) fn operands(&self) -> Option<Operands> {
         let pack = shadow::of(self.pack)?;
-        let operands = Operands::of(&pack, &self.planned.graph)?;
+        let operands = reading::operands(&pack, &self.planned.graph)?;
         let problem = &*self.planned.graph.problem;
         let has_workspace = !operands.workspace.is_null() || self.planned.workspace() == 0;
         (has_workspace && !operands.overlap(problem)).then_some(operands)

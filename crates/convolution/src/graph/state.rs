@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::enumerate;
 use super::plan::Plan;
-use super::probe::{self, Candidates, Probe};
+use super::probe::{self, Candidates, Probe, SMALLEST_PART};
 use crate::problem::graph::{Class, EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use gpu::background;
@@ -231,12 +231,6 @@ impl State {
         })
     }
 }
-
-/// The fallback uses no micro-batches below 1 / `SMALLEST_PART` of the mini-batch if another engine avoids them: many
-/// small ones take longer than an engine further down the heuristics' list. (For filter gradients in TF32, 32 parts
-/// took a third of the time of an engine without workspace in VGG-16 and two thirds in ResNet-50; 128 parts took twice
-/// as long in ResNet-50.)
-pub const SMALLEST_PART: usize = 32;
 
 /// Finds a configuration within the limit, by the heuristics for the whole mini-batch, or else for parts of it.
 fn find_division(

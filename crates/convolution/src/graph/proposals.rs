@@ -10,7 +10,7 @@ use cudnn::graph::Target;
 use planner::BatchSizePolicy;
 
 /// A candidate: an engine configuration that runs micro-batches of one size.
-pub struct Offer {
+pub struct Proposal {
     /// The images of a micro-batch.
     pub batch: usize,
     /// The engine and its knobs.
@@ -26,20 +26,20 @@ pub fn sizes(problem: &Problem, policy: BatchSizePolicy) -> Vec<usize> {
 
 /// Returns the heuristics' proposals for micro-batches of `size` that can be finalized, in their order: first those of
 /// mode A, then those of mode FALLBACK. `Err` if cuDNN refuses the operation graph itself.
-pub fn offers(problem: &Problem, target: &Target, size: usize) -> Result<Vec<Offer>, cudnnStatus_t> {
+pub fn proposals(problem: &Problem, target: &Target, size: usize) -> Result<Vec<Proposal>, cudnnStatus_t> {
     let mut part = MicroBatch::new(problem, size, target);
     part.check()?;
-    let mut offers = Vec::<Offer>::new();
+    let mut proposals = Vec::<Proposal>::new();
     for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
         // No proposals are an answer too.
         for engine in part.heuristics(mode, false).unwrap_or_default() {
-            if offers.iter().any(|known| known.engine == engine) {
+            if proposals.iter().any(|known| known.engine == engine) {
                 continue;
             }
             if let Ok(plan) = MicroPlan::new(&mut part, &engine) {
-                offers.push(Offer { batch: size, engine, workspace: plan.workspace(problem, size) });
+                proposals.push(Proposal { batch: size, engine, workspace: plan.workspace(problem, size) });
             }
         }
     }
-    Ok(offers)
+    Ok(proposals)
 }

@@ -4,10 +4,10 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::execute::Execution;
-use super::operands::Operands;
-use super::plan::Plan;
+use super::Execution;
 use crate::exec::{self, Check};
+use crate::graph::operands::Operands;
+use crate::graph::plan::Plan;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::calls::{self, backend};
 use cudnn::graph::VariantPack;

@@ -2,66 +2,19 @@
 //! share memory. There the program's own plan runs, or if that needs too much, a configuration that fits. Otherwise the
 //! fallback runs in the reported workspace, which is next to nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use cudnn_abi::*;
-use once_cell::sync::OnceCell;
 
-use super::execute::Execution;
-use super::operands::Operands;
-use super::plan::Plan;
-use super::planned::Planned;
-use super::state::{self, Key};
+use super::Execution;
 use crate::division::layers;
 use crate::division::network::{self, Network};
 use crate::division::problem::{LayerPlan, LayerProblem};
 use crate::exec::Failure;
-use crate::problem::graph::Problem;
+use crate::graph::operands::Operands;
+use crate::graph::plan::Plan;
+use crate::graph::planned::Planned;
 use cudnn::calls;
 use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
-use planner::{Configuration, MicroConfiguration};
-
-/// The plan of a layer that has no segment.
-#[derive(Default)]
-pub struct Meanwhile {
-    /// Chosen on first use, within the memory that there was then. `None` if nothing fits.
-    plan: OnceCell<Option<Arc<Plan>>>,
-    /// Set once the plan has failed.
-    is_broken: AtomicBool,
-}
-
-impl Meanwhile {
-    /// Returns the plan for `limit` bytes of workspace. The first caller's limit decides.
-    fn plan(&self, planned: &Planned, limit: usize) -> Option<&Arc<Plan>> {
-        let find = || {
-            let Planned { state, own, requested_workspace, .. } = planned;
-            if *requested_workspace > limit {
-                let key = Key { limit, ..state.key.clone() };
-                return state::state(key, &state.target).fallback();
-            }
-            let problem = &state.key.problem;
-            let own = MicroConfiguration {
-                batch: problem.batch(),
-                algorithm: *own,
-                time: 0.0,
-                workspace: *requested_workspace,
-            };
-            let plan =
-                Plan::new(problem, Configuration::undivided(own), &state.target, usize::MAX, |_, _| None).ok()?;
-            (plan.workspace() <= limit).then(|| Arc::new(plan))
-        };
-        self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
-    }
-
-    /// Gives the plan up after a failure.
-    fn failed(&self, problem: &Problem, failure: Failure) {
-        if !self.is_broken.swap(true, Ordering::Relaxed) {
-            log::warn!("{problem}: status {} without a segment; it runs as it is ready", failure.status);
-        }
-    }
-}
 
 impl Execution<'_> {
     /// # Safety
@@ -76,7 +29,7 @@ impl Execution<'_> {
             return unsafe { self.run_fallback(Some(operands)) };
         };
         let network = Network::of(device);
-        let Planned { state, meanwhile, .. } = self.planned;
+        let Planned { state, meanwhile, own, requested_workspace, .. } = self.planned;
         let key = layers::Key {
             problem: LayerProblem::Graph(state.clone()),
             algorithm: None,
@@ -96,7 +49,11 @@ impl Execution<'_> {
         }
         // A plan that fits the program's workspace needs none of our memory.
         let limit = || policies.call_limit(network.rest());
-        let plan = if self.planned.requested_fits() { None } else { meanwhile.plan(self.planned, limit()) };
+        let plan = if self.planned.requested_fits() {
+            None
+        } else {
+            meanwhile.plan(state, *own, *requested_workspace, limit())
+        };
         let ran = plan.and_then(|plan| {
             // SAFETY: our caller promised the operands, and no other work uses the workspace until this has ended.
             let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
