@@ -14,6 +14,7 @@ import statistics
 import sys
 
 import demo
+from harness import cudnn
 
 # The ratio of two medians below which the difference does not matter.
 NEGLIGIBLE = 1.02
@@ -23,7 +24,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
     parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
-    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as the demo finds it]")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="32", help="images in a mini-batch")
     parser.add_argument("--limit", default="none", help="workspace a kernel may use: bytes, 64MiB or none")
@@ -39,10 +40,9 @@ def parse_arguments():
 
 def runs_of(options):
     """The reports of all runs, plain and preloaded, and the decisions of the last preloaded run."""
-    cudnn = options.cudnn or demo.find_cudnn()
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
     plain["UCUDNN_DATABASE"] = "off"  # each run measures anew
-    plain["LD_LIBRARY_PATH"] = demo.library_path(cudnn)
+    plain["LD_LIBRARY_PATH"] = cudnn.library_path(options.cudnn or cudnn.find())
     report = options.output / "report.jsonl"
     preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),

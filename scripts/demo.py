@@ -6,8 +6,6 @@ the GPU if the machine has an NVIDIA GPU and cuDNN 9, else on hostdnn. It needs 
 
 import argparse
 import array
-import ctypes.util
-import glob
 import json
 import math
 import os
@@ -18,10 +16,11 @@ import subprocess
 import sys
 import time
 
-import demo_picture
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MEBI = 1 << 20
+sys.path.append(str(ROOT / "examples"))
+import demo_picture  # noqa: E402
+from harness import cudnn  # noqa: E402
+from harness.columns import MEBI, aligned  # noqa: E402
 
 
 def say(text):
@@ -43,29 +42,6 @@ def parse_arguments():
     parser.add_argument("--rounds", default=1, type=int, help="runs of each kind, taken in turns; medians over all")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "demo", help="where results go")
     return parser.parse_args()
-
-
-def find_cudnn():
-    """The folder of a cuDNN 9 for the GPU here, "" if the loader finds one itself, None without a GPU."""
-    if not os.path.exists("/dev/nvidia0"):
-        return None
-    try:
-        ctypes.CDLL("libcudnn.so.9")
-        return ""
-    except OSError:
-        pass
-    for folder in [*sys.path, str(ROOT / "build/real/lib/python3*/site-packages")]:
-        for found in glob.glob(os.path.join(folder, "nvidia/cudnn/lib/libcudnn.so.9")):
-            return os.path.dirname(found)
-    return None
-
-
-def library_path(cudnn):
-    """LD_LIBRARY_PATH for the runs: the cuDNN to use first, then what the caller had."""
-    folders = [str(ROOT / "build" / "hostdnn")] if cudnn is None else [cudnn] if cudnn else []
-    # cuDNN's wheel does not contain cuBLAS; cuBLAS is in another wheel, two folders away.
-    folders += glob.glob(os.path.join(cudnn, "../../cu13/lib")) if cudnn else []
-    return ":".join(folders + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
 
 
 def run(options, environment, folder, dump=True):
@@ -163,22 +139,18 @@ def print_table(rows):
             f"{row['plain_ms'] / row['ms']:.2f}×",
             "equal" if row["difference"] == 0 else f"{row['difference']:.1e}",
         ])  # fmt: skip
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    left = {0, 1, 4}
-    for number, line in enumerate(lines):
-        if number in (1, len(lines) - 1):
-            print("  ".join("─" * width for width in widths))
-        print("  ".join(cell.ljust(w) if c in left else cell.rjust(w)
-                        for c, (cell, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["─" * width for width in widths]
+    print(*aligned([header, rule, *lines[1:-1], rule, lines[-1]], left=(0, 1, 4)), sep="\n")
 
 
 def main():
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    cudnn = find_cudnn()
-    where = "hostdnn, on the CPU" if cudnn is None else "cuDNN, on the GPU"
+    folder = cudnn.find()
+    where = "hostdnn, on the CPU" if folder is None else "cuDNN, on the GPU"
     plain_environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    plain_environment["LD_LIBRARY_PATH"] = library_path(cudnn)
+    plain_environment["LD_LIBRARY_PATH"] = cudnn.library_path(folder)
     report = options.output / "report.jsonl"
     preloaded_environment = plain_environment | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),

@@ -14,6 +14,7 @@ import statistics
 import sys
 
 import demo
+from harness import cudnn
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
@@ -23,7 +24,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
     parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
-    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as the demo finds it]")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="128", help="images in a mini-batch")
     parser.add_argument("--total", default="480MiB", help="Workspace Division's budget")
@@ -50,7 +51,7 @@ class Runs:
     def __init__(self, options):
         self.options = options
         self.plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
-        self.plain["LD_LIBRARY_PATH"] = demo.library_path(options.cudnn or demo.find_cudnn())
+        self.plain["LD_LIBRARY_PATH"] = cudnn.library_path(options.cudnn or cudnn.find())
         self.preloaded = self.plain | {
             "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
             "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
