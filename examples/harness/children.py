@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -20,8 +21,10 @@ def last_line(text):
 def run(command, limit, environment, out, errors=None):
     """Runs a command for at most `limit` seconds. Returns its exit status; None if time was up.
 
-    Output goes to the file `out`, and errors to the file `errors`, or to the driver's."""
-    with open(out, "w") as out, open(errors, "w") if errors else contextlib.nullcontext() as errors:
+    Output goes to the file `out`; errors go to the file `errors`, to the driver's (None), or to `out` (subprocess.STDOUT).
+    """
+    to_file = isinstance(errors, pathlib.Path)
+    with open(out, "w") as out, open(errors, "w") if to_file else contextlib.nullcontext(errors) as errors:
         child = subprocess.Popen([*map(str, command)], env=environment, stdout=out, stderr=errors,
                                  start_new_session=True, preexec_fn=end_with_parent)  # fmt: skip
         try:

@@ -8,6 +8,7 @@ import site
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTDNN = ROOT / "build/hostdnn"
 
 
 def find():
@@ -28,7 +29,7 @@ def find():
 
 def library_path(folder):
     """LD_LIBRARY_PATH for the runs: the cuDNN to use first, then the caller's folders."""
-    folder = ROOT / "build/hostdnn" if folder is None else folder and pathlib.Path(folder).absolute()
+    folder = HOSTDNN if folder is None else folder and pathlib.Path(folder).absolute()
     folders = [folder] if folder else []
     # cuDNN's Python package does not contain cuBLAS, which is in a package beside it.
     if folder and folder.match("nvidia/cudnn/lib"):
