@@ -9,7 +9,7 @@ import json
 import subprocess
 
 from gpu import machine
-from gpu.session import Session
+from gpu.session import Session, ended
 from harness import cudnn
 from harness.children import last_line
 from harness.columns import MEBI, aligned
@@ -149,11 +149,6 @@ def run(session, options, variables, cell, ours):
     if status != 0:
         report.unlink(missing_ok=True)
         session.verdict("WRONG", file.name, ended(status, log))
-
-
-def ended(status, log):
-    how = "took too long" if status is None else f"ended with {status}"
-    return f"{how}: {last_line(log.read_text(errors='replace'))}"
 
 
 def row(folder, cell):

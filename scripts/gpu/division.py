@@ -8,8 +8,7 @@ import shutil
 import sys
 
 from gpu import machine
-from gpu.session import Session
-from harness.children import last_line
+from gpu.session import Session, ended
 from harness.cudnn import HOSTDNN, ROOT
 
 NETWORKS = [("alexnet", 256, "float", "120MiB"), ("resnet18", 64, "half", "256MiB"), ("resnet50", 32, "float", "512MiB")]
@@ -36,13 +35,13 @@ def main(options):
                    "--convnet", options.convnet, "--network", network, "--type", kind, "--total", total,
                    "--batch", 2 if options.host else batch, "--iterations", 1 if options.host else 10, "--output", work,
                    *(["--math", "tensor-op"] if kind == "half" else []), *(["--cudnn", folder] if folder else [])]  # fmt: skip
-        if session.run(command, 240, None, table, log) == 0:
+        if (status := session.run(command, 240, None, table, log)) == 0:
             (work / f"{network}.json").rename(options.out / f"{name}.json")
             (work / "division.jsonl").rename(options.out / f"{name}.jsonl")
             session.verdict("ok", name, f"{name}.txt")
             print(table.read_text(), end="", flush=True)
         else:
-            session.verdict("WRONG", name, last_line(log.read_text()))
+            session.verdict("WRONG", name, ended(status, log))
         shutil.rmtree(work, ignore_errors=True)
     session.say(f"everything is in {options.out}")
     return 1 if session.is_wrong else 0

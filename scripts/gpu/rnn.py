@@ -16,7 +16,7 @@ import shutil
 import sys
 
 from gpu import machine
-from gpu.session import Session
+from gpu.session import Session, ended
 from harness import children, cudnn
 from harness.children import last_line
 from harness.cudnn import ROOT
@@ -98,7 +98,7 @@ class Checks(Session):
             return self.verdict("skipped", what, "no time left")
         status, found = self.ours(self.runs, steps, network, self.out / "repeat.json", log)
         if status != 0 or not found:
-            return self.verdict("WRONG", what, last_line(log.read_text()))
+            return self.verdict("WRONG", what, ended(status, log))
         with open(self.out / "repeat.jsonl", "a") as lines:
             lines.write(json.dumps(found) + "\n")
         most, by, error = 1e-6 if "float" in network else 2e-3, chosen(found), found["error"]
@@ -124,8 +124,7 @@ class Checks(Session):
             return self.verdict("skipped", what, "took too long")
         if status == 0 and any(words in log.read_text() for words in CLEAN):
             return self.verdict("ok", what, by)
-        told = f"ended with {status}: {last_line(log.read_text())} {last_line(errors.read_text())}"
-        return self.verdict("WRONG", what, told)
+        return self.verdict("WRONG", what, f"{ended(status, log)} {last_line(errors.read_text())}")
 
     def bench(self, most, log, *more):
         """Goes on with examples/rnn_bench/table.py; returns its output."""
@@ -143,7 +142,7 @@ class Checks(Session):
         lines = self.bench(most, "bench.log", *more)
         for mode in ("stream",) if self.options.host else ("stream", "graph"):
             found = [line for line in lines if line.startswith(f"{mode}: ")]
-            self.verdict("ok" if found else "WRONG", "rnn_bench", (found or lines or ["no message"])[-1])
+            self.verdict("ok" if found else "WRONG", "rnn_bench", found[0] if found else f"bench.log has no line about {mode}")
         if failed := [line for line in lines if line.startswith("failed: ")]:
             self.verdict("WRONG", "rnn_bench", f"{len(failed)} networks failed; {failed[0]}")
         return None

@@ -43,3 +43,9 @@ class Session:
     def run(self, command, most, environment, out, errors=None):
         """As `children.run`, for at most `most` seconds and what is left."""
         return children.run(command, self.limit(most), environment, out, errors)
+
+
+def ended(status, log):
+    """How a run failed."""
+    how = "took too long" if status is None else f"ended with {status}"
+    return f"{how}: {children.last_line(log.read_text(errors='replace'))}"
