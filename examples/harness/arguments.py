@@ -1,4 +1,4 @@
-"""Command-line arguments that both tables share."""
+"""Types of command-line arguments."""
 
 import argparse
 
@@ -11,3 +11,9 @@ def above_zero(text):
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+def count(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

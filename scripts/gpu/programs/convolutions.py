@@ -1,4 +1,4 @@
-"""PyTorch's convolutions and graph capture against double precision: gpu.sh runs this plain and preloaded."""
+"""convolutions.py cuda|cpu: PyTorch's convolutions and a captured graph against double precision."""
 
 import sys
 
