@@ -3,11 +3,7 @@
 //! A report is the file of `UCUDNN_REPORT`, with one JSON object per line. A plan is the output of
 //! `ucudnn plan --json`: one object with `plans`, whose layers have the same keys as a report's lines.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
-
-use crate::network;
 
 /// The decision on one layer's problem, or on several layers that are alike and run alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +133,7 @@ impl Decisions {
     }
 
     /// Reads an element of a plan's `plans`.
-    fn from_json(value: &Value) -> Result<Self, String> {
+    pub fn from_json(value: &Value) -> Result<Self, String> {
         let fields = Fields::of(value)?;
         let policy = match fields.text("policy")? {
             "wr" => Policy::Reuse { limit: fields.optional("limit") },
@@ -189,6 +185,24 @@ impl Decision {
         let count = if self.count > 1 { format!(" ×{}", self.count) } else { String::new() };
         format!("{} {}{count}", self.layer, self.direction)
     }
+}
+
+/// Merges layers that are alike and run alike into one row, at the place of the first.
+pub fn merged(rows: &[Decision]) -> Vec<Decision> {
+    let mut merged: Vec<Decision> = Vec::new();
+    for row in rows {
+        let same = |known: &&mut Decision| {
+            known.spec == row.spec
+                && known.layer == row.layer
+                && known.division == row.division
+                && known.time == row.time
+        };
+        match merged.iter_mut().find(same) {
+            Some(known) => known.count += row.count,
+            None => merged.push(Decision { offset: None, ..row.clone() }),
+        }
+    }
+    merged
 }
 
 /// A problem's text without its direction, equal for the three problems of a layer.
@@ -243,33 +257,4 @@ impl<'a> Fields<'a> {
 fn short(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() > 40 { text.chars().take(39).chain(['…']).collect() } else { text }
-}
-
-/// Reads a report or a plan. A plan may hold several decisions. A report has one or two: the division of Workspace
-/// Division, and the decisions by problem.
-pub fn read(file: &Path) -> Result<Vec<Decisions>, String> {
-    let text = network::read(file)?;
-    if let Some(plans) = plans_of(&text) {
-        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.display(), number + 1);
-        let read =
-            plans.iter().enumerate().map(|(number, plan)| Decisions::from_json(plan).map_err(|why| (number, why)));
-        return read.map(|read| read.map_err(wrong)).collect();
-    }
-    let report = crate::report::lines::parse(file, &text)?;
-    let decisions = report.decisions();
-    if decisions.is_empty() {
-        return Err(format!("{}: nothing was decided in it", file.display()));
-    }
-    Ok(decisions)
-}
-
-/// The plans in a plan's text; `None` for any other text.
-pub fn plans_of(text: &str) -> Option<Vec<Value>> {
-    match serde_json::from_str(text).ok()? {
-        Value::Object(mut whole) => match whole.remove("plans")? {
-            Value::Array(plans) => Some(plans),
-            _ => None,
-        },
-        _ => None,
-    }
 }

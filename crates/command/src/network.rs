@@ -373,15 +373,3 @@ fn packed(data_type: cudnnDataType_t, channels_last: bool, dims: [i32; 4]) -> Op
     let strides = if channels_last { [image, 1, w * c, c, 0] } else { [image, plane, w, 1, 0] };
     Some(Tensor { data_type, dims: [n, c, h, w, 0], strides })
 }
-
-/// A file's text, or standard input's for `-`. Errors name the file.
-pub fn read(file: &Path) -> Result<String, String> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read(file).and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not text"))
-        })
-    };
-    text.map_err(|error| format!("{}: {error}", file.display()))
-}

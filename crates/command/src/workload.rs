@@ -17,6 +17,7 @@ use crate::Failure;
 use crate::network::{self, Layer, Network, Shapes};
 use crate::report::lines;
 use crate::sets::{self, Choice, Group};
+use crate::text;
 
 /// The selection of convolution problems.
 #[derive(Args)]
@@ -67,7 +68,7 @@ pub struct Costs {
 impl Kernels {
     /// The layers, and the report if the file is one.
     pub fn read(&self) -> Result<(Network, Option<lines::Report>), Failure> {
-        let text = network::read(&self.file)?;
+        let text = text::read(&self.file)?;
         if !text.trim_start().starts_with('{') {
             return Ok((network::parse(&self.file, &text, &self.shapes)?, None));
         }
@@ -144,7 +145,7 @@ impl Workload {
     pub fn costs(&self) -> Result<Costs, Failure> {
         let (network, report) = self.kernels.read()?;
         let keep = |group: &Group| network.layers.iter().any(|layer| layer.kernel.spec() == group.spec);
-        if let Some(Ok(mut groups)) = report.as_ref().map(sets::of_report) {
+        if let Some(Ok(mut groups)) = report.as_ref().map(lines::Report::groups) {
             groups.retain(keep);
             return Ok(Costs { groups, environment: None });
         }

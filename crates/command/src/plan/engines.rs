@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::Options;
 use crate::Failure;
-use crate::network::{self, Layer};
+use crate::network::Layer;
 use crate::quantity;
+use crate::text;
 use offers::Offered;
 
 /// The limits to show if none is given.
@@ -23,7 +24,7 @@ const LIMITS: [usize; 4] = [0, 8 << 20, 64 << 20, 512 << 20];
 pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     let (network, _) = options.workload.kernels.read()?;
     let layers = different(network.layers);
-    let properties = network::read(device)?;
+    let properties = text::read(device)?;
     let name = device_name(device, &properties)?;
     find_cudnn(options)?;
     let target = Target::from_json(&properties).map_err(|status| {

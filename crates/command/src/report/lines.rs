@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
 use crate::recurrent;
-use crate::sets::{Choice, front, within};
+use crate::sets::{Choice, Group, front, within};
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -198,6 +198,36 @@ impl Report {
         decisions
     }
 
+    /// The problems with their desirable sets. `Err` names a problem without one.
+    pub fn groups(&self) -> Result<Vec<Group>, String> {
+        let mut groups: Vec<Group> = Vec::new();
+        for row in self.decisions().iter().flat_map(|decisions| &decisions.rows) {
+            if let Some(known) = groups.iter_mut().find(|known| known.spec == row.spec) {
+                known.count += row.count;
+                continue;
+            }
+            let set = self.desirable.iter().find(|set| set.spec == row.spec);
+            let set = set.ok_or_else(|| {
+                format!("no desirable set of {}; a run under Workspace Division tells them", row.kernel)
+            })?;
+            let choice = |(division, workspace, time): &(String, usize, f64)| Choice {
+                division: division.clone(),
+                workspace: *workspace,
+                time: *time,
+            };
+            groups.push(Group {
+                layer: row.layer.clone(),
+                direction: row.direction.clone(),
+                kernel: row.kernel.clone(),
+                spec: row.spec.clone(),
+                count: row.count,
+                choices: front(set.points.iter().map(choice).collect()),
+                undivided: front(self.undivided_choices(&row.spec)),
+            });
+        }
+        Ok(groups)
+    }
+
     /// The fastest measured undivided way to run a division's layer in its segment.
     fn undivided(&self, row: &Decision) -> Option<Undivided> {
         let choices = front(self.undivided_choices(&row.spec));
@@ -206,7 +236,7 @@ impl Report {
     }
 
     /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
-    pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
+    fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
         // The problem's text includes its mini-batch.
         let Ok(kernel) = AnyProblem::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
