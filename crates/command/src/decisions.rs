@@ -13,7 +13,7 @@ pub struct Decision {
     /// F, BD or BF.
     pub direction: String,
     /// The problem as text for people.
-    pub kernel: String,
+    pub problem: String,
     /// The problem's full text, equal for equal problems.
     pub spec: String,
     /// The number of layers.
@@ -150,17 +150,17 @@ impl Decision {
     /// Reads a report's line or a plan's layer. `Err` names the part that is wrong.
     pub fn from_json(value: &Value) -> Result<Self, String> {
         let fields = Fields::of(value)?;
-        let kernel = fields.text("kernel")?;
+        let problem = fields.text("kernel")?;
         let undivided = fields.0.get("undivided").and_then(Value::as_str).map(|algorithm| {
             let (workspace, time) = (fields.size("undivided_workspace")?, fields.time("undivided_ms")?);
             Ok::<_, String>(Undivided { algorithm: algorithm.to_owned(), workspace, time })
         });
         Ok(Self {
             // The library numbers a division's layers; people get shapes, because such a number means nothing to them.
-            layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(kernel), str::to_owned),
+            layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(problem), str::to_owned),
             direction: fields.text("direction")?.to_owned(),
-            kernel: kernel.to_owned(),
-            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(kernel).to_owned(),
+            problem: problem.to_owned(),
+            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(problem).to_owned(),
             count: fields.optional("count").unwrap_or(1).max(1),
             division: fields.text("division")?.to_owned(),
             workspace: fields.size("workspace")?,
@@ -173,7 +173,7 @@ impl Decision {
     fn to_json(&self) -> Value {
         let undivided = self.undivided.as_ref();
         json!({
-            "layer": self.layer, "direction": self.direction, "kernel": self.kernel, "spec": self.spec,
+            "layer": self.layer, "direction": self.direction, "kernel": self.problem, "spec": self.spec,
             "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
             "undivided": undivided.map(|u| &u.algorithm), "undivided_workspace": undivided.map(|u| u.workspace),
             "undivided_ms": undivided.map(|u| u.time), "offset": self.offset,
@@ -206,8 +206,8 @@ pub fn merged(rows: &[Decision]) -> Vec<Decision> {
 }
 
 /// A problem's text without its direction, equal for the three problems of a layer.
-pub fn shapes(kernel: &str) -> String {
-    kernel.split_once(' ').map_or(kernel, |(_, shapes)| shapes).to_owned()
+pub fn shapes(problem: &str) -> String {
+    problem.split_once(' ').map_or(problem, |(_, shapes)| shapes).to_owned()
 }
 
 /// The members of a JSON object, read by type.

@@ -82,8 +82,8 @@ fn also(report: &lines::Report) -> String {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
     }
     if !report.exploring.is_empty() {
-        let kernels = quantity::counted(report.exploring.len(), "kernel");
-        said += &format!("{kernels} had not been explored to the end.\n");
+        let problems = quantity::counted(report.exploring.len(), "kernel");
+        said += &format!("{problems} had not been explored to the end.\n");
     }
     match report.checked {
         (0, _) => {}
@@ -156,20 +156,20 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
 }
 
 fn heading(decisions: &Decisions, divided: Option<&Divided>) -> String {
-    let kernels = quantity::counted(decisions.layers(), "kernel");
+    let problems = quantity::counted(decisions.layers(), "kernel");
     match &decisions.policy {
         Policy::Reuse { limit: Some(limit) } => {
             let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::chosen_bytes(*limit) + " each" };
-            format!("Workspace Reuse: {kernels}, {limit}")
+            format!("Workspace Reuse: {problems}, {limit}")
         }
-        Policy::Reuse { limit: None } => format!("Workspace Reuse: {kernels}, each within a limit of its own"),
+        Policy::Reuse { limit: None } => format!("Workspace Reuse: {problems}, each within a limit of its own"),
         Policy::Division(division) => {
             let arena = divided.map_or_else(String::new, |it| format!(", an arena of {}", quantity::bytes(it.arena)));
             let ms = division.solve_ms;
             let solved = ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
             let (total, quality) = (quantity::chosen_bytes(division.total), division.quality());
             let of_all = if division.shared { "shared by all, which run one after another" } else { "together" };
-            format!("Workspace Division: {kernels}, {total} {of_all}{arena}; {quality}{solved}")
+            format!("Workspace Division: {problems}, {total} {of_all}{arena}; {quality}{solved}")
         }
     }
 }

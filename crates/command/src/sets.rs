@@ -23,7 +23,7 @@ pub struct Choice {
 pub struct Group {
     pub layer: String,
     pub direction: String,
-    pub kernel: String,
+    pub problem: String,
     pub spec: String,
     /// The number of layers.
     pub count: usize,
@@ -56,7 +56,7 @@ impl Group {
         Decision {
             layer: self.layer.clone(),
             direction: self.direction.clone(),
-            kernel: self.kernel.clone(),
+            problem: self.problem.clone(),
             spec: self.spec.clone(),
             count,
             division: choice.division.clone(),
@@ -162,7 +162,7 @@ mod tests {
         Group {
             layer: layer.into(),
             direction: "F".into(),
-            kernel: format!("F {layer}"),
+            problem: format!("F {layer}"),
             spec: layer.into(),
             count,
             undivided: choices[..1].to_vec(),

@@ -48,7 +48,7 @@ fn graphs_are_found_again_and_are_no_convolutions() {
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
     assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 1.0)]);
     assert_eq!(database.measured(&here, &graph(&kernel)).len(), 3);
-    assert_eq!(database.contents().unwrap()[0].kernels, 2);
+    assert_eq!(database.contents().unwrap()[0].problems, 2);
 }
 
 #[test]

@@ -91,8 +91,8 @@ fn networks_are_listed_and_pruned() {
     database.store_measured(&b, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
     let contents = database.contents().unwrap();
     let of = |device: &str| contents.iter().find(|entry| entry.environment.device == device).unwrap();
-    assert_eq!((of("A").networks, of("A").step_times, of("A").kernels, of("A").outcomes), (2, 3, 0, 0));
-    assert_eq!((of("B").networks, of("B").step_times, of("B").kernels, of("B").outcomes), (0, 0, 1, 1));
+    assert_eq!((of("A").networks, of("A").step_times, of("A").problems, of("A").outcomes), (2, 3, 0, 0));
+    assert_eq!((of("B").networks, of("B").step_times, of("B").problems, of("B").outcomes), (0, 0, 1, 1));
     assert!(contents.iter().all(|entry| entry.measured.is_some()));
     let listed = database.networks(of("A").id).unwrap();
     assert_eq!(listed[0].step_times, [step_time("cuDNN", 1.0), step_time("grid", 2.0)]);

@@ -9,14 +9,14 @@ use super::{Database, Environment, SCHEMA, StepTime, file};
 /// The number of results in one environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents {
-    /// The environment's number in this file, for [`Prune::Environment`] and [`Database::kernels`].
+    /// The environment's number in this file, for [`Prune::Environment`] and [`Database::problems`].
     pub id: i64,
     /// The environment that its results are valid for.
     pub environment: Environment,
     /// The schema of its results. Only those with [`SCHEMA`] are used.
     pub schema: i64,
     /// The number of convolution problems, not counting batch sizes.
-    pub kernels: usize,
+    pub problems: usize,
     /// The number of micro-configurations that were measured, whether they run or not.
     pub outcomes: usize,
     /// The number of configurations that were run in place.
@@ -46,8 +46,8 @@ pub struct NetworkContents {
 
 /// The results of one convolution problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KernelContents {
-    /// The kernel's text over one image; [`AnyProblem::from_spec`](convolution::problem::any::AnyKernel::from_spec) reads it.
+pub struct ProblemContents {
+    /// The problem's text over one image; [`AnyProblem::from_spec`](convolution::problem::any::AnyProblem::from_spec) reads it.
     pub spec: String,
     /// The micro-batch sizes that were measured, ascending.
     pub sizes: Vec<usize>,
@@ -101,7 +101,7 @@ impl Database {
                         cudnn: row.get(4)?,
                         driver: row.get(5)?,
                     },
-                    kernels: row.get(6)?,
+                    problems: row.get(6)?,
                     outcomes: row.get(7)?,
                     trials: row.get(8)?,
                     searches: row.get(9)?,
@@ -115,13 +115,13 @@ impl Database {
     }
 
     /// Lists the problems of one environment in the user's file, in the order in which they were first stored.
-    pub fn kernels(&self, environment: i64) -> Result<Vec<KernelContents>, String> {
+    pub fn problems(&self, environment: i64) -> Result<Vec<ProblemContents>, String> {
         self.command(|connection| {
             let mut statement =
                 connection.prepare("SELECT id, spec FROM kernels WHERE environment = ?1 ORDER BY id")?;
-            let kernels = statement.query_map([environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let kernels: Vec<(i64, String)> = kernels.collect::<Result<_, _>>()?;
-            kernels.into_iter().map(|(id, spec)| kernel_contents(connection, id, spec)).collect()
+            let problems = statement.query_map([environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let problems: Vec<(i64, String)> = problems.collect::<Result<_, _>>()?;
+            problems.into_iter().map(|(id, spec)| problem_contents(connection, id, spec)).collect()
         })
     }
 
@@ -202,7 +202,7 @@ impl Database {
     }
 }
 
-fn kernel_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::Result<KernelContents> {
+fn problem_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::Result<ProblemContents> {
     let numbers = |query: &str| {
         let mut statement = connection.prepare_cached(query)?;
         let rows = statement.query_map([id], |row| row.get(0))?;
@@ -211,7 +211,7 @@ fn kernel_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::
     let (outcomes, measured): (usize, Option<i64>) = connection
         .prepare_cached("SELECT count(*), max(measured_at) FROM outcomes WHERE kernel = ?1")?
         .query_row(params![id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(KernelContents {
+    Ok(ProblemContents {
         spec,
         sizes: numbers("SELECT DISTINCT batch FROM outcomes WHERE kernel = ?1 ORDER BY batch")?,
         outcomes,

@@ -56,7 +56,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-pub use contents::{Contents, KernelContents, NetworkContents, Prune};
+pub use contents::{Contents, NetworkContents, ProblemContents, Prune};
 pub use environment::Environment;
 pub use exchange::Imported;
 pub use file::SCHEMA;
