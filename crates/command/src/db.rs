@@ -9,17 +9,20 @@ use clap::{Args, Subcommand};
 use convolution::problem::any::AnyProblem;
 use recurrent::inference::Inference;
 use serde_json::json;
-use tuning::database::{Contents, Database, NetworkContents, ProblemContents, Prune, SCHEMA, Texts};
+use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
 
 use crate::Failure;
 use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::Place;
 
-/// The subjects and networks whose results an import takes.
+/// The problems and networks whose results an import takes.
 const TEXTS: Texts = Texts {
-    subject: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
-    network: |text| Inference::from_spec(text).map(drop),
+    problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
+    subject: |family, text| match family {
+        recurrent::FAMILY => Inference::from_spec(text).map(drop),
+        other => Err(format!("this ucudnn knows no family {other:?}")),
+    },
 };
 
 /// List, export, import and prune the tuning database
@@ -123,7 +126,7 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
     let mut listed = Vec::new();
     for entry in &contents {
         let of_entry = match with_problems {
-            true => (database.problems(entry.id)?, database.networks(entry.id)?),
+            true => (database.problems(entry.id)?, database.timed(entry.id)?),
             false => (Vec::new(), Vec::new()),
         };
         listed.push((entry, of_entry));
@@ -157,7 +160,7 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             entry.problems.to_string(),
             entry.outcomes.to_string(),
             entry.trials.to_string(),
-            if entry.networks > 0 { entry.networks.to_string() } else { String::new() },
+            if entry.subjects > 0 { entry.subjects.to_string() } else { String::new() },
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
@@ -180,11 +183,11 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             ("step µs", Side::Right),
             ("our kernels", Side::Left),
         ]);
-        for NetworkContents { spec, kernels, step_times, .. } in networks {
-            let fastest = step_times.first().and_then(|first| Some((first.what.clone(), first.time?)));
+        for TimedContents { subject, version, timings, .. } in networks {
+            let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
             let (what, time) =
                 fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
-            table.row(vec![named_network(spec), step_times.len().to_string(), what, time, kernels.clone()]);
+            table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
         }
         print!("{}", table.lines());
     }
@@ -217,7 +220,7 @@ fn ago(moment: SystemTime) -> String {
     }
 }
 
-fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<NetworkContents>)>) -> serde_json::Value {
+fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<TimedContents>)>) -> serde_json::Value {
     let seconds = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let problem = |problem: &ProblemContents| {
         json!({
@@ -225,11 +228,11 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Netwo
             "batches": problem.batches, "last": problem.measured.map(seconds),
         })
     };
-    let network = |network: &NetworkContents| {
-        let NetworkContents { spec, kernels, step_times, measured } = network;
-        let times = step_times.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
+    let network = |network: &TimedContents| {
+        let TimedContents { subject, version, timings, measured, .. } = network;
+        let times = timings.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
         json!({
-            "rnn": named_network(spec), "spec": spec, "kernels": kernels, "times": times.collect::<Vec<_>>(),
+            "rnn": named_network(subject), "spec": subject, "kernels": version, "times": times.collect::<Vec<_>>(),
             "last": seconds(*measured),
         })
     };
@@ -238,7 +241,7 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Netwo
         "kernels": entry.problems, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
         "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),
-        "rnns": entry.networks, "step_times": entry.step_times,
+        "rnns": entry.subjects, "step_times": entry.timings,
         "networks": listed.map(|(_, networks)| networks.iter().map(network).collect::<Vec<_>>()),
     })
 }

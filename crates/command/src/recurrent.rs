@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use recurrent::StepTime;
 use recurrent::inference::Inference;
 use serde_json::{Value, json};
-use tuning::database::StepTime;
 
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};
