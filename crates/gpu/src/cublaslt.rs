@@ -10,8 +10,8 @@ use libloading::os::unix::Library;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use super::Stream;
 use super::jit::places::{self, Place};
+use super::stream::Stream;
 use guest::process_end;
 
 type Status = c_int;

@@ -9,6 +9,7 @@ use super::choice;
 use super::eligible::takes;
 use super::forward::{Call, workspace_size};
 use super::page;
+use super::record::StepTime;
 use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::calls;
@@ -16,7 +17,6 @@ use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream};
-use tuning::database::StepTime;
 
 /// A network to time.
 pub struct Job<'a> {

@@ -56,3 +56,5 @@ mod run;
 mod temporary;
 pub mod testing;
 mod trial;
+
+pub use record::{FAMILY, StepTime};

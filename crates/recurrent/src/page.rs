@@ -13,14 +13,13 @@ use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::forward::Call;
 use super::kernels::{Engine, problem};
-use super::record::Record;
+use super::record::{Record, StepTime};
 use super::report::{self, Decision};
 use super::run::Recurrent;
 use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
 use guest::settings::{self, Numerics, Rnn};
-use tuning::database::StepTime;
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;

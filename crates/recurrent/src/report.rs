@@ -6,8 +6,8 @@ use super::choice;
 use super::configuration::Configuration;
 use super::kernels::Engine;
 use super::page::Key;
+use super::record::StepTime;
 use crate::inference::Inference;
-use tuning::database::StepTime;
 
 /// A decision.
 pub struct Decision<'a> {

@@ -3,6 +3,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `launch` | the configuration of a launch, and the resources of a kernel |
 //! | `module` | loaded code, its functions, launching them, on either |
 //! | `driver` | on a GPU: CUDA's driver |
 //! | `emulated` | on the host: hostdnn, which has the machine's C++ compiler compile and runs what it made |
@@ -35,6 +36,7 @@
 mod cubins;
 mod driver;
 mod emulated;
+mod launch;
 mod module;
 mod nvrtc;
 pub(super) mod places;
@@ -48,13 +50,10 @@ use cudarc::driver::sys::CUresult;
 use kernels::KernelSource;
 
 use super::Device;
-pub use emulated::{
-    MOST_IN_A_CLUSTER as CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST,
-    SHARED_BYTES as SHARED_BYTES_OF_HOST,
-};
 use guest::settings::{self, Fault};
+pub use launch::{Launch, Resources};
 use module::OnDevice;
-pub use module::{Function, Launch, Module, Resources};
+pub use module::{Function, Module};
 pub use nvrtc::Nvrtc;
 
 /// CUDA C++ to compile.

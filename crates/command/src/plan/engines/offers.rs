@@ -14,7 +14,7 @@ use crate::workload::Workload;
 
 /// All candidate engines for a problem.
 pub struct Offered {
-    kernel: Problem,
+    problem: Problem,
     /// Micro-batch sizes, the mini-batch itself first.
     sizes: Vec<usize>,
     /// The candidates, size by size, in the order of cuDNN's heuristics.
@@ -33,16 +33,16 @@ enum Fit {
 impl Offered {
     /// Probes cuDNN for the candidates that the options of `workload` allow. `Err` says why cuDNN refuses a graph.
     pub fn ask(layer: &Layer, target: &Target, workload: &Workload) -> Result<Self, String> {
-        let kernel = layer.kernel.graph();
-        let sizes = proposals::sizes(&kernel, workload.sizes);
+        let problem = layer.problem.graph();
+        let sizes = proposals::sizes(&problem, workload.sizes);
         let mut offers = Vec::new();
         for &size in &sizes {
-            let found = proposals::proposals(&kernel, target, size);
+            let found = proposals::proposals(&problem, target, size);
             offers.extend(found.map_err(|status| format!("cuDNN refuses {size} images of it: {}", refusal(status)))?);
         }
         let is_random = |offer: &Proposal| offer.engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
         offers.retain(|offer| !(workload.deterministic && is_random(offer)));
-        Ok(Self { kernel, sizes, offers })
+        Ok(Self { problem, sizes, offers })
     }
 
     /// Returns true if there is a candidate.
@@ -52,7 +52,7 @@ impl Offered {
 
     /// The text of the problem's operation graph.
     pub fn spec(&self) -> String {
-        self.kernel.spec()
+        self.problem.spec()
     }
 
     /// One candidate for each engine.
