@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_abi::*;
 
 use super::choice;
+use super::compiling;
 use super::eligible::takes;
 use super::forward::{Call, workspace_size};
 use super::page;
-use super::trial::{Step, Trial};
+use super::trial::{self, Step, Trial};
 use crate::inference::Inference;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
@@ -64,14 +65,14 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     }
     let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
     let candidates = page.candidates(&mut |remaining| {
-        (job.progress)(remaining + Trial::executions(remaining + 1));
+        (job.progress)(remaining + trial::executions(remaining + 1));
         stopped()
     })?;
     let mut trial = Trial::new(candidates.engines.len());
-    let mut remaining = Trial::executions(candidates.engines.len());
+    let mut remaining = trial::executions(candidates.engines.len());
     loop {
         stopped()?;
-        match trial.step() {
+        match trial.step(compiling::is_quiet()) {
             Step::Over => break,
             Step::Wait => {}
             Step::Run(index) => {

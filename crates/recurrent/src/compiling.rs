@@ -103,6 +103,11 @@ pub fn now<T>(compile: impl FnOnce() -> T) -> T {
     compile()
 }
 
+/// Returns true if no compilation is running.
+pub fn is_quiet() -> bool {
+    Quiet::begin().is_some()
+}
+
 /// A period without compilations.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet(usize);

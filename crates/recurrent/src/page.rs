@@ -213,7 +213,7 @@ impl Page {
                 Run::Cudnn
             }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
-            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step() {
+            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step(compiling::is_quiet()) {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile.clone().into(),
                 Step::Over => {

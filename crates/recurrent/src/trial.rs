@@ -11,13 +11,13 @@ const SAMPLES: usize = 5;
 const HOPELESS: f64 = 2.0;
 const HOPELESS_SAMPLES: usize = 3;
 
-/// Deals executions to candidates in turns.
-pub struct Trial {
+/// Deals executions to candidates in turns. `M` is the measurement of an execution; tests hand in times as values.
+pub struct Trial<M = Timed> {
     /// One for each candidate; the first may be preferred.
     candidates: Vec<Times>,
     /// The candidate whose turn is next.
     turn: usize,
-    pending: Option<Pending>,
+    pending: Option<Pending<M>>,
     in_flight: bool,
 }
 
@@ -32,10 +32,29 @@ struct Times {
 }
 
 /// A launched execution whose time was not read yet.
-struct Pending {
+struct Pending<M> {
     candidate: usize,
     steps: usize,
-    timed: Timed,
+    measured: M,
+}
+
+/// The measurement of a launched execution.
+pub trait Measured {
+    /// Reads the time if it is available. Never waits.
+    fn read(&self) -> Reading;
+}
+
+/// What a measurement says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading {
+    /// The execution has not ended yet.
+    Pending,
+    /// The time is unknown.
+    Lost,
+    /// The execution has ended, but a compilation ran beside it: the time does not count.
+    Disturbed,
+    /// Milliseconds.
+    Ready(f64),
 }
 
 /// The choice for the next execution.
@@ -76,7 +95,23 @@ impl Timing {
     }
 }
 
-impl Trial {
+impl Measured for Timed {
+    fn read(&self) -> Reading {
+        match self.end.since(&self.start) {
+            Elapsed::Pending => Reading::Pending,
+            Elapsed::Lost => Reading::Lost,
+            Elapsed::Ready(_) if !self.quiet.lasts() => Reading::Disturbed,
+            Elapsed::Ready(time) => Reading::Ready(time),
+        }
+    }
+}
+
+/// The most executions of a trial with this many candidates.
+pub fn executions(candidates: usize) -> usize {
+    candidates * (SAMPLES + 1)
+}
+
+impl<M: Measured> Trial<M> {
     /// A trial of this many candidates.
     pub fn new(candidates: usize) -> Self {
         Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
@@ -88,15 +123,10 @@ impl Trial {
         self.pending = None;
     }
 
-    /// The most executions of a trial with this many candidates.
-    pub fn executions(candidates: usize) -> usize {
-        candidates * (SAMPLES + 1)
-    }
-
-    /// Chooses the next execution. The chosen candidate is in flight until [`Self::ran`], [`Self::skipped`] or
+    /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen candidate is in flight until [`Self::ran`], [`Self::skipped`] or
     /// [`Self::failed`]; other executions wait.
-    pub fn step(&mut self) -> Step {
-        if self.in_flight || !self.read_pending() || Quiet::begin().is_none() {
+    pub fn step(&mut self, is_quiet: bool) -> Step {
+        if self.in_flight || !self.read_pending() || !is_quiet {
             return Step::Wait;
         }
         let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
@@ -115,13 +145,13 @@ impl Trial {
 
     /// Records the launch of a candidate's execution of `steps` time steps. Without marks it does not count, and more
     /// than `SAMPLES` of these are a failure.
-    pub fn ran(&mut self, candidate: usize, steps: usize, timed: Option<Timed>) {
+    pub fn ran(&mut self, candidate: usize, steps: usize, measured: Option<M>) {
         self.in_flight = false;
         let times = &mut self.candidates[candidate];
-        match timed {
-            Some(timed) => {
+        match measured {
+            Some(measured) => {
                 times.executions += 1;
-                self.pending = Some(Pending { candidate, steps, timed });
+                self.pending = Some(Pending { candidate, steps, measured });
             }
             None => {
                 times.unmarked += 1;
@@ -148,18 +178,17 @@ impl Trial {
 
     /// Reads the pending time. Returns true if none is pending any more.
     fn read_pending(&mut self) -> bool {
-        let Some(Pending { candidate, steps, timed: Timed { quiet, start, end } }) = &self.pending else { return true };
+        let Some(Pending { candidate, steps, measured }) = &self.pending else { return true };
         let times = &mut self.candidates[*candidate];
-        match end.since(start) {
-            Elapsed::Pending => return false,
-            Elapsed::Lost => times.has_failed = true,
-            // Something was compiled meanwhile: the time does not count.
-            Elapsed::Ready(_) if !quiet.lasts() => times.executions -= 1,
-            Elapsed::Ready(time) if times.executions > 1 => {
+        match measured.read() {
+            Reading::Pending => return false,
+            Reading::Lost => times.has_failed = true,
+            Reading::Disturbed => times.executions -= 1,
+            Reading::Ready(time) if times.executions > 1 => {
                 let time = time / *steps as f64;
                 times.least = Some(times.least.map_or(time, |least| least.min(time)));
             }
-            Elapsed::Ready(_) => {}
+            Reading::Ready(_) => {}
         }
         self.pending = None;
         true
@@ -169,22 +198,24 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
-    /// Runs a trial whose executions sleep for `milliseconds`; returns how often each candidate ran.
-    fn run(trial: &mut Trial, candidates: usize, milliseconds: impl Fn(usize, usize) -> u64) -> Vec<usize> {
-        let (device, stream) = (Device::Host, std::ptr::null_mut());
+    impl Measured for Reading {
+        fn read(&self) -> Reading {
+            *self
+        }
+    }
+
+    /// Runs a trial whose executions give these readings; returns how often each candidate ran.
+    fn run(trial: &mut Trial<Reading>, candidates: usize, reading: impl Fn(usize, usize) -> Reading) -> Vec<usize> {
         let mut ran = vec![0; candidates];
         loop {
-            match trial.step() {
+            match trial.step(true) {
                 Step::Over => return ran,
                 Step::Wait => panic!("nothing is in flight"),
                 Step::Run(candidate) => {
-                    assert_eq!(trial.step(), Step::Wait);
-                    let timing = Timing::start(device, stream);
-                    std::thread::sleep(Duration::from_millis(milliseconds(candidate, ran[candidate])));
+                    assert_eq!(trial.step(true), Step::Wait);
+                    trial.ran(candidate, 10, Some(reading(candidate, ran[candidate])));
                     ran[candidate] += 1;
-                    trial.ran(candidate, 10, timing.and_then(|timing| timing.end(device, stream)));
                 }
             }
         }
@@ -193,43 +224,78 @@ mod tests {
     #[test]
     fn candidates_take_turns_and_the_hopeless_leave() {
         let mut trial = Trial::new(3);
-        let ran = run(&mut trial, 3, |candidate, _| [2, 40, 2][candidate]);
+        let ran = run(&mut trial, 3, |candidate, _| Reading::Ready([2.0, 40.0, 4.0][candidate]));
         assert_eq!(ran, [SAMPLES + 1, HOPELESS_SAMPLES + 1, SAMPLES + 1]);
-        let times = trial.times();
-        assert!(times[0].unwrap() >= 0.2 && times[1].unwrap() >= 4.0, "{times:?}");
+        assert_eq!(trial.times(), [Some(0.2), Some(4.0), Some(0.4)]);
     }
 
+    /// The first execution warms up, and the shortest of the others counts.
     #[test]
     fn a_single_stall_decides_nothing() {
         let mut trial = Trial::new(2);
-        let ran = run(&mut trial, 2, |candidate, execution| if execution == 1 { 80 } else { [5, 15][candidate] });
-        assert_eq!(ran[0], SAMPLES + 1);
-        let times = trial.times();
-        assert!(times[0].unwrap() < times[1].unwrap(), "{times:?}");
+        let time = |candidate, execution| match execution {
+            0 => 1.0,
+            1 => 80.0,
+            _ => [5.0, 15.0][candidate] + execution as f64,
+        };
+        let ran = run(&mut trial, 2, |candidate, execution| Reading::Ready(time(candidate, execution)));
+        assert_eq!(ran, [SAMPLES + 1, HOPELESS_SAMPLES + 1]);
+        assert_eq!(trial.times(), [Some(0.7), Some(1.7)]);
     }
 
     #[test]
     fn what_fails_is_not_tried_again() {
-        let mut trial = Trial::new(2);
-        assert_eq!(trial.step(), Step::Run(0));
+        let mut trial = Trial::new(3);
+        assert_eq!(trial.step(true), Step::Run(0));
         trial.failed(0);
-        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64), [0, SAMPLES + 1]);
-        assert!(trial.times()[0].is_none() && trial.times()[1].is_some());
+        let readings = [Reading::Ready(9.0), Reading::Ready(1.0), Reading::Lost];
+        assert_eq!(run(&mut trial, 3, |candidate, _| readings[candidate]), [0, SAMPLES + 1, 1]);
+        assert_eq!(trial.times(), [None, Some(0.1), None]);
+    }
+
+    /// An execution whose time is still to come delays the next turn.
+    #[test]
+    fn nothing_runs_before_the_last_time_is_read() {
+        let mut trial = Trial::new(1);
+        assert_eq!(trial.step(false), Step::Wait);
+        assert_eq!(trial.step(true), Step::Run(0));
+        trial.ran(0, 10, Some(Reading::Pending));
+        assert_eq!([trial.step(true), trial.step(true)], [Step::Wait; 2]);
+    }
+
+    /// A compilation ran beside every second execution.
+    #[test]
+    fn disturbed_times_do_not_count() {
+        let mut trial = Trial::new(1);
+        let reading = |_, execution| if execution % 2 == 1 { Reading::Disturbed } else { Reading::Ready(3.0) };
+        assert_eq!(run(&mut trial, 1, reading), [2 * SAMPLES + 1]);
+        assert_eq!(trial.times(), [Some(0.3)]);
+    }
+
+    #[test]
+    fn what_is_never_measured_fails() {
+        let mut trial = Trial::<Reading>::new(1);
+        for _ in 0..=SAMPLES {
+            assert_eq!(trial.step(true), Step::Run(0));
+            trial.ran(0, 10, None);
+        }
+        assert_eq!((trial.step(true), trial.times()), (Step::Over, vec![None]));
     }
 
     /// A third candidate arrives while an execution is in flight.
     #[test]
     fn all_are_timed_again() {
+        let reading = |candidate, _| Reading::Ready(candidate as f64 + 4.0);
         let mut trial = Trial::new(2);
-        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64 + 4), [SAMPLES + 1; 2]);
+        assert_eq!(run(&mut trial, 2, reading), [SAMPLES + 1; 2]);
         trial.again(2);
-        let Step::Run(first) = trial.step() else { panic!("all are to be timed") };
+        let Step::Run(first) = trial.step(true) else { panic!("all are to be timed") };
         trial.again(3);
-        assert_eq!(trial.step(), Step::Wait);
+        assert_eq!(trial.step(true), Step::Wait);
         trial.ran(first, 10, None);
         assert_eq!(trial.times(), [None; 3]);
-        assert_eq!(run(&mut trial, 3, |candidate, _| candidate as u64 + 4), [SAMPLES + 1; 3]);
-        assert!(trial.times().iter().all(Option::is_some));
+        assert_eq!(run(&mut trial, 3, reading), [SAMPLES + 1; 3]);
+        assert_eq!(trial.times(), [Some(0.4), Some(0.5), Some(0.6)]);
     }
 
     /// Such as a call with bad arguments, which cuDNN refuses.
@@ -237,10 +303,10 @@ mod tests {
     fn what_is_skipped_counts_for_nothing() {
         let mut trial = Trial::new(2);
         for _ in 0..4 * SAMPLES {
-            assert!(matches!(trial.step(), Step::Run(_)));
+            assert!(matches!(trial.step(true), Step::Run(_)));
             trial.skipped();
         }
-        assert_eq!(run(&mut trial, 2, |candidate, _| candidate as u64 + 1), [SAMPLES + 1; 2]);
-        assert!(trial.times().iter().all(Option::is_some));
+        assert_eq!(run(&mut trial, 2, |candidate, _| Reading::Ready(candidate as f64 + 1.0)), [SAMPLES + 1; 2]);
+        assert_eq!(trial.times(), [Some(0.1), Some(0.2)]);
     }
 }

@@ -9,6 +9,7 @@ use cudnn_abi::*;
 use super::Refusal;
 use super::description::{WeightSpace, data_of};
 use super::steps::{self, Steps};
+use crate::compiling;
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::input::Preparation;
@@ -153,7 +154,7 @@ fn fastest(
     };
     let mut trial = Trial::new(candidates.len());
     loop {
-        let index = match trial.step() {
+        let index = match trial.step(compiling::is_quiet()) {
             Step::Over => break,
             Step::Run(index) => index,
             Step::Wait if device.synchronize(stream.raw()) => continue,
