@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
+use super::call::Call;
 use super::choice;
 use super::compiling;
 use super::eligible::takes;
-use super::forward::{Call, workspace_size};
+use super::forward::workspace_size;
 use super::page;
 use super::trial::{self, Step, Trial};
 use crate::inference::Inference;

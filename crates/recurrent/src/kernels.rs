@@ -1,7 +1,6 @@
-//! The recurrence's kernels: parameters, compiling and launching.
+//! The recurrence's persistent kernels: compiling, loading and launching.
 
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 use cudnn_abi::*;
@@ -10,45 +9,11 @@ use parking_lot::Mutex;
 use super::compiling;
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
-use super::run::Recurrent;
+use super::recurrence::{Recurrence, Recurrences, Recurrent};
 use cudnn::rnn::{CANONICAL_GRU, Network};
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;
-
-/// One layer and direction: twin of the struct in `kernels/rnn/recurrence.cuh`, which documents the fields.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Recurrence {
-    pub input: *const f32,
-    pub weights: *const c_void,
-    pub x: *const c_void,
-    pub input_weights: *const c_void,
-    pub input_biases: *const c_void,
-    pub recurrent_biases: *const c_void,
-    pub h0: *const c_void,
-    pub c0: *const c_void,
-    pub y: *mut c_void,
-    pub hy: *mut c_void,
-    pub cy: *mut c_void,
-    pub lengths: *const i32,
-    pub starts: *const i32,
-    pub y_stride: i64,
-    pub time_stride: i64,
-    pub batch_stride: i64,
-    /// An element in the first bytes; shorter ones are padded to 4 bytes.
-    pub fill: [u8; 4],
-    pub steps: i32,
-    pub batch: i32,
-    pub reverse: i32,
-    pub exchange: *mut c_void,
-}
-
-/// The parameter of a launch: twin of the struct in `kernels/rnn/recurrence.cuh`.
-#[repr(C)]
-pub struct Recurrences {
-    pub of: [Recurrence; MOST_RECURRENCES],
-}
 
 /// The problem of a network on the calling thread's device, for about `steps` time steps. `None`: our kernels lack the
 /// cell or the type, or the device does not report its properties.

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::{Mutex, RwLock};
 
+use super::call::Call;
 use super::choice::{self, Candidates, Recalled};
 use super::compiling;
 use super::configuration::{Configuration, Problem};
 use super::fit;
-use super::forward::Call;
 use super::kernels::{Engine, problem};
 use super::record::Record;
+use super::recurrence::Recurrent;
 use super::report::{self, Decision};
-use super::run::Recurrent;
 use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
@@ -429,7 +429,8 @@ impl Page {
     }
 
     fn report(&self, chosen: Option<&Engine>, why: &str, times: &[StepTime]) {
-        report::decided(&Decision { key: &self.key, chosen, first: self.first_choice(), why, times });
+        let Key { device, ref inference } = self.key;
+        report::decided(&Decision { device, inference, chosen, first: self.first_choice(), why, times });
     }
 
     /// Records the outcome of a timed execution, if the trial still runs.

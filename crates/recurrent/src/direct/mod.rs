@@ -20,7 +20,8 @@ use cudnn_abi::*;
 
 use super::eligible::takes;
 use super::memory::{Memory, Unsound};
-use super::run::{Recurrent, Work};
+use super::recurrence::Recurrent;
+use super::run::Work;
 use super::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 pub use description::Description;
