@@ -1,10 +1,8 @@
 //! The recurrence's persistent kernels: compiling, loading and launching.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use cudnn_abi::*;
-use parking_lot::Mutex;
 
 use super::compiling;
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
@@ -12,6 +10,7 @@ use super::input::Input;
 use super::recurrence::{Recurrence, Recurrences, Recurrent};
 use cudnn::rnn::{CANONICAL_GRU, Network};
 use gpu::Stream;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;
 
@@ -95,37 +94,13 @@ pub struct Engine {
     input: Arc<Input>,
 }
 
-type Known<K, V> = Mutex<Option<HashMap<(i32, K), Weak<V>>>>;
-
-/// Loaded kernels, by device number and key.
-static ENGINES: Known<(Problem, Configuration), Engine> = Mutex::new(None);
-static INPUTS: Known<Element, Input> = Mutex::new(None);
-
-/// Finds a value or makes it. No lock is held while making it; of two made at the same time, the first is kept.
-fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
-    known: &Known<K, V>,
-    key: K,
-    make: impl FnOnce() -> Result<V, String>,
-) -> Result<Arc<V>, String> {
-    let key = (cudnn::device().ordinal(), key);
-    let find = |known: &Option<HashMap<_, Weak<V>>>| known.as_ref().and_then(|known| known.get(&key)?.upgrade());
-    if let Some(found) = find(&known.lock()) {
-        return Ok(found);
-    }
-    let made = Arc::new(make()?);
-    let mut known = known.lock();
-    Ok(find(&known).unwrap_or_else(|| {
-        let known = known.get_or_insert_default();
-        known.retain(|_, value| value.strong_count() > 0);
-        known.insert(key, Arc::downgrade(&made));
-        made
-    }))
-}
+static ENGINES: Loaded<(Problem, Configuration), Engine> = Loaded::new();
+static INPUTS: Loaded<Element, Input> = Loaded::new();
 
 /// The kernels before a recurrence, on the calling thread's device; loads them if necessary.
 pub fn input(element: Element) -> Result<Arc<Input>, String> {
-    let load = || Input::load(cudnn::device(), element).map_err(|error| error.to_string());
-    known_or_made(&INPUTS, element, load)
+    let device = cudnn::device();
+    INPUTS.get(device, element, || Input::load(device, element).map_err(|error| error.to_string()))
 }
 
 impl Engine {
@@ -133,7 +108,7 @@ impl Engine {
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
         // The kernels do not depend on the number of steps.
         let key = (Problem { steps: 0, ..*problem }, configuration);
-        known_or_made(&ENGINES, key, || Self::new(problem, configuration))
+        ENGINES.get(cudnn::device(), key, || Self::new(problem, configuration))
     }
 
     /// Returns true if all kernels are on disk, compiled for the calling thread's device, so that loading is quick.

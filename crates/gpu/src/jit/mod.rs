@@ -9,6 +9,7 @@
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
+//! | [`loaded`] | what is loaded on each device, found again while it is used |
 //!
 //! ```ignore
 //! let scale = Source {
@@ -35,6 +36,7 @@
 mod cubins;
 mod driver;
 mod emulated;
+pub mod loaded;
 mod module;
 mod nvrtc;
 pub(super) mod places;
