@@ -7,7 +7,6 @@ use cudnn_abi::*;
 
 use super::call::Call;
 use super::choice;
-use super::compiling;
 use super::eligible::takes;
 use super::forward::workspace_size;
 use super::page;
@@ -17,6 +16,7 @@ use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
+use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
 use tuning::database::StepTime;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::compiling;
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
 use super::recurrence::{Recurrence, Recurrences, Recurrent};
 use cudnn::rnn::{CANONICAL_GRU, Network};
 use gpu::Stream;
+use gpu::background::compiling;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;

@@ -13,7 +13,6 @@
 //! | `page` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
 //! | `record` | the tuning database: reading and storing results |
-//! | `compiling` | compiling in the background without disturbing the program |
 //! | `trial` | timing cuDNN and our kernels in the program's own executions |
 //! | `memory` | the buffers of a network |
 //! | `temporary` | the layout of the workspace |
@@ -35,7 +34,6 @@
 pub mod ahead;
 pub mod call;
 mod choice;
-mod compiling;
 pub mod configuration;
 pub mod direct;
 mod eligible;

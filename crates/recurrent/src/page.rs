@@ -9,7 +9,6 @@ use parking_lot::{Mutex, RwLock};
 
 use super::call::Call;
 use super::choice::{self, Candidates, Recalled};
-use super::compiling;
 use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{Engine, problem};
@@ -19,6 +18,7 @@ use super::report::{self, Decision};
 use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
+use gpu::background::compiling::{self, Otherwise};
 use guest::settings::{self, Numerics, Rnn};
 use tuning::database::StepTime;
 
@@ -122,7 +122,7 @@ pub fn page(network: &Network, data: &Data) -> Arc<Page> {
     drop(pages);
     if !forgotten.is_empty() {
         // This unloads kernels, which may wait for the device.
-        compiling::later(move || drop(forgotten));
+        later(move || drop(forgotten));
     }
     page
 }
@@ -257,7 +257,7 @@ impl Page {
         }
         if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
             let page = self.clone();
-            compiling::later(move || {
+            later(move || {
                 compiling::gently(|| page.load_recalled());
             });
         }
@@ -357,7 +357,7 @@ impl Page {
         };
         if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
-        } else if !compiling::later(load) {
+        } else if !later(load) {
             self.settle(first, "there is no thread to compile others on");
         }
     }
@@ -415,7 +415,7 @@ impl Page {
     /// Ends a trial in the background: reports and stores the result, and unloads the losers.
     fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
         let (page, times) = (self.clone(), times.to_vec());
-        compiling::later(move || page.found(&candidates, &times, "timed in place"));
+        later(move || page.found(&candidates, &times, "timed in place"));
     }
 
     /// Reports and stores the result of a trial.
@@ -447,6 +447,12 @@ impl Page {
             self.report(None, why, &[]);
         }
     }
+}
+
+/// Queues a job for the compiling thread, on the calling thread's device.
+fn later(job: impl FnOnce() + Send + 'static) -> bool {
+    let otherwise = Otherwise { no_thread: "RNNs run as they did", panic: "an RNN runs as it did" };
+    compiling::later(cudnn::device(), otherwise, job)
 }
 
 /// Returns true if our kernels must run wherever they can.

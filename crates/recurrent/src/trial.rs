@@ -1,7 +1,7 @@
 //! Times candidates in the program's own executions, each of which has the right result. Times are read once they are
 //! available; nothing waits for them.
 
-use super::compiling::Quiet;
+use gpu::background::compiling::Quiet;
 use gpu::{Device, Elapsed, Mark, Stream};
 
 /// Executions of each candidate that count; one before them warms it up.

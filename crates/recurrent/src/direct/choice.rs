@@ -9,7 +9,6 @@ use cudnn_abi::*;
 use super::Refusal;
 use super::description::{WeightSpace, data_of};
 use super::steps::{self, Steps};
-use crate::compiling;
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::input::Preparation;
@@ -21,6 +20,7 @@ use crate::temporary::Temporary;
 use crate::trial::{Step, Timing, Trial};
 use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
+use gpu::background::compiling;
 use guest::settings::{self, Numerics};
 
 /// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
