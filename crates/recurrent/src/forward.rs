@@ -11,12 +11,12 @@ use super::page::{self, Page, Run};
 use super::recurrence::Recurrent;
 use super::run::Work;
 use super::temporary::Temporary;
-use super::trial::{Timed, Timing};
 use cudnn::calls;
 use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use guest::settings::{self, Policy, Rnn};
+use tuning::turns::{Timed, Timing};
 
 /// Returns true if the settings leave all recurrent networks of the handle to cuDNN.
 fn is_off(handle: cudnnHandle_t) -> bool {
@@ -132,12 +132,12 @@ impl Running<'_> {
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
         // SAFETY: the caller promises the arguments of a call (see `Call::run`), as `measure` requires.
         let (ran, timed) = unsafe { self.measure(engine) };
-        self.page.with_trial(|trial| match &ran {
-            Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
+        self.page.with_turns(|turns| match &ran {
+            Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, self.case.data.steps, timed),
             // cuDNN refuses the call, which does not count against its kernels.
-            Ok(_) => trial.skipped(),
-            Err(Refusal::NoRoom) => trial.ran(index, self.case.data.steps, None),
-            Err(Refusal::Failed(_)) => trial.failed(index),
+            Ok(_) => turns.skipped(),
+            Err(Refusal::NoRoom) => turns.ran(index, self.case.data.steps, None),
+            Err(Refusal::Failed(_)) => turns.failed(index),
         });
         // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
         ran.unwrap_or_else(|_| unsafe { self.call.run_as_asked() })

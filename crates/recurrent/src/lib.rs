@@ -13,7 +13,6 @@
 //! | `page` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
 //! | `record` | the tuning database: reading and storing results |
-//! | `trial` | timing cuDNN and our kernels in the program's own executions |
 //! | `memory` | the buffers of a network |
 //! | `temporary` | the layout of the workspace |
 //! | `report` | reporting a decision |
@@ -57,4 +56,3 @@ mod resources;
 mod run;
 mod temporary;
 pub mod testing;
-mod trial;

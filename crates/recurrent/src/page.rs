@@ -15,12 +15,12 @@ use super::kernels::{Engine, problem};
 use super::record::Record;
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
-use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::background::compiling::{self, Otherwise};
 use guest::settings::{self, Numerics, Rnn};
 use tuning::database::StepTime;
+use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
@@ -61,7 +61,7 @@ enum Course {
     Loading(Option<Arc<Engine>>),
     /// Executions are timed. `meanwhile` runs those that are not timed. `is_last` is false while more candidates are
     /// being compiled.
-    Trying { trial: Trial, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
+    Trying { turns: Turns, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
     /// Decided; `None` stands for cuDNN.
     Settled(Option<Arc<Engine>>),
 }
@@ -213,11 +213,11 @@ impl Page {
                 Run::Cudnn
             }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
-            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step(compiling::is_quiet()) {
+            Course::Trying { turns, candidates, meanwhile, is_last } => match turns.step(compiling::is_quiet()) {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile.clone().into(),
                 Step::Over => {
-                    let times = trial.times();
+                    let times = turns.times();
                     let chosen = candidates.fastest(&times);
                     if !*is_last {
                         *course = Course::Loading(chosen.clone());
@@ -372,21 +372,21 @@ impl Page {
         let engines: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
         let candidates = Candidates { engines, failed };
         let mut course = self.course.lock();
-        let (mut trial, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
+        let (mut turns, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
             // The first engine is still being timed. It has the same index among all candidates.
-            Course::Trying { trial, meanwhile, .. } => (trial, meanwhile),
-            Course::Loading(chosen) => (Trial::new(0), chosen),
-            _ => (Trial::new(0), first),
+            Course::Trying { turns, meanwhile, .. } => (turns, meanwhile),
+            Course::Loading(chosen) => (Turns::new(0), chosen),
+            _ => (Turns::new(0), first),
         };
-        trial.again(candidates.engines.len());
-        *course = Course::Trying { trial, candidates, meanwhile, is_last: true };
+        turns.again(candidates.engines.len());
+        *course = Course::Trying { turns, candidates, meanwhile, is_last: true };
     }
 
     /// Times the first compiled engine beside cuDNN; the faster one runs while others are compiled.
     fn try_first(&self, engine: &Arc<Engine>) {
         let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
-        let trial = Course::Trying { trial: Trial::new(2), candidates, meanwhile: None, is_last: false };
-        self.leave(|course| matches!(course, Course::Loading(None)), trial);
+        let trying = Course::Trying { turns: Turns::new(2), candidates, meanwhile: None, is_last: false };
+        self.leave(|course| matches!(course, Course::Loading(None)), trying);
     }
 
     fn settle(&self, chosen: Option<Arc<Engine>>, why: &str) {
@@ -434,9 +434,9 @@ impl Page {
     }
 
     /// Records the outcome of a timed execution, if the trial still runs.
-    pub fn with_trial(&self, tell: impl FnOnce(&mut Trial)) {
-        if let Course::Trying { trial, .. } = &mut *self.course.lock() {
-            tell(trial);
+    pub fn with_turns(&self, tell: impl FnOnce(&mut Turns)) {
+        if let Course::Trying { turns, .. } = &mut *self.course.lock() {
+            tell(turns);
         }
     }
 

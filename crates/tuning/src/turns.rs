@@ -1,5 +1,5 @@
-//! Times candidates in the program's own executions, each of which has the right result. Times are read once they are
-//! available; nothing waits for them.
+//! Times candidates in turns in the program's own executions, each of which has the right result. Times are read once
+//! they are available; nothing waits for them.
 
 use gpu::background::compiling::Quiet;
 use gpu::{Device, Elapsed, Mark, Stream};
@@ -12,7 +12,7 @@ const HOPELESS: f64 = 2.0;
 const HOPELESS_SAMPLES: usize = 3;
 
 /// Deals executions to candidates in turns. `M` is the measurement of an execution; tests hand in times as values.
-pub struct Trial<M = Timed> {
+pub struct Turns<M = Timed> {
     /// One for each candidate; the first may be preferred.
     candidates: Vec<Times>,
     /// The candidate whose turn is next.
@@ -26,7 +26,7 @@ struct Times {
     executions: usize,
     /// Executions without time marks.
     unmarked: usize,
-    /// The shortest time so far, in milliseconds a time step.
+    /// The shortest time so far, in milliseconds a unit of work.
     least: Option<f64>,
     has_failed: bool,
 }
@@ -34,7 +34,7 @@ struct Times {
 /// A launched execution whose time was not read yet.
 struct Pending<M> {
     candidate: usize,
-    steps: usize,
+    units: usize,
     measured: M,
 }
 
@@ -106,13 +106,13 @@ impl Measured for Timed {
     }
 }
 
-/// The most executions of a trial with this many candidates.
+/// The most executions that this many candidates need.
 pub fn executions(candidates: usize) -> usize {
     candidates * (SAMPLES + 1)
 }
 
-impl<M: Measured> Trial<M> {
-    /// A trial of this many candidates.
+impl<M: Measured> Turns<M> {
+    /// This many candidates, not timed yet.
     pub fn new(candidates: usize) -> Self {
         Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
     }
@@ -143,15 +143,15 @@ impl<M: Measured> Trial<M> {
         Step::Run(next)
     }
 
-    /// Records the launch of a candidate's execution of `steps` time steps. Without marks it does not count, and more
+    /// Records the launch of a candidate's execution of `units` units of work, such as time steps. Without marks it does not count, and more
     /// than `SAMPLES` of these are a failure.
-    pub fn ran(&mut self, candidate: usize, steps: usize, measured: Option<M>) {
+    pub fn ran(&mut self, candidate: usize, units: usize, measured: Option<M>) {
         self.in_flight = false;
         let times = &mut self.candidates[candidate];
         match measured {
             Some(measured) => {
                 times.executions += 1;
-                self.pending = Some(Pending { candidate, steps, measured });
+                self.pending = Some(Pending { candidate, units, measured });
             }
             None => {
                 times.unmarked += 1;
@@ -171,21 +171,21 @@ impl<M: Measured> Trial<M> {
         self.candidates[candidate].has_failed = true;
     }
 
-    /// The shortest times, in milliseconds a time step.
+    /// The shortest times, in milliseconds a unit of work.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
     }
 
     /// Reads the pending time. Returns true if none is pending any more.
     fn read_pending(&mut self) -> bool {
-        let Some(Pending { candidate, steps, measured }) = &self.pending else { return true };
+        let Some(Pending { candidate, units, measured }) = &self.pending else { return true };
         let times = &mut self.candidates[*candidate];
         match measured.read() {
             Reading::Pending => return false,
             Reading::Lost => times.has_failed = true,
             Reading::Disturbed => times.executions -= 1,
             Reading::Ready(time) if times.executions > 1 => {
-                let time = time / *steps as f64;
+                let time = time / *units as f64;
                 times.least = Some(times.least.map_or(time, |least| least.min(time)));
             }
             Reading::Ready(_) => {}
@@ -205,16 +205,16 @@ mod tests {
         }
     }
 
-    /// Runs a trial whose executions give these readings; returns how often each candidate ran.
-    fn run(trial: &mut Trial<Reading>, candidates: usize, reading: impl Fn(usize, usize) -> Reading) -> Vec<usize> {
+    /// Runs candidates whose executions give these readings; returns how often each candidate ran.
+    fn run(turns: &mut Turns<Reading>, candidates: usize, reading: impl Fn(usize, usize) -> Reading) -> Vec<usize> {
         let mut ran = vec![0; candidates];
         loop {
-            match trial.step(true) {
+            match turns.step(true) {
                 Step::Over => return ran,
                 Step::Wait => panic!("nothing is in flight"),
                 Step::Run(candidate) => {
-                    assert_eq!(trial.step(true), Step::Wait);
-                    trial.ran(candidate, 10, Some(reading(candidate, ran[candidate])));
+                    assert_eq!(turns.step(true), Step::Wait);
+                    turns.ran(candidate, 10, Some(reading(candidate, ran[candidate])));
                     ran[candidate] += 1;
                 }
             }
@@ -223,90 +223,90 @@ mod tests {
 
     #[test]
     fn candidates_take_turns_and_the_hopeless_leave() {
-        let mut trial = Trial::new(3);
-        let ran = run(&mut trial, 3, |candidate, _| Reading::Ready([2.0, 40.0, 4.0][candidate]));
+        let mut turns = Turns::new(3);
+        let ran = run(&mut turns, 3, |candidate, _| Reading::Ready([2.0, 40.0, 4.0][candidate]));
         assert_eq!(ran, [SAMPLES + 1, HOPELESS_SAMPLES + 1, SAMPLES + 1]);
-        assert_eq!(trial.times(), [Some(0.2), Some(4.0), Some(0.4)]);
+        assert_eq!(turns.times(), [Some(0.2), Some(4.0), Some(0.4)]);
     }
 
     /// The first execution warms up, and the shortest of the others counts.
     #[test]
     fn a_single_stall_decides_nothing() {
-        let mut trial = Trial::new(2);
+        let mut turns = Turns::new(2);
         let time = |candidate, execution| match execution {
             0 => 1.0,
             1 => 80.0,
             _ => [5.0, 15.0][candidate] + execution as f64,
         };
-        let ran = run(&mut trial, 2, |candidate, execution| Reading::Ready(time(candidate, execution)));
+        let ran = run(&mut turns, 2, |candidate, execution| Reading::Ready(time(candidate, execution)));
         assert_eq!(ran, [SAMPLES + 1, HOPELESS_SAMPLES + 1]);
-        assert_eq!(trial.times(), [Some(0.7), Some(1.7)]);
+        assert_eq!(turns.times(), [Some(0.7), Some(1.7)]);
     }
 
     #[test]
     fn what_fails_is_not_tried_again() {
-        let mut trial = Trial::new(3);
-        assert_eq!(trial.step(true), Step::Run(0));
-        trial.failed(0);
+        let mut turns = Turns::new(3);
+        assert_eq!(turns.step(true), Step::Run(0));
+        turns.failed(0);
         let readings = [Reading::Ready(9.0), Reading::Ready(1.0), Reading::Lost];
-        assert_eq!(run(&mut trial, 3, |candidate, _| readings[candidate]), [0, SAMPLES + 1, 1]);
-        assert_eq!(trial.times(), [None, Some(0.1), None]);
+        assert_eq!(run(&mut turns, 3, |candidate, _| readings[candidate]), [0, SAMPLES + 1, 1]);
+        assert_eq!(turns.times(), [None, Some(0.1), None]);
     }
 
     /// An execution whose time is still to come delays the next turn.
     #[test]
     fn nothing_runs_before_the_last_time_is_read() {
-        let mut trial = Trial::new(1);
-        assert_eq!(trial.step(false), Step::Wait);
-        assert_eq!(trial.step(true), Step::Run(0));
-        trial.ran(0, 10, Some(Reading::Pending));
-        assert_eq!([trial.step(true), trial.step(true)], [Step::Wait; 2]);
+        let mut turns = Turns::new(1);
+        assert_eq!(turns.step(false), Step::Wait);
+        assert_eq!(turns.step(true), Step::Run(0));
+        turns.ran(0, 10, Some(Reading::Pending));
+        assert_eq!([turns.step(true), turns.step(true)], [Step::Wait; 2]);
     }
 
     /// A compilation ran beside every second execution.
     #[test]
     fn disturbed_times_do_not_count() {
-        let mut trial = Trial::new(1);
+        let mut turns = Turns::new(1);
         let reading = |_, execution| if execution % 2 == 1 { Reading::Disturbed } else { Reading::Ready(3.0) };
-        assert_eq!(run(&mut trial, 1, reading), [2 * SAMPLES + 1]);
-        assert_eq!(trial.times(), [Some(0.3)]);
+        assert_eq!(run(&mut turns, 1, reading), [2 * SAMPLES + 1]);
+        assert_eq!(turns.times(), [Some(0.3)]);
     }
 
     #[test]
     fn what_is_never_measured_fails() {
-        let mut trial = Trial::<Reading>::new(1);
+        let mut turns = Turns::<Reading>::new(1);
         for _ in 0..=SAMPLES {
-            assert_eq!(trial.step(true), Step::Run(0));
-            trial.ran(0, 10, None);
+            assert_eq!(turns.step(true), Step::Run(0));
+            turns.ran(0, 10, None);
         }
-        assert_eq!((trial.step(true), trial.times()), (Step::Over, vec![None]));
+        assert_eq!((turns.step(true), turns.times()), (Step::Over, vec![None]));
     }
 
     /// A third candidate arrives while an execution is in flight.
     #[test]
     fn all_are_timed_again() {
         let reading = |candidate, _| Reading::Ready(candidate as f64 + 4.0);
-        let mut trial = Trial::new(2);
-        assert_eq!(run(&mut trial, 2, reading), [SAMPLES + 1; 2]);
-        trial.again(2);
-        let Step::Run(first) = trial.step(true) else { panic!("all are to be timed") };
-        trial.again(3);
-        assert_eq!(trial.step(true), Step::Wait);
-        trial.ran(first, 10, None);
-        assert_eq!(trial.times(), [None; 3]);
-        assert_eq!(run(&mut trial, 3, reading), [SAMPLES + 1; 3]);
-        assert_eq!(trial.times(), [Some(0.4), Some(0.5), Some(0.6)]);
+        let mut turns = Turns::new(2);
+        assert_eq!(run(&mut turns, 2, reading), [SAMPLES + 1; 2]);
+        turns.again(2);
+        let Step::Run(first) = turns.step(true) else { panic!("all are to be timed") };
+        turns.again(3);
+        assert_eq!(turns.step(true), Step::Wait);
+        turns.ran(first, 10, None);
+        assert_eq!(turns.times(), [None; 3]);
+        assert_eq!(run(&mut turns, 3, reading), [SAMPLES + 1; 3]);
+        assert_eq!(turns.times(), [Some(0.4), Some(0.5), Some(0.6)]);
     }
 
     /// Such as a call with bad arguments, which cuDNN refuses.
     #[test]
     fn what_is_skipped_counts_for_nothing() {
-        let mut trial = Trial::new(2);
+        let mut turns = Turns::new(2);
         for _ in 0..4 * SAMPLES {
-            assert!(matches!(trial.step(true), Step::Run(_)));
-            trial.skipped();
+            assert!(matches!(turns.step(true), Step::Run(_)));
+            turns.skipped();
         }
-        assert_eq!(run(&mut trial, 2, |candidate, _| Reading::Ready(candidate as f64 + 1.0)), [SAMPLES + 1; 2]);
-        assert_eq!(trial.times(), [Some(0.1), Some(0.2)]);
+        assert_eq!(run(&mut turns, 2, |candidate, _| Reading::Ready(candidate as f64 + 1.0)), [SAMPLES + 1; 2]);
+        assert_eq!(turns.times(), [Some(0.1), Some(0.2)]);
     }
 }
