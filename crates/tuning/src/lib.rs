@@ -8,6 +8,7 @@
 //! | [`session`] | carries a search out, on one device or several |
 //! | [`devices`] | which devices those are |
 //! | [`running`] | carries a search out in the program's own executions |
+//! | [`turns`] | times whole candidates in turns in the program's own executions |
 //! | [`record`] | what is known from before, and where results go |
 //! | [`database`] | the database of results |
 //! | [`ahead`] | tuning on handles and buffers of our own |
@@ -25,4 +26,5 @@ pub mod running;
 pub mod search;
 pub mod session;
 pub mod subject;
+pub mod turns;
 pub mod waiting;

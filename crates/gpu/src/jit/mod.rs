@@ -10,6 +10,7 @@
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
+//! | [`loaded`] | what is loaded on each device, found again while it is used |
 //!
 //! ```ignore
 //! let scale = Source {
@@ -37,6 +38,7 @@ mod cubins;
 mod driver;
 mod emulated;
 mod launch;
+pub mod loaded;
 mod module;
 mod nvrtc;
 pub(super) mod places;

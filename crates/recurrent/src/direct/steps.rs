@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::configuration::{Cell, Element, Problem};
 use crate::input::{Input, Products};
-use crate::kernels::{Recurrence, input};
-use crate::run::Recurrent;
+use crate::kernels::input;
+use crate::recurrence::{Recurrence, Recurrent};
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
 

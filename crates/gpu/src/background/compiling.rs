@@ -1,8 +1,8 @@
 //! Compiles and loads kernels while the program runs: one at a time, on one thread, with rests in between.
 //!
 //! The driver and the compiler take locks that launches also take, and loading may wait for the device. To spare the
-//! program, the thread rests several times as long as it has worked, and trials discard times that were measured while
-//! it worked.
+//! program, the thread rests several times as long as it has worked, and whoever times something discards times that were
+//! measured while it worked ([`Quiet`]).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,16 +11,33 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use gpu::background;
+use super::{rest, spawn};
+use crate::Device;
 use guest::settings::{self, Fault};
 
 /// After a compilation, the thread rests this many times as long as the compilation took.
 const REST: u32 = 4;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A job, and the device that it is for.
+struct Job {
+    device: Device,
+    ordinal: i32,
+    job: Box<dyn FnOnce() + Send>,
+    /// What a panic of the job means.
+    after_panic: &'static str,
+}
+
+/// What failures mean, for the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Otherwise {
+    /// No thread can start.
+    pub no_thread: &'static str,
+    /// The job panics.
+    pub panic: &'static str,
+}
 
 struct Queue {
-    jobs: VecDeque<(i32, Job)>,
+    jobs: VecDeque<Job>,
     has_thread: bool,
 }
 
@@ -47,32 +64,31 @@ impl Drop for Promise {
 
 /// Queues a job for the compiling thread, which runs it on the calling thread's device. Queued jobs also run while the
 /// process ends. If no thread can start, the job is dropped, and this returns false.
-pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
-    let device = cudnn::device();
+pub fn later(device: Device, otherwise: Otherwise, job: impl FnOnce() + Send + 'static) -> bool {
+    let job = Job { device, ordinal: device.ordinal(), job: Box::new(job), after_panic: otherwise.panic };
     let mut queue = QUEUE.lock();
-    queue.jobs.push_back((device.ordinal(), Box::new(job)));
+    queue.jobs.push_back(job);
     let has_thread = std::mem::replace(&mut queue.has_thread, true);
     drop(queue);
     let promise = Promise { is_kept: has_thread };
-    has_thread || background::spawn(device, move || work(promise), "RNNs run as they did")
+    has_thread || spawn(device, move || work(promise), otherwise.no_thread)
 }
 
 fn work(mut promise: Promise) {
     loop {
         let mut queue = QUEUE.lock();
-        let Some((ordinal, job)) = queue.jobs.pop_front() else {
+        let Some(Job { device, ordinal, job, after_panic }) = queue.jobs.pop_front() else {
             queue.has_thread = false;
             promise.is_kept = true;
             return;
         };
         drop(queue);
-        let device = cudnn::device();
         let done = catch_unwind(AssertUnwindSafe(|| {
             let Some(_entered) = device.enter(ordinal) else { return };
             job();
         }));
         if done.is_err() {
-            log::error!("a panic inside ucudnn while it compiled: an RNN runs as it did");
+            log::error!("a panic inside ucudnn while it compiled: {after_panic}");
         }
     }
 }
@@ -81,7 +97,7 @@ fn work(mut promise: Promise) {
 pub fn gently<T>(compile: impl FnOnce() -> T) -> Option<T> {
     static RESTED: Mutex<Option<Instant>> = Mutex::new(None);
     let rested = *RESTED.lock();
-    if !background::rest(rested.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))) {
+    if !rest(rested.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))) {
         return None;
     }
     let begin = Instant::now();
@@ -101,6 +117,11 @@ pub fn now<T>(compile: impl FnOnce() -> T) -> T {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     let _ended = Ended;
     compile()
+}
+
+/// Returns true if no compilation is running.
+pub fn is_quiet() -> bool {
+    Quiet::begin().is_some()
 }
 
 /// A period without compilations.
@@ -124,7 +145,7 @@ impl Quiet {
 pub fn hang() -> Result<(), String> {
     if settings::get().fault == Some(Fault::Hang) {
         log::debug!("compiling hangs until the process ends: UCUDNN_FAULT asked for that");
-        background::rest(Duration::MAX);
+        rest(Duration::MAX);
         return Err("UCUDNN_FAULT asked for compiling to hang".into());
     }
     Ok(())
@@ -151,7 +172,8 @@ mod tests {
         let shared = std::sync::Arc::new(());
         for _ in 0..2 {
             let job = shared.clone();
-            QUEUE.lock().jobs.push_back((0, Box::new(move || drop(job))));
+            let job = Box::new(move || drop(job));
+            QUEUE.lock().jobs.push_back(Job { device: Device::Host, ordinal: 0, job, after_panic: "" });
             QUEUE.lock().has_thread = true;
             drop(Promise { is_kept: false });
             assert!(QUEUE.lock().jobs.is_empty() && !QUEUE.lock().has_thread);
