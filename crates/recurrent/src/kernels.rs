@@ -16,7 +16,7 @@ use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;
 
-/// One layer and direction: twin of the struct in `kernels/rnn/recurrence.cuh`, which documents the fields.
+/// One layer and direction: twin of the struct in `kernels/recurrent/recurrence.cuh`, which documents the fields.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Recurrence {
@@ -44,7 +44,7 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// The parameter of a launch: twin of the struct in `kernels/rnn/recurrence.cuh`.
+/// The parameter of a launch: twin of the struct in `kernels/recurrent/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
     pub of: [Recurrence; MOST_RECURRENCES],

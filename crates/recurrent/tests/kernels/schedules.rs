@@ -193,8 +193,12 @@ fn rounding_to_tf32_is_needed() {
         });
         Some(distances.fold(Distance::default(), |all, distance| all + distance).deviations())
     };
-    let mutation =
-        Mutation { file: "ops_float.cuh", from: "return float_to_tf32(element)", occurrence: 0, to: "return element" };
+    let mutation = Mutation {
+        file: "common/ops_float.cuh",
+        from: "return float_to_tf32(element)",
+        occurrence: 0,
+        to: "return element",
+    };
     let (Some(rounded), Some(cut_off)) = (deviations(None), deviations(Some(&mutation))) else { return };
     println!("rounded: {rounded:.2}, cut off: {cut_off:.2}");
     assert!(rounded <= 1.0 && cut_off > 1.0, "{rounded}, {cut_off}");
