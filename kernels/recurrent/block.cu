@@ -25,7 +25,7 @@ KERNEL(recurrence_block, Recurrences) {
         multiply(weights, h + step % 2 * TILE_FACTORS, sums);
         states.update(step, sums);
         Factor *const next = h + (step + 1) % 2 * TILE_FACTORS;
-        states.hand_over([&](int unit, int row, float h) {
+        states.for_each_h([&](int unit, int row, float h) {
             next[row * PADDED_HIDDEN + unit] = to_factor_of_new(h);
         });
         barrier();

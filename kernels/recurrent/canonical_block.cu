@@ -26,7 +26,7 @@ KERNEL(canonical_block, Recurrences) {
                    [&](int unit, int row, float value, float) { reset[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // r h is complete, and nobody reads the old h any more
         last_part(weights, reset, states, step, sums);
-        states.hand_over([&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
+        states.for_each_h([&](int unit, int row, float value) { h[row * PADDED_HIDDEN + unit] = value; });
         barrier(); // the new h is complete, and nobody reads r h any more
     }
     states.write_y(states.rows.steps - 1);

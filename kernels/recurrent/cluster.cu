@@ -8,7 +8,7 @@
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence
 // divide its tiles; a group computes its tiles one after the other. Dynamic shared memory: Mbarrier[2], in a line of
-// its own; Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE the memory of HandedInput, and an Mbarrier in 16
+// its own; Factor h[2][BATCH_TILE][PADDED_HIDDEN]; with -DINPUT_SIZE the memory of SharedInputs, and an Mbarrier in 16
 // bytes; and the memory of Weights and of InputWarps. `exchange` has no memory. With -DINPUT_SIZE blocks have 2
 // THREADS; the second half multiplies W.
 //
@@ -93,7 +93,7 @@ KERNEL(recurrence_cluster, Recurrences) {
             }
             last = TILE_FACTORS - last;
             Factor *const next = buffers + last;
-            states.hand_over([&](int unit, int row, float h) {
+            states.for_each_h([&](int unit, int row, float h) {
                 next[row * PADDED_HIDDEN + first_unit + unit] = to_factor_of_new(h);
             });
             barrier(); // the block's new h is complete, and the block does not read the old h any more

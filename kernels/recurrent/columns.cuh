@@ -5,7 +5,7 @@
 // has its triples, and each lane a part of the columns.
 #pragma once
 
-#include "recurrent/handed.cuh"
+#include "recurrent/unit_packets.cuh"
 
 typedef Packet<float> TriplePacket;
 

@@ -4,18 +4,18 @@
 #ifdef CELL_CANONICAL_GRU
 #include "recurrent/canonical_share.cuh"
 #endif
-#include "recurrent/hand_over.cuh"
+#include "recurrent/grid_exchange.cuh"
 #include "recurrent/step_input.cuh"
 
 // Shared memory behind h, each part aligned to 16 bytes: Element[PACKETS_A_BLOCK][values of a packet], the block's own
-// numbers; and the memory of Weights and StepInput. Memory at `exchange`: HandOver's, for each group; h and r h
+// numbers; and the memory of Weights and StepInput. Memory at `exchange`: GridExchange's, for each group; h and r h
 // alternate.
 class GridSteps {
     Factor *const h;
     const Recurrence &recurrence;
     const Weights weights;
     StepInput input;
-    HandOver others;
+    GridExchange others;
 
     __device__ static __forceinline__ void *weight_memory(Factor *h) {
         return reinterpret_cast<char *>(h + TILE_FACTORS) + OWN_BYTES;
@@ -48,7 +48,7 @@ class GridSteps {
             states.write_y(step);
             return;
         }
-        states.hand_over([&](int unit, int row, float value) { others.set(unit, row, value); });
+        states.for_each_h([&](int unit, int row, float value) { others.set(unit, row, value); });
         input.put(step + 1);
         others.swap(
             h,

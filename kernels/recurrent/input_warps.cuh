@@ -53,7 +53,7 @@ class InputWarps {
 
     const InputWeights weights;
     const Element *const source;
-    const HandedInput handed;
+    const SharedInputs inputs;
     const OwnPairs<GROUP_PAIRS, LANES / SHARERS> own;
     int gates[OWN_GATES]; // below 0: there is no such gate, or another lane has it
     float biases[LANE_PAIRS][OWN_GATES];
@@ -65,10 +65,10 @@ class InputWarps {
     }
 
   public:
-    // `handed` takes W x. `memory` begins with the memory of Weights.
-    __device__ __forceinline__ InputWarps(const Recurrence &p, int first_unit, HandedInput handed, void *memory)
+    // `inputs` takes W x. `memory` begins with the memory of Weights.
+    __device__ __forceinline__ InputWarps(const Recurrence &p, int first_unit, SharedInputs inputs, void *memory)
         : weights(p.input_weights, first_unit, static_cast<Quad *>(memory) + Weights::shared_quads * THREADS),
-          source(in_register(p.x)), handed(handed), own(LANE / SHARERS) {
+          source(in_register(p.x)), inputs(inputs), own(LANE / SHARERS) {
         constexpr SumPlaces<GATES> places = sum_places<GATES>(SHARERS);
 #pragma unroll
         for (int own_gate = 0; own_gate < OWN_GATES; own_gate++) {
@@ -114,12 +114,12 @@ class InputWarps {
         ask_for<Aligned>(rows, first_row, lengths, 1, next);
 #pragma unroll 1
         for (int step = 0;; step += 2) {
-            hand_over(step, x);
+            multiply(step, x);
             ask_for<Aligned>(rows, first_row, lengths, step + 2, x);
             barrier();
             if (step > 0) sent.wait();
             if (step + 1 == rows.steps) break;
-            hand_over(step + 1, next);
+            multiply(step + 1, next);
             ask_for<Aligned>(rows, first_row, lengths, step + 3, next);
             barrier();
             sent.wait();
@@ -127,8 +127,8 @@ class InputWarps {
         }
     }
 
-    // Computes a step's W x from x, and hands it over.
-    __device__ __forceinline__ void hand_over(int step, const Part &x) const {
+    // Computes a step's W x from x, and stores it with the biases.
+    __device__ __forceinline__ void multiply(int step, const Part &x) const {
         PairSums<GATES> sums;
         clear(sums);
         multiply_read(weights, [&](int row, int chunk) { return QuadBits(x[row][chunk]).in_float(); }, sums);
@@ -137,7 +137,7 @@ class InputWarps {
         for (int i = 0; i < LANE_PAIRS; i++)
 #pragma unroll
             for (int gate = 0; gate < OWN_GATES; gate++)
-                if (has(i, gate)) handed.set(step, unit(i), row(i), gates[gate], sums[i][gate] + biases[i][gate]);
+                if (has(i, gate)) inputs.set(step, unit(i), row(i), gates[gate], sums[i][gate] + biases[i][gate]);
     }
 
     template <bool Aligned>

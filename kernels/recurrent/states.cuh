@@ -13,7 +13,7 @@ constexpr int BLOCKS = divided_up(HIDDEN, UNITS); // that compute a tile of the 
 
 // W x + biases of a step's pairs. The warps that multiply W write them, and the warps that multiply R read them: in
 // shared memory, up to `end`, in two buffers that steps use in turns.
-class HandedInput {
+class SharedInputs {
     static constexpr int TILE = BATCH_TILE * UNITS * GATES;
     float *const buffers;
 
@@ -22,7 +22,7 @@ class HandedInput {
     }
 
   public:
-    __device__ __forceinline__ explicit HandedInput(void *memory) : buffers(static_cast<float *>(memory)) {}
+    __device__ __forceinline__ explicit SharedInputs(void *memory) : buffers(static_cast<float *>(memory)) {}
 
     // `unit` counts in the block, `row` in the tile.
     __device__ __forceinline__ void set(int step, int unit, int row, int gate, float sum) const {
@@ -34,7 +34,7 @@ class HandedInput {
 };
 
 // The source of a step's inputs.
-typedef HandedInput Inputs;
+typedef SharedInputs Inputs;
 
 #else
 
@@ -165,7 +165,7 @@ class States {
     }
 
     // Calls write(unit of the block, row of the tile, h) for each pair.
-    template <typename Write> __device__ __forceinline__ void hand_over(Write write) const {
+    template <typename Write> __device__ __forceinline__ void for_each_h(Write write) const {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++)
             if (pairs[i].unit >= 0) write(pairs[i].unit, pairs[i].row, pairs[i].h);
@@ -206,7 +206,7 @@ class States {
         const float *const source =
             in_register(&rows.input[(long long)pair.next_place * (GATES * HIDDEN) + unit(pair)]);
 #ifdef INPUT_SIZE
-        const bool is_wanted = false; // the input comes from StepInput or HandedInput
+        const bool is_wanted = false; // the input comes from StepInput or SharedInputs
 #else
         const bool is_wanted = step < pair.length && rows.input;
 #endif

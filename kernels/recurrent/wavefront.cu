@@ -17,7 +17,7 @@
 // of e + 1, it has seen a packet of e from each block that reads its packets, and each of those wrote that packet after
 // collecting e - 1. All blocks take part in all waves; a layer that has not begun, or has ended, sends its h.
 #define INPUT_WEIGHTS
-#include "recurrent/handed.cuh"
+#include "recurrent/unit_packets.cuh"
 
 // For each layer: the blocks' first packets, which the layer below reads; then each block's other packets.
 constexpr int OTHERS_A_BLOCK = at_least(PACKETS_A_BLOCK - 1, 1);
@@ -106,7 +106,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
                 break;
             }
             UnitPacket *const buffer = exchanges.next();
-            states.hand_over([&](int unit, int row, float h) { own.set(unit, row, h); });
+            states.for_each_h([&](int unit, int row, float h) { own.set(unit, row, h); });
             barrier(); // all own h are set, and nobody reads the old h any more
             publish_own(own, buffer + layer * PACKETS, exchanges.epoch);
             const Moment sent;

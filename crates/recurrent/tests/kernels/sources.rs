@@ -28,7 +28,7 @@ pub const TENSOR: &str = "recurrent/tensor_share.cuh";
 pub const CANONICAL_BLOCK: &str = "recurrent/canonical_block.cu";
 /// The steps of blocks, and the exchange between them.
 pub const GRID_STEPS: &str = "recurrent/grid_steps.cuh";
-pub const HAND_OVER: &str = "recurrent/hand_over.cuh";
+pub const GRID_EXCHANGE: &str = "recurrent/grid_exchange.cuh";
 pub const EXCHANGE: &str = "common/exchange.cuh";
 pub const SINGLE_EXCHANGE: &str = "recurrent/single_exchange.cuh";
 /// The activations of cells.

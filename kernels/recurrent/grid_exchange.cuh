@@ -1,19 +1,19 @@
 // The exchange of one number for each unit and batch row, such as h, among all blocks of a tile.
 #pragma once
 
-#include "recurrent/handed.cuh"
+#include "recurrent/unit_packets.cuh"
 
 // The most packets that a thread asks for at once.
 constexpr int AT_ONCE = divided_up(PACKETS, THREADS) < 4 ? divided_up(PACKETS, THREADS) : 4;
 
 // A block's part of these exchanges, one after the other.
-class HandOver {
+class GridExchange {
     Exchanges<Element, PACKETS> exchanges;
     OwnNumbers own;
     const int thread = in_register(int(threadIdx.x));
 
   public:
-    __device__ __forceinline__ HandOver(void *memory, void *own) : exchanges(memory, blockIdx.y), own(own) {}
+    __device__ __forceinline__ GridExchange(void *memory, void *own) : exchanges(memory, blockIdx.y), own(own) {}
 
     // Sets one of the block's own numbers for the next exchange.
     __device__ __forceinline__ void set(int unit, int row, float value) { own.set(unit, row, value); }
