@@ -1,5 +1,5 @@
 //! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand; on the host, for the CPU, if they are written
-//! in the words of `kernels/device.cuh`.
+//! in the words of `kernels/common/device.cuh`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -17,14 +17,14 @@
 //!     name: "scale.cu".into(),
 //!     text: r#"
 //!         #define THREADS 256
-//!         #include "device.cuh"
+//!         #include "common/device.cuh"
 //!         struct Scale { float *x; int n; float by; };
 //!         KERNEL(scale, Scale) {
 //!             const int i = blockIdx.x * THREADS + threadIdx.x;
 //!             if (i < parameters.n) parameters.x[i] *= parameters.by;
 //!         }"#
 //!     .into(),
-//!     headers: Cow::Owned(vec![("device.cuh".into(), include_str!("../../../kernels/device.cuh").into())]),
+//!     headers: Cow::Owned(vec![("common/device.cuh".into(), include_str!("…/kernels/common/device.cuh").into())]),
 //!     options: vec![],
 //! };
 //! let scale = device.load(&scale)?.function(c"scale")?;
