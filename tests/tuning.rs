@@ -1,15 +1,13 @@
 //! Each micro-configuration is measured once: by the devices of one process, by processes at the same time and one
 //! after another, and by processes that are killed.
 
-mod hostdnn;
-
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use hostdnn::programs::Outcome;
-use hostdnn::{Program, report};
+use crate::hostdnn::{Program, report, seed};
+use crate::programs::Outcome;
 use serde_json::Value;
 
 /// Two layers that take about a millisecond.
@@ -232,7 +230,7 @@ fn a_hundred_kills_lose_nothing() {
         ("HOSTDNN_DEVICES", "2"),
         ("UCUDNN_BENCHMARK_DEVICES", "all"),
     ];
-    let mut state = hostdnn::seed();
+    let mut state = seed();
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 33
