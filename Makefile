@@ -18,7 +18,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-c
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -33,9 +33,16 @@ build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimis
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 
+quick: ## run the unit tests of the changed crates, within a minute (CRATE=planner for one)
+	@scripts/quick.sh $(CRATE)
+
+# The same random cases each time. Another value of these two gives others; docs/testing.md says how to repeat a failure.
+test: export UCUDNN_TEST_SEED ?= 1
+test: export PROPTEST_RNG_SEED ?= 1
 test: tools ## run every test that needs no download, and each bench once
 	@scripts/tools.sh c++
-	$(CARGO) build $(LOCKED)
+	@echo "random cases: UCUDNN_TEST_SEED=$$UCUDNN_TEST_SEED PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"
+	$(CARGO) build $(LOCKED) --all-targets
 	$(CARGO) test $(LOCKED)
 	$(CARGO) test $(LOCKED) --benches
 
@@ -65,15 +72,17 @@ gpu-canonical-gru: ## canonical GRU on a GPU, by how its blocks exchange
 $(GPU): gpu-%: build
 	$(PYTHON) -B scripts/gpu.py $* --library $(TARGET)/release/libucudnn.so $(ARGS)
 
-check: build build/convnet ## formatting, lints, the generated headers, the finished libraries
+check: build build/convnet ## formatting, lints, documentation, layers, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
-	$(CARGO) test $(LOCKED) --test header
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --no-deps
+	$(PYTHON) -B scripts/check_layers.py
+	$(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
 		--solver $(TARGET)/release/libucudnn_solver.so
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
-	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test header
+	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
 
 dist: build ## pack library, command, header and GLPK in build/dist/: unpacked anywhere, it runs
 	rm -rf $(DIST)

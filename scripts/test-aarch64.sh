@@ -25,5 +25,5 @@ CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$cross-gcc \
     cargo build -p ucudnn --lib --target $target
 export UCUDNN_TEST_CC=$cross-gcc UCUDNN_TEST_CXX=$cross-g++ UCUDNN_TEST_RUNNER="$emulator -L /usr/$cross"
 UCUDNN_TEST_LIBRARY=$(realpath "${CARGO_TARGET_DIR:-target}/$target/debug/libucudnn.so") \
-    cargo test -p ucudnn --no-fail-fast --test trampolines --test finding --test symbols
-cargo test -p hostdnn --test emulator alone
+    scripts/chosen-tests.sh ucudnn tests trampolines:: finding:: symbols::
+scripts/chosen-tests.sh hostdnn emulator alone::

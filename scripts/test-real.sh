@@ -13,10 +13,14 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 
 # These tests skip themselves if they know no real library.
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
-UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --workspace --locked --test real_library --test real_graph_layer --test command_device --test dlopen --test symbols --test real_cudnn --test real_graph
-# This test forks, which only a process with one thread at work may do.
-UCUDNN_TEST_REAL_CUDNN=$cudnn/lib timeout 300 "${CARGO:-cargo}" test -p hostdnn --locked --test real_rnn -- --test-threads=1
-UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --locked -p ucudnn --lib -- device::jit rnn::resources compiles_for_all_gpus
+export UCUDNN_TEST_REAL_CUDNN=$cudnn/lib
+"${CARGO:-cargo}" build --workspace --locked
+scripts/chosen-tests.sh ucudnn tests real_library:: real_graph:: real_graph_layer:: command::device:: dlopen:: symbols::
+timeout 600 scripts/chosen-tests.sh hostdnn tests real_cudnn:: real_graph:: real_rnn::
+scripts/chosen-tests.sh ucudnn-gpu --lib jit:: cublaslt::
+scripts/chosen-tests.sh ucudnn-recurrent --lib resources:: compiles_for_all_gpus
+scripts/chosen-tests.sh ucudnn-convolution --lib compiles_for_all_gpus
+unset UCUDNN_TEST_REAL_CUDNN
 
 echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
 for header in vendor ours; do

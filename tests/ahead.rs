@@ -1,9 +1,7 @@
-//! Ahead-of-time tuning on the library's own handles and buffers, in this process, on hostdnn with three devices.
+//! Ahead-of-time tuning on the library's own handles and buffers, on hostdnn with three devices.
 
 use std::ffi::c_int;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use convolution::problem::{Algorithm, Problem};
@@ -11,33 +9,27 @@ use planner::{BatchSizePolicy, desirable_set};
 use tuning::ahead::{self, Budget, Goal, Job, Search};
 use tuning::database::Database;
 
+use crate::child;
+use crate::hostdnn::hostdnn;
+use crate::programs::Folder;
+
 const LIMIT: usize = 4 << 20;
 
-/// Points this process at hostdnn and a new database. The guard lets one test run at a time.
-fn begin() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    static ONCE: Once = Once::new();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    ONCE.call_once(|| {
-        let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
-        assert!(hostdnn.is_file(), "{} is missing", hostdnn.display());
-        let database = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ahead-{}", std::process::id()));
-        let variables = [
-            ("UCUDNN_CUDNN_LIBRARY", hostdnn.as_os_str()),
-            ("UCUDNN_DATABASE", database.as_os_str()),
-            ("HOSTDNN_DEVICES", "3".as_ref()),
-            ("HOSTDNN_DEVICE_NAMES", "a,a,b".as_ref()),
-            ("UCUDNN_BENCHMARK_DEVICES", "all".as_ref()),
-        ];
-        for (name, value) in variables {
-            // SAFETY: this runs once, before anything reads the environment, while the other tests wait for their turn.
-            unsafe { std::env::set_var(name, value) };
-        }
-    });
-    turn
+/// Whether this is the named test's own process, which has hostdnn with three devices, and a new database.
+fn is_child(test: &str) -> bool {
+    let folder = Folder::new(&format!("ahead-{test}"));
+    let (hostdnn, database) = (hostdnn(), folder.join("database"));
+    let variables = [
+        ("UCUDNN_CUDNN_LIBRARY", hostdnn.as_os_str()),
+        ("UCUDNN_DATABASE", database.as_os_str()),
+        ("HOSTDNN_DEVICES", "3".as_ref()),
+        ("HOSTDNN_DEVICE_NAMES", "a,a,b".as_ref()),
+        ("UCUDNN_BENCHMARK_DEVICES", "all".as_ref()),
+    ];
+    child::is_child(&format!("ahead::{test}"), &variables)
 }
 
-/// A convolution problem of `channels` channels. Each test takes another number, so that none sees another's results.
+/// A convolution problem of `channels` channels.
 fn kernel(channels: usize) -> Problem {
     let image = 14 * 14;
     let tensor = format!("float:16x{channels}x14x14@{}x{image}x14x1", channels * image);
@@ -89,7 +81,9 @@ impl Tuned<'_> {
 
 #[test]
 fn the_desirable_set_is_found_and_kept() {
-    let _turn = begin();
+    if !is_child("the_desirable_set_is_found_and_kept") {
+        return;
+    }
     let kernel = kernel(8);
     let search = Tuned::default().tune(&kernel).unwrap();
     let set = search.desirable_set();
@@ -121,7 +115,9 @@ fn the_desirable_set_is_found_and_kept() {
 
 #[test]
 fn a_search_that_was_stopped_goes_on() {
-    let _turn = begin();
+    if !is_child("a_search_that_was_stopped_goes_on") {
+        return;
+    }
     let kernel = kernel(5);
     let stopped = Tuned { stop: true, ..Tuned::default() }.tune(&kernel);
     assert!(stopped.is_err() || stopped.is_ok_and(|search| search.found().is_empty()));
@@ -130,7 +126,9 @@ fn a_search_that_was_stopped_goes_on() {
 
 #[test]
 fn memory_bounds_what_is_measured() {
-    let _turn = begin();
+    if !is_child("memory_bounds_what_is_measured") {
+        return;
+    }
     let kernel = kernel(7);
     let of = |images: usize| 4 * (2 * images * 7 * 14 * 14 + 7 * 7 * 9);
     let data = of(16);
@@ -151,7 +149,9 @@ fn memory_bounds_what_is_measured() {
 
 #[test]
 fn devices_are_entered_and_left() {
-    let _turn = begin();
+    if !is_child("devices_are_entered_and_left") {
+        return;
+    }
     let _ = cudnn::library::path(); // loads hostdnn
     // SAFETY: the library is loaded already, so opening it runs no constructor.
     let hostdnn = unsafe { libloading::Library::new(std::env::var_os("UCUDNN_CUDNN_LIBRARY").unwrap()) }.unwrap();
@@ -184,7 +184,9 @@ fn devices_are_entered_and_left() {
 
 #[test]
 fn results_of_other_devices_are_not_known() {
-    let _turn = begin();
+    if !is_child("results_of_other_devices_are_not_known") {
+        return;
+    }
     let kernel = kernel(6);
     let [first, alike, unlike] = [0, 1, 2].map(|device| Tuned { devices: &[device], ..Tuned::default() }.tune(&kernel));
     assert!(!first.unwrap().found().is_empty());

@@ -1,14 +1,12 @@
 //! Programs that open cuDNN while they run and take its functions by name, as JAX and cudnn-frontend's dynamic mode do.
 //! Under `ucudnn run --dlopen` they get libucudnn.so's functions, with the same results as plain.
 
-mod command;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use command::hostdnn::report;
-use command::programs::{compile, library, real_cudnn, source};
-use command::{Ended, Installed};
+use crate::command::{Ended, Installed};
+use crate::hostdnn::report;
+use crate::programs::{compile, library, real_cudnn, source};
 
 struct Client {
     ucudnn: Installed,

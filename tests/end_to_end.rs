@@ -1,11 +1,9 @@
 //! Random convolutions by a C program, plain and with the library preloaded: every result agrees with double precision,
 //! and with the plain run's bits where the same algorithm ran.
 
-mod hostdnn;
-
 use std::collections::HashMap;
 
-use hostdnn::{Program, is_divided, report, seed};
+use crate::hostdnn::{Program, is_divided, report, seed};
 use serde_json::Value;
 
 const CASES: &str = "75";

@@ -1,9 +1,7 @@
 //! Failures inside the library or inside cuDNN: no call that reports success is wrong, no canary is touched, and
 //! nothing aborts.
 
-mod hostdnn;
-
-use hostdnn::Program;
+use crate::hostdnn::{self, Program};
 
 const QUICK: [(&str, &str); 2] = [("UCUDNN_TUNE_SECONDS", "0.02"), ("UCUDNN_BATCH_SIZE_POLICY", "all")];
 /// Selects Workspace Division.

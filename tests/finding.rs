@@ -1,13 +1,12 @@
 //! The library that the shim forwards to, in each way that a process may get a cuDNN, and a program's view when there
 //! is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the versions that they claim.
 
-mod programs;
-
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use programs::{Folder, Outcome, compile, library, run, skip, source};
+use crate::programs::{Folder, Outcome, compile, library, run, source};
+use guest::testing::skip;
 
 const NOT_INITIALIZED: &str = "1001";
 const NOT_SUPPORTED: &str = "3000";

@@ -1,8 +1,7 @@
 //! BackwardFilter in half and in bfloat16: as accurate in 64 parts as in one.
 
-mod hostdnn;
-
-use hostdnn::{Program, report};
+use crate::hostdnn::{Program, report};
+use crate::programs::Outcome;
 
 #[test]
 fn sums_of_64_parts_are_as_accurate_as_one() {
@@ -13,7 +12,7 @@ fn sums_of_64_parts_are_as_accurate_as_one() {
 }
 
 fn assert_accurate(program: &Program, data_type: &str) {
-    let error = |outcome: hostdnn::programs::Outcome| outcome.line("error").parse::<f64>().unwrap();
+    let error = |outcome: Outcome| outcome.line("error").parse::<f64>().unwrap();
     let plain = error(program.plain(&[data_type], &[]));
 
     // Larger parts fail, so that only 64 parts of one image remain to plan with.

@@ -1,8 +1,6 @@
 //! Null, garbage and mismatched arguments to every overridden function: the plain library's statuses, and no crash.
 
-mod hostdnn;
-
-use hostdnn::{Program, seed};
+use crate::hostdnn::{Program, seed};
 
 /// Runs the same calls plain and with the library. One difference is allowed: a call that cuDNN refuses only for its
 /// small workspace may run, by an algorithm that fits.

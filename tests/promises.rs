@@ -1,11 +1,9 @@
 //! The answers to queries hold, and limits are kept: a C program asks in all ways, plain and with the library
 //! preloaded.
 
-mod hostdnn;
-
 use std::collections::{HashMap, HashSet};
 
-use hostdnn::{Program, is_divided, report};
+use crate::hostdnn::{Program, is_divided, report};
 
 const QUICK: (&str, &str) = ("UCUDNN_TUNE_SECONDS", "0.1");
 

@@ -4,7 +4,7 @@
 //! find too (`scripts/test-real.sh`).
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use convolution::problem::graph::{
     EngineConfiguration, ExecutionPlan, Factor, Operation, OperationGraph, Pointwise, Problem,
@@ -13,12 +13,15 @@ use cudnn::graph::{Target, VariantPack, refusal};
 use cudnn::{self, library};
 use cudnn_abi::*;
 
-/// An H200, if the real library is available.
-fn h200() -> Option<Target> {
-    let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN").map(PathBuf::from) else {
-        eprintln!("left out: UCUDNN_TEST_REAL_CUDNN names no folder with the real cuDNN");
+use crate::child::is_child;
+use crate::programs::real_cudnn;
+
+/// An H200 in the named test's own process; `None` in the parent, and without the real library.
+fn h200(test: &str) -> Option<Target> {
+    let folder = real_cudnn()?;
+    if !is_child(&format!("real_graph_layer::{test}"), &[]) {
         return None;
-    };
+    }
     let path = library::path().expect("a cuDNN on the loader's search path");
     assert_eq!(path.parent().map(Path::canonicalize).unwrap().unwrap(), folder.canonicalize().unwrap());
     assert!(!library::is_host());
@@ -76,7 +79,7 @@ fn usual(plans: &[(EngineConfiguration, ExecutionPlan)]) -> usize {
 
 #[test]
 fn workspaces_are_as_the_design_measured_them() {
-    let Some(h200) = h200() else { return };
+    let Some(h200) = h200("workspaces_are_as_the_design_measured_them") else { return };
     let conv2 = kernel("F", "float", "nchw", [256, 64, 192, 27, 5]);
     let (_, of_conv2) = plans(&conv2, &h200);
     assert_eq!(usual(&of_conv2), 183);
@@ -102,7 +105,7 @@ fn workspaces_are_as_the_design_measured_them() {
 /// workspace for that.
 #[test]
 fn engines_run_micro_batches_and_add_to_results() {
-    let Some(h200) = h200() else { return };
+    let Some(h200) = h200("engines_run_micro_batches_and_add_to_results") else { return };
     let mut tried = 0;
     for direction in ["F", "BD", "BF"] {
         for data_type in ["float", "half", "bfloat16"] {
@@ -131,7 +134,7 @@ fn engines_run_micro_batches_and_add_to_results() {
 
 #[test]
 fn a_fused_graph_is_planned() {
-    let Some(h200) = h200() else { return };
+    let Some(h200) = h200("a_fused_graph_is_planned") else { return };
     let mut fused = kernel("F", "half", "nhwc", [32, 64, 64, 56, 3]);
     let relu = Pointwise {
         mode: CUDNN_POINTWISE_RELU_FWD,
@@ -153,7 +156,7 @@ fn a_fused_graph_is_planned() {
 
 #[test]
 fn what_cudnn_refuses_is_an_error_in_words() {
-    let Some(h200) = h200() else { return };
+    let Some(h200) = h200("what_cudnn_refuses_is_an_error_in_words") else { return };
     let status = Target::from_json("{}").err().expect("no properties at all");
     assert_eq!(refusal(status), r#"CUDNN_STATUS_BAD_PARAM (!json_object.HasMember("maxGridSize"))"#);
     let mut wrong = kernel("F", "float", "nchw", [8, 4, 4, 9, 3]);

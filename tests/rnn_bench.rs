@@ -1,15 +1,14 @@
 //! `examples/rnn_bench.c`, plain on hostdnn and with libucudnn.so preloaded: its measurements of all algorithms, and
 //! the table that `examples/rnn_bench/table.py` makes of them.
 
-mod hostdnn;
-
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use self::hostdnn::programs::{library, skip};
-use self::hostdnn::{Build, Program};
+use crate::hostdnn::{Build, Program, has_emulator};
+use crate::programs::{self, library};
+use guest::testing::skip;
 
 const SMALL: [&str; 6] = ["--rounds", "2", "--samples", "3", "--steps", "4"];
 /// Our GPU kernels wherever they can run, by the model's first choice: emulated, they are slower than hostdnn's.
@@ -22,7 +21,7 @@ fn bench() -> Program {
     let sources: Vec<_> = files.map(|file| format!("../../examples/{file}")).collect();
     let sources: Vec<_> = sources.iter().map(String::as_str).collect();
     Program::build_by(
-        &self::hostdnn::programs::c_compiler(),
+        &programs::c_compiler(),
         &["-std=c99", "-O2", "-Werror", "-Wpedantic"],
         "rnn_bench",
         Build { sources: &sources, ..Build::default() },
@@ -36,14 +35,6 @@ fn ours(program: &Program, variables: &[(&str, &str)], arguments: &[&str]) -> Va
     let variables = [variables, &[("UCUDNN_REPORT", report.to_str().unwrap())]].concat();
     let outcome = program.preloaded(&[&SMALL[..], arguments].concat(), &variables);
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
-}
-
-fn has_emulator() -> bool {
-    let found = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        skip("there is no C++ compiler, so that our kernels do not run on the CPU");
-    }
-    found
 }
 
 /// Checks that each round has times, and that errors are the type's.

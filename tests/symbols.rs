@@ -1,14 +1,12 @@
 //! The finished `libucudnn.so`: its exports, its name and the libraries that it needs.
 
-mod programs;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::programs::{library, real_cudnn};
 use cudnn_abi::symbols::Symbol;
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
-use programs::{library, real_cudnn};
 
 /// Functions that cuDNN dropped before 9, and that libucudnn.so answers for older programs.
 const PRE_V8: [&str; 3] = [

@@ -1,9 +1,7 @@
 //! Eight threads with a handle each, asking and running at once. A deadlock ends the program after five minutes, and the
 //! test with it.
 
-mod hostdnn;
-
-use hostdnn::Program;
+use crate::hostdnn::Program;
 
 #[test]
 fn threads_ask_and_run_at_once() {

@@ -1,13 +1,12 @@
 //! Calls through the trampolines, one hazard of the calling conventions a test. The real library is
 //! `tests/c/fake_cudnn.c`, whose signatures are hard to carry.
 
-mod programs;
-
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use programs::{Folder, compile, compile_with, cxx_compiler, library, run, skip, source};
+use crate::programs::{Folder, compile, compile_with, cxx_compiler, library, run, source};
+use guest::testing::skip;
 
 /// `tests/c/conventions.c`, built once for all tests.
 struct Conventions {

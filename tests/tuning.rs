@@ -1,13 +1,11 @@
 //! Each micro-configuration is measured once: by the devices of one process, and by processes at the same time and one
 //! after another. `database_killed.rs` has those that are killed.
 
-mod hostdnn;
-
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use hostdnn::programs::Outcome;
-use hostdnn::{Program, report};
+use crate::hostdnn::{Program, report};
+use crate::programs::Outcome;
 use serde_json::Value;
 
 /// Two layers that take about a millisecond.

@@ -1,8 +1,7 @@
 //! C and C++ programs that use `ucudnn.h`, built with every warning an error.
 
-mod hostdnn;
-
-use hostdnn::{Build, Program, programs};
+use crate::hostdnn::{Build, Program};
+use crate::programs;
 
 const QUICK: (&str, &str) = ("UCUDNN_TUNE_SECONDS", "0.1");
 const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"];

@@ -1,10 +1,8 @@
 //! The functions that list and time algorithms.
 
-mod operand;
-
+use crate::operand::Handle;
 use cudnn_abi::*;
 use hostdnn::abi::*;
-use operand::Handle;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 

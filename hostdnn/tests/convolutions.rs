@@ -1,13 +1,10 @@
 //! Convolutions by the C functions, against loops in double precision: every direction and algorithm, types, layouts,
 //! groups, dilation, both modes, alpha and beta, 2-D and 3-D. Canaries follow the workspace; outputs start as NaN.
 
-mod case;
-mod operand;
-
-use case::{Case, Direction, tolerance};
+use crate::case::{Case, Direction, tolerance};
+use crate::operand::*;
 use cudnn_abi::*;
 use hostdnn::abi::*;
-use operand::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

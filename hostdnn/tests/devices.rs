@@ -1,5 +1,6 @@
 //! Several devices: each thread has a current one, and a handle computes on the device that it was made on.
 
+use crate::child::is_child;
 use cudnn_abi::*;
 use hostdnn::abi::*;
 use std::ffi::{CStr, c_char, c_int};
@@ -28,13 +29,12 @@ fn compute(handle: cudnnHandle_t) -> cudnnStatus_t {
     unsafe { cudnnGetConvolutionForwardAlgorithmMaxCount(handle, &mut count) }
 }
 
-// One test, because the variables are read once a process.
 #[test]
 fn a_handle_belongs_to_the_device_that_it_was_made_on() {
-    // SAFETY: no other thread runs yet.
-    unsafe {
-        std::env::set_var("HOSTDNN_DEVICES", "3");
-        std::env::set_var("HOSTDNN_DEVICE_NAMES", "a,,a");
+    // The variables are read once a process.
+    let variables = [("HOSTDNN_DEVICES", "3".as_ref()), ("HOSTDNN_DEVICE_NAMES", "a,,a".as_ref())];
+    if !is_child("devices::a_handle_belongs_to_the_device_that_it_was_made_on", &variables) {
+        return;
     }
     let mut count = 0;
     // SAFETY: the call writes one number, or refuses null.

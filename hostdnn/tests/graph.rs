@@ -2,15 +2,11 @@
 //! groups, dilation, both modes, alpha and beta, two and three dimensions. The workspace lies between canaries; outputs
 //! start as NaN.
 
-mod backend;
-mod case;
-mod operand;
-
-use backend::*;
-use case::{Case, Direction, tolerance};
+use crate::backend::*;
+use crate::case::{Case, Direction, tolerance};
+use crate::operand::*;
 use cudnn_abi::*;
 use hostdnn::abi::*;
-use operand::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

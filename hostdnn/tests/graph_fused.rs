@@ -1,14 +1,10 @@
 //! Convolutions followed by pointwise operations, and pointwise operations alone, by the graph API, against double
 //! precision: additions of a tensor and of a bias, multiplications and ReLU in any order, of several types.
 
-mod backend;
-mod case;
-mod operand;
-
-use backend::*;
-use case::{Case, Direction, tolerance};
+use crate::backend::*;
+use crate::case::{Case, Direction, tolerance};
+use crate::operand::*;
 use cudnn_abi::*;
-use operand::*;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};

@@ -2,13 +2,10 @@
 //! garbage, and random attributes. Each gives a status, never a crash, and nothing is written. `real_graph` compares
 //! the status of each attribute with cuDNN's.
 
-mod backend;
-mod operand;
-
-use backend::*;
+use crate::backend::*;
+use crate::operand::*;
 use cudnn_abi::*;
 use hostdnn::abi::*;
-use operand::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

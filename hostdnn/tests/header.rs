@@ -1,7 +1,6 @@
 //! `include/cudnn.h` is up to date with the sources, and C and C++ compilers accept it.
 
-mod built;
-
+use crate::built;
 use std::path::Path;
 use std::process::Command;
 

@@ -1,10 +1,8 @@
 //! Element-wise functions against double precision: types, layouts, broadcasting, alpha and beta, NaN.
 
-mod operand;
-
+use crate::operand::*;
 use cudnn_abi::*;
 use hostdnn::abi::*;
-use operand::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

@@ -1,7 +1,6 @@
 //! C programs that know only `cudnn.h`, built and run against the finished library.
 
-mod built;
-
+use crate::built;
 use std::path::Path;
 use std::process::Command;
 

@@ -1,9 +1,12 @@
 //! The `ucudnn` command as a user has it: installed in its own folder, `bin/ucudnn` with its libraries in `lib`, and
 //! started there by its name.
-#![allow(dead_code)] // each test uses a part
 
-#[path = "../hostdnn/mod.rs"]
-pub mod hostdnn;
+mod data;
+mod device;
+mod plot;
+mod rnn;
+mod run;
+mod tune;
 
 use std::fs::{hard_link, write};
 use std::os::unix::fs::symlink;
@@ -11,14 +14,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-// By `self`: the crate `hostdnn` must not be linked beside `ucudnn`: their functions have the same names.
-pub use self::hostdnn::programs;
 use convolution::problem::graph::{self, EngineConfiguration, Notes};
 use convolution::problem::{Algorithm, Problem};
 use cudnn::Direction;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-use programs::Folder;
 use tuning::database::{Database, Environment, Outcome};
+
+use crate::programs::{self, Folder};
 
 /// An installed command.
 pub struct Installed {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::hostdnn::seed;
-use super::{has_emulator, program};
+use super::program;
+use crate::hostdnn::has_emulator;
+use crate::hostdnn::seed;
 
 const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
 

@@ -1,8 +1,8 @@
 //! README's example compiles without a warning, and computes the values that README states.
 
-use super::has_emulator;
-use super::hostdnn::programs::Folder;
-use super::hostdnn::{Build, Program};
+use crate::hostdnn::has_emulator;
+use crate::hostdnn::{Build, Program};
+use crate::programs::Folder;
 
 #[test]
 fn the_example_runs() {

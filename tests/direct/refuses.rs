@@ -1,7 +1,8 @@
 //! Refusals come with a status and a reason, and write nothing.
 
-use super::hostdnn::{Build, Program, fault_points};
-use super::{has_emulator, program};
+use super::program;
+use crate::hostdnn::has_emulator;
+use crate::hostdnn::{Build, Program, fault_points};
 
 const FIRST: (&str, &str) = ("UCUDNN_RNN_TOP_K", "1");
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::has_emulator;
-use super::hostdnn::programs::{library, skip};
+use crate::hostdnn::has_emulator;
+use crate::programs::library;
+use guest::testing::skip;
 
 #[test]
 fn ways_to_exchange_are_timed() {

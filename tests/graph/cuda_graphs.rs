@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::program;
-use crate::hostdnn::{Program, programs};
+use crate::hostdnn::Program;
+use crate::programs;
 
 /// A plan: its number, its workspace in bytes, and the nodes of its graph, 0 if it has none.
 struct Put {

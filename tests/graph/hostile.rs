@@ -1,7 +1,8 @@
 //! Null, garbage and mismatched arguments to every graph-API function: the plain library's statuses, and no crash.
 
 use super::program;
-use crate::hostdnn::{programs, seed};
+use crate::hostdnn::seed;
+use crate::programs;
 
 /// Runs the same calls plain and with the library, and returns the number of refused calls. Under a limit, plans may
 /// report a smaller workspace; and an execution with an inconsistent variant pack may be refused for another reason, or

@@ -161,7 +161,7 @@ fn half_sums_of_64_parts_are_as_accurate_as_one() {
 }
 
 fn assert_accurate(program: &Program, data_type: &str) {
-    let error = |stdout: &crate::hostdnn::programs::Outcome| stdout.line("error").parse::<f64>().unwrap();
+    let error = |stdout: &crate::programs::Outcome| stdout.line("error").parse::<f64>().unwrap();
     let plain = error(&program.plain(&[data_type, "8"], &[]));
     // Larger parts fail, once the program has run undivided for a while: only 64 parts of one image remain.
     let larger = ["2", "4", "8", "16", "32"].map(|batch| format!("cudnnBackendExecute@batch={batch}:1+")).join(",");

@@ -1,7 +1,7 @@
 //! The promises of plans besides their results.
 
 use super::{counting, program};
-use crate::hostdnn::programs;
+use crate::programs;
 
 /// 40 plans of one convolution, as PyTorch makes them in benchmark mode, are planned once; without a limit not at all.
 #[test]

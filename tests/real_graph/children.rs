@@ -1,7 +1,7 @@
 //! Parts of tests that need their own process, since libraries and settings are chosen once a process: the child is
 //! this program with one of its ignored tests.
 
-use crate::backend::Backend;
+use super::backend::Backend;
 use crate::programs::{Folder, library, real_cudnn};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

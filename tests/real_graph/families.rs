@@ -1,8 +1,8 @@
 //! Operation graphs that libucudnn.so does not split, as programs build them: matrix products, softmax, normalization,
 //! attention.
 
-use crate::graphs::{Builder, Tensor};
-use crate::script::{Elements, Slot};
+use super::graphs::{Builder, Tensor};
+use super::script::{Elements, Slot};
 use cudnn_abi::*;
 use rand::Rng;
 use rand::seq::IndexedRandom;

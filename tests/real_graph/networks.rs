@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::children::{Through, h200, run as run_child, told};
-use crate::graphs::{Builder, Window};
-use crate::script::{Step, Wants, run};
+use super::children::{Through, h200, run as run_child, told};
+use super::graphs::{Builder, Window};
+use super::script::{Step, Wants, run};
 use convolution::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, OperationGraph, Problem};
 use cudnn::graph::Target;
 use cudnn_abi::*;
@@ -129,7 +129,7 @@ struct Told {
 }
 
 fn told_by(through: Through, variables: &[(&str, &str)]) -> Option<Vec<Told>> {
-    let text = run_child("networks::told_workspaces", through, variables)?;
+    let text = run_child("real_graph::networks::told_workspaces", through, variables)?;
     let kernels = text.split(KERNEL).skip(1).map(|about| {
         let (before, tells) = about.split_once(TELLS).unwrap_or_else(|| panic!("no plan: {about}"));
         let workspace = tells.lines().next().unwrap().parse().unwrap();

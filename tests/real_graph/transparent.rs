@@ -1,10 +1,10 @@
 //! Random scripts on the real library, directly and through libucudnn.so: the same statuses and the same attributes.
 
-use crate::children::{Through, h200, run as run_child, told};
-use crate::families::Family;
-use crate::graphs::Builder;
-use crate::mutations::mutate;
-use crate::script::{Elements, Step, Wants, run, tame};
+use super::children::{Through, h200, run as run_child, told};
+use super::families::Family;
+use super::graphs::Builder;
+use super::mutations::mutate;
+use super::script::{Elements, Step, Wants, run, tame};
 use cudnn_abi::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -89,7 +89,7 @@ fn but_for_limits(line: &str) -> &str {
 
 #[test]
 fn passing_through_changes_nothing() {
-    let transcript = |through, variables| run_child("transparent::transcript", through, variables);
+    let transcript = |through, variables| run_child("real_graph::transparent::transcript", through, variables);
     let Some(real) = transcript(Through::Real, &[]) else { return };
     let runs: [&[(&str, &str)]; 3] = [&[], &[("UCUDNN_POLICY", "off")], &[("UCUDNN_WORKSPACE_LIMIT", "0")]];
     for variables in runs {

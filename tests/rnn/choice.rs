@@ -1,6 +1,7 @@
 //! The choice between cuDNN's and our GPU kernels for a network, and its reports.
 
-use super::{FORCE, decisions, has_emulator, program};
+use super::{FORCE, decisions, program};
+use crate::hostdnn::has_emulator;
 
 /// With nothing set, the program's own executions time both. On the CPU, our GPU kernels are emulated and slower.
 #[test]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::hostdnn::Program;
-use super::{FORCE, decisions, has_emulator, program};
+use super::{FORCE, decisions, program};
+use crate::hostdnn::Program;
+use crate::hostdnn::has_emulator;
 
 const KNOWN: &str = "known from before";
 const TIMED: &str = "timed in place";

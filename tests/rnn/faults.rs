@@ -1,8 +1,9 @@
 //! Failures inside the library, or in the cuDNN functions that it calls: every call succeeds and has the right result.
 
-use super::hostdnn::fault_points;
 use super::numerics::assert_exact;
-use super::{FORCE, decisions, has_emulator, program};
+use super::{FORCE, decisions, program};
+use crate::hostdnn::fault_points;
+use crate::hostdnn::has_emulator;
 
 const ARGUMENTS: [&str; 3] = ["11", "4", "4"];
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::hostdnn::seed;
-use super::{FORCE, decisions, has_emulator, program};
+use super::{FORCE, decisions, program};
+use crate::hostdnn::has_emulator;
+use crate::hostdnn::seed;
 
 /// See [`assert_exact`].
 const MOST_UNITS: f64 = 8.0;

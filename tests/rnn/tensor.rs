@@ -2,7 +2,8 @@
 
 use cudnn_abi::*;
 
-use super::{FORCE, decisions, has_emulator, program};
+use super::{FORCE, decisions, program};
+use crate::hostdnn::has_emulator;
 
 #[test]
 fn tensor_cores_multiply_what_they_may() {

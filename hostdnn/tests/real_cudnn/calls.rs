@@ -1,6 +1,6 @@
 //! Random calls of the functions that set descriptors, each with the values that are read back after it.
 
-use crate::session::{Session, wide};
+use super::session::{Session, wide};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

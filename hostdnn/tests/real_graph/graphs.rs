@@ -1,6 +1,6 @@
 //! Sound scripts: random operation graphs around a convolution, and the descriptors that do not need a graph.
 
-use crate::script::{Elements, Slot, Step};
+use super::script::{Elements, Slot, Step};
 use cudnn_abi::*;
 use rand::Rng;
 use rand::rngs::StdRng;

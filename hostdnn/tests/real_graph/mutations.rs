@@ -1,7 +1,7 @@
 //! The mistakes of careless programs in sound scripts.
 
-use crate::attributes::attributes;
-use crate::script::{Elements, NONE, Slot, Step, Wants};
+use super::attributes::attributes;
+use super::script::{Elements, NONE, Slot, Step, Wants};
 use cudnn_abi::*;
 use rand::Rng;
 use rand::rngs::StdRng;

@@ -1,8 +1,8 @@
 //! Calls of the graph API as data, so that both libraries get the same calls, and so that a script on which they differ
 //! can be shortened.
 
-use crate::attributes::{OPERATION, attribute, attributes, fits};
-use crate::backend::Backend;
+use super::attributes::{OPERATION, attribute, attributes, fits};
+use super::backend::Backend;
 use cudnn_abi::*;
 use std::ffi::c_void;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Random calls, each with the values that are read back after it.
 
-use crate::session::{SPACE, Session, wide};
+use super::session::{SPACE, Session, wide};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

@@ -1,10 +1,11 @@
 //! Refusals of `cudnnRNNForward` and `cudnnGetRNNTempSpaceSizes`. Without a GPU, cuDNN makes all its checks and then
 //! fails for lack of a device; at that point hostdnn computes.
 
-use crate::api::{Api, Desc, both};
+use super::api::{Api, Desc, both};
+use super::calls::Dice;
+use super::session::Session;
 use crate::built;
-use crate::calls::Dice;
-use crate::session::Session;
+use crate::child::is_child;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::ffi::c_int;
@@ -165,6 +166,10 @@ fn forward_refuses_alike() {
     let Some(libraries) = both() else { return };
     if libraries[1].computes {
         built::skip("there is a GPU: cuDNN would compute what is only to be checked");
+        return;
+    }
+    // A process forks safely only if no other test is at work in it.
+    if !is_child("real_rnn::forward::forward_refuses_alike", &[]) {
         return;
     }
     let mut taken = 0;

@@ -1,6 +1,6 @@
 //! One descriptor of each kind, and everything that can be read back from them.
 
-use crate::api::{Api, Desc, Out};
+use super::api::{Api, Desc, Out};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 

@@ -1,7 +1,7 @@
 //! Calls against the oracle: null tensors are skipped, states may be changed in place, and temporary spaces have the
 //! library's sizes and any alignment.
 
-use crate::call::{Shape, describe};
+use super::call::{Shape, describe};
 use cudnn_abi::*;
 use hostdnn::rnn::{Cell, Layout, Network, Sequences, oracle};
 use rand::rngs::StdRng;

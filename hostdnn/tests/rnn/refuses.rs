@@ -1,6 +1,6 @@
 //! Null, garbage and mismatched arguments: a status, never a crash, and nothing written.
 
-use crate::call::{Call, Shape, describe, made, sound};
+use super::call::{Call, Shape, describe, made, sound};
 use cudnn_abi::*;
 use hostdnn::abi::*;
 use std::ffi::c_void;

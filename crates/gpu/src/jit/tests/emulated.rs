@@ -36,7 +36,7 @@ struct Scale {
 #[test]
 fn kernels_run_on_the_host() {
     if !is_child() {
-        return hostdnn_child("device::jit::tests::emulated::kernels_run_on_the_host", &[]);
+        return hostdnn_child("jit::tests::emulated::kernels_run_on_the_host", &[]);
     }
     let source = |offset| Source { options: vec![format!("-DOFFSET={offset}"), "--use_fast_math".into()], ..SCALE };
     let device = Device::Host;
@@ -77,7 +77,7 @@ fn kernels_run_on_the_host() {
 #[test]
 fn the_host_without_a_compiler_says_so() {
     if !is_child() {
-        let test = "device::jit::tests::emulated::the_host_without_a_compiler_says_so";
+        let test = "jit::tests::emulated::the_host_without_a_compiler_says_so";
         hostdnn_child(test, &[("HOSTDNN_CXX", "/nowhere/c++")]);
         return hostdnn_child(test, &[("UCUDNN_FAULT", "compiler")]);
     }

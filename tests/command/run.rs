@@ -1,0 +1,231 @@
+//! `ucudnn run`: programs start unchanged, with the library in front of their cuDNN.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+
+use super::{Ended, Installed};
+use crate::programs::{Folder, compile, library, source};
+use guest::settings::VARIABLES;
+use guest::testing::skip;
+
+/// The program's environment, as `env` prints it.
+fn environment(ended: &Ended) -> Vec<(&str, &str)> {
+    ended.stdout.lines().filter_map(|line| line.split_once('=')).collect()
+}
+
+fn value<'a>(ended: &'a Ended, name: &str) -> Option<&'a str> {
+    environment(ended).into_iter().find(|(set, _)| *set == name).map(|(_, value)| value)
+}
+
+#[test]
+fn the_library_is_found_where_it_is_installed_and_preloaded() {
+    let ucudnn = Installed::new("installed");
+    let ended = ucudnn.end(&["run", "env"], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(value(&ended, "LD_PRELOAD"), Some(library().canonicalize().unwrap().to_str().unwrap()));
+    assert_eq!(value(&ended, "LD_LIBRARY_PATH"), None);
+
+    let ended = ucudnn.end(&["run", "env"], &[("LD_PRELOAD", "libm.so.6")]);
+    assert!(value(&ended, "LD_PRELOAD").unwrap().ends_with("libucudnn.so:libm.so.6"), "{}", ended.stdout);
+}
+
+/// A valid value of each variable. A new variable needs one here.
+fn example(name: &str) -> &'static str {
+    match name {
+        "UCUDNN_POLICY" => "wr",
+        "UCUDNN_BATCH_SIZE_POLICY" => "all",
+        "UCUDNN_WORKSPACE_LIMIT" | "UCUDNN_DEFAULT_WORKSPACE_LIMIT" => "64MiB",
+        "UCUDNN_TOTAL_WORKSPACE_SIZE" | "UCUDNN_TUNE_BYTES" => "1GiB",
+        "UCUDNN_TUNE_SECONDS" => "2.5",
+        "UCUDNN_DATABASE" => "off",
+        "UCUDNN_SEED_DATABASE" | "UCUDNN_CUDNN_LIBRARY" | "UCUDNN_REPORT" => "/no/such/file",
+        "UCUDNN_BENCHMARK_DEVICES" => "0,1",
+        "UCUDNN_NUMERICS" => "deterministic",
+        "UCUDNN_CHECK" => "1",
+        "UCUDNN_RNN" => "force",
+        "UCUDNN_RNN_TOP_K" => "3",
+        "UCUDNN_LOG" => "info",
+        "UCUDNN_FAULT" => "allocation",
+        _ => panic!("{name} is new: give a value that it takes"),
+    }
+}
+
+#[test]
+fn every_variable_has_an_option_that_sets_it() {
+    let ucudnn = Installed::new("options");
+    let option = |name: &str| format!("--{}", name.trim_start_matches("UCUDNN_").to_lowercase().replace('_', "-"));
+    let options: Vec<_> =
+        VARIABLES.iter().map(|variable| format!("{}={}", option(variable.name), example(variable.name))).collect();
+    let mut arguments = vec!["run"];
+    arguments.extend(options.iter().map(String::as_str));
+    arguments.push("env");
+    let ended = ucudnn.end(&arguments, &[("UCUDNN_LOG", "debug")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for variable in VARIABLES {
+        assert_eq!(value(&ended, variable.name), Some(example(variable.name)), "{}", variable.name);
+    }
+    // No variable is set without its option.
+    let ended = ucudnn.end(&["run", "env"], &[]);
+    assert!(!environment(&ended).iter().any(|(name, _)| name.starts_with("UCUDNN_")), "{}", ended.stdout);
+    let help = ucudnn.run(&["run", "--help"]);
+    for variable in VARIABLES {
+        assert!(
+            help.contains(variable.name) && help.contains(&option(variable.name)),
+            "{} is not in the help",
+            variable.name
+        );
+    }
+}
+
+#[test]
+fn paths_hold_wherever_the_program_goes() {
+    let ucudnn = Installed::new("paths");
+    let ended = ucudnn.end(&["run", "--report", "r.jsonl", "--database", "d/t.sqlite", "--check", "env"], &[]);
+    let at = |name: &str| ucudnn.path(name).to_str().unwrap().to_owned();
+    assert_eq!(value(&ended, "UCUDNN_REPORT"), Some(at("r.jsonl").as_str()));
+    assert_eq!(value(&ended, "UCUDNN_DATABASE"), Some(at("d/t.sqlite").as_str()));
+    assert_eq!(value(&ended, "UCUDNN_CHECK"), Some("1"));
+}
+
+#[test]
+fn what_is_after_the_program_is_the_program_s() {
+    let ucudnn = Installed::new("arguments");
+    let stdout = ucudnn.run(&["run", "--log", "off", "echo", "--log", "info", "--", "-x"]);
+    assert_eq!(stdout, "--log info -- -x\n");
+}
+
+#[test]
+fn exit_statuses_and_signals_are_the_program_s() {
+    let ucudnn = Installed::new("statuses");
+    assert_eq!(ucudnn.end(&["run", "sh", "-c", "exit 7"], &[]).code, Some(7));
+    let killed = ucudnn.end(&["run", "sh", "-c", "kill -TERM $$"], &[]);
+    assert_eq!((killed.code, killed.signal), (None, Some(libc::SIGTERM)));
+
+    // A signal to the command reaches the program: they are one process.
+    let mut child =
+        ucudnn.command(&["run", "sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done"], &[]);
+    let mut child = child.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(9), None));
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    let ucudnn = Installed::new("errors");
+    let error = ucudnn.fails(1, &["run", "no-such-program"]);
+    assert!(error.contains("no-such-program") && error.contains("PATH"), "{error}");
+    let error = ucudnn.fails(1, &["run", "./no/such/file"]);
+    assert!(error.contains("./no/such/file: No such file"), "{error}");
+    ucudnn.file("text", "not a program");
+    let error = ucudnn.fails(1, &["run", "./text"]);
+    assert!(error.contains("text cannot be run: Permission denied"), "{error}");
+    let error = ucudnn.fails(1, &["run", "--library", "none.so", "true"]);
+    assert!(error.contains("--library none.so: No such file"), "{error}");
+    let error = ucudnn.fails(2, &["run"]);
+    assert!(error.contains("<PROGRAM>"), "{error}");
+    let error = ucudnn.fails(2, &["run", "--workspace-limit", "lots", "true"]);
+    assert!(error.contains("--workspace-limit") && error.contains("lots") && error.contains("MiB"), "{error}");
+    let error = ucudnn.fails(2, &["run", "--policy", "wd", "true"]);
+    assert!(error.contains("UCUDNN_TOTAL_WORKSPACE_SIZE"), "{error}");
+    let error = ucudnn.fails(2, &["run", "--polcy", "wd", "true"]);
+    assert!(error.contains("--policy"), "no suggestion: {error}");
+
+    std::fs::remove_file(ucudnn.path("lib/libucudnn.so")).unwrap();
+    let error = ucudnn.fails(1, &["run", "true"]);
+    assert!(error.contains("--library") && error.contains("/../lib/libucudnn.so"), "{error}");
+    let spaced = ucudnn.path("a folder/libucudnn.so");
+    std::fs::write(&spaced, "").unwrap();
+    let error = ucudnn.fails(1, &["run", "--library", spaced.to_str().unwrap(), "true"]);
+    assert!(error.contains("space"), "{error}");
+}
+
+#[test]
+fn programs_that_gain_rights_are_refused() {
+    let ucudnn = Installed::new("setuid");
+    let program = ucudnn.path("gains");
+    std::fs::copy("/bin/true", &program).unwrap();
+    if std::os::unix::fs::chown(&program, Some(1), None).is_err() {
+        return skip("only root can make a program of another user");
+    }
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let error = ucudnn.fails(1, &["run", "./gains"]);
+    assert!(error.contains("./gains") && error.contains("LD_PRELOAD"), "{error}");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    ucudnn.run(&["run", "./gains"]);
+}
+
+/// Makes a fake cuDNN of this version.
+fn fake(path: &Path, version: u32) {
+    let options =
+        ["-shared".into(), "-fPIC".into(), "-Wl,-soname,libcudnn.so.9".into(), format!("-DVERSION={version}")];
+    compile(path, options.map(OsString::from).into_iter().chain([source("fake_cudnn.c").into()]));
+}
+
+fn line<'a>(ended: &'a Ended, word: &str) -> &'a str {
+    let found = ended.stdout.lines().find_map(|line| line.strip_prefix(word));
+    found.unwrap_or_else(|| panic!("no line {word} in:\n{}{}", ended.stdout, ended.stderr)).trim()
+}
+
+#[test]
+fn programs_that_open_cudnn_by_name_are_reached() {
+    let ucudnn = Installed::new("dlopen");
+    let real = ucudnn.path("real/libcudnn.so.9");
+    fake(&real, 91_900);
+    let program = ucudnn.path("calls");
+    compile(&program, [OsString::from("-DDLOPEN"), source("calls.c").into()]);
+    let program = program.to_str().unwrap();
+    let search = [("LD_LIBRARY_PATH", real.parent().unwrap().to_str().unwrap())];
+
+    let reached = ucudnn.end(&["run", "--dlopen", program], &search);
+    assert_eq!(reached.code, Some(0), "{}", reached.stderr);
+    assert!(!line(&reached, "from").starts_with(real.parent().unwrap().to_str().unwrap()), "{}", reached.stdout);
+    assert_eq!(line(&reached, "version"), "91900");
+    assert_eq!(line(&reached, "text"), "ucudnn: the real cuDNN is missing or lacks this function");
+    assert_eq!(reached.stderr, "");
+
+    let ended = ucudnn.end(&["run", "--dlopen", "env"], &search);
+    assert_eq!(value(&ended, "UCUDNN_CUDNN_LIBRARY"), real.to_str());
+    let path = value(&ended, "LD_LIBRARY_PATH").unwrap();
+    let (disguise, rest) = path.split_once(':').unwrap();
+    assert_eq!(rest, real.parent().unwrap().to_str().unwrap());
+    assert!(Path::new(disguise).starts_with(ucudnn.path("home/.cache/ucudnn")), "{disguise}");
+    let preload = value(&ended, "LD_PRELOAD").unwrap();
+    assert_eq!(preload, format!("{}:{disguise}/libcudnn.so.9", library().canonicalize().unwrap().display()));
+
+    // One `run` inside another: the folder is already in the path, and must not be taken for the real cuDNN.
+    let binary = ucudnn.path("bin/ucudnn");
+    let nested = ucudnn.end(&["run", "--dlopen", binary.to_str().unwrap(), "run", "--dlopen", program], &search);
+    assert_eq!(line(&nested, "version"), "91900");
+
+    // The user names the real cuDNN: the loader's search path does not count.
+    let other = Folder::new("command-dlopen-other");
+    let named = other.join("libcudnn.so.9");
+    fake(&named, 92_000);
+    let named = named.to_str().unwrap();
+    let ended = ucudnn.end(&["run", "--dlopen", "--cudnn-library", named, program], &search);
+    assert_eq!(line(&ended, "version"), "92000");
+}
+
+#[test]
+fn a_folder_of_others_is_not_loaded_from() {
+    let ucudnn = Installed::new("cache");
+    let cache = ucudnn.path("cache/x").parent().unwrap().to_owned();
+    let variables = [("XDG_CACHE_HOME", cache.to_str().unwrap())];
+    let ended = ucudnn.end(&["run", "--dlopen", "true"], &variables);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let made = std::fs::read_dir(cache.join("ucudnn")).unwrap().next().unwrap().unwrap().path();
+    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let ended = ucudnn.end(&["run", "--dlopen", "true"], &variables);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stderr.contains(made.to_str().unwrap()) && ended.stderr.contains("XDG_CACHE_HOME"),
+        "{}",
+        ended.stderr
+    );
+}

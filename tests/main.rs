@@ -1,0 +1,43 @@
+//! The tests of the finished `libucudnn.so`, its header, its solver and its command, in one program: what they share is
+//! compiled once.
+//!
+//! | modules | hold |
+//! | --- | --- |
+//! | `programs`, `hostdnn`, `child` | the ways to run something in a process of its own: a C program, a C program on hostdnn, and a test |
+//! | `command`, `database`, `direct`, `division`, `graph`, `rnn` | the tests of one part, and in `mod.rs` what these share |
+//! | `real_*` | the real cuDNN, which needs no GPU for this |
+//!
+//! Nothing here uses the crate `hostdnn`. If it were linked beside `ucudnn`'s crates, two libraries would define
+//! cuDNN's functions. It is a dependency because cargo then builds its shared library beside this program.
+
+#[path = "../hostdnn/tests/child.rs"]
+mod child;
+mod hostdnn;
+mod programs;
+
+mod ahead;
+mod command;
+mod database;
+mod direct;
+mod division;
+mod dlopen;
+mod end_to_end;
+mod faults;
+mod finding;
+mod graph;
+mod half_sums;
+mod header;
+mod layers;
+mod null;
+mod promises;
+mod readme;
+mod real_graph;
+mod real_graph_layer;
+mod real_library;
+mod rnn;
+mod rnn_bench;
+mod symbols;
+mod threads;
+mod trampolines;
+mod tuning;
+mod ucudnn_header;

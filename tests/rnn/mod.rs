@@ -1,0 +1,30 @@
+//! The RNN API, by C programs that know only `cudnn.h`: plain on hostdnn, and with `libucudnn.so` preloaded, whose GPU
+//! kernels are emulated. The top of each, in `tests/c/rnn*.c`, says which checks it makes itself.
+
+mod choice;
+mod database;
+mod faults;
+mod hostile;
+mod numerics;
+mod tensor;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::hostdnn::{Build, Program, report};
+
+/// Our GPU kernels wherever they can run, by the model's first choice.
+const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", "1")];
+
+/// Compiles `tests/c/{name}.c` with the sources that programs of the RNN API share.
+fn program(name: &str) -> Program {
+    let main = format!("{name}.c");
+    let sources = [main.as_str(), "rnn.c", "kernel.c"];
+    Program::build(name, Build { sources: &sources, options: &["-pthread"], ..Build::default() })
+}
+
+/// The report's lines on RNNs.
+fn decisions(path: &Path) -> Vec<Value> {
+    report(path).into_iter().filter(|line| line["event"] == "rnn").collect()
+}
