@@ -75,7 +75,7 @@ $(GPU): gpu-%: build
 check: build build/convnet ## formatting, lints, documentation, layers, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps
 	$(PYTHON) -B scripts/check_layers.py
 	$(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \

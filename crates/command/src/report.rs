@@ -20,7 +20,7 @@ use lines::Divided;
 ///
 /// The file comes from a program that ran with UCUDNN_REPORT=FILE, or from `ucudnn run --report FILE`. For every kernel
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
-/// division of the mini-batch, such as 2×64[FFT] for two micro-batches of 64 images with the algorithm FFT, its
+/// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
 /// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step.
 #[derive(Args)]

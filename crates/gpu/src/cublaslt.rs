@@ -184,11 +184,11 @@ struct Shape {
 /// A product of matrices that are stored row by row.
 #[derive(Clone, Copy)]
 pub struct Product {
-    /// [rows][depth]
+    /// `[rows][depth]`
     pub x: *const c_void,
-    /// [columns][depth]
+    /// `[columns][depth]`
     pub weights: *const c_void,
-    /// x · weightsᵀ: [rows][columns]
+    /// x · weightsᵀ: `[rows][columns]`
     pub products: *mut f32,
     pub rows: usize,
     pub columns: usize,

@@ -27,15 +27,15 @@ const MOST_OF_OTHERS: usize = 1 << 25;
 /// Sequence lengths that a launch carries.
 const LENGTHS: usize = 896;
 
-/// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
+/// `products[row][column] = Σ x[row][k] · weights[column][k]`; all are row-major and packed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Products {
-    /// [rows][depth]
+    /// `[rows][depth]`
     pub x: *const c_void,
-    /// [columns][depth]
+    /// `[columns][depth]`
     pub weights: *const c_void,
-    /// [rows][columns]
+    /// `[rows][columns]`
     pub products: *mut f32,
     pub rows: i32,
     pub columns: i32,
