@@ -12,7 +12,7 @@ __device__ __forceinline__ void first_part(const Weights &weights, const float *
                                            Write write) {
     clear(sums);
     multiply_part<0, 2>(weights, h, sums);
-    add_up(sums);
+    add_up<GROUP_PAIRS, LANES>(sums);
     states.reset(sums, write);
 }
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ void last_part(const Weights &weights, const float *r
     PairSums<1> last;
     clear(last);
     multiply_part<2, 1>(weights, reset, last);
-    add_up(last);
+    add_up<GROUP_PAIRS, LANES>(last);
     Sums sums;
 #pragma unroll
     for (int i = 0; i < LANE_PAIRS; i++) {

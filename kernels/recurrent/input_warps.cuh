@@ -42,7 +42,7 @@ constexpr int sharers_of(int pairs, int lanes) {
 }
 
 class InputWarps {
-    typedef MatrixPart<INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
+    typedef MatrixPart<UnitGroups, HIDDEN, INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
     static constexpr int CHUNKS = InputWeights::chunks;
     // Lanes that share their pairs; each ends up with OWN_GATES gates of every pair.
     static constexpr int SHARERS = sharers_of(GROUP_PAIRS, LANES);
@@ -58,7 +58,9 @@ class InputWarps {
     int gates[OWN_GATES]; // below 0: there is no such gate, or another lane has it
     float biases[LANE_PAIRS][OWN_GATES];
 
-    __device__ __forceinline__ int unit(int i) const { return group() * GROUP_UNITS + (own.first + i) / BATCH_TILE; }
+    __device__ __forceinline__ int unit(int i) const {
+        return UnitGroups::index() * GROUP_UNITS + (own.first + i) / BATCH_TILE;
+    }
     __device__ __forceinline__ int row(int i) const { return (own.first + i) % BATCH_TILE; }
     __device__ __forceinline__ bool has(int i, int gate) const {
         return i < own.count && unit(i) < UNITS && gates[gate] >= 0;
@@ -131,7 +133,7 @@ class InputWarps {
     __device__ __forceinline__ void multiply(int step, const Part &x) const {
         PairSums<GATES> sums;
         clear(sums);
-        multiply_read(weights, [&](int row, int chunk) { return QuadBits(x[row][chunk]).in_float(); }, sums);
+        multiply_read<0, GATES>(weights, [&](int row, int chunk) { return QuadBits(x[row][chunk]).in_float(); }, sums);
         add_up<GROUP_PAIRS, LANES, false>(sums);
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++)
@@ -146,11 +148,11 @@ class InputWarps {
 #pragma unroll
         for (int row = 0; row < BATCH_TILE; row++) {
             const int place = rows.place(first_row + row, lengths[row], step);
-            const Element *const from = &source[(long long)place * INPUT_SIZE + first_element(0)];
+            const Element *const from = &source[(long long)place * INPUT_SIZE + UnitGroups::first_element(0)];
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
                 // Only the last chunk reaches beyond the last column.
-                const int left = (chunk + 1) * 4 * LANES <= INPUT_SIZE ? 4 : INPUT_SIZE - first_element(chunk);
+                const int left = (chunk + 1) * 4 * LANES <= INPUT_SIZE ? 4 : INPUT_SIZE - UnitGroups::first_element(chunk);
                 x[row][chunk] = QuadBits(from + chunk * 4 * LANES, step < lengths[row] ? left : 0, Aligned).words;
             }
         }

@@ -27,6 +27,7 @@
 #define MULTIPROCESSOR_BLOCKS 1
 #include "common/device.cuh"
 #include "common/ops.cuh"
+#include "common/sizes.cuh"
 
 #if defined CELL_LSTM
 #include "recurrent/cells/lstm.cuh"
@@ -40,9 +41,6 @@
 #include "recurrent/cells/relu.cuh"
 #endif
 
-constexpr int at_least(int n, int least) { return n > least ? n : least; }
-constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
-
 constexpr int GATES = Cell::gates;
 
 // Sums of a pair of a unit and a row: one for each gate. A kernel whose sums include W x (a wavefront's defines
@@ -52,11 +50,6 @@ constexpr int PAIR_SUMS = GATES + Cell::has_reset_bias;
 #else
 constexpr int PAIR_SUMS = GATES;
 #endif
-
-// A pair's gates, in shared memory.
-struct alignas(GATES % 4 ? sizeof(float) : 4 * sizeof(float)) GateSums {
-    float gate[GATES];
-};
 
 struct Recurrence {
     const float *input;          // [rows][GATES * H]: W x; rows as of `x`. Null: zeros

@@ -1,6 +1,8 @@
 // The pairs of a unit and a row that a thread owns: their states over time, and the element-wise part of a step.
 #pragma once
 
+#include "common/matrix/gate_sums.cuh"
+
 #ifdef TENSOR_CORES
 #include "recurrent/tensor_share.cuh"
 #else
@@ -17,8 +19,8 @@ class SharedInputs {
     static constexpr int TILE = BATCH_TILE * UNITS * GATES;
     float *const buffers;
 
-    __device__ __forceinline__ GateSums *of(int step, int unit, int row) const {
-        return reinterpret_cast<GateSums *>(&buffers[step % 2 * TILE + (row * UNITS + unit) * GATES]);
+    __device__ __forceinline__ GateSums<GATES> *of(int step, int unit, int row) const {
+        return reinterpret_cast<GateSums<GATES> *>(&buffers[step % 2 * TILE + (row * UNITS + unit) * GATES]);
     }
 
   public:
@@ -28,7 +30,7 @@ class SharedInputs {
     __device__ __forceinline__ void set(int step, int unit, int row, int gate, float sum) const {
         of(step, unit, row)->gate[gate] = sum;
     }
-    __device__ __forceinline__ GateSums get(int step, int unit, int row) const { return *of(step, unit, row); }
+    __device__ __forceinline__ GateSums<GATES> get(int step, int unit, int row) const { return *of(step, unit, row); }
 
     __device__ __forceinline__ void *end() const { return buffers + divided_up(2 * TILE, 4) * 4; }
 };
@@ -113,7 +115,7 @@ class States {
             pair.place = pair.next_place;
             const bool goes_on = step < pair.length;
 #ifdef INPUT_WARPS
-            const GateSums input = goes_on ? inputs.get(step, pair.unit, pair.row) : GateSums{};
+            const GateSums<GATES> input = goes_on ? inputs.get(step, pair.unit, pair.row) : GateSums<GATES>{};
 #pragma unroll
             for (int gate = 0; gate < GATES; gate++) pair.input[gate] = input.gate[gate];
 #else

@@ -10,7 +10,7 @@
 // Shared memory behind that of Weights, each part aligned to 16 bytes: float x[2][BATCH_TILE][padded], of a step and of
 // the next; then the memory of W.
 class StepInput {
-    typedef MatrixPart<INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
+    typedef MatrixPart<UnitGroups, HIDDEN, INPUT_SIZE, GATES, INPUT_REGISTER_WEIGHTS> InputWeights;
     static constexpr int TILE = BATCH_TILE * InputWeights::padded;
     static constexpr int PIECES = divided_up(TILE / 4, THREADS);
     static constexpr int HALF = InputWeights::chunks / 2;
@@ -79,8 +79,8 @@ class StepInput {
         for (int pair = 0; pair < GROUP_PAIRS; pair++)
 #pragma unroll
             for (int sum = 0; sum < PAIR_SUMS; sum++) all[pair][sum] = sums[pair][sum];
-        multiply_part(recurrent, h, all);
-        add_up(all);
+        multiply_part<0, GATES>(recurrent, h, all);
+        add_up<GROUP_PAIRS, LANES>(all);
     }
 
   private:

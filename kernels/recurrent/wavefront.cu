@@ -96,9 +96,9 @@ KERNEL(recurrence_wavefront, Recurrences) {
             if (is_at_work) {
                 Sums sums;
                 clear(sums);
-                multiply_part(weights, h, sums);
+                multiply_part<0, GATES>(weights, h, sums);
                 if (layer > 0) multiply_part<0, GATES, PAIR_SUMS - 1>(input_weights, below, sums);
-                add_up(sums);
+                add_up<GROUP_PAIRS, LANES>(sums);
                 states.update(step, sums);
             }
             if (wave + 1 == waves) {

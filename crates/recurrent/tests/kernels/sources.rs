@@ -23,7 +23,7 @@ pub const INPUT_WARPS: &str = "recurrent/input_warps.cuh";
 /// The element-wise part of a step.
 pub const STATES: &str = "recurrent/states.cuh";
 /// The products on tensor cores.
-pub const TENSOR: &str = "recurrent/tensor_share.cuh";
+pub const TENSOR: &str = "common/matrix/tensor.cuh";
 /// Canonical GRU's kernel.
 pub const CANONICAL_BLOCK: &str = "recurrent/canonical_block.cu";
 /// The steps of blocks, and the exchange between them.
