@@ -5,8 +5,10 @@ pub mod background;
 pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
+mod element;
 pub mod host;
 pub mod jit;
+pub mod products;
 pub mod testing;
 
 use std::ffi::c_void;
@@ -17,6 +19,7 @@ use std::time::Instant;
 
 use once_cell::sync::OnceCell;
 
+pub use element::Element;
 use guest::settings::{self, Fault};
 
 /// A stream of the device: a CUDA stream, or an opaque value on the host, where calls finish before they return.
