@@ -227,7 +227,7 @@ fn folders_of_others_are_not_used() {
 /// processes.
 #[test]
 fn beside_the_database() {
-    let test = "device::jit::tests::cubins::beside_the_database";
+    let test = "jit::tests::cubins::beside_the_database";
     let Some(cudnn) = real_cudnn() else { return };
     if is_child() {
         assert!(!image(&TWICE, 90, 0).unwrap().is_empty());

@@ -167,7 +167,7 @@ fn threads_compile_at_once() {
 /// The loaded cuDNN leads to NVRTC. This process has no search path for NVRTC's second library.
 #[test]
 fn found_beside_the_loaded_cudnn() {
-    let test = "device::jit::tests::nvrtc::found_beside_the_loaded_cudnn";
+    let test = "jit::tests::nvrtc::found_beside_the_loaded_cudnn";
     let Some(folder) = real_cudnn() else { return };
     if !is_child() {
         child(test, &[("UCUDNN_TEST_REAL_CUDNN", folder.to_str().unwrap())]);
@@ -189,7 +189,7 @@ fn found_beside_the_loaded_cudnn() {
 
 #[test]
 fn faults_on_purpose() {
-    let test = "device::jit::tests::nvrtc::faults_on_purpose";
+    let test = "jit::tests::nvrtc::faults_on_purpose";
     if is_child() {
         match (std::env::var("UCUDNN_FAULT").unwrap().as_str(), image(&TWICE, 90, 0)) {
             ("compiler", Err(Error::NoCompiler(why))) => assert!(why.contains("UCUDNN_FAULT")),
