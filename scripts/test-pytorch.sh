@@ -30,11 +30,11 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
 # hostdnn's RNNs against PyTorch's on the CPU.
 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${CARGO:-cargo}" test --locked -p hostdnn --test rnn pytorch -- --nocapture
 
-# gpu_rnn.sh's checks for a GPU, on hostdnn; and torch.nn's RNNs on the CPU.
+# The checks of RNNs on a GPU, here on hostdnn; and torch.nn's RNNs on the CPU.
 python=$(realpath build/pytorch)/bin/python
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-PYTHON=$python scripts/gpu_rnn.sh "$shim" build/rnn_bench "$out/rnn" 240 --host >"$out/rnn.log" 2>&1 ||
+"$python" -B scripts/gpu.py rnn --host --library "$shim" --out "$out/rnn" --seconds 240 >"$out/rnn.log" 2>&1 ||
     { cat "$out/rnn.log" >&2; exit 1; }
 if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
     cat "$out/rnn.log" >&2

@@ -11,7 +11,8 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::jit::places::{self, Place};
-use super::{Element, Stream};
+use super::stream::Stream;
+use crate::Element;
 use guest::process_end;
 
 type Status = c_int;

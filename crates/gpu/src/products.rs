@@ -1,5 +1,5 @@
 //! Products of matrices: by a kernel of ours where one factor has few rows, or by cublasLt. Twin of the struct and the
-//! sizes in `kernels/rnn/input.cu`.
+//! sizes in `kernels/recurrent/input.cu`.
 
 use std::ffi::c_void;
 use std::ptr;

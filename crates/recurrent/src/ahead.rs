@@ -10,6 +10,7 @@ use super::choice;
 use super::eligible::takes;
 use super::forward::workspace_size;
 use super::page;
+use super::record::StepTime;
 use crate::inference::Inference;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
@@ -17,7 +18,6 @@ use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
 use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
-use tuning::database::StepTime;
 use tuning::turns::{self, Step, Turns};
 
 /// A network to time.

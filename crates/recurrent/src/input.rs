@@ -1,5 +1,5 @@
 //! The work before the recurrence: the products of all time steps' inputs with W, and one launch for the rest, if there
-//! is any (sequence lengths in device memory, zeros). Twins of the struct and sizes in `kernels/rnn/input.cu`.
+//! is any (sequence lengths in device memory, zeros). Twins of the struct and sizes in `kernels/recurrent/input.cu`.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -56,3 +56,5 @@ mod resources;
 mod run;
 mod temporary;
 pub mod testing;
+
+pub use record::{FAMILY, StepTime};

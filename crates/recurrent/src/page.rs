@@ -12,14 +12,13 @@ use super::choice::{self, Candidates, Recalled};
 use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{Engine, problem};
-use super::record::Record;
+use super::record::{Record, StepTime};
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::background::compiling::{self, Otherwise};
 use guest::settings::{self, Numerics, Rnn};
-use tuning::database::StepTime;
 use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.

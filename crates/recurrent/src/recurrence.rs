@@ -7,7 +7,7 @@ use super::input::Input;
 use gpu::Stream;
 use gpu::jit::Error;
 
-/// One layer and direction: twin of the struct in `kernels/rnn/recurrence.cuh`, which documents the fields.
+/// One layer and direction: twin of the struct in `kernels/recurrent/recurrence.cuh`, which documents the fields.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Recurrence {
@@ -35,7 +35,7 @@ pub struct Recurrence {
     pub exchange: *mut c_void,
 }
 
-/// The parameter of a launch: twin of the struct in `kernels/rnn/recurrence.cuh`.
+/// The parameter of a launch: twin of the struct in `kernels/recurrent/recurrence.cuh`.
 #[repr(C)]
 pub struct Recurrences {
     pub of: [Recurrence; MOST_RECURRENCES],

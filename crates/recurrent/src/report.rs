@@ -5,8 +5,8 @@ use serde_json::json;
 use super::choice;
 use super::configuration::Configuration;
 use super::kernels::Engine;
+use super::record::StepTime;
 use crate::inference::Inference;
-use tuning::database::StepTime;
 
 /// A decision.
 pub struct Decision<'a> {

@@ -45,6 +45,7 @@ const FORMS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [tr
 #[test]
 fn all_forms_are_described() {
     let functions = Box::leak(Box::new(by_loops::FUNCTIONS));
+    // SAFETY: writes one handle to a live variable.
     let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) }).unwrap();
     let cublaslt = CublasLt { functions, handle, ready: Mutex::default() };
     let (rows, columns, depth) = (3, 5, 4);

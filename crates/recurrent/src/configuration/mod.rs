@@ -1,7 +1,7 @@
 //! The configurations that the recurrence's kernels can be compiled for, and the resources of each one. Nothing here
-//! queries a device. The constants are twins of those in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh,
-//! states.cuh, block.cu, canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`; each file below names its own
-//! twins.
+//! queries a device. The constants are twins of those in `kernels/common/exchange.cuh` and
+//! `kernels/recurrent/{share.cuh, states.cuh, block.cu, canonical_block.cu, unit_packets.cuh, grid_exchange.cuh,
+//! grid_steps.cuh}`; each file below names its own twins.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -1,6 +1,6 @@
 //! Runs a recurrence one time step after the other, for weights that do not fit on chip. A step is one product of all
 //! gates' weights with h, and one element-wise kernel; canonical GRU has two of each. GRNN falls back to the same
-//! method. Twin of the struct in `kernels/rnn/step.cu`.
+//! method. Twin of the struct in `kernels/recurrent/step.cu`.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -12,7 +12,7 @@ const SCALE: Source = Source {
     text: Cow::Borrowed(
         r#"
         #define THREADS 256
-        #include "device.cuh"
+        #include "common/device.cuh"
         struct Scale { float *x; int n; float by; };
         KERNEL(scale, Scale) {
             const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -21,8 +21,8 @@ const SCALE: Source = Source {
         }"#,
     ),
     headers: Cow::Borrowed(&[(
-        Cow::Borrowed("device.cuh"),
-        Cow::Borrowed(include_str!("../../../../../kernels/device.cuh")),
+        Cow::Borrowed("common/device.cuh"),
+        Cow::Borrowed(include_str!("../../../../../kernels/common/device.cuh")),
     )]),
     options: Vec::new(),
 };
