@@ -5,8 +5,10 @@ pub mod background;
 pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
+mod element;
 pub mod host;
 pub mod jit;
+pub mod products;
 mod stream;
 pub mod testing;
 
@@ -18,6 +20,7 @@ use std::time::Instant;
 
 use once_cell::sync::OnceCell;
 
+pub use element::Element;
 use guest::settings::{self, Fault};
 pub use stream::{Elapsed, Stream};
 

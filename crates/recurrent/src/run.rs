@@ -6,13 +6,14 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::{Preparation, Products};
+use super::input::Preparation;
 use super::memory::Memory;
 use super::recurrence::{Recurrence, Recurrent};
 use super::temporary::Temporary;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use gpu::jit::Error;
+use gpu::products::Products;
 
 /// A network and its data, for our kernels to run.
 pub struct Work<'a> {
@@ -131,7 +132,7 @@ impl Work<'_> {
             for products in &products[..ahead] {
                 let tf32 = network.math_type != CUDNN_FMA_MATH;
                 // SAFETY: the caller promises x and the weights; the workspace has room for the products.
-                early = unsafe { engine.input().multiply(self.stream, products, tf32) }?;
+                early = unsafe { engine.input().products.multiply(self.stream, products, tf32) }?;
             }
             // SAFETY: the caller promises all buffers. `early` is true only behind our products, which are not early.
             unsafe { engine.launch(self.stream, &recurrences, early) }?;

@@ -25,7 +25,8 @@ mod wavefront;
 
 use std::ffi::CStr;
 
-pub use problem::{Cell, Element, Problem};
+pub use gpu::Element;
+pub use problem::{Cell, Problem};
 
 /// How blocks share out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -255,11 +256,7 @@ impl Configuration {
             Cell::Tanh => "-DCELL_TANH",
             Cell::Relu => "-DCELL_RELU",
         };
-        let element = match problem.element {
-            Element::Float => "-DELEMENT_FLOAT",
-            Element::Half => "-DELEMENT_HALF",
-            Element::Bfloat16 => "-DELEMENT_BFLOAT16",
-        };
+        let element = problem.element.option();
         let numbers = [
             ("HIDDEN", problem.hidden),
             ("UNITS", *units),
