@@ -36,7 +36,7 @@ mod meanwhile;
 mod micro_plan;
 pub mod operands;
 mod operation_graph;
-mod our_candidates;
+pub mod our_candidates;
 mod our_engine;
 pub mod plan;
 pub mod planned;

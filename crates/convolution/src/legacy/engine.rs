@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::exec::scaling_type;
 use crate::graph::enumerate;
 use crate::graph::operands::Operands as GraphOperands;
+use crate::graph::our_candidates;
 use crate::graph::plan::Plan;
 use crate::graph::probe::{self, Probe};
 use crate::graph::targets;
@@ -31,14 +32,37 @@ pub struct Engines {
 
 impl Engines {
     /// Enumerates the engines that a class admits within `limit` bytes of workspace on the calling thread's device. Takes
-    /// up to seconds. None if the device's properties are not known yet; see [`targets::learn`].
+    /// up to seconds, so it runs in the background. None if the device's properties are not known yet; see
+    /// [`targets::learn`].
     pub fn enumerate(problem: &Problem, class: Class, sizes: BatchSizePolicy, limit: usize) -> Self {
+        Self::found(problem, class, limit, |probe, found| {
+            enumerate::collect(probe, true, None, &probe::sizes(probe.problem, sizes), found);
+        })
+    }
+
+    /// Enumerates our own engines alone. That takes milliseconds, so that a program can wait for it: cuDNN's heuristics
+    /// are not asked.
+    pub fn ours(problem: &Problem, class: Class, limit: usize) -> Self {
+        Self::found(problem, class, limit, |probe, found| {
+            let whole = &mut probe.micro_batch(problem.batch());
+            for ours in [our_candidates::fast(probe, limit), our_candidates::slow(probe, limit)] {
+                found.finalize_first(probe, whole, &ours, 1);
+            }
+        })
+    }
+
+    fn found(
+        problem: &Problem,
+        class: Class,
+        limit: usize,
+        collect: impl FnOnce(&Probe, &mut probe::Candidates),
+    ) -> Self {
         let Some(target) = targets::here().filter(|_| class.engines) else { return Self::default() };
         let graph = Arc::new(graph::Problem::of_convolution(problem));
         let class_of_graph = class.of_engines(problem);
         let probe = Probe { problem: &graph, class: class_of_graph, target: &target, limit, for_cuda_graphs: false };
         let mut found = probe::Candidates::default();
-        enumerate::collect(&probe, true, None, &probe::sizes(&graph, sizes), &mut found);
+        collect(&probe, &mut found);
         let candidate = |it: Candidate<EngineConfiguration>| {
             let algorithm = Algorithm::of_engine(problem, it.algorithm);
             let candidate = Candidate { batch: it.batch, algorithm, workspace: it.workspace };

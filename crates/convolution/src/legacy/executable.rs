@@ -57,7 +57,7 @@ impl Executable for Problem {
         let mut candidates = unsafe { candidates::candidates(handle, self, &offered, class, &sizes) };
         if class.engines {
             targets::learn(handle);
-            candidates.extend(&Engines::enumerate(self, class, policy, usize::MAX).candidates);
+            candidates.extend(&Engines::ours(self, class, usize::MAX).candidates);
         }
         Ok((class, candidates))
     }

@@ -208,7 +208,7 @@ impl Asking<'_> {
         };
         if waits && class.engines {
             targets::learn(*handle);
-            candidates.extend(&Engines::enumerate(problem, class, sizes, question.limit).candidates);
+            candidates.extend(&Engines::ours(problem, class, question.limit).candidates);
         }
         let covers = search::covers(&candidates, question.limit);
         if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
