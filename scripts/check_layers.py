@@ -88,7 +88,7 @@ class Module:
             elif name == "super":
                 at = at.parent
             elif name != "self":
-                # What no line of a module defines, a macro there does.
+                # A macro defines a name that no line of its module defines.
                 at = at.find(name, seen) or (at.file if i else None)
             if not isinstance(at, Module):
                 break

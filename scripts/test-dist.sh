@@ -54,7 +54,7 @@ echo "  ok: the solver finds GLPK and what that needs in the tarball"
 debug=$(find "$top" -name '*.so*' -exec readelf --sections --wide {} + | grep -c '\.debug_info' || true)
 [[ $debug == 0 ]] || fail "$debug libraries have debug information"
 
-# Three layers, of which each takes 2 ms, or 1 ms and a byte of two: its ABI is in crates/planner/src/solver/abi.rs.
+# Three layers; each takes 2 ms, or 1 ms and one byte of two: its ABI is in crates/planner/src/solver/abi.rs.
 python3 - "$top/lib/libucudnn_solver.so" <<'PYTHON' || fail "the solver does not solve"
 import ctypes, sys
 from ctypes import POINTER, c_char, c_double, c_size_t, pointer

@@ -1,5 +1,5 @@
-//! The legacy convolution functions that we override. What they do is in [`convolution::legacy`]; here are
-//! their C prototypes, and for each what it falls back to.
+//! The legacy convolution functions that we override: their C prototypes and their fallbacks. [`convolution::legacy`]
+//! does the work.
 //!
 //! Safety, for every function here: the arguments are what cuDNN's function of the same name takes.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]

@@ -1,6 +1,6 @@
 //! ucudnn: cuDNN's C ABI with convolutions run in micro-batches.
 //!
-//! `libucudnn.so` is loaded in front of cuDNN, forwards what it does not know, and runs the
+//! `libucudnn.so` is loaded in front of cuDNN, forwards all unknown functions, and runs the
 //! convolutions of unchanged programs in micro-batches, each with its own algorithm, so that fast
 //! algorithms fit in a limited workspace. The method is that of Oyama, Ben-Nun, Hoefler and Matsuoka,
 //! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806).

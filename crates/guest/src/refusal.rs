@@ -1,4 +1,4 @@
-//! Why a function of a C API does not do what it was asked.
+//! The reasons for which functions of a C API refuse a call.
 
 use std::ffi::c_int;
 use std::fmt::Display;

@@ -31,7 +31,7 @@ pub trait Explored: Send + Sync + 'static {
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
-    /// Whether a known micro-configuration may be part of a plan.
+    /// Returns true if a plan may use a micro-configuration that the database knows.
     fn admits(&self, batch: usize, algorithm: &<Self::Subject as Subject>::Algorithm) -> bool;
     /// The requested algorithm, once an execution explores.
     fn requested(&self) -> Option<<Self::Subject as Subject>::Algorithm>;
@@ -157,7 +157,7 @@ pub fn settle<E: Explored>(explored: &E) -> (Option<Arc<E::Plan>>, Option<Search
     (plan, Some(search))
 }
 
-/// Settles from what is known without timing anything, if that is all there is to know. Returns whether it did.
+/// Settles from known times, if no candidate is left to time. Returns true if it settled.
 pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration<Algorithm<E>>]) -> bool {
     let device = cudnn::device();
     let record = Record::of(explored.subject(), device, device.ordinal());

@@ -1,16 +1,18 @@
-//! Measuring micro-configurations. Uses `plan` to decide and `exec` to run.
+//! Measuring micro-configurations, and remembering the results. Generic over the tuned problem.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! | --- | --- |
-//! | [`subject`] | what is tuned: a convolution of the legacy API, or an operation graph |
-//! | [`search`] | what to time next, and what was found |
+//! | [`subject`] | the trait of a tuned problem, and of its algorithms |
+//! | [`executable`] | the trait of a problem that can be timed: its memory, its candidates, its plans |
+//! | [`search`] | the next candidate to time, and the best configurations so far |
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
-//! | [`session`] | carries a search out, on one device or several |
-//! | [`devices`] | which devices those are |
-//! | [`running`] | carries a search out in the program's own executions |
-//! | [`turns`] | times whole candidates in turns in the program's own executions |
-//! | [`record`] | what is known from before, and where results go |
-//! | [`database`] | the database of results |
+//! | [`session`], [`devices`] | carries a search out while somebody waits, on one device or several |
+//! | [`exploring`], [`running`] | carries a search out in the program's own executions |
+//! | [`turns`] | timed contenders in turns |
+//! | [`record`], [`database`] | known results, and where new ones go |
+//! | [`recall`] | plans from a database alone |
+//! | [`registry`] | a capped map of states by key |
+//! | [`report`] | the report's lines about decisions |
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
 pub mod ahead;

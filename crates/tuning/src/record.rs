@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// A subject with engines of ours, or without.
+    /// A subject that our engines may run, or none of them.
     #[derive(Clone, PartialEq)]
     struct Toy<const HAS_ENGINES: bool>;
 

@@ -18,7 +18,7 @@ pub struct Registry<K, V> {
     least: usize,
     /// The number of states at which it next forgets some. It grows if many are needed.
     next: AtomicUsize,
-    /// Whether a state is needed although nobody holds it.
+    /// Returns true for a state that must stay although nobody holds it.
     is_needed: fn(&V) -> bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is tuned.
+//! The trait of a tuned problem.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;

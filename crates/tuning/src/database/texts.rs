@@ -5,13 +5,13 @@ use crate::subject::Subject;
 
 /// A subject of any kind, as far as importing results takes it.
 pub trait AnySubject {
-    /// Whether it is over one image, as subjects are kept.
+    /// Returns true for a subject over one image, the form in which the database keeps subjects.
     fn is_over_one_image(&self) -> bool;
-    /// Whether a text is an algorithm of its kind.
+    /// Returns true for the text of an algorithm of this kind of subject.
     fn has_algorithm(&self, text: &str) -> bool;
     /// True if the text is of an algorithm that uses another version of our GPU kernels.
     fn is_of_other_kernels(&self, text: &str) -> bool;
-    /// Whether a text is a division's into micro-batches by algorithms of its kind.
+    /// Returns true for the text of a division by algorithms of this kind of subject.
     fn has_division(&self, text: &str) -> bool;
 }
 
@@ -33,7 +33,7 @@ impl<K: Subject> AnySubject for K {
     }
 }
 
-/// Reads the texts of subjects, which the crates above know. `Err` says what is wrong with one.
+/// Reads the texts of subjects, which the crates above know. `Err` names the fault of a text.
 #[derive(Clone, Copy)]
 pub struct Texts {
     /// A convolution problem's.
