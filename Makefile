@@ -14,14 +14,15 @@ PREFIX    ?= /usr/local
 VERSION   := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
+GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-canonical-gru
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo quick test bench compare division rnn-bench check header dist install test-dist test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools:
 	@scripts/tools.sh
@@ -58,10 +59,23 @@ division: build build/convnet ## one total for all layers against a limit for ea
 rnn-bench: build build/rnn_bench ## RNN inference by cuDNN's algorithms and by ours, in turns (ARGS="--seconds 300 --only 'lstm/*'")
 	$(PYTHON) -B examples/rnn_bench/table.py --bench build/rnn_bench --shim $(TARGET)/release/libucudnn.so --out build/rnn-bench $(ARGS)
 
+# Measurements on an NVIDIA GPU: `python3 scripts/gpu.py SUBCOMMAND --help` says what goes into ARGS.
+gpu: build build/convnet ## check and time convolutions on a GPU, plain and with us (ARGS="--seconds 500")
+	$(PYTHON) -B scripts/gpu.py check --library $(TARGET)/release/libucudnn.so $(ARGS)
+
+gpu-division: build/convnet ## Workspace Division against Workspace Reuse on a GPU, at equal peaks
+gpu-pytorch: ## PyTorch's training steps on a GPU, plain and with us (ARGS="--seconds 600")
+gpu-cuda-graph: ## our plans in CUDA graphs, against double precision
+gpu-rnn: build/rnn_bench ## check and time recurrent networks on a GPU, by cuDNN's algorithms and by ours
+gpu-rnn-start: ## an RNN's first seconds on a GPU: plain, and with an empty and a filled database
+gpu-canonical-gru: ## canonical GRU on a GPU, by how its blocks exchange
+$(GPU): gpu-%: build
+	$(PYTHON) -B scripts/gpu.py $* --library $(TARGET)/release/libucudnn.so $(ARGS)
+
 check: build build/convnet ## formatting, lints, documentation, layers, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps
 	$(PYTHON) -B scripts/check_layers.py
 	$(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \

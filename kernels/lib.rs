@@ -2,10 +2,13 @@
 //! `build.rs` makes the families' modules from the files in this folder.
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod families;
+
 /// A source in this folder.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSource {
-    /// Its path from this folder, such as `rnn/grid.cu`.
+    /// Its path from this folder, such as `recurrent/grid.cu`.
     pub name: &'static str,
     /// Its text.
     pub text: &'static str,

@@ -5,11 +5,9 @@ medians lie further apart than the runs' own scatter and 2% explain, and the lea
 only ever lengthens a run. Prints one table and writes it as JSON. The reader judges the findings, so it ends with 0.
 """
 
-import argparse
 import json
 import math
 import os
-import pathlib
 import statistics
 import sys
 
@@ -19,30 +17,9 @@ import demo
 NEGLIGIBLE = 1.02
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
-    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
-    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
-    parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
-    parser.add_argument("--batch", default="32", help="images in a mini-batch")
-    parser.add_argument("--limit", default="none", help="workspace a kernel may use: bytes, 64MiB or none")
-    parser.add_argument("--type", default="float", choices=["float", "half", "double"])
-    parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
-    parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
-    parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
-    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
-    parser.add_argument("--rounds", default=5, type=int, help="runs of each kind")
-    parser.add_argument("--output", type=pathlib.Path, default=demo.ROOT / "build" / "compare")
-    return parser.parse_args()
-
-
 def runs_of(options):
     """The reports of all runs, plain and preloaded, and the decisions of the last preloaded run."""
-    cudnn = options.cudnn or demo.find_cudnn()
-    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
-    plain["UCUDNN_DATABASE"] = "off"  # each run measures anew
-    plain["LD_LIBRARY_PATH"] = demo.library_path(cudnn)
+    plain = demo.plain_environment(options) | {"UCUDNN_DATABASE": "off"}  # each run measures anew
     report = options.output / "report.jsonl"
     preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
@@ -101,7 +78,7 @@ def print_spread(rows):
 
 
 def main():
-    options = parse_arguments()
+    options = demo.parser_of(__doc__, "compare", batch="32", limit="none", rounds=5).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     before, after, plans = runs_of(options)
     rows, total = rows_of(before, after, demo.compare(options, before, after, plans))

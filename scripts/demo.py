@@ -6,8 +6,6 @@ the GPU if the machine has an NVIDIA GPU and cuDNN 9, else on hostdnn. It needs 
 
 import argparse
 import array
-import ctypes.util
-import glob
 import json
 import math
 import os
@@ -18,54 +16,42 @@ import subprocess
 import sys
 import time
 
-import demo_picture
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MEBI = 1 << 20
+sys.path.append(str(ROOT / "examples"))
+import demo_picture  # noqa: E402
+from harness import cudnn  # noqa: E402
+from harness.columns import MEBI, aligned  # noqa: E402
 
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(doc, name, **defaults):
+    """The options of a script that runs convnet, with the script's defaults."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so and libhostdnn.so")
     parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [the GPU's; without a GPU hostdnn]")
     parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
     parser.add_argument("--batch", default="128", help="images in a mini-batch")
-    parser.add_argument("--limit", default="128MiB", help="workspace a kernel may use: bytes, 64MiB or none")
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
-    parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
     parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
-    parser.add_argument("--rounds", default=1, type=int, help="runs of each kind, taken in turns; medians over all")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "demo", help="where results go")
-    return parser.parse_args()
+    parser.add_argument("--rounds", type=int, help="runs of each kind, taken in turns; medians over all")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / name, help="where results go")
+    if "limit" in defaults:
+        parser.add_argument("--limit", help="workspace a kernel may use: bytes, 64MiB or none")
+        parser.add_argument("--query", default="get", choices=["get", "find", "findex", "none"])
+    parser.set_defaults(**defaults)
+    return parser
 
 
-def find_cudnn():
-    """The folder of a cuDNN 9 for the GPU here, "" if the loader finds one itself, None without a GPU."""
-    if not os.path.exists("/dev/nvidia0"):
-        return None
-    try:
-        ctypes.CDLL("libcudnn.so.9")
-        return ""
-    except OSError:
-        pass
-    for folder in [*sys.path, str(ROOT / "build/real/lib/python3*/site-packages")]:
-        for found in glob.glob(os.path.join(folder, "nvidia/cudnn/lib/libcudnn.so.9")):
-            return os.path.dirname(found)
-    return None
-
-
-def library_path(cudnn):
-    """LD_LIBRARY_PATH for the runs: the cuDNN to use first, then what the caller had."""
-    folders = [str(ROOT / "build" / "hostdnn")] if cudnn is None else [cudnn] if cudnn else []
-    # cuDNN's wheel does not contain cuBLAS; cuBLAS is in another wheel, two folders away.
-    folders += glob.glob(os.path.join(cudnn, "../../cu13/lib")) if cudnn else []
-    return ":".join(folders + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p])
+def plain_environment(options):
+    """The caller's variables without the library's, for the cuDNN to use."""
+    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
+    return plain | {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
 
 
 def run(options, environment, folder, dump=True):
@@ -163,24 +149,19 @@ def print_table(rows):
             f"{row['plain_ms'] / row['ms']:.2f}×",
             "equal" if row["difference"] == 0 else f"{row['difference']:.1e}",
         ])  # fmt: skip
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    left = {0, 1, 4}
-    for number, line in enumerate(lines):
-        if number in (1, len(lines) - 1):
-            print("  ".join("─" * width for width in widths))
-        print("  ".join(cell.ljust(w) if c in left else cell.rjust(w)
-                        for c, (cell, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["─" * width for width in widths]
+    print(*aligned([header, rule, *lines[1:-1], rule, lines[-1]], left=(0, 1, 4)), sep="\n")
 
 
 def main():
-    options = parse_arguments()
+    options = parser_of(__doc__, "demo", limit="128MiB", rounds=1).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    cudnn = find_cudnn()
-    where = "hostdnn, on the CPU" if cudnn is None else "cuDNN, on the GPU"
-    plain_environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    plain_environment["LD_LIBRARY_PATH"] = library_path(cudnn)
+    where = "hostdnn, on the CPU" if (options.cudnn or cudnn.find()) is None else "cuDNN, on the GPU"
+    plain_variables = plain_environment(options)
     report = options.output / "report.jsonl"
-    preloaded_environment = plain_environment | {
+    ours = {name: value for name, value in os.environ.items() if name.startswith("UCUDNN_")}
+    preloaded_variables = plain_variables | ours | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
         "UCUDNN_REPORT": str(report),
         # The first run of each demonstration tunes; the other runs find its measurements.
@@ -189,15 +170,15 @@ def main():
     for old in options.output.glob("tuning.sqlite*"):
         old.unlink()
     if options.limit != "none":
-        preloaded_environment["UCUDNN_WORKSPACE_LIMIT"] = options.limit
+        preloaded_variables["UCUDNN_WORKSPACE_LIMIT"] = options.limit
     plain, preloaded = [], []
     for number in range(1, options.rounds + 1):
         of = f" ({number} of {options.rounds})" if options.rounds > 1 else ""
         say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain{of}")
-        plain.append(run(options, plain_environment, options.output / "plain"))
+        plain.append(run(options, plain_variables, options.output / "plain"))
         say(f"demo: the same under LD_PRELOAD=libucudnn.so, which tunes first{of}")
         report.unlink(missing_ok=True)
-        preloaded.append(run(options, preloaded_environment, options.output / "with"))
+        preloaded.append(run(options, preloaded_variables, options.output / "with"))
     say("demo: comparing outputs")
     rows = compare(options, plain, preloaded, read_plans(report))
     everything = total(rows)

@@ -1,18 +1,13 @@
 """The demo's table as an SVG: two bars for each kernel, milliseconds plain and with us."""
 
-from xml.sax.saxutils import escape
+from harness.svg import BLUE, FAINT, GREY, box, document, line, text
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 1040, 110, 390, 40, 96
-PLAIN, WITH, INK, FAINT = "#9aa0a6", "#1a73e8", "#202124", "#5f6368"
-
-
-def text(x, y, words, size=13, colour=INK, anchor="start", weight="normal"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
-            f'font-weight="{weight}">{escape(words)}</text>')  # fmt: skip
+PLAIN, WITH = GREY, BLUE
 
 
 def bar(x, y, width, colour):
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 1):.1f}" height="13" rx="2" fill="{colour}"/>'
+    return box(x, y, max(width, 1), 13, colour, rx=2)
 
 
 def step_of(longest):
@@ -28,11 +23,7 @@ def step_of(longest):
 def draw(title, rows, total):
     longest = max(max(row["plain_ms"], row["ms"]) for row in rows)
     scale = (WIDTH - LEFT - RIGHT) / longest
-    height = TOP + ROW * len(rows) + 34
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         text(16, 28, title, 15, weight="bold"),
         text(16, 50, f"all kernels: {total['plain_ms']:.0f} ms plain, {total['ms']:.0f} ms with ucudnn, "
                      f"{total['plain_ms'] / total['ms']:.2f}× as fast", 13, FAINT),
@@ -44,7 +35,7 @@ def draw(title, rows, total):
     step = step_of(longest)
     for tick in range(int(longest / step) + 1):
         x = LEFT + tick * step * scale
-        parts.append(f'<line x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{bottom}" stroke="#e8eaed"/>')
+        parts.append(line(x, TOP - 8, x, bottom, "#e8eaed"))
         parts.append(text(x, bottom + 18, f"{tick * step:g} ms", 11, FAINT, "middle"))
     for number, row in enumerate(rows):
         y = TOP + number * ROW
@@ -56,4 +47,4 @@ def draw(title, rows, total):
             parts.append(bar(LEFT, top, row[time] * scale, colour))
             label = f"{row[time]:.1f} ms, {row[how]}, {row[workspace] / (1 << 20):.1f} MiB"
             parts.append(text(end + 6, top + 11, label, 11))
-    return "\n".join(parts + ["</svg>", ""])
+    return document(WIDTH, bottom + 34, parts)

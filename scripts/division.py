@@ -8,8 +8,6 @@ which is filled first. Prints a table and the division, and writes both.
 
 import argparse
 import json
-import os
-import pathlib
 import statistics
 import sys
 
@@ -20,22 +18,10 @@ RESOLUTION = 1 << 18
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
-    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program to run")
-    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
-    parser.add_argument("--network", default="alexnet", help="a file of examples/networks, without .csv")
-    parser.add_argument("--batch", default="128", help="images in a mini-batch")
+    parser = demo.parser_of(__doc__, "division", rounds=3)
     parser.add_argument("--total", default="480MiB", help="Workspace Division's budget")
-    parser.add_argument("--type", default="float", choices=["float", "half", "double"])
-    parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
-    parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
-    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
-    parser.add_argument("--rounds", default=3, type=int, help="runs of each kind, taken in turns")
-    parser.add_argument("--output", type=pathlib.Path, default=demo.ROOT / "build" / "division")
-    options = parser.parse_args()
-    options.query, options.limit = "get", "none"
-    return options
+    parser.set_defaults(query="get", limit="none")
+    return parser.parse_args()
 
 
 def divided(path):
@@ -49,8 +35,7 @@ class Runs:
 
     def __init__(self, options):
         self.options = options
-        self.plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
-        self.plain["LD_LIBRARY_PATH"] = demo.library_path(options.cudnn or demo.find_cudnn())
+        self.plain = demo.plain_environment(options)
         self.preloaded = self.plain | {
             "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
             "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),

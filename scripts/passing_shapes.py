@@ -13,6 +13,7 @@ import statistics
 import subprocess
 
 import demo
+from harness import cudnn
 
 LIMIT = 1.05
 STYLES = ["hardcoded", "get", "find", "findex"]
@@ -22,7 +23,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", type=pathlib.Path, required=True, help="folder of libucudnn.so")
     parser.add_argument("--program", type=pathlib.Path, default=demo.ROOT / "build" / "passing_shapes")
-    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as demo.py finds it]")
+    parser.add_argument("--cudnn", help="folder of the libcudnn.so.9 to use [as the demo finds it]")
     parser.add_argument("--count", default=1000, type=int, help="shapes, 1 to 1000")
     parser.add_argument("--rounds", default=5, type=int, help="runs of each kind")
     parser.add_argument("--styles", nargs="+", default=STYLES, choices=STYLES)
@@ -43,7 +44,7 @@ def spread(runs, key):
 def main():
     options = parse_arguments()
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    plain["LD_LIBRARY_PATH"] = demo.library_path(options.cudnn or demo.find_cudnn())
+    plain["LD_LIBRARY_PATH"] = cudnn.library_path(options.cudnn or cudnn.find())
     preloaded = plain | {"UCUDNN_DATABASE": "off", "LD_PRELOAD": str((options.target / "libucudnn.so").resolve())}
     results = {style: {"plain": [], "with": []} for style in options.styles}
     for number in range(options.rounds):

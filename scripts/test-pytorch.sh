@@ -31,11 +31,11 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
 RUST_TEST_NOCAPTURE=1 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${PYTHON:-python3}" -B scripts/chosen_tests.py \
     hostdnn tests rnn::pytorch::
 
-# gpu_rnn.sh's checks for a GPU, on hostdnn; and torch.nn's RNNs on the CPU.
+# The checks of RNNs on a GPU, here on hostdnn; and torch.nn's RNNs on the CPU.
 python=$(realpath build/pytorch)/bin/python
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-PYTHON=$python scripts/gpu_rnn.sh "$shim" build/rnn_bench "$out/rnn" 240 --host >"$out/rnn.log" 2>&1 ||
+"$python" -B scripts/gpu.py rnn --host --library "$shim" --out "$out/rnn" --seconds 240 >"$out/rnn.log" 2>&1 ||
     { cat "$out/rnn.log" >&2; exit 1; }
 if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
     cat "$out/rnn.log" >&2

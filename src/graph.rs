@@ -9,6 +9,7 @@ use cudnn_abi::*;
 
 use super::boundary::guarded;
 use convolution::graph::execute::Execution;
+use convolution::graph::finalize::finalize;
 use convolution::graph::planned::Planned;
 use convolution::graph::shadow;
 use cudnn::calls::backend;
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
         shadow.was_finalized();
         if shadow.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
             // SAFETY: cuDNN has just finalized this execution plan.
-            shadow.planned.get_or_init(|| unsafe { Planned::of(&shadow, descriptor) });
+            shadow.planned.get_or_init(|| unsafe { finalize(&shadow, descriptor) });
         }
     })
 }

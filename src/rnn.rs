@@ -7,7 +7,8 @@ use cudnn_abi::*;
 
 use super::boundary::guarded;
 use cudnn::calls;
-use recurrent::forward::{Call, workspace_size};
+use recurrent::call::Call;
+use recurrent::forward::workspace_size;
 
 /// Overrides cuDNN's function: a workspace for inference is also large enough for our kernels.
 #[unsafe(no_mangle)]

@@ -1,12 +1,10 @@
-//! Each micro-configuration is measured once: by the devices of one process, by processes at the same time and one
-//! after another, and by processes that are killed.
+//! Each micro-configuration is measured once: by the devices of one process, and by processes at the same time and one
+//! after another. `database_killed.rs` has those that are killed.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::hostdnn::{Program, report, seed};
+use crate::hostdnn::{Program, report};
 use crate::programs::Outcome;
 use serde_json::Value;
 
@@ -216,43 +214,4 @@ fn processes_at_once_measure_each_micro_configuration_once() {
     assert_eq!(events(&lines, "asked").len(), 8 * 6);
     assert_eq!(answers(&told[0]).len(), 6);
     assert!(told.iter().all(|one| answers(one) == answers(&told[0])), "{told:?}");
-}
-
-#[test]
-fn a_hundred_kills_lose_nothing() {
-    let run = Run::small();
-    let (lines, database) = (run.program.file("report"), run.program.file("database"));
-    let variables = [
-        ("UCUDNN_DATABASE", database.to_str().unwrap()),
-        ("UCUDNN_REPORT", lines.to_str().unwrap()),
-        ("UCUDNN_BATCH_SIZE_POLICY", "all"),
-        ("UCUDNN_TUNE_SECONDS", "60"),
-        ("HOSTDNN_DEVICES", "2"),
-        ("UCUDNN_BENCHMARK_DEVICES", "all"),
-    ];
-    let mut state = seed();
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
-    let arguments = run.arguments("48", "get");
-    let mut kills = 0;
-    while kills < 100 {
-        let mut command = run.program.command(&arguments, &variables, true);
-        let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_micros(10_000 + random() % 60_000);
-        while Instant::now() < end && process.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        process.kill().unwrap();
-        process.wait().unwrap();
-        kills += 1;
-    }
-    let before = each_once(&report(&lines));
-    let outcome = run.program.preloaded(&arguments, &variables);
-    assert_eq!(outcome.stderr, "");
-    let all = each_once(&report(&lines));
-    assert!(before > 0 && all >= before, "{before} of {all} before the last start");
-    let plans = events(&report(&lines), "asked").len();
-    assert!(plans >= 6, "{plans}");
 }

@@ -5,7 +5,7 @@ From the library's report come the timings (the least time of a micro-batch in t
 algorithm) and the choices (the division, run as a whole against the undivided convolution).
 """
 
-import summary
+from harness.columns import aligned, number
 
 LEGEND = f"""\
 {__doc__.strip()}
@@ -60,11 +60,11 @@ def text(lines):
             continue
         table = [["kernel", "ms", *map(str, sizes), "in place", "chosen"]]
         for kernel, _, whole, ratios, division, in_place in rows:
-            values = [summary.number(value, ".2f") for value in ratios]
-            table.append([kernel, f"{whole:.3f}", *values, summary.number(in_place, ".3f"), division])
+            values = [number(value, ".2f") for value in ratios]
+            table.append([kernel, f"{whole:.3f}", *values, number(in_place, ".3f"), division])
         gains = [whole * (1 - in_place) for *_, whole, _, _, in_place in rows if in_place and in_place < 1]
         all_of_them = sum(whole for _, _, whole, *_ in rows)
         title = f"{', '.join(configuration)}: {len(rows)} kernels, {len(gains)} chosen faster than undivided; "
         title += f"those save {sum(gains):.3f} of {all_of_them:.3f} ms (each kernel once)"
-        out += ["", title, *summary.aligned(table)]
+        out += ["", title, *aligned(table)]
     return "\n".join(out) + "\n"

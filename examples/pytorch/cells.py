@@ -5,9 +5,11 @@ group's policies take turns with plain, forwards in one round and backwards in t
 compared with that group's plain runs only.
 """
 
+import argparse
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+MODES = ("eager", "graphs", "compile")
 NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet")
 LAYOUTS = ("nchw", "channels_last")
 PRECISIONS = ("half", "tf32", "bfloat16", "float")
@@ -33,6 +35,14 @@ HEADLINE = ("unset", "64MiB", "undivided 64MiB")
 REST = tuple(policy for policy in POLICIES if policy not in HEADLINE)
 # The policies that show whether micro-batches gain by keeping a layer's data in the L2 cache.
 CACHE = ("unlimited", "undivided unlimited")
+
+
+def modes(text):
+    """Modes as a command-line argument names them."""
+    chosen = tuple(text.split(","))
+    if unknown := [mode for mode in chosen if mode not in MODES]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
 """The table as an SVG: a bar for each cell and policy, its step's ratio to plain's, with the rounds' least and most."""
 
-from xml.sax.saxutils import escape
-
 import summary
+from harness.columns import MEBI, number
+from harness.svg import BLUE, FAINT, GREY, GRID, INK, RED, box, document, line, text
 
 LEFT, PLOT, ROW, HEAD, TOP = 150, 420, 17, 30, 92
 LONGEST = 2.0  # a longer ratio's bar ends here, with a gap
-INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
-FASTER, SLOWER, LIKE = "#1a73e8", "#d93025", "#9aa0a6"
 COLUMNS = [("step", 118), ("convolutions", 88), ("device MiB", 150), ("workspace MiB", 128), ("gradients", 70)]
 ALIKE = 0.01
 LEGEND = [
@@ -18,29 +16,19 @@ LEGEND = [
 ]
 
 
-def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
-            f'font-weight="{weight}">{escape(words)}</text>')  # fmt: skip
-
-
-def line(x1, y1, x2, y2, colour=GRID, width=1.0):
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
-
-
 def at(ratio):
     return LEFT + PLOT * min(ratio, LONGEST) / LONGEST
 
 
 def pair(row, value):
-    plain, ours = (summary.number(side[value], ",.0f", summary.MEBI) for side in (row.plain, row.ours))
+    plain, ours = (number(side[value], ",.0f", MEBI) for side in (row.plain, row.ours))
     return f"{plain} → {ours}" if plain != "–" else "–"
 
 
 def bar(row, y):
-    colour = LIKE if abs(row.ratio - 1) <= ALIKE else FASTER if row.ratio < 1 else SLOWER
+    colour = GREY if abs(row.ratio - 1) <= ALIKE else BLUE if row.ratio < 1 else RED
     end = at(row.ratio)
-    box = f'x="{LEFT}" y="{y - 10:.1f}" width="{end - LEFT:.1f}" height="12"'
-    yield f'<rect {box} fill="{colour}" fill-opacity="0.75"/>'
+    yield box(LEFT, y - 10, end - LEFT, 12, colour, fill_opacity=0.75)
     if row.ratio > LONGEST:
         yield f'<path d="M{end - 12:.1f} {y + 3:.1f} l5 -14 h5 l-5 14 z" fill="white"/>'
     elif row.runs > 1:
@@ -49,8 +37,8 @@ def bar(row, y):
 
 def values(row):
     spread = f" ({row.least:.2f}–{row.most:.2f})" if row.runs > 1 else ""
-    return [f"{row.ratio:.3f}{spread}", summary.number(row.ratio_of("convolution_ms"), ".3f"), pair(row, "device_peak"),
-            pair(row, "workspace"), summary.number(row.gradients, ".2f")]  # fmt: skip
+    return [f"{row.ratio:.3f}{spread}", number(row.ratio_of("convolution_ms"), ".3f"), pair(row, "device_peak"),
+            pair(row, "workspace"), number(row.gradients, ".2f")]  # fmt: skip
 
 
 def draw(rows):
@@ -64,15 +52,8 @@ def draw(rows):
     for number, row in enumerate(rows):
         if number == 0 or rows[number - 1].configuration != row.configuration:
             y += HEAD
-            parts.append(
-                text(
-                    16,
-                    y - 8,
-                    f"{summary.title(row.configuration)}: {row.plain['step_ms']:.1f} ms plain",
-                    12,
-                    weight="bold",
-                )
-            )
+            heading = f"{summary.title(row.configuration)}: {row.plain['step_ms']:.1f} ms plain"
+            parts.append(text(16, y - 8, heading, weight="bold"))
             plot_tops.append([y - 2, y])
         y += ROW
         plot_tops[-1][1] = y
@@ -87,9 +68,4 @@ def draw(rows):
         *(text(at(tick), TOP - 4, f"{tick:g}×", 11, FAINT, "middle") for tick in (0, 0.5, 1, 1.5, 2)),
         *(text(end, TOP - 4, name, 11, FAINT, "end") for name, end in columns),
     ]  # fmt: skip
-    height = y + 24
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif">',
-        f'<rect width="{width}" height="{height}" fill="white"/>', *head, *grid, *parts, "</svg>", "",
-    ])  # fmt: skip
+    return document(width, y + 24, head + grid + parts)

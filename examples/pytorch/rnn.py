@@ -29,7 +29,11 @@ import time
 from dataclasses import astuple, dataclass, fields
 from fnmatch import fnmatchcase
 
-from results import append, whole_lines
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import results as files  # noqa: E402
+from harness.arguments import above_zero  # noqa: E402
+from harness.children import last_line  # noqa: E402
+from harness.columns import aligned, number  # noqa: E402
 
 CELLS = ("lstm", "gru", "tanh", "relu")
 PRECISIONS = ("float", "half", "tf32", "bfloat16")
@@ -235,20 +239,14 @@ def child(options):
         print(json.dumps({"case": astuple(case), "kind": options.child, **found}), flush=True)
 
 
-class Results:
-    """The file's lines: a later line for the same case and kind replaces an earlier one."""
+class Results(files.Results):
+    """A line for each case and kind of run."""
 
     def __init__(self, path):
-        self.path = path
-        lines = whole_lines(path) if path.exists() else ()
-        self.lines = {(Case(*line["case"]), line["kind"]): line for line in lines}
-
-    def add(self, line):
-        append(self.path, [line])
-        self.lines[Case(*line["case"]), line["kind"]] = line
+        super().__init__(path, lambda line: (Case(*line["case"]), line["kind"]))
 
     def missing(self, wanted, kind):
-        return [case for case in wanted if kind in KINDS[case.network] and (case, kind) not in self.lines]
+        return [case for case in wanted if kind in KINDS[case.network] and not self.is_there((case, kind))]
 
 
 def say(words):
@@ -300,8 +298,7 @@ def run(options, results, waiting, kind, ends):
         waiting = waiting[1:]
     if not waiting or why is None:
         return []
-    last = [text for text in log.read_text(errors="replace").splitlines() if text.strip()]
-    why = f"{why}: {last[-1] if last else 'no message'}"
+    why = f"{why}: {last_line(log.read_text(errors='replace'))}"
     say(f"{kind}: {waiting[0].name}: FAILED: {why}")
     results.add({"case": astuple(waiting[0]), "kind": kind, "failed": why})
     return waiting[1:]
@@ -348,26 +345,19 @@ def faster(row, name):
     return [f"{before:.3f}", f"{after:.3f}", f"{before / after:.2f}"]
 
 
-def number(value, form):
-    return format(value, form) if value is not None else "–"
-
-
 def table(rows):
     header = ["", "eager ms", "ours", "faster", "graph ms", "ours", "faster", "error", "ours: worst", "times plain's"]
     lines = [header]
     for row in rows:
         name = row.case.name + (" !" if row.is_wrong else "")
         if row.failed:
-            lines.append([name, *["–"] * 8, "; ".join(f"{kind} failed: {why}" for kind, why in row.failed.items())])
+            lines.append([f"{name}  " + "; ".join(f"{kind} failed: {why}" for kind, why in row.failed.items())])
             continue
         plain, ours = row.value("plain", "error"), max(row.errors, default=None)
         ratio = ours / plain if plain and ours is not None else None
         lines.append([name, *faster(row, "eager_ms"), *faster(row, "graph_ms"), number(plain, ".1e"),
                       number(ours, ".1e"), number(ratio, ".2f")])  # fmt: skip
-    widths = [max(len(line[place]) for line in lines if place < 9 or len(line[place]) < 20) for place in range(10)]
-    for line in lines:
-        yield "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in
-                        enumerate(zip(line, widths, strict=True))).rstrip()  # fmt: skip
+    return aligned(lines)
 
 
 def write(out, rows):
@@ -392,7 +382,7 @@ def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it what is there is shown")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results")
-    parser.add_argument("--seconds", type=float, default=300, help="what all this may take [300]")
+    parser.add_argument("--seconds", type=above_zero, default=300, help="what all this may take [300]")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
                         help="only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
                         "times")  # fmt: skip
@@ -409,8 +399,6 @@ def parse_arguments(words=None):
         parser.error("--out is needed")
     if options.shim and not options.shim.is_file():
         parser.error(f"--shim {options.shim}: no such file")
-    if not options.seconds > 0:
-        parser.error(f"--seconds {options.seconds}: not above 0")
     if not options.wanted:
         parser.error(f"--only {' '.join(options.only)}: no case is like this; --list names them")
     return options

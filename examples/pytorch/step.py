@@ -18,12 +18,14 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from cells import MODES, modes
 from device import Cpu, Cuda, Watch
+from harness.arguments import count
 from networks import NETWORKS
 from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
 from warming import warm_up
 
-MODES = ("eager", "graphs", "compile")
 # Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
 # has its own operators.
 CONVOLUTIONS = {f"aten::{name}" for name in (
@@ -34,17 +36,6 @@ PROFILED = 3
 
 
 def parse_arguments():
-    def count(text):
-        if not text.isdecimal() or int(text) == 0:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-        return int(text)
-
-    def modes(text):
-        names = text.split(",")
-        if unknown := [name for name in names if name not in MODES]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
-        return names
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", required=True, choices=NETWORKS)
     parser.add_argument("--batch", type=count, help="images a step [the network's own]")
@@ -52,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
     parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
-    parser.add_argument("--modes", default=["eager"], type=modes, help=f"some of {','.join(MODES)} [eager]")
+    parser.add_argument("--modes", default=("eager",), type=modes, help=f"some of {','.join(MODES)} [eager]")
     parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
     parser.add_argument("--most", default=400, type=count, help="… and at the most")
     parser.add_argument(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import cells
+from harness.columns import MEBI, aligned, number
 
-MEBI = 1 << 20
 CONFIGURATION = ("network", "layout", "precision", "benchmark", "mode")
 HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "conv plain", "ms", "ratio", "device MiB", "ours",
           "settled", "ours", "torch", "ours", "workspace", "ours", "gradients", "others"]  # fmt: skip
@@ -95,10 +95,6 @@ def worst_error(plain, ours, kind):
     return max(ratios, default=None)
 
 
-def number(value, form, scale=1):
-    return "–" if value is None else format(value / scale, form)
-
-
 def line_of(row):
     plain, ours = row.plain, row.ours
     mebi = [number(side[value], ",.0f", MEBI) for value in MEASURED[2:] for side in (plain, ours)]
@@ -115,8 +111,8 @@ def text(rows, failed):
     if not rows:
         return "\n".join(["No cell is finished, plain and under libucudnn.so.", *failures(failed)]) + "\n"
     lines = [HEADER]
-    for number_, row_ in enumerate(rows):
-        if number_ == 0 or rows[number_ - 1].configuration != row_.configuration:
+    for at, row_ in enumerate(rows):
+        if at == 0 or rows[at - 1].configuration != row_.configuration:
             lines.append([title(row_.configuration)])
         lines.append(line_of(row_))
     return "\n".join([LEGEND, "", *aligned(lines), "", *by_policy(rows), *failures(failed)]) + "\n"
@@ -125,19 +121,6 @@ def text(rows, failed):
 def title(configuration):
     network, layout, precision, benchmark, mode = configuration
     return f"{network}, {layout}, {precision}, benchmark {benchmark}, {mode}"
-
-
-def aligned(lines):
-    """Pads columns to their widest cell; a line of one cell is a heading."""
-    tabled = [line for line in lines if len(line) > 1]
-    widths = [max(len(line[place]) for line in tabled) for place in range(len(tabled[0]))]
-    for line in lines:
-        if len(line) == 1:
-            yield line[0]
-        else:
-            cells_ = [cell.rjust(width) if place else cell.ljust(width)
-                      for place, (cell, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
-            yield "  ".join(cells_).rstrip()
 
 
 def by_policy(rows):

@@ -9,7 +9,6 @@ work/, which may be deleted. The most valuable cells come first, so the command 
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import pathlib
@@ -21,15 +20,17 @@ import sys
 import threading
 import time
 
-import cache
-import cells
-import picture
-import summary
-from arguments import above_zero
-from results import Results, append, whole_lines
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import cache  # noqa: E402
+import cells  # noqa: E402
+import picture  # noqa: E402
+import summary  # noqa: E402
+from harness.arguments import above_zero, count  # noqa: E402
+from harness.children import end_with_parent, last_line  # noqa: E402
+from harness.results import append, whole_lines  # noqa: E402
+from results import Results  # noqa: E402
 
-HERE = pathlib.Path(__file__).parent
-MODES = ("eager", "graphs", "compile")
 # Options for trying the scripts on a CPU, where measurements mean nothing.
 TINY = ["--batch", "2", "--size", "32", "--least", "2", "--most", "4", "--seconds", "0.05"]
 # The time of a run before any run has been seen, in seconds.
@@ -38,28 +39,17 @@ KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "divisi
 
 
 def parse_arguments(words=None):
-    def rounds(text):
-        if not text.isdecimal() or int(text) < 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-        return int(text)
-
-    def modes(text):
-        chosen = tuple(text.split(","))
-        if unknown := [mode for mode in chosen if mode not in MODES]:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
-        return chosen
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--shim", type=pathlib.Path, help="libucudnn.so; without it nothing is run, and what is there is shown"
     )
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
     parser.add_argument("--seconds", type=above_zero, help="what all this may take [as long as it takes]")
-    parser.add_argument("--rounds", type=rounds, default=2, help="runs of each kind, in turns [2]")
+    parser.add_argument("--rounds", type=count, default=2, help="runs of each kind, in turns [2]")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
                         help="only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, as "
                         "'resnet50/nchw/half/off/*/64MiB'; may be given several times")  # fmt: skip
-    parser.add_argument("--modes", type=modes, help=f"some of {','.join(MODES)} [all; on a CPU eager]")
+    parser.add_argument("--modes", type=cells.modes, help=f"some of {','.join(cells.MODES)} [all; on a CPU eager]")
     parser.add_argument(
         "--run-seconds", type=above_zero, default=240.0, help="a run that takes longer has failed [240]"
     )
@@ -69,7 +59,7 @@ def parse_arguments(words=None):
     parser.add_argument("--step", nargs=argparse.REMAINDER, default=[], metavar="…",
                         help="the last option: all that follows goes to step.py (see its --help)")  # fmt: skip
     options = parser.parse_args(words)
-    options.modes = options.modes or (MODES if options.device == "cuda" else ("eager",))
+    options.modes = options.modes or (cells.MODES if options.device == "cuda" else ("eager",))
     if options.device == "cpu":
         options.step = TINY + options.step
         if "graphs" in options.modes:
@@ -105,21 +95,11 @@ def device_identity(options):
     return found.stdout.strip()
 
 
-def last_line(text):
-    return ([line for line in text.splitlines() if line.strip()] or ["no message"])[-1]
-
-
 def environment():
     """The user's environment, without the library and the policies' variables."""
     ours = {name for policy in cells.POLICIES.values() for name in policy}
     ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_REPORT"}
     return {name: value for name, value in os.environ.items() if name not in ours}
-
-
-def end_with_parent():
-    """In a child: if the driver is killed, its child ends too, and does not disturb the next driver's measurements."""
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 class Runner:
@@ -261,8 +241,8 @@ class Runner:
 
 def write(options, results):
     """Writes the table, its picture and the times over micro-batch sizes, for all finished cells."""
-    rows = summary.rows(results.cells.values(), options.only)
-    text = summary.text(rows, [line for line in results.cells.values() if "failed" in line])
+    rows = summary.rows(results.lines.values(), options.only)
+    text = summary.text(rows, [line for line in results.lines.values() if "failed" in line])
     (options.out / "table.txt").write_text(text)
     (options.out / "table.svg").write_text(picture.draw(rows))
     told = options.out / "report.jsonl"

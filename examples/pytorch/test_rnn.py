@@ -74,7 +74,7 @@ class Rnn(unittest.TestCase):
             ([], "--out is needed"),
             (["--out", "x", "--shim", "/no/such.so"], "/no/such.so: no such file"),
             (["--out", "x", "--only", "lstn"], "no case is like this"),
-            (["--out", "x", "--seconds", "0"], "not above 0"),
+            (["--out", "x", "--seconds", "0"], "'0' is not a number above 0"),
         ]:
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
                 with self.assertRaises(SystemExit):

@@ -10,17 +10,17 @@ import tempfile
 import types
 import unittest
 import unittest.mock
-import xml.etree.ElementTree
+
+import table  # first: it puts harness on the path
 
 import cache
 import cells
 import picture
 import results
 import summary
-import table
 import warming
-
-MODES = ("eager", "graphs", "compile")
+from cells import MODES
+from harness.overlap import texts_apart
 
 
 def line(run, mode, step, **others):
@@ -245,20 +245,7 @@ class Picture(unittest.TestCase):
             for number, run in enumerate(turn)
             for mode in run.modes
         ]
-        root = xml.etree.ElementTree.fromstring(picture.draw(summary.rows(lines)))
-        boxes = []
-        for text in root.iter("{http://www.w3.org/2000/svg}text"):
-            size, x, y = (float(text.get(name)) for name in ("font-size", "x", "y"))
-            width = 0.56 * size * len(text.text)
-            left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
-            boxes.append((left, y - 0.8 * size, left + width, y + 0.2 * size, text.text))
-            self.assertGreaterEqual(left, 0, text.text)
-            self.assertLessEqual(left + width, float(root.get("width")), text.text)
-        self.assertGreater(len(boxes), 100)
-        boxes.sort(key=lambda box: box[1])
-        for a, b in itertools.combinations(boxes, 2):
-            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-            self.assertTrue(apart, f"{a} and {b}")
+        self.assertGreater(texts_apart(self, picture.draw(summary.rows(lines))), 100)
 
 
 class Arguments(unittest.TestCase):

@@ -2,6 +2,8 @@
 
 import statistics
 
+from harness.columns import aligned
+
 NETWORKS = [f"{cell}/{type_}/{hidden}/{batch}" for cell in ("lstm", "gru") for type_ in ("float", "half")
             for hidden in (64, 256, 1024) for batch in (1, 10)]  # fmt: skip
 
@@ -32,8 +34,7 @@ def text(lines):
         longer.append(its / least - 1)
         table.append([line["network"], first, f"{1e3 * its:.3f}", best, f"{1e3 * least:.3f}", f"{100 * longer[-1]:.1f}%",
                       str(rank), str(ran)])  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    shown = [*aligned(table, left=range(8))]
     if longer:
         shown += ["", f"{len(longer)} networks: the first choice takes {100 * statistics.mean(longer):.1f}% longer than the best "
                   f"(median {100 * statistics.median(longer):.1f}%, most {100 * max(longer):.1f}%)"]  # fmt: skip

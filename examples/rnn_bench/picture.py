@@ -1,22 +1,16 @@
 """Our speed-ups over cuDNN's best algorithm as an SVG: a table by H and batch for each cell and type."""
 
 import math
-from xml.sax.saxutils import escape
 
 import networks
+from harness.svg import FAINT, GRID, RED, box, document, text
 
 WIDE, HIGH, LEFT, HEAD, GAP, TOP = 88, 36, 44, 54, 26, 96
 ACROSS = 2
 NAMES = {"lstm": "LSTM", "gru": "GRU", "tanh": "tanh", "relu": "ReLU"}
-INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
 FASTER, SLOWER, ALIKE = (26, 115, 232), (217, 48, 37), "#f1f3f4"
 # The speed-up, or slow-down, at which the colour is full.
 FULL = 5.0
-
-
-def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
-            f'font-weight="{weight}">{escape(words)}</text>')  # fmt: skip
 
 
 def colour(faster):
@@ -37,9 +31,9 @@ def field(row, x, y):
     shown = stream or graph
     if shown is None:
         return [text(x + WIDE / 2, y + 21, "refused", 10, FAINT, "middle")]
-    edge = 'stroke="#d93025" stroke-width="2"' if row.is_below else f'stroke="{GRID}"'
-    box = f'x="{x + 1:.1f}" y="{y + 1:.1f}" width="{WIDE - 3}" height="{HIGH - 3}"'
-    parts = [f'<rect {box} fill="{colour(shown[0])}" {edge}/>', text(x + 6, y + 16, times(shown[0]), 13, weight="bold")]
+    edge = {"stroke": RED, "stroke_width": 2} if row.is_below else {"stroke": GRID}
+    parts = [box(x + 1, y + 1, WIDE - 3, HIGH - 3, colour(shown[0]), **edge),
+             text(x + 6, y + 16, times(shown[0]), 13, weight="bold")]  # fmt: skip
     if row.goal:
         parts.append(text(x + WIDE - 6, y + 15, f"≥ {row.floor:g}", 9, FAINT, "end"))
     if stream and graph:
@@ -86,11 +80,6 @@ def draw(rows):
             parts += drawn
             x, high, at = x + across + GAP, max(high, down), at + 1
             width = max(width, x)
-    width, height = max(width, 800), y + high + 20
     head = [text(16, 28, title, 15, weight="bold")]
     head += [text(16, 50 + 17 * place, words, 12, FAINT) for place, words in enumerate(LEGEND)]
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif">',
-        f'<rect width="{width}" height="{height}" fill="white"/>', *head, *parts, "</svg>", "",
-    ])  # fmt: skip
+    return document(max(width, 800), y + high + 20, head + parts)

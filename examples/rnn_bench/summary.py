@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 import networks
+from harness.columns import aligned, number
 
 MODES = ("stream", "graph")
 ALGORITHMS = ("STANDARD", "PERSIST_STATIC", "PERSIST_DYNAMIC", "PERSIST_STATIC_SMALL_H")
@@ -64,10 +65,6 @@ class Row:
         return any(faster[2] < self.floor for mode in MODES if (faster := self.faster(mode)))
 
 
-def number(value, form):
-    return format(value, form) if value is not None else "–"
-
-
 HEADER = ["", *(SHORT[name] for name in ALGORITHMS), "ours", "faster", "least–most", "graph: best", "ours", "faster",
           "least–most", "floor", "goal", "error", "ours", "chosen"]  # fmt: skip
 
@@ -96,17 +93,8 @@ def ratio(faster):
     return [f"{faster[0]:.2f}", f"{faster[1]:.2f}–{faster[2]:.2f}"] if faster else ["–", "–"]
 
 
-def aligned(lines):
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    for line in lines:
-        last = len(line) - 1
-        cells = [cell.ljust(width) if place in (0, last) else cell.rjust(width)
-                 for place, (cell, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
-        yield "  ".join(cells).rstrip()
-
-
 def text(rows, failed):
-    lines = [*aligned([HEADER, *map(line_of, rows)]), "", *told(rows)] if rows else ["No network is finished."]
+    lines = [*aligned([HEADER, *map(line_of, rows)], (0, len(HEADER) - 1)), "", *told(rows)] if rows else ["No network is finished."]
     lines += [f"failed: {line['network']}: {line['failed']}" for line in failed]
     where = sorted({f"{row.line['device']}, cuDNN {row.line['cudnn']}" for row in rows})
     return "\n".join([LEGEND, *where, "", *lines]) + "\n"

@@ -11,7 +11,6 @@ which it compiles and times: exhaustive.jsonl, exhaustive.txt.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import pathlib
@@ -23,16 +22,15 @@ import sys
 import threading
 import time
 
-import exhaustive
-import networks
-import picture
-import summary
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "examples/pytorch"), str(ROOT / "scripts")]
-import demo  # noqa: E402
-from arguments import above_zero  # noqa: E402
-from results import append, whole_lines  # noqa: E402
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import exhaustive  # noqa: E402
+import networks  # noqa: E402
+import picture  # noqa: E402
+import summary  # noqa: E402
+from harness import cudnn  # noqa: E402
+from harness.arguments import above_zero  # noqa: E402
+from harness.children import end_with_parent, last_line  # noqa: E402
+from harness.results import Results  # noqa: E402
 
 
 def parse_arguments(words=None):
@@ -88,25 +86,9 @@ def say(words):
     print(f"rnn_bench: {words}", file=sys.stderr, flush=True)
 
 
-def end_with_parent():
-    """In a child: if the driver is killed, its child ends too, and does not disturb the next driver's measurements."""
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
-class Results:
-    """The file's lines: a later line for the same network replaces an earlier one."""
-
-    def __init__(self, path):
-        self.path = path
-        self.lines = {line["network"]: line for line in whole_lines(path)} if path.exists() else {}
-
-    def add(self, line):
-        append(self.path, [line])
-        self.lines[line["network"]] = line
-
-    def missing(self, names, again):
-        return [name for name in names if name not in self.lines or (again and "failed" in self.lines[name])]
+def results_of(path):
+    """A line for each network."""
+    return Results(path, lambda line: line["network"])
 
 
 class Runner:
@@ -127,7 +109,7 @@ class Runner:
     def environment(self):
         ours = {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_RNN", "UCUDNN_REPORT"}
         variables = {name: value for name, value in os.environ.items() if name not in ours}
-        variables["LD_LIBRARY_PATH"] = demo.library_path(self.options.cudnn or demo.find_cudnn())
+        variables["LD_LIBRARY_PATH"] = cudnn.library_path(self.options.cudnn or cudnn.find())
         if self.options.shim:
             variables |= {"LD_PRELOAD": str(self.options.shim.resolve()), "UCUDNN_RNN": self.options.rnn,
                           "UCUDNN_REPORT": str(self.options.out / "report.jsonl")}  # fmt: skip
@@ -169,7 +151,7 @@ class Runner:
                 reader.join()
         if not names or self.left() <= 0:
             return names
-        why = why or f"ended with {child.returncode}: {last_line(log)}"
+        why = why or f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}"
         say(f"{names[0]}: FAILED: {why}")
         self.results.add({"network": names[0], "failed": why})
         return names[1:]
@@ -199,10 +181,6 @@ class Runner:
         return None
 
 
-def last_line(log):
-    return ([line for line in log.read_text(errors="replace").splitlines() if line.strip()] or ["no message"])[-1]
-
-
 def write(options, results):
     """Writes the table and its picture for all finished networks; with --exhaustive, the quality of first choices."""
     lines = [results.lines[name] for name in options.networks if name in results.lines]
@@ -228,7 +206,7 @@ def main():
         return
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
-    results = Results(options.out / ("exhaustive.jsonl" if options.exhaustive else "results.jsonl"))
+    results = results_of(options.out / ("exhaustive.jsonl" if options.exhaustive else "results.jsonl"))
     if options.bench:
         # As for Ctrl-C: the process that is measuring must end, too.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))

@@ -9,13 +9,14 @@ import pathlib
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree
+
+import table  # first: it puts harness on the path
 
 import exhaustive
 import networks
 import picture
 import summary
-import table
+from harness.overlap import texts_apart
 
 
 def line(name, cudnn=4.0, ours=2.0, rounds=3, steps=100, **others):
@@ -83,7 +84,7 @@ for name in sys.argv[1:]:
         options = table.parse_arguments(["--bench", str(bench), "--out", str(self.path), *words])
         options.out = self.path
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            results = table.Results(self.path / "results.jsonl")
+            results = table.results_of(self.path / "results.jsonl")
             table.Runner(options, results).run_all()
         return results, said.getvalue()
 
@@ -111,7 +112,7 @@ for name in sys.argv[1:]:
             file.write('{"network": "lstm')
         results, said = self.run_table("--only", "lstm/half/64/*")
         self.assertIn("1 networks are there, 5 to go", said)
-        self.assertEqual(len(table.Results(self.path / "results.jsonl").lines), 6)
+        self.assertEqual(len(table.results_of(self.path / "results.jsonl").lines), 6)
 
 
 class Ratios(unittest.TestCase):
@@ -189,21 +190,7 @@ class Picture(unittest.TestCase):
         for names in (networks.grid(), networks.grid()[:7], ["lstm/half/24/3"]):
             ratios = itertools.cycle((0.031, 0.5, 1.0, 12.345, 123.4))
             drawn = picture.draw(rows(line(name, next(ratios), 1.0) for name in names))
-            root = xml.etree.ElementTree.fromstring(drawn)
-            boxes = []
-            for text in root.iter("{http://www.w3.org/2000/svg}text"):
-                size, x, y = (float(text.get(name)) for name in ("font-size", "x", "y"))
-                width = (0.6 if text.get("font-weight") == "bold" else 0.54) * size * len(text.text)
-                left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
-                boxes.append((left, y - 0.8 * size, left + width, y + 0.2 * size, text.text))
-                self.assertGreaterEqual(left, 0, text.text)
-                self.assertLessEqual(left + width, float(root.get("width")), text.text)
-                self.assertLessEqual(y, float(root.get("height")), text.text)
-            self.assertGreater(len(boxes), 2 * len(names))
-            boxes.sort(key=lambda box: box[1])
-            for number, a in enumerate(boxes):
-                for b in itertools.takewhile(lambda b: b[1] < a[3], boxes[number + 1 :]):
-                    self.assertTrue(a[2] <= b[0] or b[2] <= a[0], f"{a} and {b}")
+            self.assertGreater(texts_apart(self, drawn), 2 * len(names))
 
     def test_the_floor_and_what_is_below_it_are_marked(self):
         drawn = picture.draw(rows([line("lstm/float/256/1", 1.5, 1.0)]))

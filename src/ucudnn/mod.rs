@@ -8,14 +8,19 @@
 //! | [`rnn`] | run recurrent networks without cuDNN |
 //! | [`pre_v8`] | restore the queries that cuDNN 8 removed |
 //!
+//! `handles` and `refusals` hold what several of these need: objects by handle, and the reasons of failures.
+//!
 //! Safety, for every function here: handles and descriptors are live cuDNN objects, and each pointer to a result is
 //! null or valid for writing.
 #![allow(non_snake_case, non_camel_case_types, clippy::missing_safety_doc, clippy::too_many_arguments)]
+#![allow(rustdoc::broken_intra_doc_links)] // shapes such as [steps][batch][H] stand in comments that the header repeats
 
 pub mod descriptions;
 pub mod division;
+mod handles;
 pub mod policies;
 pub mod pre_v8;
+mod refusals;
 pub mod rnn;
 
 /// The version of this library: major * 10000 + minor * 100 + patch.

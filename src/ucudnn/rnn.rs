@@ -4,12 +4,15 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 
 use cudnn_abi::*;
 
 use super::descriptions::write_text;
-use crate::boundary::guarded;
-use recurrent::direct::{self, Arguments, Description, Refusal, handles};
+use super::handles::Handles;
+use super::refusals::{Refusals, null};
+use guest::refusal::Refusal;
+use recurrent::direct::{self, Arguments, Description};
 use recurrent::memory::Memory;
 
 /// The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases. s is the logistic function;
@@ -102,33 +105,12 @@ thread_local! {
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a function's body and returns its status; keeps the reason of a refusal for `ucudnnGetRnnErrorString`.
-fn answered(body: impl FnOnce() -> Result<(), Refusal>) -> cudnnStatus_t {
-    let body = || match body() {
-        Ok(()) => CUDNN_STATUS_SUCCESS,
-        Err(Refusal { status, why }) => {
-            keep(why);
-            status
-        }
-    };
-    guarded(body, || {
-        keep("a failure inside ucudnn; nothing was run".into());
-        CUDNN_STATUS_INTERNAL_ERROR
-    })
-}
+static REFUSALS: Refusals = Refusals::new(&WHY);
+static RNNS: Handles<direct::Rnn> = Handles::new();
 
-/// Keeps a failure's reason, except on a thread that is about to end.
-fn keep(why: String) {
-    let _ = WHY.try_with(|place| *place.borrow_mut() = why);
-}
-
-fn null(name: &str) -> Refusal {
-    Refusal::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, format!("{name} is null"))
-}
-
-fn find(rnn: ucudnnRnn_t) -> Result<std::sync::Arc<direct::Rnn>, Refusal> {
+fn find(rnn: ucudnnRnn_t) -> Result<Arc<direct::Rnn>, Refusal> {
     let unknown = || Refusal::new(CUDNN_STATUS_BAD_PARAM, "rnn is no network, or it was destroyed");
-    if rnn.is_null() { Err(null("rnn")) } else { handles::find(rnn.addr()).ok_or_else(unknown) }
+    if rnn.is_null() { Err(null("rnn")) } else { RNNS.find(rnn.addr()).ok_or_else(unknown) }
 }
 
 /// Makes a network for the calling thread's current device: compiles kernels, which may take some seconds, and times
@@ -144,7 +126,7 @@ pub unsafe extern "C" fn ucudnnCreateRnn(
     rnn: *mut ucudnnRnn_t,
     description: *const ucudnnRnnDescription_t,
 ) -> cudnnStatus_t {
-    answered(|| {
+    REFUSALS.answered(|| {
         if rnn.is_null() {
             return Err(null("rnn"));
         }
@@ -167,7 +149,7 @@ pub unsafe extern "C" fn ucudnnCreateRnn(
             configuration: text.map(CStr::to_str).transpose().map_err(no_text)?,
         })?;
         // SAFETY: not null, and the caller promises a place for the network.
-        unsafe { rnn.write(ptr::without_provenance_mut(handles::keep(made))) };
+        unsafe { rnn.write(ptr::without_provenance_mut(RNNS.keep(made))) };
         Ok(())
     })
 }
@@ -177,15 +159,15 @@ pub unsafe extern "C" fn ucudnnCreateRnn(
 /// CUDNN_STATUS_BAD_PARAM: rnn is not a network, or was destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnDestroyRnn(rnn: ucudnnRnn_t) -> cudnnStatus_t {
-    answered(|| {
+    REFUSALS.answered(|| {
         find(rnn)?;
-        handles::remove(rnn.addr());
+        RNNS.remove(rnn.addr());
         Ok(())
     })
 }
 
 unsafe fn size_of_rnn(rnn: ucudnnRnn_t, bytes: *mut usize, read: fn(&direct::Rnn) -> usize) -> cudnnStatus_t {
-    answered(|| {
+    REFUSALS.answered(|| {
         if bytes.is_null() {
             return Err(null("bytes"));
         }
@@ -221,7 +203,7 @@ pub unsafe extern "C" fn ucudnnGetRnnConfiguration(
     textSizeInBytes: usize,
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    answered(|| {
+    REFUSALS.answered(|| {
         let rnn = find(rnn)?;
         // SAFETY: the program promises the buffer and the place for its size.
         let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), rnn.configuration()) };
@@ -246,7 +228,7 @@ pub unsafe extern "C" fn ucudnnRunRnn(
     arguments: *const ucudnnRnnArguments_t,
     stream: *mut c_void,
 ) -> cudnnStatus_t {
-    answered(|| {
+    REFUSALS.answered(|| {
         let rnn = find(rnn)?;
         // SAFETY: null, or the caller promises the arguments.
         let given = unsafe { arguments.as_ref() }.ok_or_else(|| null("arguments"))?;
@@ -275,12 +257,6 @@ pub unsafe extern "C" fn ucudnnRunRnn(
 /// accepted values. Writes at most textSizeInBytes bytes to text, the last of them 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetRnnErrorString(text: *mut c_char, textSizeInBytes: usize) {
-    let mut needed = 0;
-    let read = || {
-        let why = WHY.try_with(|why| why.borrow().clone()).unwrap_or_default();
-        // SAFETY: the program promises the buffer, and `needed` is a local place.
-        unsafe { write_text((text, textSizeInBytes, &mut needed), &why) };
-        CUDNN_STATUS_SUCCESS
-    };
-    guarded(read, || CUDNN_STATUS_INTERNAL_ERROR);
+    // SAFETY: the program promises the buffer.
+    unsafe { REFUSALS.write_last(text, textSizeInBytes) };
 }

@@ -187,7 +187,8 @@ pub fn filled_with_graphs(path: &Path, rows: &[Row]) {
 fn outcomes(Row(_, _, [n, c, ..], k, r): &Row, kernel: &Problem) -> Vec<Outcome<Algorithm>> {
     let work = f64::from(c * k * r * r) / 100.0;
     let sizes = (0..).map(|power| 1 << power).take_while(|size| size <= n);
-    let algorithm = |id| Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id < 4 };
+    let algorithm =
+        |id| Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id < 4, engine: None };
     let of = |size: i32| {
         let outcome = |id, workspace, time| Outcome { batch: size as usize, algorithm: algorithm(id), workspace, time };
         let time = work * (f64::from(size) + 0.5);

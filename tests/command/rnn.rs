@@ -88,8 +88,8 @@ fn the_model_learns_from_what_was_timed() {
     // The next process runs whatever the database contains.
     database
         .execute_batch(
-            "DELETE FROM step_times; DELETE FROM models;
-             INSERT INTO models SELECT id, (SELECT 'x'), 'efficiency=nonsense', 1 FROM environments",
+            "DELETE FROM timings; DELETE FROM models;
+             INSERT INTO models SELECT id, 'recurrent', 'x', 'efficiency=nonsense', 1 FROM environments",
         )
         .unwrap();
     let ended = tune(&ucudnn, &["--rnn", "LSTM hidden=16 steps=2", "--top-k", "2"]);

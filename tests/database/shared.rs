@@ -170,11 +170,16 @@ fn a_database_that_cannot_be_used_is_one_warning() {
     run("plain", Path::new("off")).plain();
     let expected = norms(&figures);
 
-    let [corrupt, newer, locked, foreign] = ["corrupt", "newer", "locked", "foreign"].map(|name| program.file(name));
+    let [corrupt, newer, older, locked, foreign] =
+        ["corrupt", "newer", "older", "locked", "foreign"].map(|name| program.file(name));
     std::fs::write(&corrupt, "This was never a database. ".repeat(999)).unwrap();
     drop(tuning::database::Database::open(&newer, None).unwrap());
-    std::fs::copy(&newer, &locked).unwrap();
-    Connection::open(&newer).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    for copy in [&older, &locked] {
+        std::fs::copy(&newer, copy).unwrap();
+    }
+    for (path, schema) in [(&newer, 99), (&older, 4)] {
+        Connection::open(path).unwrap().pragma_update(None, "user_version", schema).unwrap();
+    }
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     let holder = Connection::open(&locked).unwrap();
     holder.execute_batch("PRAGMA locking_mode = exclusive; BEGIN EXCLUSIVE").unwrap();
@@ -185,6 +190,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
     for (path, why) in [
         (&corrupt, "not a database"),
         (&newer, "schema 99"),
+        (&older, "schema 4"),
         (&locked, "another process holds it"),
         (&foreign, "something else"),
         (&read_only, "unable to open"),

@@ -1,4 +1,4 @@
-//! The table of `scripts/gpu_canonical_gru.py`, here of emulated GPU kernels.
+//! The table of `scripts/gpu.py canonical-gru`, here of emulated GPU kernels.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,8 +18,8 @@ fn ways_to_exchange_are_timed() {
     }
     let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
     let mut script = Command::new("python3");
-    script.arg("-B").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gpu_canonical_gru.py"));
-    script.arg("--library").arg(library()).arg("--cudnn").arg(hostdnn);
+    script.arg("-B").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gpu.py"));
+    script.args(["canonical-gru", "--host", "--library"]).arg(library()).arg("--cudnn").arg(hostdnn);
     script.args(["--type", "half", "--hidden", "160", "--batch", "1", "--steps", "2", "--candidates", "3"]);
     let output = script.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

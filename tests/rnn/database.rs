@@ -72,7 +72,7 @@ fn the_second_start_runs_the_best_at_once() {
     assert_eq!(times(&warm), times(&cold));
     // Makes our first candidate the fastest in the database: it runs from the first call on.
     let first = cold["first"].as_str().unwrap();
-    network.change(&format!("UPDATE step_times SET step_ms = 1e-9 WHERE what = '{first}'"));
+    network.change(&format!("UPDATE timings SET time_ms = 1e-9 WHERE what = '{first}'"));
     let ours = network.decide(Some("1"), &[]);
     assert_eq!((&ours["why"], &ours["chosen"]), (&KNOWN.into(), &first.into()), "{ours}");
     // If it is not on disk, only this one is compiled, in the background.
@@ -115,21 +115,18 @@ fn what_is_not_understood_is_timed_anew() {
     let mut network = Network::new();
     let cold = network.decide(None, &[]);
     let first = cold["first"].as_str().unwrap().to_owned();
-    let restore = format!("UPDATE step_times SET what = '{first}' WHERE what LIKE 'tree%'");
+    let restore = format!("UPDATE timings SET what = '{first}' WHERE what LIKE 'tree%'");
     for change in [
-        format!("UPDATE step_times SET what = 'tree u8' WHERE what = '{first}'"),
-        format!("UPDATE step_times SET what = 'block u4096 b1 t256 l32 r0' WHERE what = '{first}'"),
-        "DELETE FROM step_times WHERE what = 'cuDNN'".to_owned(),
-        "UPDATE step_times SET step_ms = NULL WHERE what = 'cuDNN'".to_owned(),
-        "UPDATE step_times SET kernels = 'of another version'".to_owned(),
+        format!("UPDATE timings SET what = 'tree u8' WHERE what = '{first}'"),
+        format!("UPDATE timings SET what = 'block u4096 b1 t256 l32 r0' WHERE what = '{first}'"),
+        "DELETE FROM timings WHERE what = 'cuDNN'".to_owned(),
+        "UPDATE timings SET time_ms = NULL WHERE what = 'cuDNN'".to_owned(),
+        "UPDATE timings SET version = 'of another'".to_owned(),
+        "UPDATE timings SET family = 'of another'".to_owned(),
         "UPDATE environments SET driver = 'another'".to_owned(),
-        "DROP TABLE step_times".to_owned(),
+        "DELETE FROM timings".to_owned(),
     ] {
-        if change.starts_with("DROP") {
-            Connection::open(&network.database).unwrap().execute(&change, []).unwrap();
-        } else {
-            network.change(&change);
-        }
+        network.change(&change);
         let decision = network.decide(None, &[]);
         assert_eq!(decision["why"], TIMED, "{change}: {decision}");
         assert_eq!(network.decide(Some("1"), &[])["why"], KNOWN, "{change}");

@@ -9,17 +9,20 @@ use clap::{Args, Subcommand};
 use convolution::problem::any::AnyProblem;
 use recurrent::inference::Inference;
 use serde_json::json;
-use tuning::database::{Contents, Database, KernelContents, NetworkContents, Prune, SCHEMA, Texts};
+use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
 
 use crate::Failure;
 use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::Place;
 
-/// The subjects and networks whose results an import takes.
+/// The problems and networks whose results an import takes.
 const TEXTS: Texts = Texts {
-    subject: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
-    network: |text| Inference::from_spec(text).map(drop),
+    problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
+    subject: |family, text| match family {
+        recurrent::FAMILY => Inference::from_spec(text).map(drop),
+        other => Err(format!("this ucudnn knows no family {other:?}")),
+    },
 };
 
 /// List, export, import and prune the tuning database
@@ -118,18 +121,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
+fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Failure> {
     let contents = database.contents()?;
     let mut listed = Vec::new();
     for entry in &contents {
-        let of_entry = match kernels {
-            true => (database.kernels(entry.id)?, database.networks(entry.id)?),
+        let of_entry = match with_problems {
+            true => (database.problems(entry.id)?, database.timed(entry.id)?),
             false => (Vec::new(), Vec::new()),
         };
         listed.push((entry, of_entry));
     }
     if json {
-        let environments: Vec<_> = listed.iter().map(|(entry, of)| entry_json(entry, kernels.then_some(of))).collect();
+        let environments: Vec<_> =
+            listed.iter().map(|(entry, of)| entry_json(entry, with_problems.then_some(of))).collect();
         println!("{:#}", json!({ "file": database.path(), "schema": SCHEMA, "environments": environments }));
         return Ok(());
     }
@@ -153,20 +157,20 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
             entry.id.to_string(),
             entry.environment.to_string(),
             if entry.schema == SCHEMA { String::new() } else { format!("not used: of version {}", entry.schema) },
-            entry.kernels.to_string(),
+            entry.problems.to_string(),
             entry.outcomes.to_string(),
             entry.trials.to_string(),
-            if entry.networks > 0 { entry.networks.to_string() } else { String::new() },
+            if entry.subjects > 0 { entry.subjects.to_string() } else { String::new() },
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
     print!("{}", table.lines());
-    for (entry, (kernels, _)) in listed.iter().filter(|(_, (kernels, _))| !kernels.is_empty()) {
+    for (entry, (problems, _)) in listed.iter().filter(|(_, (problems, _))| !problems.is_empty()) {
         println!("\nKernels of {}", entry.environment);
         let mut table =
             Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
-        for kernel in kernels {
-            table.row(vec![named(kernel), kernel.outcomes.to_string(), sizes(&kernel.sizes)]);
+        for problem in problems {
+            table.row(vec![named(problem), problem.outcomes.to_string(), sizes(&problem.sizes)]);
         }
         print!("{}", table.lines());
     }
@@ -179,11 +183,11 @@ fn list(database: &Database, kernels: bool, json: bool) -> Result<(), Failure> {
             ("step µs", Side::Right),
             ("our kernels", Side::Left),
         ]);
-        for NetworkContents { spec, kernels, step_times, .. } in networks {
-            let fastest = step_times.first().and_then(|first| Some((first.what.clone(), first.time?)));
+        for TimedContents { subject, version, timings, .. } in networks {
+            let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
             let (what, time) =
                 fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
-            table.row(vec![named_network(spec), step_times.len().to_string(), what, time, kernels.clone()]);
+            table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
         }
         print!("{}", table.lines());
     }
@@ -194,8 +198,8 @@ fn named_network(spec: &str) -> String {
     Inference::from_spec(spec).map_or_else(|_| spec.to_owned(), |network| network.to_string())
 }
 
-fn named(kernel: &KernelContents) -> String {
-    AnyProblem::from_spec(&kernel.spec).map_or_else(|_| kernel.spec.clone(), |kernel| kernel.to_string())
+fn named(problem: &ProblemContents) -> String {
+    AnyProblem::from_spec(&problem.spec).map_or_else(|_| problem.spec.clone(), |problem| problem.to_string())
 }
 
 /// A few numbers, or their count and range.
@@ -216,28 +220,28 @@ fn ago(moment: SystemTime) -> String {
     }
 }
 
-fn entry_json(entry: &Contents, listed: Option<&(Vec<KernelContents>, Vec<NetworkContents>)>) -> serde_json::Value {
+fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<TimedContents>)>) -> serde_json::Value {
     let seconds = |moment: SystemTime| moment.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let kernel = |kernel: &KernelContents| {
+    let problem = |problem: &ProblemContents| {
         json!({
-            "kernel": named(kernel), "spec": kernel.spec, "sizes": kernel.sizes, "outcomes": kernel.outcomes,
-            "batches": kernel.batches, "last": kernel.measured.map(seconds),
+            "kernel": named(problem), "spec": problem.spec, "sizes": problem.sizes, "outcomes": problem.outcomes,
+            "batches": problem.batches, "last": problem.measured.map(seconds),
         })
     };
-    let network = |network: &NetworkContents| {
-        let NetworkContents { spec, kernels, step_times, measured } = network;
-        let times = step_times.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
+    let network = |network: &TimedContents| {
+        let TimedContents { subject, version, timings, measured, .. } = network;
+        let times = timings.iter().map(|known| json!({ "what": known.what, "step_ms": known.time }));
         json!({
-            "rnn": named_network(spec), "spec": spec, "kernels": kernels, "times": times.collect::<Vec<_>>(),
+            "rnn": named_network(subject), "spec": subject, "kernels": version, "times": times.collect::<Vec<_>>(),
             "last": seconds(*measured),
         })
     };
     json!({
         "id": entry.id, "environment": entry.environment.to_string(), "schema": entry.schema,
-        "kernels": entry.kernels, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
+        "kernels": entry.problems, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
-        "contents": listed.map(|(kernels, _)| kernels.iter().map(kernel).collect::<Vec<_>>()),
-        "rnns": entry.networks, "step_times": entry.step_times,
+        "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),
+        "rnns": entry.subjects, "step_times": entry.timings,
         "networks": listed.map(|(_, networks)| networks.iter().map(network).collect::<Vec<_>>()),
     })
 }

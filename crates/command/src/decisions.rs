@@ -3,11 +3,7 @@
 //! A report is the file of `UCUDNN_REPORT`, with one JSON object per line. A plan is the output of
 //! `ucudnn plan --json`: one object with `plans`, whose layers have the same keys as a report's lines.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
-
-use crate::network;
 
 /// The decision on one layer's problem, or on several layers that are alike and run alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +13,7 @@ pub struct Decision {
     /// F, BD or BF.
     pub direction: String,
     /// The problem as text for people.
-    pub kernel: String,
+    pub problem: String,
     /// The problem's full text, equal for equal problems.
     pub spec: String,
     /// The number of layers.
@@ -137,7 +133,7 @@ impl Decisions {
     }
 
     /// Reads an element of a plan's `plans`.
-    fn from_json(value: &Value) -> Result<Self, String> {
+    pub fn from_json(value: &Value) -> Result<Self, String> {
         let fields = Fields::of(value)?;
         let policy = match fields.text("policy")? {
             "wr" => Policy::Reuse { limit: fields.optional("limit") },
@@ -154,17 +150,17 @@ impl Decision {
     /// Reads a report's line or a plan's layer. `Err` names the part that is wrong.
     pub fn from_json(value: &Value) -> Result<Self, String> {
         let fields = Fields::of(value)?;
-        let kernel = fields.text("kernel")?;
+        let problem = fields.text("kernel")?;
         let undivided = fields.0.get("undivided").and_then(Value::as_str).map(|algorithm| {
             let (workspace, time) = (fields.size("undivided_workspace")?, fields.time("undivided_ms")?);
             Ok::<_, String>(Undivided { algorithm: algorithm.to_owned(), workspace, time })
         });
         Ok(Self {
             // The library numbers a division's layers; people get shapes, because such a number means nothing to them.
-            layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(kernel), str::to_owned),
+            layer: fields.0.get("layer").and_then(Value::as_str).map_or_else(|| shapes(problem), str::to_owned),
             direction: fields.text("direction")?.to_owned(),
-            kernel: kernel.to_owned(),
-            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(kernel).to_owned(),
+            problem: problem.to_owned(),
+            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(problem).to_owned(),
             count: fields.optional("count").unwrap_or(1).max(1),
             division: fields.text("division")?.to_owned(),
             workspace: fields.size("workspace")?,
@@ -177,7 +173,7 @@ impl Decision {
     fn to_json(&self) -> Value {
         let undivided = self.undivided.as_ref();
         json!({
-            "layer": self.layer, "direction": self.direction, "kernel": self.kernel, "spec": self.spec,
+            "layer": self.layer, "direction": self.direction, "kernel": self.problem, "spec": self.spec,
             "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
             "undivided": undivided.map(|u| &u.algorithm), "undivided_workspace": undivided.map(|u| u.workspace),
             "undivided_ms": undivided.map(|u| u.time), "offset": self.offset,
@@ -191,9 +187,27 @@ impl Decision {
     }
 }
 
+/// Merges layers that are alike and run alike into one row, at the place of the first.
+pub fn merged(rows: &[Decision]) -> Vec<Decision> {
+    let mut merged: Vec<Decision> = Vec::new();
+    for row in rows {
+        let same = |known: &&mut Decision| {
+            known.spec == row.spec
+                && known.layer == row.layer
+                && known.division == row.division
+                && known.time == row.time
+        };
+        match merged.iter_mut().find(same) {
+            Some(known) => known.count += row.count,
+            None => merged.push(Decision { offset: None, ..row.clone() }),
+        }
+    }
+    merged
+}
+
 /// A problem's text without its direction, equal for the three problems of a layer.
-pub fn shapes(kernel: &str) -> String {
-    kernel.split_once(' ').map_or(kernel, |(_, shapes)| shapes).to_owned()
+pub fn shapes(problem: &str) -> String {
+    problem.split_once(' ').map_or(problem, |(_, shapes)| shapes).to_owned()
 }
 
 /// The members of a JSON object, read by type.
@@ -243,33 +257,4 @@ impl<'a> Fields<'a> {
 fn short(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() > 40 { text.chars().take(39).chain(['…']).collect() } else { text }
-}
-
-/// Reads a report or a plan. A plan may hold several decisions. A report has one or two: the division of Workspace
-/// Division, and the decisions by problem.
-pub fn read(file: &Path) -> Result<Vec<Decisions>, String> {
-    let text = network::read(file)?;
-    if let Some(plans) = plans_of(&text) {
-        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.display(), number + 1);
-        let read =
-            plans.iter().enumerate().map(|(number, plan)| Decisions::from_json(plan).map_err(|why| (number, why)));
-        return read.map(|read| read.map_err(wrong)).collect();
-    }
-    let report = crate::report::lines::parse(file, &text)?;
-    let decisions = report.decisions();
-    if decisions.is_empty() {
-        return Err(format!("{}: nothing was decided in it", file.display()));
-    }
-    Ok(decisions)
-}
-
-/// The plans in a plan's text; `None` for any other text.
-pub fn plans_of(text: &str) -> Option<Vec<Value>> {
-    match serde_json::from_str(text).ok()? {
-        Value::Object(mut whole) => match whole.remove("plans")? {
-            Value::Array(plans) => Some(plans),
-            _ => None,
-        },
-        _ => None,
-    }
 }

@@ -11,12 +11,15 @@
 //! | `recurrent` | recurrent networks: their descriptions and their results |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
 //! | `table`, `quantity` | text for people |
+//! | `text` | a file's text |
+//! | `failure` | how a command fails |
 //!
 //! The command adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
 //! `run --dlopen` load a cuDNN.
 
 mod db;
 mod decisions;
+mod failure;
 mod network;
 mod plan;
 mod plot;
@@ -26,6 +29,7 @@ mod report;
 mod run;
 mod sets;
 mod table;
+mod text;
 mod tune;
 mod workload;
 
@@ -33,20 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// How a command fails.
-#[derive(Debug)]
-enum Failure {
-    /// The command line requests something impossible: exit status 2.
-    Usage(String),
-    /// The request could not be fulfilled: exit status 1.
-    Failed(String),
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Self {
-        Self::Failed(why)
-    }
-}
+use failure::Failure;
 
 /// Runs cuDNN convolutions in micro-batches, so that fast algorithms fit in little workspace.
 #[derive(Parser)]

@@ -83,7 +83,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 pub struct Layer {
     /// The layer's name; its three problems, and repeated layers, share it.
     pub name: String,
-    pub kernel: AnyProblem,
+    pub problem: AnyProblem,
     /// The number of such layers in the network.
     pub count: usize,
 }
@@ -100,11 +100,11 @@ impl Network {
     /// decision by problem counts for all layers that have the problem.
     pub fn name_layers(&self, decisions: &mut Decisions) {
         let is_division = matches!(decisions.policy, Policy::Division(_));
-        let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.kernel)).collect();
+        let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.problem)).collect();
         let mut named = vec![0; self.layers.len()];
         let mut rows = Vec::new();
         for row in decisions.rows.drain(..) {
-            let wanted = AnyProblem::from_spec(&row.spec).ok().map(|kernel| Shape::of(&kernel));
+            let wanted = AnyProblem::from_spec(&row.spec).ok().map(|problem| Shape::of(&problem));
             let layers = self.layers.iter().enumerate();
             let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
             let before = rows.len();
@@ -138,8 +138,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(kernel: &AnyProblem) -> Self {
-        let graph = kernel.graph();
+    fn of(problem: &AnyProblem) -> Self {
+        let graph = problem.graph();
         let convolution = graph.convolution();
         let graph::Convolution { direction, x, w, y, pre_padding, post_padding, stride, dilation, .. } = convolution;
         let image = |place: &usize| graph.tensors[*place].dims[1..].to_vec();
@@ -331,7 +331,7 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     let too_large = || at.complain(format_args!("a tensor of this layer has more elements than cuDNN counts (2³¹)"));
     let tensor = |dims| packed(data_type, channels_last, dims).ok_or_else(too_large);
     let (x, y) = (tensor([n, c, h, w])?, tensor([n, k, out[0], out[1]])?);
-    let kernel = |direction| Problem {
+    let problem = |direction| Problem {
         direction,
         rank: 4,
         x,
@@ -354,11 +354,11 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
     let wanted = |direction: &Direction| shapes.directions.is_empty() || shapes.directions.contains(direction);
     let layer = |direction| {
         let skipped = first && shapes.skip_first_bd && direction == Direction::BackwardData;
-        let kernel = match shapes.api {
-            None | Some(Api::Legacy) => AnyProblem::Convolution(kernel(direction)),
-            Some(Api::Graph) => AnyProblem::Graph(graph::Problem::of_convolution(&kernel(direction))),
+        let problem = match shapes.api {
+            None | Some(Api::Legacy) => AnyProblem::Convolution(problem(direction)),
+            Some(Api::Graph) => AnyProblem::Graph(graph::Problem::of_convolution(&problem(direction))),
         };
-        Layer { name: layer.to_owned(), kernel, count: count as usize - usize::from(skipped) }
+        Layer { name: layer.to_owned(), problem, count: count as usize - usize::from(skipped) }
     };
     let all = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
     Ok(all.into_iter().filter(wanted).map(layer).filter(|layer| layer.count > 0).collect())
@@ -372,16 +372,4 @@ fn packed(data_type: cudnnDataType_t, channels_last: bool, dims: [i32; 4]) -> Op
     image.checked_mul(n)?;
     let strides = if channels_last { [image, 1, w * c, c, 0] } else { [image, plane, w, 1, 0] };
     Some(Tensor { data_type, dims: [n, c, h, w, 0], strides })
-}
-
-/// A file's text, or standard input's for `-`. Errors name the file.
-pub fn read(file: &Path) -> Result<String, String> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read(file).and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not text"))
-        })
-    };
-    text.map_err(|error| format!("{}: {error}", file.display()))
 }

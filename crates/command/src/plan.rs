@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
 use crate::network::Layer;
-use crate::quantity;
-use crate::report::{ratio, text_of};
+use crate::quantity::{self, ratio};
+use crate::report::text_of;
 use crate::sets;
 use crate::table::{Side, Table};
 use crate::workload::{Costs, Workload};
@@ -109,15 +109,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// Lists the convolution problems of the file.
 fn list(options: &Options) -> Result<(), Failure> {
-    let (network, _) = options.workload.kernels.read()?;
+    let (network, _) = options.workload.problems.read()?;
     if options.json {
-        let kernel = |Layer { name, kernel, count }: &Layer| json!({ "layer": name, "count": count, "kernel": kernel.to_string(), "spec": kernel.spec() });
-        println!("{:#}", json!({ "kernels": network.layers.iter().map(kernel).collect::<Vec<_>>() }));
+        let problem = |Layer { name, problem, count }: &Layer| json!({ "layer": name, "count": count, "kernel": problem.to_string(), "spec": problem.spec() });
+        println!("{:#}", json!({ "kernels": network.layers.iter().map(problem).collect::<Vec<_>>() }));
         return Ok(());
     }
     let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
-    for Layer { name, kernel, count } in &network.layers {
-        table.row(vec![name.clone(), count.to_string(), kernel.to_string()]);
+    for Layer { name, problem, count } in &network.layers {
+        table.row(vec![name.clone(), count.to_string(), problem.to_string()]);
     }
     print!("{}", table.lines());
     Ok(())

@@ -12,12 +12,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 use crate::Failure;
-use crate::decisions::{self, Decisions, Division, Policy};
+use crate::decisions::{Decisions, Division, Policy};
 use crate::network;
 use crate::quantity;
+use crate::report::lines;
 use crate::sets::{self, Group};
+use crate::text;
 use crate::workload::{Workload, quoted};
 
 /// Draw reports and plans as SVG pictures
@@ -116,7 +119,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             write(&picture, output)
         }
         What::Division { file, network, output } => {
-            let decisions = decisions::read(file)?;
+            let decisions = read(file)?;
             let found = decisions.into_iter().find(|decisions| matches!(decisions.policy, Policy::Division(_)));
             let mut found = found.ok_or_else(|| {
                 format!(
@@ -144,7 +147,7 @@ fn write(picture: &str, output: &Output) -> Result<(), Failure> {
 /// Gives layers the names in a network file, if there is one.
 fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<&Path>) -> Result<(), Failure> {
     if let Some(file) = network {
-        let network = network::parse(file, &network::read(file)?, &network::Shapes::default())?;
+        let network = network::parse(file, &text::read(file)?, &network::Shapes::default())?;
         decisions.for_each(|decisions| network.name_layers(decisions));
     }
     Ok(())
@@ -156,7 +159,7 @@ fn read_sources(argument: &str) -> Result<Vec<layers::Source>, String> {
         Some((file, label)) if !Path::new(argument).exists() => (file, Some(label)),
         _ => (argument, None),
     };
-    let decisions = decisions::read(Path::new(file))?;
+    let decisions = read(Path::new(file))?;
     let several = decisions.len() > 1;
     let source = |decisions: Decisions| {
         let policy = label_of(&decisions);
@@ -168,6 +171,35 @@ fn read_sources(argument: &str) -> Result<Vec<layers::Source>, String> {
         layers::Source { label, decisions }
     };
     Ok(decisions.into_iter().map(source).collect())
+}
+
+/// Reads a report or a plan. A plan may hold several decisions. A report has one or two: the division of Workspace
+/// Division, and the decisions by problem.
+fn read(file: &Path) -> Result<Vec<Decisions>, String> {
+    let text = text::read(file)?;
+    if let Some(plans) = plans_of(&text) {
+        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.display(), number + 1);
+        let read =
+            plans.iter().enumerate().map(|(number, plan)| Decisions::from_json(plan).map_err(|why| (number, why)));
+        return read.map(|read| read.map_err(wrong)).collect();
+    }
+    let report = lines::parse(file, &text)?;
+    let decisions = report.decisions();
+    if decisions.is_empty() {
+        return Err(format!("{}: nothing was decided in it", file.display()));
+    }
+    Ok(decisions)
+}
+
+/// The plans in a plan's text; `None` for any other text.
+fn plans_of(text: &str) -> Option<Vec<Value>> {
+    match serde_json::from_str(text).ok()? {
+        Value::Object(mut whole) => match whole.remove("plans")? {
+            Value::Array(plans) => Some(plans),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn label_of(decisions: &Decisions) -> String {

@@ -55,6 +55,11 @@ pub fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// How many times as fast, `1.41×`; empty without a time after.
+pub fn ratio(before: f64, after: f64) -> String {
+    if after > 0.0 { format!("{:.2}×", before / after) } else { String::new() }
+}
+
 /// `1 kernel`, `2 kernels`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
+use recurrent::StepTime;
 use recurrent::inference::Inference;
 use serde_json::{Value, json};
-use tuning::database::StepTime;
 
 use crate::decisions::Fields;
-use crate::quantity;
-use crate::report::ratio;
+use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 
 /// The name of cuDNN in the database and in reports.
@@ -116,7 +115,7 @@ fn summary(decisions: &[Decision]) -> String {
 pub fn read(text: &str) -> Result<Vec<Inference>, String> {
     let file = Path::new(text);
     if !text.contains('=') {
-        let content = crate::network::read(file)?;
+        let content = crate::text::read(file)?;
         let networks = parse(&content).map_err(|why| format!("{text}: {why}"))?;
         return if networks.is_empty() { Err(format!("{text}: no recurrent network is in it")) } else { Ok(networks) };
     }

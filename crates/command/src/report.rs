@@ -8,18 +8,19 @@ use clap::Args;
 use serde_json::json;
 
 use crate::Failure;
-use crate::decisions::{Decision, Decisions, Division, Policy};
+use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::network::{self, Shapes};
-use crate::quantity;
+use crate::quantity::{self, ratio};
 use crate::recurrent;
 use crate::table::{Side, Table};
+use crate::text;
 use lines::Divided;
 
 /// Show what a run chose for each convolution, and what that saves
 ///
 /// The file comes from a program that ran with UCUDNN_REPORT=FILE, or from `ucudnn run --report FILE`. For every kernel
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
-/// division of the mini-batch, such as 2×64[FFT] for two micro-batches of 64 images with the algorithm FFT, its
+/// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
 /// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step.
 #[derive(Args)]
@@ -39,11 +40,11 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let text = network::read(&options.file)?;
+    let text = text::read(&options.file)?;
     let report = lines::parse(&options.file, &text)?;
     let mut decisions = report.decisions();
     if let Some(file) = &options.network {
-        let network = network::parse(file, &network::read(file)?, &Shapes::default())?;
+        let network = network::parse(file, &text::read(file)?, &Shapes::default())?;
         decisions.iter_mut().for_each(|decisions| network.name_layers(decisions));
     }
     if options.json {
@@ -81,8 +82,8 @@ fn also(report: &lines::Report) -> String {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
     }
     if !report.exploring.is_empty() {
-        let kernels = quantity::counted(report.exploring.len(), "kernel");
-        said += &format!("{kernels} had not been explored to the end.\n");
+        let problems = quantity::counted(report.exploring.len(), "kernel");
+        said += &format!("{problems} had not been explored to the end.\n");
     }
     match report.checked {
         (0, _) => {}
@@ -155,20 +156,20 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
 }
 
 fn heading(decisions: &Decisions, divided: Option<&Divided>) -> String {
-    let kernels = quantity::counted(decisions.layers(), "kernel");
+    let problems = quantity::counted(decisions.layers(), "kernel");
     match &decisions.policy {
         Policy::Reuse { limit: Some(limit) } => {
             let limit = if *limit == usize::MAX { "no limit".into() } else { quantity::chosen_bytes(*limit) + " each" };
-            format!("Workspace Reuse: {kernels}, {limit}")
+            format!("Workspace Reuse: {problems}, {limit}")
         }
-        Policy::Reuse { limit: None } => format!("Workspace Reuse: {kernels}, each within a limit of its own"),
+        Policy::Reuse { limit: None } => format!("Workspace Reuse: {problems}, each within a limit of its own"),
         Policy::Division(division) => {
             let arena = divided.map_or_else(String::new, |it| format!(", an arena of {}", quantity::bytes(it.arena)));
             let ms = division.solve_ms;
             let solved = ms.map_or_else(String::new, |ms| format!(", solved in {}", quantity::milliseconds(ms)));
             let (total, quality) = (quantity::chosen_bytes(division.total), division.quality());
             let of_all = if division.shared { "shared by all, which run one after another" } else { "together" };
-            format!("Workspace Division: {kernels}, {total} {of_all}{arena}; {quality}{solved}")
+            format!("Workspace Division: {problems}, {total} {of_all}{arena}; {quality}{solved}")
         }
     }
 }
@@ -194,26 +195,4 @@ fn summary(decisions: &Decisions) -> String {
 
 fn undivided_workspace(rows: &[Decision]) -> usize {
     rows.iter().map(|row| row.undivided.as_ref().map_or(0, |undivided| undivided.workspace) * row.count).sum()
-}
-
-pub fn ratio(before: f64, after: f64) -> String {
-    if after > 0.0 { format!("{:.2}×", before / after) } else { String::new() }
-}
-
-/// Merges layers that are alike and run alike into one row, at the place of the first.
-pub fn merged(rows: &[Decision]) -> Vec<Decision> {
-    let mut merged: Vec<Decision> = Vec::new();
-    for row in rows {
-        let same = |known: &&mut Decision| {
-            known.spec == row.spec
-                && known.layer == row.layer
-                && known.division == row.division
-                && known.time == row.time
-        };
-        match merged.iter_mut().find(same) {
-            Some(known) => known.count += row.count,
-            None => merged.push(Decision { offset: None, ..row.clone() }),
-        }
-    }
-    merged
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use planner::{Alternative, DivisionError};
 
 use crate::decisions::{Decision, Decisions, Division, Policy, Undivided};
-use crate::report::lines::Report;
 
 /// One way to run a problem.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +23,7 @@ pub struct Choice {
 pub struct Group {
     pub layer: String,
     pub direction: String,
-    pub kernel: String,
+    pub problem: String,
     pub spec: String,
     /// The number of layers.
     pub count: usize,
@@ -57,7 +56,7 @@ impl Group {
         Decision {
             layer: self.layer.clone(),
             direction: self.direction.clone(),
-            kernel: self.kernel.clone(),
+            problem: self.problem.clone(),
             spec: self.spec.clone(),
             count,
             division: choice.division.clone(),
@@ -153,35 +152,6 @@ pub fn divide(groups: &[Group], total: usize, time_limit: Duration) -> Result<De
     Ok(Decisions { policy, rows })
 }
 
-/// A report's problems with their desirable sets. `Err` names a problem without one.
-pub fn of_report(report: &Report) -> Result<Vec<Group>, String> {
-    let mut groups: Vec<Group> = Vec::new();
-    for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
-        if let Some(known) = groups.iter_mut().find(|known| known.spec == row.spec) {
-            known.count += row.count;
-            continue;
-        }
-        let set = report.desirable.iter().find(|set| set.spec == row.spec);
-        let set = set
-            .ok_or_else(|| format!("no desirable set of {}; a run under Workspace Division tells them", row.kernel))?;
-        let choice = |(division, workspace, time): &(String, usize, f64)| Choice {
-            division: division.clone(),
-            workspace: *workspace,
-            time: *time,
-        };
-        groups.push(Group {
-            layer: row.layer.clone(),
-            direction: row.direction.clone(),
-            kernel: row.kernel.clone(),
-            spec: row.spec.clone(),
-            count: row.count,
-            choices: front(set.points.iter().map(choice).collect()),
-            undivided: front(report.undivided_choices(&row.spec)),
-        });
-    }
-    Ok(groups)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +162,7 @@ mod tests {
         Group {
             layer: layer.into(),
             direction: "F".into(),
-            kernel: format!("F {layer}"),
+            problem: format!("F {layer}"),
             spec: layer.into(),
             count,
             undivided: choices[..1].to_vec(),

@@ -22,7 +22,7 @@ use crate::Failure;
 use crate::network::{Layer, Shapes};
 use crate::quantity;
 use crate::table::{Side, Table};
-use crate::workload::{Kernels, Place};
+use crate::workload::{Place, Problems};
 use progress::Bar;
 
 /// Measure a network's kernels on this machine's device, for later runs and plans
@@ -122,14 +122,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.top_k.is_some() {
         return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
     }
-    let (network, _) = Kernels { file, shapes: options.shapes.clone() }.read()?;
+    let (network, _) = Problems { file, shapes: options.shapes.clone() }.read()?;
     // Made first, so that an error in it shows before anything is measured.
     let database = options.place.create()?.path().to_owned();
     set_variables(options, &database)?;
     check_library()?;
     let mut layers: Vec<&Layer> = Vec::new();
     for layer in &network.layers {
-        if !layers.iter().any(|known| known.kernel == layer.kernel) {
+        if !layers.iter().any(|known| known.problem == layer.problem) {
             layers.push(layer);
         }
     }
@@ -200,9 +200,9 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
 }
 
 fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> Tuned<'a> {
-    let progress = bar.kernel(format!("{} {}", layer.name, layer.kernel.direction()));
-    let found = match &layer.kernel {
-        AnyProblem::Convolution(kernel) => search(options, kernel, devices, &progress),
+    let progress = bar.problem(format!("{} {}", layer.name, layer.problem.direction()));
+    let found = match &layer.problem {
+        AnyProblem::Convolution(problem) => search(options, problem, devices, &progress),
         AnyProblem::Graph(_) => Err("operation graphs are tuned while programs run, not ahead of time".into()),
     };
     Tuned { layer, found, measured: progress.finish() }
@@ -211,7 +211,7 @@ fn tune<'a>(options: &Options, layer: &'a Layer, devices: &[i32], bar: &Bar) -> 
 /// Tunes for each goal in turn.
 fn search<K: Executable>(
     options: &Options,
-    kernel: &K,
+    problem: &K,
     devices: &[i32],
     bar: &progress::Problem,
 ) -> Result<Found, String> {
@@ -222,7 +222,7 @@ fn search<K: Executable>(
     let mut found = Err("it was stopped".to_owned());
     for goal in goals {
         let search = ahead::tune(&Job {
-            problem: kernel,
+            problem,
             class: None,
             sizes: options.sizes,
             goal,
@@ -252,7 +252,7 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
     ]);
     let mut failed = 0;
     for Tuned { layer, found, measured } in tuned {
-        let mut row = vec![layer.name.clone(), layer.kernel.direction().to_string(), measured.to_string()];
+        let mut row = vec![layer.name.clone(), layer.problem.direction().to_string(), measured.to_string()];
         row.extend(match found {
             Ok(Found { division, workspace, time }) => {
                 [division.clone(), quantity::bytes(*workspace), quantity::digits(*time), String::new()]

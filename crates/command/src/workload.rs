@@ -17,10 +17,11 @@ use crate::Failure;
 use crate::network::{self, Layer, Network, Shapes};
 use crate::report::lines;
 use crate::sets::{self, Choice, Group};
+use crate::text;
 
 /// The selection of convolution problems.
 #[derive(Args)]
-pub struct Kernels {
+pub struct Problems {
     /// A network's CSV file, as in examples/networks, or a run's report
     pub file: PathBuf,
     #[command(flatten)]
@@ -43,7 +44,7 @@ pub struct Place {
 #[derive(Args)]
 pub struct Workload {
     #[command(flatten)]
-    pub kernels: Kernels,
+    pub problems: Problems,
     #[command(flatten)]
     place: Place,
     /// The number of a device in `ucudnn db list` [default: the one measured last that knows the kernels]
@@ -64,10 +65,10 @@ pub struct Costs {
     pub environment: Option<Environment>,
 }
 
-impl Kernels {
+impl Problems {
     /// The layers, and the report if the file is one.
     pub fn read(&self) -> Result<(Network, Option<lines::Report>), Failure> {
-        let text = network::read(&self.file)?;
+        let text = text::read(&self.file)?;
         if !text.trim_start().starts_with('{') {
             return Ok((network::parse(&self.file, &text, &self.shapes)?, None));
         }
@@ -84,16 +85,16 @@ impl Kernels {
         }
         let mut network = Network { name: String::new(), layers: Vec::<Layer>::new() };
         for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
-            let kernel = AnyProblem::from_spec(&row.spec);
-            let kernel = kernel.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.kernel))?;
-            match network.layers.iter_mut().find(|known| known.kernel == kernel) {
+            let problem = AnyProblem::from_spec(&row.spec);
+            let problem = problem.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.problem))?;
+            match network.layers.iter_mut().find(|known| known.problem == problem) {
                 Some(known) => known.count += row.count,
-                None => network.layers.push(Layer { name: row.layer.clone(), kernel, count: row.count }),
+                None => network.layers.push(Layer { name: row.layer.clone(), problem, count: row.count }),
             }
         }
         network.layers.retain(|layer| {
             (layers.is_empty() || layers.contains(&layer.name))
-                && (directions.is_empty() || directions.contains(&layer.kernel.direction()))
+                && (directions.is_empty() || directions.contains(&layer.problem.direction()))
         });
         if network.layers.is_empty() {
             return Err(Failure::Failed(format!("{}: no kernel is in it that was asked for", self.file.display())));
@@ -142,9 +143,9 @@ impl Place {
 impl Workload {
     /// The choices for each problem. `Err` lists the problems without results, and the command that measures them.
     pub fn costs(&self) -> Result<Costs, Failure> {
-        let (network, report) = self.kernels.read()?;
-        let keep = |group: &Group| network.layers.iter().any(|layer| layer.kernel.spec() == group.spec);
-        if let Some(Ok(mut groups)) = report.as_ref().map(sets::of_report) {
+        let (network, report) = self.problems.read()?;
+        let keep = |group: &Group| network.layers.iter().any(|layer| layer.problem.spec() == group.spec);
+        if let Some(Ok(mut groups)) = report.as_ref().map(lines::Report::groups) {
             groups.retain(keep);
             return Ok(Costs { groups, environment: None });
         }
@@ -170,7 +171,7 @@ impl Workload {
             network.layers.len()
         );
         for layer in unknown.iter().take(10) {
-            let _ = write!(why, "\n  {} {}", layer.name, layer.kernel);
+            let _ = write!(why, "\n  {} {}", layer.name, layer.problem);
         }
         if unknown.len() > 10 {
             let _ = write!(why, "\n  … and {} more", unknown.len() - 10);
@@ -185,17 +186,17 @@ impl Workload {
     }
 
     fn group(&self, database: &Database, environment: &Environment, layer: &Layer) -> Group {
-        let (choices, undivided) = match &layer.kernel {
-            AnyProblem::Convolution(kernel) => self.choices(database, environment, kernel, |it| it.deterministic),
-            AnyProblem::Graph(kernel) => self.choices(database, environment, kernel, |engine| {
+        let (choices, undivided) = match &layer.problem {
+            AnyProblem::Convolution(problem) => self.choices(database, environment, problem, |it| it.deterministic),
+            AnyProblem::Graph(problem) => self.choices(database, environment, problem, |engine| {
                 !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
             }),
         };
         Group {
             layer: layer.name.clone(),
-            direction: layer.kernel.direction().to_string(),
-            kernel: layer.kernel.to_string(),
-            spec: layer.kernel.spec(),
+            direction: layer.problem.direction().to_string(),
+            problem: layer.problem.to_string(),
+            spec: layer.problem.spec(),
             count: layer.count,
             choices,
             undivided,
@@ -207,11 +208,11 @@ impl Workload {
         &self,
         database: &Database,
         environment: &Environment,
-        kernel: &K,
+        problem: &K,
         is_deterministic: impl Fn(&K::Algorithm) -> bool,
     ) -> (Vec<Choice>, Vec<Choice>) {
         let admits = |algorithm: &K::Algorithm| !self.deterministic || is_deterministic(algorithm);
-        let recalled = recall(database, environment, kernel, self.sizes, admits);
+        let recalled = recall(database, environment, problem, self.sizes, admits);
         let choice = |(configuration, time): &(Configuration<K::Algorithm>, f64), division: String| Choice {
             division,
             workspace: configuration.workspace(),
@@ -234,9 +235,9 @@ impl Workload {
             });
         }
         let knows = |environment: &Environment| {
-            network.layers.iter().any(|layer| match &layer.kernel {
-                AnyProblem::Convolution(kernel) => !database.measured(environment, kernel).is_empty(),
-                AnyProblem::Graph(kernel) => !database.measured(environment, kernel).is_empty(),
+            network.layers.iter().any(|layer| match &layer.problem {
+                AnyProblem::Convolution(problem) => !database.measured(environment, problem).is_empty(),
+                AnyProblem::Graph(problem) => !database.measured(environment, problem).is_empty(),
             })
         };
         let found = contents.iter().find(|entry| knows(&entry.environment)).or(contents.first());
@@ -249,7 +250,7 @@ impl Workload {
 
     /// The command line that measures the problems without results.
     fn tune_line(&self, network: &Network, unknown: &[&Layer]) -> String {
-        let Kernels { file, shapes } = &self.kernels;
+        let Problems { file, shapes } = &self.problems;
         let mut line = format!("ucudnn tune {}", quoted(file.display()));
         if let Some(batch) = shapes.batch {
             let _ = write!(line, " --batch {batch}");

@@ -3,14 +3,12 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`problem`] | one convolution as plain values, of either API, and its text |
-//! | [`candidates`] | the micro-configurations of a legacy problem that may be timed |
 //! | [`engines`] | convolutions, transposes and samples by GPU kernels of our own |
 //! | [`exec`] | running a plan of the legacy API; sums in float; the check against the undivided convolution |
 //! | [`legacy`] | what the legacy API is answered, and what its calls run |
 //! | [`graph`] | the workspace that execution plans of the graph API report, and what runs in their place |
 //! | [`division`] | Workspace Division at run time: a network's layers of both APIs, and the arena that they share |
 
-pub mod candidates;
 pub mod division;
 pub mod engines;
 pub mod exec;

@@ -17,7 +17,7 @@ use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
 use cudnn_abi::symbols::Symbol;
 use gpu::Device;
 use guest::libraries::home;
-use guest::settings::{self, CUDNN_LIBRARY};
+use guest::settings::CUDNN_LIBRARY;
 use places::Place;
 
 /// Null until the search is over, then a leaked `Library`.
@@ -114,7 +114,7 @@ fn get() -> &'static Library {
 
 #[cold]
 fn load() -> &'static Library {
-    guest::settings::get(); // sets up logging, in time for what is said here
+    guest::settings::get(); // sets up logging, for the messages below
     let mut refused = Vec::new();
     let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
     if found.as_ref().is_some_and(|real| real.host) {
@@ -139,7 +139,6 @@ fn load() -> &'static Library {
 
 /// Logs the library found, and a refusal of the place that the user named. Only the publisher calls it, so once.
 fn report(library: &Library, refused: &[(Place, String)]) {
-    settings::get(); // sets up logging
     let Ok(real) = &library.real else { return };
     if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
         log::warn!("{place}: {why}; using {} instead", real.path.display());

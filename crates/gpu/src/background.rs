@@ -1,4 +1,6 @@
-//! Background threads that plan on the device of the thread that starts them.
+//! Background threads that plan on the device of the thread that starts them. [`compiling`] queues the compilations.
+
+pub mod compiling;
 
 pub use guest::background::{STOP, rest, stopped};
 

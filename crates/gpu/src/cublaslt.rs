@@ -10,21 +10,13 @@ use libloading::os::unix::Library;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use super::Stream;
 use super::jit::places::{self, Place};
+use super::stream::Stream;
+use crate::Element;
 use guest::process_end;
 
 type Status = c_int;
 const SUCCESS: Status = 0;
-
-/// The storage type of inputs. Sums and products are float.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i32)]
-pub enum Input {
-    Float = 0,
-    Half = 2,
-    Bfloat16 = 14,
-}
 
 /// The arithmetic of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +30,7 @@ pub enum Compute {
 const FLOAT: c_int = 0;
 // Attributes of a product with their values, and attributes of a preference.
 const TRANSPOSE_A: c_int = 3;
+const TRANSPOSE_B: c_int = 4;
 const TRANSPOSED: i32 = 1;
 const MOST_WORKSPACE: c_int = 1;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
@@ -156,40 +149,61 @@ impl Functions {
         check("an attribute of a product", status)
     }
 
-    /// Describes a product and its matrices in cublasLt's column-major terms: `products` of [columns, rows] is the
-    /// transpose of [depth, columns] times [depth, rows].
+    /// Describes a product and its matrices in cublasLt's column-major terms, in which each stored matrix is its
+    /// transpose: `products` of [columns, rows] is the right factor's transpose times the left factor's.
     fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
-        let Shape { input, compute, rows, columns, depth, .. } = *shape;
+        let Shape { element, compute, transposed: [left_transposed, right_transposed], .. } = *shape;
+        let Shape { rows, columns, depth, .. } = *shape;
         // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
         let product = Object::new(self.destroy_product, create)?;
-        self.set(&product, TRANSPOSE_A, TRANSPOSED)?;
-        let (weights, x) = (self.matrix(input as c_int, depth, columns)?, self.matrix(input as c_int, depth, rows)?);
-        Ok([product, weights, x, self.matrix(FLOAT, columns, rows)?])
+        let factor = |attribute, is_transposed: bool, [height, width]: [usize; 2]| {
+            if is_transposed {
+                self.set(&product, attribute, TRANSPOSED)?;
+            }
+            let [height, width] = if is_transposed { [width, height] } else { [height, width] };
+            self.matrix(element.cuda_type(), height, width)
+        };
+        let right = factor(TRANSPOSE_A, right_transposed, [columns, depth])?;
+        let left = factor(TRANSPOSE_B, left_transposed, [depth, rows])?;
+        Ok([product, right, left, self.matrix(FLOAT, columns, rows)?])
     }
 }
 
 /// The properties that determine a product's algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
-    input: Input,
+    element: Element,
     compute: Compute,
+    /// Whether the left and the right factor are stored as their transposes.
+    transposed: [bool; 2],
     rows: usize,
     columns: usize,
     depth: usize,
-    /// The alignments of weights, x and products, in bytes.
+    /// The alignments of the right factor, the left factor and the products, in bytes.
     alignments: [u32; 3],
 }
 
-/// A product of matrices that are stored row by row.
+/// A factor of a product.
+#[derive(Clone, Copy)]
+pub struct Factor {
+    /// The elements, row by row, without gaps.
+    pub data: *const c_void,
+    /// Whether its transpose is stored.
+    pub is_transposed: bool,
+}
+
+/// A product of matrices: products = left · right + beta · products.
 #[derive(Clone, Copy)]
 pub struct Product {
-    /// [rows][depth]
-    pub x: *const c_void,
-    /// [columns][depth]
-    pub weights: *const c_void,
-    /// x · weightsᵀ: [rows][columns]
+    /// `[rows][depth]`; its transpose is `[depth][rows]`.
+    pub left: Factor,
+    /// `[depth][columns]`; its transpose is `[columns][depth]`.
+    pub right: Factor,
+    /// `[rows][columns]`, row by row.
     pub products: *mut f32,
+    /// With 0, the old products are not read.
+    pub beta: f32,
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
@@ -239,27 +253,28 @@ impl CublasLt {
         &self,
         stream: Stream,
         product: &Product,
-        input: Input,
+        element: Element,
         compute: Compute,
     ) -> Result<(), String> {
-        let Product { rows, columns, depth, .. } = *product;
+        let Product { left, right, rows, columns, depth, .. } = *product;
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
-        let alignments = [product.weights.addr(), product.x.addr(), product.products.addr()].map(alignment);
-        let shape = Shape { input, compute, rows, columns, depth, alignments };
+        let alignments = [right.data.addr(), left.data.addr(), product.products.addr()].map(alignment);
+        let transposed = [left, right].map(|factor| factor.is_transposed);
+        let shape = Shape { element, compute, transposed, rows, columns, depth, alignments };
         let ready = self.ready(&shape)?;
-        let [description, weights, x, products] = ready.descriptions.each_ref().map(|object| object.raw);
-        let (one, zero) = (1.0_f32, 0.0_f32);
+        let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
+        let one = 1.0_f32;
         // SAFETY: `ready` keeps the descriptions alive; the caller promises matrices of the described sizes.
         let status = unsafe {
             (self.functions.multiply)(
                 self.handle.raw,
                 description,
                 ptr::from_ref(&one).cast(),
-                product.weights,
-                weights,
-                product.x,
-                x,
-                ptr::from_ref(&zero).cast(),
+                right.data,
+                right_matrix,
+                left.data,
+                left_matrix,
+                ptr::from_ref(&product.beta).cast(),
                 product.products.cast(),
                 products,
                 product.products.cast(),
@@ -300,11 +315,11 @@ impl CublasLt {
             check("a preference", unsafe { (functions.set_preference)(preference.raw, attribute, value, bytes) })
         };
         set(MOST_WORKSPACE, ptr::from_ref(&0_usize).cast(), size_of::<usize>())?;
-        let [weights, x, products] = shape.alignments;
-        for (attribute, bytes) in ALIGNMENTS.into_iter().zip([weights, x, products, products]) {
+        let [right, left, products] = shape.alignments;
+        for (attribute, bytes) in ALIGNMENTS.into_iter().zip([right, left, products, products]) {
             set(attribute, ptr::from_ref(&bytes).cast(), size_of::<u32>())?;
         }
-        let [description, weights, x, products] = descriptions.each_ref().map(|object| object.raw);
+        let [description, right, left, products] = descriptions.each_ref().map(|object| object.raw);
         let none = Heuristic { algorithm: [0; 8], workspace: 0, state: -1, waves: 0.0, reserved: [0; 4] };
         let (mut result, mut count) = (none, 0);
         // SAFETY: the borrowed objects are live, and `result` has space for the one result requested.
@@ -312,8 +327,8 @@ impl CublasLt {
             (functions.heuristic)(
                 self.handle.raw,
                 description,
-                weights,
-                x,
+                right,
+                left,
                 products,
                 products,
                 preference.raw,
@@ -331,39 +346,4 @@ impl CublasLt {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use guest::testing::skip;
-
-    /// cuDNN's package brings cublasLt. Without a GPU all of cublasLt works except handles and products.
-    #[test]
-    fn the_real_library_takes_descriptions() {
-        let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
-            return skip("UCUDNN_TEST_REAL_CUDNN does not name the real cuDNN's folder");
-        };
-        let beside = places::beside(&[std::path::Path::new(&folder).join("libcudnn.so.9").into()]);
-        let functions = Functions::find(places::in_folders("libcublasLt", "a test", beside).into_iter()).unwrap();
-        for (input, compute) in [
-            (Input::Float, Compute::Float),
-            (Input::Float, Compute::Tf32),
-            (Input::Half, Compute::Float),
-            (Input::Bfloat16, Compute::Float),
-        ] {
-            let alignments = [16, 4, 256];
-            let shape = Shape { input, compute, rows: 7, columns: 12, depth: 5, alignments };
-            functions.describe(&shape).unwrap();
-        }
-        let wrong = functions.set(&functions.describe(&ANY).unwrap()[0], 9999, 1);
-        assert!(wrong.unwrap_err().contains("status"));
-    }
-
-    const ANY: Shape =
-        Shape { input: Input::Float, compute: Compute::Float, rows: 1, columns: 1, depth: 1, alignments: [4; 3] };
-
-    #[test]
-    fn what_was_tried_is_told() {
-        let places = [Place { origin: "a test", file: "libc.so.6".into(), major: 12, loaded: true }];
-        let Err(why) = Functions::find(places.into_iter()) else { panic!("found cublasLt") };
-        assert!(why.contains("libc.so.6 (a test): it has no cublasLtCreate"), "{why}");
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use cudarc::driver::sys;
 use once_cell::sync::Lazy;
 
-use super::{Elapsed, Stream};
+use super::stream::{Elapsed, Stream};
 
 /// The presence of the driver. cudarc panics at the first call without one, so [`ok`] checks this first.
 // SAFETY: opens a library by name. Its constructors are the driver's, which the program loads for its own use of CUDA

@@ -11,6 +11,15 @@ type Read = unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t;
 type Set = unsafe extern "C" fn(c_int) -> cudnnStatus_t;
 type Properties = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
 
+/// The multiprocessors that the host reports to code that divides work among a device's multiprocessors.
+pub const MULTIPROCESSORS: u32 = 64;
+
+/// The most bytes of shared memory of a block on the host; a block gets as many as it requests.
+pub const SHARED_BYTES: usize = 128 << 10;
+
+/// The most blocks of a cluster, as in `kernels/emulator`.
+pub const MOST_IN_A_CLUSTER: u32 = 16;
+
 /// Finds a function of hostdnn by its name.
 pub type Lookup = fn(&CStr) -> Option<NonNull<c_void>>;
 

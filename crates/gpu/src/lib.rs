@@ -5,8 +5,11 @@ pub mod background;
 pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
+mod element;
 pub mod host;
 pub mod jit;
+pub mod products;
+mod stream;
 pub mod testing;
 
 use std::ffi::c_void;
@@ -17,10 +20,9 @@ use std::time::Instant;
 
 use once_cell::sync::OnceCell;
 
+pub use element::Element;
 use guest::settings::{self, Fault};
-
-/// A stream of the device: a CUDA stream, or an opaque value on the host, where calls finish before they return.
-pub type Stream = *mut c_void;
+pub use stream::{Elapsed, Stream};
 
 /// The kind of device that the loaded cuDNN computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +85,6 @@ impl Drop for OwnStream {
     }
 }
 
-/// The time between two marks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Elapsed {
-    /// Milliseconds.
-    Ready(f64),
-    /// The later mark has not been reached yet.
-    Pending,
-    /// The time is unknown.
-    Lost,
-}
-
 impl Device {
     /// The calling thread's device number. Registry keys include it: each device plans its problems separately.
     pub fn ordinal(self) -> i32 {
@@ -124,7 +115,7 @@ impl Device {
     /// The multiprocessors of the device `ordinal`. The host reports a constant.
     pub fn multiprocessors(self, ordinal: i32) -> Option<usize> {
         match self {
-            Self::Host => Some(jit::MULTIPROCESSORS_OF_HOST as usize),
+            Self::Host => Some(host::MULTIPROCESSORS as usize),
             Self::Cuda => usize::try_from(cuda::properties(ordinal)?.1).ok(),
         }
     }
@@ -132,7 +123,7 @@ impl Device {
     /// The most bytes of shared memory for a block on the device `ordinal`.
     pub fn shared_bytes(self, ordinal: i32) -> Option<usize> {
         match self {
-            Self::Host => Some(jit::SHARED_BYTES_OF_HOST),
+            Self::Host => Some(host::SHARED_BYTES),
             Self::Cuda => cuda::shared_bytes(ordinal),
         }
     }
@@ -149,7 +140,7 @@ impl Device {
     /// The most blocks of a cluster on the device `ordinal`; 0 without clusters.
     pub fn cluster_blocks(self, ordinal: i32) -> usize {
         match self {
-            Self::Host => jit::CLUSTER_BLOCKS_OF_HOST as usize,
+            Self::Host => host::MOST_IN_A_CLUSTER as usize,
             Self::Cuda => cuda::cluster_blocks(ordinal),
         }
     }

@@ -5,6 +5,7 @@
 pub mod background;
 pub mod libraries;
 pub mod process_end;
+pub mod refusal;
 pub mod report;
 pub mod settings;
 pub mod signals;

@@ -114,7 +114,7 @@ const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
 const RNN: &str = "UCUDNN_RNN";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
-/// Where the real cuDNN is; read by [`cudnn::library`], which may run before settings do.
+/// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 const LOG: &str = "UCUDNN_LOG";
 const REPORT: &str = "UCUDNN_REPORT";

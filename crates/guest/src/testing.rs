@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-/// Reports on stderr that a test was skipped; the test harness would not show it.
+/// Reports, past the capture of output, that the running test is skipped.
 pub fn skip(why: &str) {
     let thread = std::thread::current();
+    // Not `eprintln`: the test harness swallows that of tests that pass.
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }

@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
+use super::call::Call;
 use super::choice;
 use super::eligible::takes;
-use super::forward::{Call, workspace_size};
+use super::forward::workspace_size;
 use super::page;
-use super::trial::{Step, Trial};
+use super::record::StepTime;
 use crate::inference::Inference;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
+use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
-use tuning::database::StepTime;
+use tuning::turns::{self, Step, Turns};
 
 /// A network to time.
 pub struct Job<'a> {
@@ -64,23 +66,23 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     }
     let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
     let candidates = page.candidates(&mut |remaining| {
-        (job.progress)(remaining + Trial::executions(remaining + 1));
+        (job.progress)(remaining + turns::executions(remaining + 1));
         stopped()
     })?;
-    let mut trial = Trial::new(candidates.engines.len());
-    let mut remaining = Trial::executions(candidates.engines.len());
+    let mut turns = Turns::new(candidates.engines.len());
+    let mut remaining = turns::executions(candidates.engines.len());
     loop {
         stopped()?;
-        match trial.step() {
+        match turns.step(compiling::is_quiet()) {
             Step::Over => break,
             Step::Wait => {}
             Step::Run(index) => {
                 // SAFETY: `running` holds a valid call: `data` owns its handle, descriptors and buffers.
                 let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
                 match ran {
-                    Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, running.case.data.steps, timed),
+                    Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, running.case.data.steps, timed),
                     Ok(status) => return Err(format!("cuDNN refuses it with status {status}")),
-                    Err(_) => trial.failed(index),
+                    Err(_) => turns.failed(index),
                 }
                 remaining = remaining.saturating_sub(1);
                 (job.progress)(remaining);
@@ -90,7 +92,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             return Err("the device failed".into());
         }
     }
-    let times = trial.times();
+    let times = turns.times();
     page.found(&candidates, &times, "timed ahead of time");
     let chosen = candidates.fastest(&times);
     let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));

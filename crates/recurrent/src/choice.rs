@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::kernels::Engine;
-use tuning::database::StepTime;
+use super::record::StepTime;
 
 /// cuDNN's name in the database and in reports.
 pub const CUDNN: &str = "cuDNN";

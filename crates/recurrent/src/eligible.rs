@@ -3,7 +3,7 @@
 
 use cudnn_abi::*;
 
-use super::forward::Call;
+use super::call::Call;
 use super::memory::Unsound;
 use cudnn::calls;
 use cudnn::rnn::{Data, Network, is_state};

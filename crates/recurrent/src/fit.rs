@@ -12,9 +12,8 @@ use parking_lot::Mutex;
 use super::configuration::{Configuration, Problem};
 use super::kernels::problem;
 use super::model::Model;
-use super::record::Record;
+use super::record::{Record, StepTime};
 use crate::inference::Inference;
-use tuning::database::StepTime;
 
 /// The largest factor between a constant and its default.
 const MOST: f64 = 4.0;

@@ -1,48 +1,22 @@
 //! A call of `cudnnRNNForward`: our kernels or cuDNN run it, and cuDNN also runs it if our kernels fail.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
+use super::call::Call;
 use super::eligible::{Case, takes};
 use super::kernels::Engine;
-use super::memory::Memory;
 use super::page::{self, Page, Run};
-use super::run::{Recurrent, Work};
+use super::recurrence::Recurrent;
+use super::run::Work;
 use super::temporary::Temporary;
-use super::trial::{Timed, Timing};
 use cudnn::calls;
 use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use guest::settings::{self, Policy, Rnn};
-
-/// The arguments of `cudnnRNNForward`.
-#[derive(Clone, Copy)]
-pub struct Call {
-    pub handle: cudnnHandle_t,
-    pub descriptor: cudnnRNNDescriptor_t,
-    pub mode: cudnnForwardMode_t,
-    /// The copy of x's sequence lengths that cuDNN's kernels read; our kernels take those in x's descriptor.
-    pub device_lengths: *const i32,
-    pub x_descriptor: cudnnRNNDataDescriptor_t,
-    pub x: *const c_void,
-    pub y_descriptor: cudnnRNNDataDescriptor_t,
-    pub y: *mut c_void,
-    pub h_descriptor: cudnnTensorDescriptor_t,
-    pub hx: *const c_void,
-    pub hy: *mut c_void,
-    pub c_descriptor: cudnnTensorDescriptor_t,
-    pub cx: *const c_void,
-    pub cy: *mut c_void,
-    pub weight_space_size: usize,
-    pub weight_space: *const c_void,
-    pub workspace_size: usize,
-    pub workspace: *mut c_void,
-    pub reserve_size: usize,
-    pub reserve: *mut c_void,
-}
+use tuning::turns::{Timed, Timing};
 
 /// Returns true if the settings leave all recurrent networks of the handle to cuDNN.
 fn is_off(handle: cudnnHandle_t) -> bool {
@@ -72,43 +46,6 @@ pub unsafe fn workspace_size(
 }
 
 impl Call {
-    /// Calls cuDNN with the arguments unchanged.
-    ///
-    /// # Safety
-    /// The arguments are those of a call of `cudnnRNNForward`, or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: the caller promises the arguments of a `cudnnRNNForward` call, or ones that cuDNN refuses.
-        unsafe {
-            calls::rnn::cudnnRNNForward(
-                self.handle,
-                self.descriptor,
-                self.mode,
-                self.device_lengths,
-                self.x_descriptor,
-                self.x,
-                self.y_descriptor,
-                self.y,
-                self.h_descriptor,
-                self.hx,
-                self.hy,
-                self.c_descriptor,
-                self.cx,
-                self.cy,
-                self.weight_space_size,
-                self.weight_space,
-                self.workspace_size,
-                self.workspace,
-                self.reserve_size,
-                self.reserve,
-            )
-        }
-    }
-
-    pub fn memory(&self) -> Memory {
-        let Self { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size, .. } = *self;
-        Memory { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size }
-    }
-
     /// Runs the call on our kernels if they can and may answer it, else on cuDNN. Inputs stay unchanged until the call
     /// has ended, so cuDNN can run it again.
     ///
@@ -195,12 +132,12 @@ impl Running<'_> {
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
         // SAFETY: the caller promises the arguments of a call (see `Call::run`), as `measure` requires.
         let (ran, timed) = unsafe { self.measure(engine) };
-        self.page.with_trial(|trial| match &ran {
-            Ok(CUDNN_STATUS_SUCCESS) => trial.ran(index, self.case.data.steps, timed),
+        self.page.with_turns(|turns| match &ran {
+            Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, self.case.data.steps, timed),
             // cuDNN refuses the call, which does not count against its kernels.
-            Ok(_) => trial.skipped(),
-            Err(Refusal::NoRoom) => trial.ran(index, self.case.data.steps, None),
-            Err(Refusal::Failed(_)) => trial.failed(index),
+            Ok(_) => turns.skipped(),
+            Err(Refusal::NoRoom) => turns.ran(index, self.case.data.steps, None),
+            Err(Refusal::Failed(_)) => turns.failed(index),
         });
         // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
         ran.unwrap_or_else(|_| unsafe { self.call.run_as_asked() })

@@ -1,54 +1,18 @@
-//! The recurrence's kernels: parameters, compiling and launching.
+//! The recurrence's persistent kernels: compiling, loading and launching.
 
-use std::collections::HashMap;
-use std::ffi::c_void;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use cudnn_abi::*;
-use parking_lot::Mutex;
 
-use super::compiling;
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
-use super::run::Recurrent;
+use super::recurrence::{Recurrence, Recurrences, Recurrent};
 use cudnn::rnn::{CANONICAL_GRU, Network};
 use gpu::Stream;
+use gpu::background::compiling;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use kernels::recurrent as sources;
-
-/// One layer and direction: twin of the struct in `kernels/rnn/recurrence.cuh`, which documents the fields.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Recurrence {
-    pub input: *const f32,
-    pub weights: *const c_void,
-    pub x: *const c_void,
-    pub input_weights: *const c_void,
-    pub input_biases: *const c_void,
-    pub recurrent_biases: *const c_void,
-    pub h0: *const c_void,
-    pub c0: *const c_void,
-    pub y: *mut c_void,
-    pub hy: *mut c_void,
-    pub cy: *mut c_void,
-    pub lengths: *const i32,
-    pub starts: *const i32,
-    pub y_stride: i64,
-    pub time_stride: i64,
-    pub batch_stride: i64,
-    /// An element in the first bytes; shorter ones are padded to 4 bytes.
-    pub fill: [u8; 4],
-    pub steps: i32,
-    pub batch: i32,
-    pub reverse: i32,
-    pub exchange: *mut c_void,
-}
-
-/// The parameter of a launch: twin of the struct in `kernels/rnn/recurrence.cuh`.
-#[repr(C)]
-pub struct Recurrences {
-    pub of: [Recurrence; MOST_RECURRENCES],
-}
 
 /// The problem of a network on the calling thread's device, for about `steps` time steps. `None`: our kernels lack the
 /// cell or the type, or the device does not report its properties.
@@ -130,37 +94,13 @@ pub struct Engine {
     input: Arc<Input>,
 }
 
-type Known<K, V> = Mutex<Option<HashMap<(i32, K), Weak<V>>>>;
-
-/// Loaded kernels, by device number and key.
-static ENGINES: Known<(Problem, Configuration), Engine> = Mutex::new(None);
-static INPUTS: Known<Element, Input> = Mutex::new(None);
-
-/// Finds a value or makes it. No lock is held while making it; of two made at the same time, the first is kept.
-fn known_or_made<K: Eq + std::hash::Hash + Copy, V>(
-    known: &Known<K, V>,
-    key: K,
-    make: impl FnOnce() -> Result<V, String>,
-) -> Result<Arc<V>, String> {
-    let key = (cudnn::device().ordinal(), key);
-    let find = |known: &Option<HashMap<_, Weak<V>>>| known.as_ref().and_then(|known| known.get(&key)?.upgrade());
-    if let Some(found) = find(&known.lock()) {
-        return Ok(found);
-    }
-    let made = Arc::new(make()?);
-    let mut known = known.lock();
-    Ok(find(&known).unwrap_or_else(|| {
-        let known = known.get_or_insert_default();
-        known.retain(|_, value| value.strong_count() > 0);
-        known.insert(key, Arc::downgrade(&made));
-        made
-    }))
-}
+static ENGINES: Loaded<(Problem, Configuration), Engine> = Loaded::new();
+static INPUTS: Loaded<Element, Input> = Loaded::new();
 
 /// The kernels before a recurrence, on the calling thread's device; loads them if necessary.
 pub fn input(element: Element) -> Result<Arc<Input>, String> {
-    let load = || Input::load(cudnn::device(), element).map_err(|error| error.to_string());
-    known_or_made(&INPUTS, element, load)
+    let device = cudnn::device();
+    INPUTS.get(device, element, || Input::load(device, element).map_err(|error| error.to_string()))
 }
 
 impl Engine {
@@ -168,7 +108,7 @@ impl Engine {
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
         // The kernels do not depend on the number of steps.
         let key = (Problem { steps: 0, ..*problem }, configuration);
-        known_or_made(&ENGINES, key, || Self::new(problem, configuration))
+        ENGINES.get(cudnn::device(), key, || Self::new(problem, configuration))
     }
 
     /// Returns true if all kernels are on disk, compiled for the calling thread's device, so that loading is quick.

@@ -5,6 +5,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | [`call`] | the arguments of `cudnnRNNForward` |
 //! | `forward` | a call of `cudnnRNNForward`: our kernels or cuDNN, and cuDNN again after a failure |
 //! | [`direct`] | the direct call of `ucudnn.h`, without descriptors |
 //! | [`ahead`] | timing a network ahead of time |
@@ -12,8 +13,6 @@
 //! | `page` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
 //! | `record` | the tuning database: reading and storing results |
-//! | `compiling` | compiling in the background without disturbing the program |
-//! | `trial` | timing cuDNN and our kernels in the program's own executions |
 //! | `memory` | the buffers of a network |
 //! | `temporary` | the layout of the workspace |
 //! | `report` | reporting a decision |
@@ -22,7 +21,8 @@
 //! | `configuration` | the configurations that the recurrence can be compiled for |
 //! | `model` | the performance model: predicts the time of a configuration |
 //! | `fit` | fitting the model's constants to measured times |
-//! | `kernels` | the recurrence: its parameters, compiling, launching |
+//! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
+//! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
 //! | `resources` | tests of the compiled kernels' resources |
 //! | `networks` | tests of the results of whole networks, on a GPU and emulated |
 //! | `on_a_gpu` | tests of the kernels' results, on a GPU and emulated |
@@ -31,8 +31,8 @@
 //! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN, and `tune` for the database.
 
 pub mod ahead;
+pub mod call;
 mod choice;
-mod compiling;
 pub mod configuration;
 pub mod direct;
 mod eligible;
@@ -49,10 +49,12 @@ mod networks;
 mod on_a_gpu;
 mod page;
 mod record;
+mod recurrence;
 mod report;
 #[cfg(test)]
 mod resources;
 mod run;
 mod temporary;
 pub mod testing;
-mod trial;
+
+pub use record::{FAMILY, StepTime};

@@ -9,8 +9,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
-use super::kernels::{Recurrence, Recurrences, launch, source};
+use super::kernels::{launch, source};
 use super::model::Model;
+use super::recurrence::{Recurrence, Recurrences};
 use crate::testing::reference_f64::{Arithmetic, Distance, Rounded};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;

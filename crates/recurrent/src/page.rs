@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::{Mutex, RwLock};
 
+use super::call::Call;
 use super::choice::{self, Candidates, Recalled};
-use super::compiling;
 use super::configuration::{Configuration, Problem};
 use super::fit;
-use super::forward::Call;
 use super::kernels::{Engine, problem};
-use super::record::Record;
+use super::record::{Record, StepTime};
+use super::recurrence::Recurrent;
 use super::report::{self, Decision};
-use super::run::Recurrent;
-use super::trial::{Step, Trial};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network, Weights};
+use gpu::background::compiling::{self, Otherwise};
 use guest::settings::{self, Numerics, Rnn};
-use tuning::database::StepTime;
+use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
@@ -61,7 +60,7 @@ enum Course {
     Loading(Option<Arc<Engine>>),
     /// Executions are timed. `meanwhile` runs those that are not timed. `is_last` is false while more candidates are
     /// being compiled.
-    Trying { trial: Trial, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
+    Trying { turns: Turns, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
     /// Decided; `None` stands for cuDNN.
     Settled(Option<Arc<Engine>>),
 }
@@ -122,7 +121,7 @@ pub fn page(network: &Network, data: &Data) -> Arc<Page> {
     drop(pages);
     if !forgotten.is_empty() {
         // This unloads kernels, which may wait for the device.
-        compiling::later(move || drop(forgotten));
+        later(move || drop(forgotten));
     }
     page
 }
@@ -213,11 +212,11 @@ impl Page {
                 Run::Cudnn
             }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
-            Course::Trying { trial, candidates, meanwhile, is_last } => match trial.step() {
+            Course::Trying { turns, candidates, meanwhile, is_last } => match turns.step(compiling::is_quiet()) {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile.clone().into(),
                 Step::Over => {
-                    let times = trial.times();
+                    let times = turns.times();
                     let chosen = candidates.fastest(&times);
                     if !*is_last {
                         *course = Course::Loading(chosen.clone());
@@ -257,7 +256,7 @@ impl Page {
         }
         if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
             let page = self.clone();
-            compiling::later(move || {
+            later(move || {
                 compiling::gently(|| page.load_recalled());
             });
         }
@@ -357,7 +356,7 @@ impl Page {
         };
         if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
-        } else if !compiling::later(load) {
+        } else if !later(load) {
             self.settle(first, "there is no thread to compile others on");
         }
     }
@@ -372,21 +371,21 @@ impl Page {
         let engines: Vec<_> = cudnn.into_iter().chain(engines.into_iter().map(Some)).collect();
         let candidates = Candidates { engines, failed };
         let mut course = self.course.lock();
-        let (mut trial, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
+        let (mut turns, meanwhile) = match std::mem::replace(&mut *course, Course::New) {
             // The first engine is still being timed. It has the same index among all candidates.
-            Course::Trying { trial, meanwhile, .. } => (trial, meanwhile),
-            Course::Loading(chosen) => (Trial::new(0), chosen),
-            _ => (Trial::new(0), first),
+            Course::Trying { turns, meanwhile, .. } => (turns, meanwhile),
+            Course::Loading(chosen) => (Turns::new(0), chosen),
+            _ => (Turns::new(0), first),
         };
-        trial.again(candidates.engines.len());
-        *course = Course::Trying { trial, candidates, meanwhile, is_last: true };
+        turns.again(candidates.engines.len());
+        *course = Course::Trying { turns, candidates, meanwhile, is_last: true };
     }
 
     /// Times the first compiled engine beside cuDNN; the faster one runs while others are compiled.
     fn try_first(&self, engine: &Arc<Engine>) {
         let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
-        let trial = Course::Trying { trial: Trial::new(2), candidates, meanwhile: None, is_last: false };
-        self.leave(|course| matches!(course, Course::Loading(None)), trial);
+        let trying = Course::Trying { turns: Turns::new(2), candidates, meanwhile: None, is_last: false };
+        self.leave(|course| matches!(course, Course::Loading(None)), trying);
     }
 
     fn settle(&self, chosen: Option<Arc<Engine>>, why: &str) {
@@ -415,7 +414,7 @@ impl Page {
     /// Ends a trial in the background: reports and stores the result, and unloads the losers.
     fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
         let (page, times) = (self.clone(), times.to_vec());
-        compiling::later(move || page.found(&candidates, &times, "timed in place"));
+        later(move || page.found(&candidates, &times, "timed in place"));
     }
 
     /// Reports and stores the result of a trial.
@@ -429,13 +428,14 @@ impl Page {
     }
 
     fn report(&self, chosen: Option<&Engine>, why: &str, times: &[StepTime]) {
-        report::decided(&Decision { key: &self.key, chosen, first: self.first_choice(), why, times });
+        let Key { device, ref inference } = self.key;
+        report::decided(&Decision { device, inference, chosen, first: self.first_choice(), why, times });
     }
 
     /// Records the outcome of a timed execution, if the trial still runs.
-    pub fn with_trial(&self, tell: impl FnOnce(&mut Trial)) {
-        if let Course::Trying { trial, .. } = &mut *self.course.lock() {
-            tell(trial);
+    pub fn with_turns(&self, tell: impl FnOnce(&mut Turns)) {
+        if let Course::Trying { turns, .. } = &mut *self.course.lock() {
+            tell(turns);
         }
     }
 
@@ -446,6 +446,12 @@ impl Page {
             self.report(None, why, &[]);
         }
     }
+}
+
+/// Queues a job for the compiling thread, on the calling thread's device.
+fn later(job: impl FnOnce() + Send + 'static) -> bool {
+    let otherwise = Otherwise { no_thread: "RNNs run as they did", panic: "an RNN runs as it did" };
+    compiling::later(cudnn::device(), otherwise, job)
 }
 
 /// Returns true if our kernels must run wherever they can.

@@ -5,13 +5,14 @@ use serde_json::json;
 use super::choice;
 use super::configuration::Configuration;
 use super::kernels::Engine;
-use super::page::Key;
+use super::record::StepTime;
 use crate::inference::Inference;
-use tuning::database::StepTime;
 
 /// A decision.
 pub struct Decision<'a> {
-    pub key: &'a Key,
+    /// The device's number.
+    pub device: i32,
+    pub inference: &'a Inference,
     /// `None` stands for cuDNN.
     pub chosen: Option<&'a Engine>,
     /// The model's first choice.
@@ -22,7 +23,7 @@ pub struct Decision<'a> {
 
 /// Reports a decision.
 pub fn decided(decision: &Decision) {
-    let Decision { key: Key { device, inference }, chosen, first, why, times } = decision;
+    let Decision { device, inference, chosen, first, why, times } = decision;
     let chosen = choice::name(chosen.map(Engine::configuration));
     log::info!("{inference}: {chosen}: {why}");
     guest::report::write(|| {

@@ -6,43 +6,14 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::{Input, Preparation, Products};
-use super::kernels::Recurrence;
+use super::input::Preparation;
 use super::memory::Memory;
+use super::recurrence::{Recurrence, Recurrent};
 use super::temporary::Temporary;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use gpu::jit::Error;
-
-/// Runs a recurrence, and the work before it, on one device.
-pub trait Recurrent: Send + Sync {
-    /// The kernels before the recurrence.
-    fn input(&self) -> &Input;
-
-    /// Bytes of a recurrence's own memory, which must be zero before a call's first launch.
-    fn exchange_bytes(&self) -> usize;
-
-    /// Layers that a launch computes, each from the output of the layer below. Only the first needs input products from
-    /// an earlier launch.
-    fn layers(&self) -> usize {
-        1
-    }
-
-    /// Returns true if the recurrence multiplies its own input, so that no products come before it.
-    fn multiplies_input(&self) -> bool {
-        false
-    }
-
-    /// Launches a layer's recurrences, one for each direction; or one recurrence for each of several stacked layers.
-    /// Nothing waits or allocates. An `early` launch may begin while its predecessor runs, and waits before it reads
-    /// the input's products.
-    ///
-    /// # Safety
-    /// If `early`, the previous launch on the stream computes products and is not early itself. All memory is on the
-    /// stream's device, with the network's sizes and type. Each direction has its own exchange, which no other launch
-    /// uses at the same time.
-    unsafe fn launch(&self, stream: Stream, recurrences: &[Recurrence], early: bool) -> Result<(), Error>;
-}
+use gpu::products::Products;
 
 /// A network and its data, for our kernels to run.
 pub struct Work<'a> {
@@ -161,7 +132,7 @@ impl Work<'_> {
             for products in &products[..ahead] {
                 let tf32 = network.math_type != CUDNN_FMA_MATH;
                 // SAFETY: the caller promises x and the weights; the workspace has room for the products.
-                early = unsafe { engine.input().multiply(self.stream, products, tf32) }?;
+                early = unsafe { engine.input().products.multiply(self.stream, products, tf32) }?;
             }
             // SAFETY: the caller promises all buffers. `early` is true only behind our products, which are not early.
             unsafe { engine.launch(self.stream, &recurrences, early) }?;

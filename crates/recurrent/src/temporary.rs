@@ -8,9 +8,9 @@ const ALIGNMENT: usize = 256;
 /// Offsets in the workspace, in bytes from its first aligned byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary {
-    /// A layer's input products of each direction: float, [D][rows][G·H]. Without products, every other layer's output.
+    /// A layer's input products of each direction: float, `[D][rows][G·H]`. Without products, every other layer's output.
     pub products: usize,
-    /// With two directions, which both read a layer's whole input: every other layer's output, [rows][D·H].
+    /// With two directions, which both read a layer's whole input: every other layer's output, `[rows][D·H]`.
     pub between: usize,
     /// Sequences' lengths: int, [B].
     pub lengths: usize,

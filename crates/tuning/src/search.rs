@@ -1,6 +1,7 @@
 //! The search for one problem's configurations: the candidates, the times so far, and the next candidate. A search runs
 //! nothing itself.
 
+mod candidates;
 mod trials;
 
 #[cfg(test)]
@@ -10,6 +11,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 
+pub use candidates::{any_division, covers};
 use planner::{Configuration, MicroConfiguration, WorkspaceBudget};
 use trials::Trial;
 

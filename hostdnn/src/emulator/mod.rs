@@ -1,6 +1,6 @@
 //! GPU kernels in CUDA C++ on the CPU. This machine's C++ compiler compiles sources that use the names of
-//! `kernels/device.cuh`, together with the emulator in `kernels/emulator`, and the launching thread runs them. It is
-//! for tests: it finds wrong results and races, and never hangs.
+//! `kernels/common/device.cuh`, together with the emulator in `kernels/emulator`, and the launching thread runs them. It
+//! is for tests: it finds wrong results and races, and never hangs.
 //!
 //! | file | contents |
 //! | --- | --- |

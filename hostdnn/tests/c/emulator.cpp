@@ -1,7 +1,7 @@
 // The emulator alone, on the processor of this build: threads keep their state while others run, in order and under
 // seeds. Compiled with -DEMULATED, the folder `kernels` and the emulator's sources.
 #define THREADS 96
-#include "device.cuh"
+#include "common/device.cuh"
 
 #include <stdio.h>
 

@@ -7,8 +7,8 @@ use super::{HEADERS, Parameters, launch_clusters as launch, load_source};
 fn load(text: &str, options: &[&str]) -> Option<Module> {
     let headers = [
         HEADERS[0],
-        ("cluster.cuh", include_str!("../../../kernels/cluster.cuh")),
-        ("cluster_exchange.cuh", include_str!("../../../kernels/cluster_exchange.cuh")),
+        ("common/cluster.cuh", include_str!("../../../kernels/common/cluster.cuh")),
+        ("common/cluster_exchange.cuh", include_str!("../../../kernels/common/cluster_exchange.cuh")),
     ];
     load_source(&Source { name: "test.cu", text, headers: &headers, options })
 }
@@ -17,7 +17,7 @@ fn load(text: &str, options: &[&str]) -> Option<Module> {
 /// vector becomes their sum, weighted by their places.
 const ROUNDS: &str = r#"
 #define THREADS 64
-#include "cluster_exchange.cuh"
+#include "common/cluster_exchange.cuh"
 struct Parameters { VECTOR *data; int count; };
 constexpr int ACROSS = 3, BLOCKS = 6, WARPS = THREADS / 32;
 KERNEL(kernel, Parameters) {
@@ -82,7 +82,7 @@ fn what_is_sent_arrives_under_every_seed() {
 fn clusters_begin_when_there_is_room() {
     let text = r#"
 #define THREADS 1024
-#include "cluster.cuh"
+#include "common/cluster.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     cluster_barrier();
@@ -110,7 +110,7 @@ KERNEL(kernel, Parameters) {
 fn wrong_use_is_found() {
     let text = r#"
 #define THREADS 32
-#include "cluster.cuh"
+#include "common/cluster.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     SHARED(Mbarrier, arrived);

@@ -8,7 +8,7 @@ use super::{HEADERS, Parameters, launch, load_source};
 /// `WRONG` waits for one group less, or copies to a place that others still read. A third of the threads copy zeros.
 const ROUNDS: &str = r#"
 #define THREADS 64
-#include "async_copy.cuh"
+#include "common/async_copy.cuh"
 struct Parameters { uint4 *data; int count; };
 #if WRONG == 2
 constexpr int AHEAD = 3;
@@ -46,7 +46,7 @@ KERNEL(kernel, Parameters) {
 "#;
 
 fn load(text: &str, options: &[&str]) -> Option<Module> {
-    let headers = [HEADERS[0], ("async_copy.cuh", include_str!("../../../kernels/async_copy.cuh"))];
+    let headers = [HEADERS[0], ("common/async_copy.cuh", include_str!("../../../kernels/common/async_copy.cuh"))];
     load_source(&Source { name: "test.cu", text, headers: &headers, options })
 }
 
@@ -85,7 +85,7 @@ struct Aligned([u32; 4]);
 fn wrong_use_is_found() {
     let text = r#"
 #define THREADS 32
-#include "async_copy.cuh"
+#include "common/async_copy.cuh"
 struct Parameters { char *data; int count; };
 KERNEL(kernel, Parameters) {
     SHARED(char, all);

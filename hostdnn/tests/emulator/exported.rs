@@ -30,7 +30,7 @@ fn child() {
         let why = library.get::<unsafe extern "C" fn(*mut c_char, usize)>(b"cudnnGetLastErrorString\0").unwrap();
         let (text, header) = (CString::new(TURN).unwrap(), CString::new(HEADERS[0].1).unwrap());
         let (names, headers, options) =
-            ([c"device.cuh".as_ptr()], [header.as_ptr()], [c"--use_fast_math".as_ptr(), c"-DUNUSED=1".as_ptr()]);
+            ([c"common/device.cuh".as_ptr()], [header.as_ptr()], [c"--use_fast_math".as_ptr(), c"-DUNUSED=1".as_ptr()]);
         let (mut module, mut kernel, mut log) = (null_mut(), null_mut(), [0; 400]);
         let source = hostdnnKernelSource_t {
             name: c"turn.cu".as_ptr(),

@@ -15,7 +15,7 @@ use hostdnn::Error;
 use hostdnn::emulator::{Launch, Module, Source};
 
 /// The headers that sources include.
-const HEADERS: &[(&str, &str)] = &[("device.cuh", include_str!("../../../kernels/device.cuh"))];
+const HEADERS: &[(&str, &str)] = &[("common/device.cuh", include_str!("../../../kernels/common/device.cuh"))];
 
 /// Compiles a text that must compile. `None`, and a skipped test, if there is no C++ compiler.
 fn load(text: &str, options: &[&str]) -> Option<Module> {
@@ -62,7 +62,7 @@ struct Parameters<T> {
 /// Reverses an array within each block, in shared memory; without the barrier in the middle this is a race.
 const TURN: &str = r#"
 #define THREADS 64
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     SHARED(int, all);
@@ -99,7 +99,7 @@ fn a_barrier_that_is_missing_is_found() {
 /// A chain of blocks: each waits for the block before it.
 const CHAIN: &str = r#"
 #define THREADS 32
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     Spin spin;
@@ -140,7 +140,7 @@ fn blocks_begin_when_there_is_room() {
 fn some_threads_at_another_barrier_are_a_deadlock() {
     let text = r#"
 #define THREADS 64
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     if (WARP == 0 && LANE < 31) warp_barrier();
@@ -163,7 +163,7 @@ fn kinds_of_warps_wait_for_all_threads() {
 #define THREADS 32
 #define KINDS_OF_WARPS
 #define BLOCK_THREADS 64
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     if (WARP > 0) {
@@ -188,7 +188,7 @@ KERNEL(kernel, Parameters) {
 fn what_a_kernel_finds_ends_the_launch() {
     let text = r#"
 #define THREADS 64
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { int *data; int count; };
 KERNEL(kernel, Parameters) {
     SHARED(int, all);
@@ -229,7 +229,7 @@ fn a_text_that_does_not_compile_is_told_with_the_compilers_words() {
     let load = |name, text, headers: &[(&str, &str)]| {
         Module::load(&Source { name, text, headers, options: &[] }).err().unwrap()
     };
-    let error = load("wrong.cu", "#include \"device.cuh\"\nint x = nothing_of_that_name;", HEADERS);
+    let error = load("wrong.cu", "#include \"common/device.cuh\"\nint x = nothing_of_that_name;", HEADERS);
     assert_eq!(error.status, cudnn_abi::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED);
     let said = ["wrong.cu:2", "nothing_of_that_name"].iter().all(|word| error.reason.contains(word));
     assert!(said, "{}", error.reason);

@@ -1,4 +1,4 @@
-//! The functions of `kernels/device.cuh`, against Rust.
+//! The functions of `kernels/common/device.cuh`, against Rust.
 
 use half::{bf16, f16};
 use rand::rngs::SmallRng;
@@ -10,7 +10,7 @@ use super::{Parameters, launch, launch_clusters, load};
 fn warps_add_in_the_gpus_order() {
     let text = r#"
 #define THREADS 64
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { float *data; int count; };
 KERNEL(kernel, Parameters) {
     float *const data = parameters.data + threadIdx.x;
@@ -53,7 +53,7 @@ KERNEL(kernel, Parameters) {
 fn types_of_two_bytes_are_converted_as_they_are_defined() {
     let text = r#"
 #define THREADS 256
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { unsigned *data; int count; };
 KERNEL(kernel, Parameters) {
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < parameters.count; i += THREADS * gridDim.x) {
@@ -97,7 +97,7 @@ KERNEL(kernel, Parameters) {
 fn memory_of_a_block_is_its_own_and_poisoned() {
     let text = r#"
 #define THREADS 32
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { unsigned *data; int count; };
 template <int N> __device__ unsigned first_of() {
     STATIC_SHARED(unsigned, some, [2][N]);
@@ -141,7 +141,7 @@ KERNEL(kernel, Parameters) {
 /// words: each lane reads and writes in the layouts of PTX's manual (mma.m16n8k16 and mma.m16n8k8).
 const MMA: &str = r#"
 #define THREADS 32
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { unsigned *data; int count; };
 KERNEL(kernel, Parameters) {
     const unsigned *const a = parameters.data, *const b = a + 16 * 8;
@@ -198,7 +198,7 @@ fn tensor_cores_multiply_matrices() {
 fn tf32_is_the_nearest() {
     let text = r#"
 #define THREADS 256
-#include "device.cuh"
+#include "common/device.cuh"
 struct Parameters { float *data; int count; };
 KERNEL(kernel, Parameters) {
     for (int i = threadIdx.x; i < parameters.count; i += THREADS) parameters.data[i] = float_to_tf32(parameters.data[i]);

@@ -13,17 +13,18 @@ use serde_json::{Value, json};
 
 use super::Options;
 use crate::Failure;
-use crate::network::{self, Layer};
+use crate::network::Layer;
 use crate::quantity;
+use crate::text;
 use offers::Offered;
 
 /// The limits to show if none is given.
 const LIMITS: [usize; 4] = [0, 8 << 20, 64 << 20, 512 << 20];
 
 pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
-    let (network, _) = options.workload.kernels.read()?;
+    let (network, _) = options.workload.problems.read()?;
     let layers = different(network.layers);
-    let properties = network::read(device)?;
+    let properties = text::read(device)?;
     let name = device_name(device, &properties)?;
     find_cudnn(options)?;
     let target = Target::from_json(&properties).map_err(|status| {
@@ -35,22 +36,22 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     if !options.json {
         println!("{name}, cuDNN {version}\n");
     }
-    let mut kernels = Vec::new();
+    let mut problems = Vec::new();
     let mut lacking = 0;
     for (done, layer) in layers.iter().enumerate() {
-        tell(&format!("{}/{} {} {}", done + 1, layers.len(), layer.name, layer.kernel.direction()));
+        tell(&format!("{}/{} {} {}", done + 1, layers.len(), layer.name, layer.problem.direction()));
         let offered = Offered::ask(layer, &target, &options.workload);
         tell("");
         lacking += usize::from(!offered.as_ref().is_ok_and(Offered::is_any));
         if options.json {
-            kernels.push(as_json(layer, &offered, limits));
+            problems.push(as_json(layer, &offered, limits));
         } else {
             let text = offered.map_or_else(|why| format!("{why}\n"), |offered| offered.text(limits));
-            println!("{} {} (layers: {})\n\n{text}", layer.name, layer.kernel, layer.count);
+            println!("{} {} (layers: {})\n\n{text}", layer.name, layer.problem, layer.count);
         }
     }
     if options.json {
-        println!("{:#}", json!({ "device": name, "cudnn": version, "engines": kernels }));
+        println!("{:#}", json!({ "device": name, "cudnn": version, "engines": problems }));
     }
     match lacking {
         0 => Ok(()),
@@ -62,7 +63,7 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
 fn different(layers: Vec<Layer>) -> Vec<Layer> {
     let mut different = Vec::<Layer>::new();
     for layer in layers {
-        match different.iter_mut().find(|known| known.kernel == layer.kernel) {
+        match different.iter_mut().find(|known| known.problem == layer.problem) {
             Some(known) => known.count += layer.count,
             None => different.push(layer),
         }
@@ -104,12 +105,12 @@ fn tell(progress: &str) {
 }
 
 fn as_json(layer: &Layer, offered: &Result<Offered, String>, limits: &[usize]) -> Value {
-    let Layer { name, kernel, count } = layer;
+    let Layer { name, problem, count } = layer;
     let mut value = json!({
         "layer": name,
-        "direction": kernel.direction().to_string(),
+        "direction": problem.direction().to_string(),
         "count": count,
-        "kernel": kernel.to_string(),
+        "kernel": problem.to_string(),
     });
     match offered {
         Ok(offered) => {

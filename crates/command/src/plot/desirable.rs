@@ -16,7 +16,7 @@ const STRIP: f64 = 130.0;
 const ROW: f64 = 20.0;
 
 pub fn draw(group: &Group, title: Option<&str>) -> String {
-    let named = group.layer != shapes(&group.kernel);
+    let named = group.layer != shapes(&group.problem);
     let title = match title {
         Some(title) => title.to_owned(),
         None if named => format!("Desirable set of {} {}", group.layer, group.direction),
@@ -24,7 +24,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
     };
     let points = &group.choices;
     let lines = [
-        group.kernel.clone(),
+        group.problem.clone(),
         format!("{} that no other beats in both time and workspace", quantity::counted(points.len(), "configuration")),
     ];
     let divisions: Vec<_> = points.iter().map(|point| division_text::parts(&point.division)).collect();

@@ -3,9 +3,8 @@
 
 use super::division_text;
 use super::svg::{self, Anchor, GRID, INK, PALETTE, Picture, Style, text_width};
-use crate::decisions::{Decision, Decisions, Division, Policy};
+use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::quantity;
-use crate::report::merged;
 
 const DIRECTIONS: [(&str, &str, &str); 3] = [
     ("F", "forward (F)", PALETTE[0]),

@@ -89,7 +89,7 @@ fn layers(sources: &[Source]) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         for row in &source.decisions.rows {
-            let shapes = shapes(&row.kernel);
+            let shapes = shapes(&row.problem);
             let named = row.layer != shapes;
             let same = |(layer, known): &(String, String)| {
                 // One source may know names that the other lacks.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
 use crate::recurrent;
-use crate::sets::{Choice, front, within};
+use crate::sets::{Choice, Group, front, within};
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -45,10 +45,10 @@ pub struct Divided {
     pub ready: usize,
 }
 
-/// A kernel's desirable set.
+/// A problem's desirable set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesirableSet {
-    pub kernel: String,
+    pub problem: String,
     pub spec: String,
     /// Division, workspace in bytes and milliseconds; workspace ascending.
     pub points: Vec<(String, usize, f64)>,
@@ -168,11 +168,11 @@ impl Report {
     }
 
     /// Ends one exploration of a problem if it began. Problems that the database knows are not explored.
-    fn explored(&mut self, kernel: (String, Option<usize>)) {
-        if let Some(times) = self.exploring.get_mut(&kernel) {
+    fn explored(&mut self, problem: (String, Option<usize>)) {
+        if let Some(times) = self.exploring.get_mut(&problem) {
             *times -= 1;
             if *times == 0 {
-                self.exploring.remove(&kernel);
+                self.exploring.remove(&problem);
             }
         }
     }
@@ -198,6 +198,36 @@ impl Report {
         decisions
     }
 
+    /// The problems with their desirable sets. `Err` names a problem without one.
+    pub fn groups(&self) -> Result<Vec<Group>, String> {
+        let mut groups: Vec<Group> = Vec::new();
+        for row in self.decisions().iter().flat_map(|decisions| &decisions.rows) {
+            if let Some(known) = groups.iter_mut().find(|known| known.spec == row.spec) {
+                known.count += row.count;
+                continue;
+            }
+            let set = self.desirable.iter().find(|set| set.spec == row.spec);
+            let set = set.ok_or_else(|| {
+                format!("no desirable set of {}; a run under Workspace Division tells them", row.problem)
+            })?;
+            let choice = |(division, workspace, time): &(String, usize, f64)| Choice {
+                division: division.clone(),
+                workspace: *workspace,
+                time: *time,
+            };
+            groups.push(Group {
+                layer: row.layer.clone(),
+                direction: row.direction.clone(),
+                problem: row.problem.clone(),
+                spec: row.spec.clone(),
+                count: row.count,
+                choices: front(set.points.iter().map(choice).collect()),
+                undivided: front(self.undivided_choices(&row.spec)),
+            });
+        }
+        Ok(groups)
+    }
+
     /// The fastest measured undivided way to run a division's layer in its segment.
     fn undivided(&self, row: &Decision) -> Option<Undivided> {
         let choices = front(self.undivided_choices(&row.spec));
@@ -206,11 +236,11 @@ impl Report {
     }
 
     /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
-    pub fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
+    fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
         // The problem's text includes its mini-batch.
-        let Ok(kernel) = AnyProblem::from_spec(spec) else { return Vec::new() };
+        let Ok(problem) = AnyProblem::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
-        let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == kernel.batch());
+        let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == problem.batch());
         let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {
             let division = format!("1×{batch}[{algorithm}]");
             let in_place = points.clone().find(|(tried, ..)| *tried == division).map(|(.., time)| *time);
@@ -232,5 +262,5 @@ fn desirable_set(fields: &Fields) -> Result<DesirableSet, String> {
     };
     let mut points: Vec<_> = set.iter().map(point).collect::<Result<_, _>>()?;
     points.sort_by_key(|(_, workspace, _)| *workspace);
-    Ok(DesirableSet { kernel: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
+    Ok(DesirableSet { problem: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
 }

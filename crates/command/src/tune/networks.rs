@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         if interrupt::STOP.load(Ordering::Relaxed) {
             break;
         }
-        let progress = bar.kernel(network.to_string());
+        let progress = bar.problem(network.to_string());
         let each = |remaining| progress.measured(remaining);
         let found = ahead::tune(&Job { network, device, stop: &interrupt::STOP, progress: &each });
         let is_new = progress.finish() > 0;

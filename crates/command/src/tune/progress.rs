@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress over all problems.
 pub struct Bar {
-    kernels: usize,
+    problems: usize,
     done: AtomicUsize,
     terminal: bool,
     drawn: Mutex<Option<Instant>>,
@@ -27,15 +27,15 @@ pub struct Problem<'a> {
 }
 
 impl Bar {
-    pub fn new(kernels: usize) -> Self {
-        Self { kernels, done: AtomicUsize::new(0), terminal: stderr().is_terminal(), drawn: Mutex::new(None) }
+    pub fn new(problems: usize) -> Self {
+        Self { problems, done: AtomicUsize::new(0), terminal: stderr().is_terminal(), drawn: Mutex::new(None) }
     }
 
     /// Starts the next problem.
-    pub fn kernel(&self, name: String) -> Problem<'_> {
-        let kernel = Problem { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
-        self.draw(&kernel, None);
-        kernel
+    pub fn problem(&self, name: String) -> Problem<'_> {
+        let problem = Problem { bar: self, name, begin: Instant::now(), measured: AtomicUsize::new(0) };
+        self.draw(&problem, None);
+        problem
     }
 
     /// Clears the line.
@@ -46,7 +46,7 @@ impl Bar {
     }
 
     /// Draws the bar. `remaining` estimates the problem's micro-configurations still to come.
-    fn draw(&self, kernel: &Problem, remaining: Option<usize>) {
+    fn draw(&self, problem: &Problem, remaining: Option<usize>) {
         if !self.terminal {
             return;
         }
@@ -56,19 +56,19 @@ impl Bar {
             return;
         }
         *drawn = Some(Instant::now());
-        let (done, measured) = (self.done.load(Ordering::Relaxed), kernel.measured.load(Ordering::Relaxed));
+        let (done, measured) = (self.done.load(Ordering::Relaxed), problem.measured.load(Ordering::Relaxed));
         let part = remaining.map_or(0.0, |remaining| measured as f64 / (measured + remaining).max(1) as f64);
-        let line = line(done, self.kernels, part, &kernel.name, measured, remaining);
+        let line = line(done, self.problems, part, &problem.name, measured, remaining);
         let _ = write!(stderr(), "\r\x1b[K{line}");
     }
 }
 
 /// The bar as text.
-fn line(done: usize, kernels: usize, part: f64, name: &str, measured: usize, remaining: Option<usize>) -> String {
-    let filled = ((done as f64 + part) / kernels.max(1) as f64 * WIDTH as f64) as usize;
+fn line(done: usize, problems: usize, part: f64, name: &str, measured: usize, remaining: Option<usize>) -> String {
+    let filled = ((done as f64 + part) / problems.max(1) as f64 * WIDTH as f64) as usize;
     let bar: String = (0..WIDTH).map(|column| if column < filled { '█' } else { '·' }).collect();
     let to_go = remaining.map_or_else(String::new, |remaining| format!(", {remaining} to go"));
-    format!("{bar} {}/{kernels} {name}: {measured} measured{to_go}", (done + 1).min(kernels))
+    format!("{bar} {}/{problems} {name}: {measured} measured{to_go}", (done + 1).min(problems))
 }
 
 impl Problem<'_> {
@@ -84,7 +84,7 @@ impl Problem<'_> {
         let measured = self.measured.load(Ordering::Relaxed);
         if !self.bar.terminal {
             let took = self.begin.elapsed().as_secs_f64();
-            eprintln!("{done}/{} {}: {measured} measured in {took:.1} s", self.bar.kernels, self.name);
+            eprintln!("{done}/{} {}: {measured} measured in {took:.1} s", self.bar.problems, self.name);
         }
         measured
     }

@@ -81,7 +81,8 @@ impl Layer {
     pub fn class(&self, numerics: Numerics) -> Option<Class> {
         let LayerProblem::Convolution(problem) = &self.problem else { return None };
         let chosen = AlgoPerf { mathType: problem.math_type, ..self.chosen? };
-        Some(Class { only: self.only.then_some(chosen.algo), ..Class::of(&chosen, numerics) })
+        // A layer's calls may be fused, which engines do not compute.
+        Some(Class { only: self.only.then_some(chosen.algo), engines: false, ..Class::of(&chosen, numerics) })
     }
 
     /// True if a call with this key may belong to this layer, whatever its addresses.

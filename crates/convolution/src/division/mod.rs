@@ -27,3 +27,4 @@ mod planning;
 pub mod problem;
 mod report;
 mod segments;
+mod solved;

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::layers::{Addresses, Key, Lane, Layer, LayerId, Layers};
-use super::planning::{self, Sets};
+use super::layers::{Addresses, Key, Lane, LayerId, Layers};
+use super::planning::{self, Sets, Wanted};
 use super::problem::{LayerPlan, LayerProblem};
 use super::report;
 use super::segments::{Division, Launch};
@@ -58,17 +58,6 @@ enum Phase {
     Dividing,
     /// Convolutions run; layers that come back are planned.
     Running,
-}
-
-/// The input of a division.
-pub struct Wanted {
-    pub layers: Vec<(LayerId, Layer)>,
-    pub total: usize,
-    pub one_stream: bool,
-    /// The program waits for the division.
-    pub waits: bool,
-    pub policies: Policies,
-    pub sets: Sets,
 }
 
 /// The networks by device. They live as long as the process: a plan may be running when it ends.

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use super::layers::LayerId;
-use super::network::Wanted;
+use super::layers::{Layer, LayerId};
 use super::problem::{LayerConfiguration, LayerProblem};
 use super::report;
-use super::segments::{Division, Segment, Solved};
+use super::segments::Division;
+use super::solved::{Segment, Solved};
 use crate::division::arena::segment_bytes;
-use crate::legacy::book;
+use crate::legacy::registry;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use crate::problem::graph;
@@ -48,6 +48,17 @@ pub struct Set {
     limit: usize,
     pub choices: Vec<(LayerConfiguration, f64)>,
     pub fallback: Option<f64>,
+}
+
+/// The input of a division.
+pub struct Wanted {
+    pub layers: Vec<(LayerId, Layer)>,
+    pub total: usize,
+    pub one_stream: bool,
+    /// The program waits for the division.
+    pub waits: bool,
+    pub policies: Policies,
+    pub sets: Sets,
 }
 
 /// Finds missing desirable sets, solves, and replaces the division in force. Returns all desirable sets known now, and
@@ -114,7 +125,7 @@ fn tune(
         log::info!("Workspace Division: kernel {} of {}, {problem}", done + 1, missing.len());
         let set = match problem {
             LayerProblem::Convolution(problem) => tuning.convolution(problem, *class, ids.first().and_then(chosen)),
-            LayerProblem::Graph(page) => tuning.graph(&page.key.problem, page.key.class),
+            LayerProblem::Graph(state) => tuning.graph(&state.key.problem, state.key.class),
         };
         if set.is_err() && background::stopped() {
             return; // the process ends: nothing else is wrong
@@ -178,13 +189,13 @@ fn choices<A: Copy + Eq + Hash + Debug>(
 /// The milliseconds of a layer without a segment. It runs the fallback, or the requested algorithm in a workspace of
 /// the program's own.
 fn fallback_time(job: &Job<Problem>, chosen: &AlgoPerf) -> Option<f64> {
-    let promised = book::known_page(cudnn::device(), job.problem).and_then(|page| {
-        let state = page.state.lock();
+    let promised = registry::known_state(cudnn::device(), job.problem).and_then(|state| {
+        let state = state.known.lock();
         let promise = state.promise(chosen.algo, usize::MAX)?;
         Some((promise.fallback?, promise.entry.memory))
     });
     let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
-    let class = Class { deterministic: false, math_type: Some(job.problem.math_type), only: Some(id) };
+    let class = Class { deterministic: false, math_type: Some(job.problem.math_type), only: Some(id), engines: false };
     let goal = Goal::Fastest { limit };
     let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
     search.smallest_whole().map(|micro| micro.time)

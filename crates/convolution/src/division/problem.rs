@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use serde_json::{Value, json};
 
-use crate::exec;
-use crate::graph::page::Page;
 use crate::graph::plan as graph;
+use crate::graph::state::State;
+use crate::legacy::plan as legacy;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph::EngineConfiguration;
@@ -23,7 +23,7 @@ pub enum LayerProblem {
     /// A convolution of the legacy API.
     Convolution(Problem),
     /// An operation graph in a numerical class.
-    Graph(Arc<Page>),
+    Graph(Arc<State>),
 }
 
 /// A layer's configuration.
@@ -38,7 +38,7 @@ pub enum LayerConfiguration {
 /// A configuration that is ready to run.
 pub enum LayerPlan {
     /// The plan of a legacy convolution.
-    Convolution(exec::Plan),
+    Convolution(legacy::Plan),
     /// The plan of an operation graph.
     Graph(graph::Plan),
 }
@@ -48,7 +48,7 @@ impl LayerProblem {
     pub fn direction(&self) -> Direction {
         match self {
             Self::Convolution(problem) => problem.direction,
-            Self::Graph(page) => page.key.problem.convolution().direction,
+            Self::Graph(state) => state.key.problem.convolution().direction,
         }
     }
 
@@ -70,10 +70,10 @@ impl LayerProblem {
     pub fn plan(&self, configuration: &LayerConfiguration) -> Result<LayerPlan, cudnnStatus_t> {
         match (self, configuration) {
             (Self::Convolution(problem), LayerConfiguration::Convolution(configuration)) => {
-                exec::Plan::new(problem, configuration.clone()).map(LayerPlan::Convolution)
+                legacy::Plan::new(problem, configuration.clone()).map(LayerPlan::Convolution)
             }
-            (Self::Graph(page), LayerConfiguration::Graph(configuration)) => {
-                graph::Plan::new(&page.key.problem, configuration.clone(), &page.target, usize::MAX, |_, _| None)
+            (Self::Graph(state), LayerConfiguration::Graph(configuration)) => {
+                graph::Plan::new(&state.key.problem, configuration.clone(), &state.target, usize::MAX, |_, _| None)
                     .map(LayerPlan::Graph)
             }
             _ => Err(CUDNN_STATUS_INTERNAL_ERROR), // a configuration of the other API
@@ -84,7 +84,7 @@ impl LayerProblem {
     pub fn report(&self, event: Value) -> Value {
         match self {
             Self::Convolution(problem) => merged(problem, event),
-            Self::Graph(page) => merged(&*page.key.problem, event),
+            Self::Graph(state) => merged(&*state.key.problem, event),
         }
     }
 }
@@ -93,7 +93,7 @@ impl fmt::Display for LayerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Convolution(problem) => problem.fmt(f),
-            Self::Graph(page) => page.key.problem.fmt(f),
+            Self::Graph(state) => state.key.problem.fmt(f),
         }
     }
 }

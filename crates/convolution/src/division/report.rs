@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::problem::{LayerConfiguration, LayerProblem};
-use super::segments::{Segment, Solved};
+use super::solved::{Segment, Solved};
 use guest::report::write;
 
 /// Adds the values of one object to another.

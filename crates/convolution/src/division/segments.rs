@@ -2,33 +2,16 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
 use once_cell::sync::OnceCell;
 use parking_lot::RwLock;
 
 use super::layers::{Lane, LayerId};
-use super::problem::{LayerConfiguration, LayerPlan, LayerProblem};
 use super::report;
+use super::solved::{Segment, Solved};
 use crate::division::arena::Arena;
 use gpu::{Device, Fence, Stream};
 use guest::settings;
-
-/// A layer's plan, and its part of the arena.
-pub struct Segment {
-    pub problem: LayerProblem,
-    pub configuration: LayerConfiguration,
-    pub plan: LayerPlan,
-    /// The segment's bytes in the arena.
-    pub range: Range<usize>,
-    /// The configuration's time, in milliseconds.
-    pub time: f64,
-    /// The plan failed once: the layer runs the fallback from then on.
-    pub broken: AtomicBool,
-    /// The end of the segment's last launch.
-    pub last: Fence,
-}
 
 /// A launch in progress in a segment. When it is dropped, even by a panic, `last` marks the end of the launched work,
 /// so that it can be waited for.
@@ -48,32 +31,6 @@ impl<'a> Launch<'a> {
 impl Drop for Launch<'_> {
     fn drop(&mut self) {
         self.last.launched(self.device, self.stream);
-    }
-}
-
-/// A division that is solved, but has no memory yet.
-#[derive(Default)]
-pub struct Solved {
-    pub total: usize,
-    /// All segments begin at the arena's start.
-    pub one_stream: bool,
-    pub segments: Vec<(LayerId, Segment)>,
-    /// The problems of the layers that run the fallback.
-    pub fallback: Vec<LayerProblem>,
-    /// The milliseconds of all layers together.
-    pub time: f64,
-    /// The milliseconds if each layer had an equal share of the total: Workspace Reuse at that limit.
-    pub equal_shares: f64,
-    pub proven: bool,
-    pub gap: f64,
-    /// The milliseconds that solving took.
-    pub took: f64,
-}
-
-impl Solved {
-    /// Bytes from the arena's start to the end of its last segment.
-    pub fn arena_bytes(&self) -> usize {
-        self.segments.iter().map(|(_, segment)| segment.range.end).max().unwrap_or(0)
     }
 }
 

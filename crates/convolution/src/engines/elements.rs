@@ -13,7 +13,7 @@ pub fn bytes(data_type: cudnnDataType_t) -> usize {
     element_size(data_type).unwrap_or(1)
 }
 
-/// The compiler option by which `ops.cuh` selects the element type.
+/// The compiler option by which `common/ops.cuh` selects the element type.
 pub fn option(data_type: cudnnDataType_t) -> &'static str {
     match data_type {
         CUDNN_DATA_HALF => "-DELEMENT_HALF",

@@ -16,7 +16,7 @@ use cudnn::tensor::element_size;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
-/// The threads of a block, as in `kernels/sample.cu`.
+/// The threads of a block, as in `kernels/convolution/sample.cu`.
 const THREADS: u32 = 256;
 /// The warps of a block.
 const WARPS: usize = THREADS as usize / 32;
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// The kernels' parameters, as in `kernels/sample.cu`.
+/// The kernels' parameters, as in `kernels/convolution/sample.cu`.
 #[repr(C)]
 struct Parameters {
     from: *const c_void,

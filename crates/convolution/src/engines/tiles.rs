@@ -1,4 +1,4 @@
-//! The layout of tiles in shared memory, as in `kernels/tiles.cuh`.
+//! The layout of tiles in shared memory, as in `kernels/common/tiles.cuh`.
 
 /// The smallest pitch of at least `least` that is congruent to `beyond` modulo 32, the number of shared memory banks.
 pub fn pitch_of(least: usize, beyond: usize) -> usize {

@@ -15,7 +15,7 @@ use cudnn::tensor::element_size;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
-/// The threads of a block, as in `kernels/transpose.cu`.
+/// The threads of a block, as in `kernels/convolution/transpose.cu`.
 const THREADS: usize = 256;
 /// The register tiles of a block: one for each warp.
 const TILES: usize = THREADS / 32;
@@ -31,7 +31,7 @@ const EACH: usize = 4;
 const SQUARE: usize = 32;
 /// The most blocks of a sum.
 const MOST_ADDING: usize = 4096;
-/// The most transpositions of one launch, as in `kernels/transpose.cu`.
+/// The most transpositions of one launch, as in `kernels/convolution/transpose.cu`.
 const MOST_JOBS: usize = 4;
 
 /// A variant of the transposing kernels.
@@ -129,7 +129,7 @@ enum On {
     Compiled(Vec<(Way, Function)>),
 }
 
-/// One transposition of a launch, as in `kernels/transpose.cu`.
+/// One transposition of a launch, as in `kernels/convolution/transpose.cu`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Job {

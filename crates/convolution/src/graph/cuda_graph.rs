@@ -77,7 +77,7 @@ impl Execution<'_> {
         if graph.is_null() {
             return CUDNN_STATUS_BAD_PARAM;
         }
-        let (Some(fallback), Some(operands)) = (self.planned.page.known_fallback(), self.operands()) else {
+        let (Some(fallback), Some(operands)) = (self.planned.state.known_fallback(), self.operands()) else {
             return self.not_understood();
         };
         let written = match fallback.configuration().is_undivided() {

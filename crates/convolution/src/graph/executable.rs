@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::gathering::ASKED_EVERY;
+use super::enumerate::ASKED_EVERY;
 use super::micro_plan::MicroBatch;
-use super::offers::{self, Candidates, Probe};
 use super::operands::Operands;
-use super::our_engine;
+use super::operation_graph::MOST_TENSORS;
+use super::our_candidates;
 use super::plan::Plan;
-use super::reading::MOST_TENSORS;
+use super::probe::{self, Candidates, Probe};
 use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
 use cudnn::graph::Target;
@@ -78,18 +78,18 @@ impl Executable for Problem {
         let mut offers = Candidates::default();
         for limit in LIMITS {
             let whole = &mut probe.micro_batch(self.batch());
-            for ours in [our_engine::offered(&probe, limit), our_engine::offered_without_room(&probe, limit)] {
+            for ours in [our_candidates::fast(&probe, limit), our_candidates::slow(&probe, limit)] {
                 offers.finalize_first(&probe, whole, &ours, 1);
             }
         }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
-        for size in offers::sizes(self, sizes) {
+        for size in probe::sizes(self, sizes) {
             let of = &mut probe.micro_batch(size);
             if size <= asked / ASKED_EVERY || size == self.batch() {
                 asked = size;
-                let best = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_A);
-                let fallback = offers::heuristics(&probe, of, CUDNN_HEUR_MODE_FALLBACK);
-                for engine in [offers::heuristics_on_copies(&probe, of, &best), best, fallback].concat() {
+                let best = probe::heuristics(&probe, of, CUDNN_HEUR_MODE_A);
+                let fallback = probe::heuristics(&probe, of, CUDNN_HEUR_MODE_FALLBACK);
+                for engine in [probe::heuristics_on_copies(&probe, of, &best), best, fallback].concat() {
                     if !engines.contains(&engine) {
                         engines.push(engine);
                     }

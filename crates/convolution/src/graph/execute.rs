@@ -1,30 +1,30 @@
 //! Runs an execution of a program's plan: the plan found for it, the next step of an exploration, or the fallback. The
 //! fallback is the program's own plan if that fits the reported workspace, else the fallback configuration.
 
+mod check;
+mod division;
+
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::gathering;
 use super::operands::Operands;
-use super::page::{Course, Key, Page};
 use super::plan::Plan;
 use super::planned::Planned;
+use super::reading;
 use super::shadow;
+use super::state::State;
 use crate::exec::Failure;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::calls::{self, backend};
 use cudnn::policies;
-use gpu::background;
 use gpu::{Device, Stream};
 use guest::settings::{self, Numerics, Policy};
 use planner::MicroConfiguration;
-use tuning::record::{End, Record};
-use tuning::report::{self, Chosen};
-use tuning::running::{SAMPLES, Step, Timing};
-use tuning::search::{Candidate, Next, Search};
+use tuning::exploring;
+use tuning::running::{SAMPLES, Step};
+use tuning::search::{Candidate, Next};
 
 /// Executions of a plan that run as requested before any explores. A program that times all plans that cuDNN proposed
 /// runs each of them this often.
@@ -57,12 +57,12 @@ impl Execution<'_> {
             // SAFETY: `run_fallback` requires only what our caller promised.
             Policy::Off => return unsafe { self.run_fallback(Some(&operands)) },
         }
-        let page = &*self.planned.page;
+        let state = &*self.planned.state;
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: each function requires only what our caller promised, with this execution's operands.
         unsafe {
-            match page.settled.get() {
-                Some(Some(plan)) if !page.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
+            match state.exploring.settled() {
+                Some(Some(plan)) if !state.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
                     self.run_plan(plan, &operands)
                 }
                 Some(_) => self.run_fallback(Some(&operands)),
@@ -78,7 +78,7 @@ impl Execution<'_> {
     /// The caller promises the same as for [`Self::run`].
     pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
         let operands = self.operands();
-        let undivided = if self.planned.requested_fits() { None } else { self.planned.page.last_resort() };
+        let undivided = if self.planned.requested_fits() { None } else { self.planned.state.last_resort() };
         match (undivided, &operands) {
             // SAFETY: `run_parts` requires only what our caller promised.
             (Some(undivided), Some(operands)) => match unsafe { self.run_parts(undivided, operands, |_, _| ()) } {
@@ -93,7 +93,7 @@ impl Execution<'_> {
     /// Returns the program's memory. `None` if micro-batches cannot run on it.
     pub(super) fn operands(&self) -> Option<Operands> {
         let pack = shadow::of(self.pack)?;
-        let operands = Operands::of(&pack, &self.planned.graph)?;
+        let operands = reading::operands(&pack, &self.planned.graph)?;
         let problem = &*self.planned.graph.problem;
         let has_workspace = !operands.workspace.is_null() || self.planned.workspace() == 0;
         (has_workspace && !operands.overlap(problem)).then_some(operands)
@@ -109,7 +109,7 @@ impl Execution<'_> {
             // SAFETY: this is the program's own call, unchanged.
             return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
         }
-        match (self.planned.page.known_fallback(), operands) {
+        match (self.planned.state.known_fallback(), operands) {
             // SAFETY: `run_parts` requires only what our caller promised.
             (Some(fallback), Some(operands)) => match unsafe { self.run_parts(fallback, operands, |_, _| ()) } {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
@@ -127,7 +127,7 @@ impl Execution<'_> {
     /// The caller promises the same as for [`Self::run`].
     unsafe fn run_last_resort(&self, fallback: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
         let divides = !fallback.configuration().is_undivided();
-        let undivided = self.planned.page.last_resort().filter(|_| !failure.result_modified && divides);
+        let undivided = self.planned.state.last_resort().filter(|_| !failure.result_modified && divides);
         // SAFETY: `run_parts` requires only what our caller promised.
         match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
             Some(Ok(())) => CUDNN_STATUS_SUCCESS,
@@ -206,7 +206,7 @@ impl Execution<'_> {
     unsafe fn run_plan(&self, plan: &Plan, operands: &Operands) -> cudnnStatus_t {
         // SAFETY: `run_parts` requires only what our caller promised.
         let Err(failure) = (unsafe { self.run_parts(plan, operands, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
-        if !self.planned.page.is_broken.swap(true, Ordering::Relaxed) {
+        if !self.planned.state.is_broken.swap(true, Ordering::Relaxed) {
             let (problem, status) = (plan.problem(), failure.status);
             log::warn!("{problem}: {} failed with status {status}; it runs as it was ready", plan.configuration());
         }
@@ -229,7 +229,7 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
     unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
-        let (page, device) = (&self.planned.page, cudnn::device());
+        let (state, device) = (&self.planned.state, cudnn::device());
         let explores = settings::get().numerics != Numerics::Deterministic;
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
@@ -237,23 +237,13 @@ impl Execution<'_> {
             // SAFETY: `run_fallback` requires only what our caller promised.
             return unsafe { self.run_fallback(Some(operands)) };
         };
-        let (step, begins) = match &mut page.state.lock().course {
-            Course::Exploring(exploration) => (exploration.step(), false),
-            course @ Course::Untouched => {
-                *course = Course::Enumerating;
-                (Step::Wait, true)
-            }
-            Course::Enumerating | Course::Ended => (Step::Wait, false),
-        };
-        if begins {
-            report::exploring(&*page.key.problem, page.key.limit);
-            gathering::begin(page.clone(), self.planned.own, self.planned.requested_fits());
-        }
+        state.requested.get_or_init(|| (self.planned.own, self.planned.requested_fits()));
+        let step = exploring::step(state);
         // SAFETY: each function requires only what our caller promised.
         unsafe {
             match step {
                 Step::Run(next) => self.try_out(&next, operands, device, stream),
-                Step::Settled => match settle(page, device) {
+                Step::Settled => match exploring::settle(&**state).0 {
                     Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
                     _ => self.run_fallback(Some(operands)),
                 },
@@ -276,110 +266,47 @@ impl Execution<'_> {
     ) -> cudnnStatus_t {
         let problem = &self.planned.graph.problem;
         let plan = self.wanted(next, operands.add_to_results(problem));
-        let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
-        let (mut ran, mut timed) = (Err(CUDNN_STATUS_NOT_SUPPORTED.into()), None);
-        let mut is_whole = false;
-        if let (Some(plan), Some(mut timing)) = (plan, timing) {
-            is_whole = plan.configuration().batch() == problem.batch();
-            let after = |batch, engine| timing.part(batch, engine, device, stream);
+        let is_whole = plan.as_ref().is_some_and(|plan| plan.configuration().batch() == problem.batch());
+        let run = |after: Option<&mut dyn FnMut(usize, EngineConfiguration)>| match (&plan, after) {
             // SAFETY: `run_parts` requires only what our caller promised.
-            ran = unsafe { self.run_parts(&plan, operands, after) };
-            timed = Some(timing);
-        }
-        let status = match ran {
+            (Some(plan), Some(after)) => unsafe { self.run_parts(plan, operands, after) },
+            _ => Err(CUDNN_STATUS_NOT_SUPPORTED.into()),
+        };
+        let finish = |ran: Result<(), Failure>| match ran {
             Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
             // SAFETY: `run_fallback` requires only what our caller promised.
             Ok(()) => unsafe { self.run_fallback(Some(operands)) },
             // SAFETY: `after_failure` requires only what our caller promised.
             Err(failure) => unsafe { self.after_failure(failure, operands) },
         };
-        let timed = timed.filter(|_| ran.is_ok()).map(|timing| timing.end(device, stream));
-        if let Course::Exploring(exploration) = &mut self.planned.page.state.lock().course {
-            exploration.ran(next, timed);
-        }
-        status
+        self.planned.state.exploring.try_out(next, (device, stream), run, finish)
     }
 
     /// Makes the plan of an exploration's step. A candidate runs a few micro-batches. If the execution `adds` to its
     /// result, the candidate runs the whole mini-batch, because no image can run twice.
     fn wanted(&self, next: &Next<EngineConfiguration>, adds: bool) -> Option<Plan> {
-        let Page { key, target, state, .. } = &*self.planned.page;
-        let (problem, state) = (&key.problem, state.lock());
-        let Course::Exploring(exploration) = &state.course else { return None };
+        let State { key, target, candidates, exploring, .. } = &*self.planned.state;
+        let problem = &key.problem;
         match next {
             Next::Time(Candidate { batch, algorithm, workspace }) => {
-                let finalized = state.offers.plan(*batch, algorithm)?;
-                drop(state);
+                let finalized = candidates.lock().plan(*batch, algorithm)?;
                 let most = problem.batch() / batch;
                 if adds && !problem.batch().is_multiple_of(*batch) {
                     return None;
                 }
-                let room = self.planned.page.probe().room();
-                let has_room = |count: &usize| *workspace <= room.before(problem.batch() - count * batch);
-                let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(has_room)? };
+                let budget = self.planned.state.probe().budget();
+                let fits = |count: &usize| *workspace <= budget.before(problem.batch() - count * batch);
+                let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(fits)? };
                 let micro =
                     MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
                 Plan::sample(problem, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()
             }
             Next::Try(index) => {
-                let trial = exploration.search().trial(*index)?.clone();
-                let finalized = state.offers.plans(&trial);
-                drop(state);
+                let trial = exploring.trial(*index)?;
+                let finalized = candidates.lock().plans(&trial);
                 Plan::new(problem, trial, target, key.limit, finalized).ok()
             }
             Next::Nothing => None,
         }
     }
-}
-
-/// Ends an exploration. Keeps and returns the plan that it found.
-fn settle(page: &Page, device: Device) -> Option<Arc<Plan>> {
-    let course = std::mem::replace(&mut page.state.lock().course, Course::Ended);
-    let Course::Exploring(exploration) = course else { return page.settled.get()?.clone() };
-    let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
-    let plan = settle_on(page, &search, best_of(page, &search));
-    let record = Record::of(&*page.key.problem, device, device.ordinal());
-    record.found(search.found(), device.ordinal());
-    let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
-    record.ended(&wanted, &search, end);
-    plan
-}
-
-/// Returns a search's best plan and its milliseconds. `None` if no plan runs within the limit.
-pub fn best_of(page: &Page, search: &Search<EngineConfiguration>) -> Option<(Arc<Plan>, f64)> {
-    let (configuration, time) = search.best()?;
-    let finalized = page.state.lock().offers.plans(&configuration);
-    let Key { problem, limit, .. } = &page.key;
-    let plan = Plan::new(problem, configuration, &page.target, *limit, finalized).ok()?;
-    (plan.workspace() <= *limit).then(|| (Arc::new(plan), time))
-}
-
-/// Ends tuning with the plan that a search found, and returns the settled plan.
-pub fn settle_on(
-    page: &Page,
-    search: &Search<EngineConfiguration>,
-    found: Option<(Arc<Plan>, f64)>,
-) -> Option<Arc<Plan>> {
-    let limit = page.key.limit;
-    match &found {
-        Some((plan, time)) => report::chosen(&Chosen {
-            event: "ran",
-            problem: plan.problem(),
-            configuration: plan.configuration(),
-            workspace: plan.workspace(),
-            limit,
-            time: *time,
-            undivided: search.undivided(),
-        }),
-        None => report::unchanged(&*page.key.problem, limit),
-    }
-    let plan = found.map(|(plan, _)| plan);
-    let settled = page.settled.get_or_init(|| plan).clone();
-    let mut state = page.state.lock();
-    state.course = Course::Ended;
-    let unused = std::mem::take(&mut state.offers);
-    drop(state);
-    // Unloading code may wait for the device.
-    background::spawn(cudnn::device(), move || drop(unused), "plans that are not used any more are gone all the same");
-    settled
 }

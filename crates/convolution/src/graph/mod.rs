@@ -1,6 +1,5 @@
 //! The graph (backend) API, for a program's execution plans of one convolution, alone or with pointwise operations: the
-//! workspace reported for each plan, and the configuration that runs in its place. Uses `tune`, `exec`, `plan` and
-//! `cudnn`; knows nothing of exported symbols.
+//! workspace reported for each plan, and the configuration that runs in its place. Knows nothing of exported symbols.
 //!
 //! Finalizing a plan fixes its reported workspace: the smaller of the limit and the plan's own need. If the plan needs
 //! more, a fallback configuration is chosen at once, by heuristics alone. From the third execution on, executions try
@@ -10,39 +9,40 @@
 //! | file | purpose |
 //! | --- | --- |
 //! | [`shadow`] | keeps the attributes that programs set on descriptors |
-//! | [`reading`] | reads an operation graph as a convolution problem |
-//! | [`planned`] | decides a plan's reported workspace at finalize |
-//! | [`page`] | the registry: a problem's state and its fallback |
-//! | [`offers`] | cuDNN's candidates for micro-batches |
-//! | [`offered`] | the same, ahead of any program |
-//! | [`our_engine`] | our own candidates |
-//! | [`gathering`] | enumerates candidates in the background |
-//! | [`operands`] | reads a variant pack |
+//! | [`operation_graph`], [`reading`] | a program's operation graph as a convolution problem; its variant packs |
+//! | [`finalize`], [`planned`] | decides a plan's reported workspace and its replacement |
+//! | [`state`] | the registry: a problem's state and its fallback |
+//! | [`probe`] | cuDNN's candidates for micro-batches |
+//! | [`proposals`] | the same, ahead of any program |
+//! | [`our_engine`], [`our_candidates`] | our own engines, and which of them are candidates |
+//! | [`enumerate`] | enumerates a problem's candidates |
+//! | [`operands`] | the memory of one execution |
 //! | [`plan`] | a configuration made ready to run |
 //! | [`micro_plan`] | its parts: finalized plans of one size on one engine |
 //! | [`conversion`] | channels-last copies of tensors |
-//! | [`execute`] | runs an execution |
-//! | [`check`] | compares results with the program's own plan |
-//! | [`division`] | runs an execution under Workspace Division |
+//! | [`execute`] | runs an execution; checks its results; runs it under Workspace Division |
+//! | [`meanwhile`] | the plan under Workspace Division while a layer has no segment |
 //! | [`executable`] | times problems ahead of a program |
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`targets`] | the devices that micro-plans are finalized for |
 
-mod check;
 mod conversion;
 mod cuda_graph;
-mod division;
+pub mod enumerate;
 mod executable;
 pub mod execute;
-mod gathering;
+pub mod finalize;
+mod meanwhile;
 mod micro_plan;
-pub mod offered;
-mod offers;
-mod operands;
+pub mod operands;
+mod operation_graph;
+mod our_candidates;
 mod our_engine;
-pub mod page;
 pub mod plan;
 pub mod planned;
+pub mod probe;
+pub mod proposals;
 mod reading;
 pub mod shadow;
+pub mod state;
 pub mod targets;

@@ -1,12 +1,9 @@
-//! The memory of one execution, read from the program's variant pack.
+//! The memory of one execution.
 
 use std::ffi::c_void;
 use std::ptr;
 
-use cudnn_abi::*;
-
-use super::reading::{Graph, MOST_TENSORS};
-use super::shadow::Shadow;
+use super::operation_graph::MOST_TENSORS;
 use crate::problem::graph::Problem;
 
 /// The addresses of one execution's memory.
@@ -22,38 +19,11 @@ pub struct Operands {
 unsafe impl Send for Operands {}
 
 impl Operands {
-    /// Reads a program's variant pack for an operation graph. `None` if the pack holds more than addresses (other
-    /// shapes or strides), lacks some, or would be refused by cuDNN.
-    pub fn of(pack: &Shadow, graph: &Graph) -> Option<Self> {
-        let content = pack.content();
-        const KNOWN: [cudnnBackendAttributeName_t; 3] = [
-            CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-            CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-            CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-        ];
-        if !content.is_finalized || content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) {
-            return None;
-        }
-        let ids = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)?;
-        let data = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)?;
-        if ids.len() != data.len() {
-            return None;
-        }
+    /// The addresses of a problem without virtual tensors.
+    pub fn new(tensors: &[*mut c_void], workspace: *mut c_void) -> Self {
         let mut pointers = [ptr::null_mut(); MOST_TENSORS];
-        for ((tensor, id), pointer) in graph.problem.tensors.iter().zip(&graph.ids).zip(&mut pointers) {
-            if !tensor.is_virtual {
-                let given = ids.iter().position(|known| i64::from_ne_bytes(*known) == *id)?;
-                *pointer = address(data[given]);
-                if pointer.is_null() {
-                    return None;
-                }
-            }
-        }
-        let workspace = match content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) {
-            Some([workspace]) => address(*workspace),
-            _ => ptr::null_mut(),
-        };
-        Some(Self { pointers, workspace })
+        pointers[..tensors.len()].copy_from_slice(tensors);
+        Self { pointers, workspace }
     }
 
     /// Returns whether a second run would give another result, because a result is also read.
@@ -86,9 +56,4 @@ impl Operands {
             })
         })
     }
-}
-
-/// Reads a pointer from the bytes in which the program set it.
-fn address(bytes: [u8; 8]) -> *mut c_void {
-    ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
 }

@@ -4,7 +4,6 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::offers::Probe;
 use crate::engines::{
     BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
 };
@@ -13,13 +12,13 @@ use cudnn::convolution::Direction;
 use gpu::Stream;
 
 /// The index of the filter gradient's engine on tensor cores. It multiplies floats in TF32.
-const BACKWARD_FILTER: i64 = 0;
+pub const BACKWARD_FILTER: i64 = 0;
 /// The index of the same engine with exact float products.
-const EXACT_BACKWARD_FILTER: i64 = 1;
+pub const EXACT_BACKWARD_FILTER: i64 = 1;
 /// The index of the engine for convolutions and input gradients on tensor cores. It multiplies floats in TF32.
-const IMPLICIT_GEMM: i64 = 2;
+pub const IMPLICIT_GEMM: i64 = 2;
 /// The index of the same engine with exact float products.
-const EXACT_IMPLICIT_GEMM: i64 = 3;
+pub const EXACT_IMPLICIT_GEMM: i64 = 3;
 /// The gradient's knobs: the number of parts of the pixels, whose sums meet in the workspace; or the number of blocks
 /// in a cluster that share the pixels, and the number of k that such a block computes.
 const SPLITS: cudnnBackendKnobType_t = 0;
@@ -28,50 +27,7 @@ const K_TILE: cudnnBackendKnobType_t = 2;
 /// The alignment that our GPU kernels need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
-/// Returns configurations of our engine within `limit` bytes of workspace on the calling thread's device, the best
-/// first, if the class admits them. Only the first that the device runs counts. It needs no micro-batches.
-///
-/// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
-/// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
-pub fn offered(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
-    let problem = read(probe.problem, is_exact(probe)).filter(OurProblem::is_fast);
-    problem.map_or(vec![], |problem| configurations(probe, &problem, limit))
-}
-
-/// Returns our slower engine, for use where none of cuDNN's tensor core engines fits half of the mini-batch.
-pub fn offered_without_room(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
-    let problem = read(probe.problem, is_exact(probe)).filter(|problem| !problem.is_fast());
-    problem.map_or(vec![], |problem| configurations(probe, &problem, limit))
-}
-
-/// Returns whether floats are to be multiplied exactly.
-fn is_exact(probe: &Probe) -> bool {
-    let x = &probe.problem.tensors[probe.problem.convolution().x];
-    // NVIDIA's libraries obey this variable too.
-    let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
-    let on_tensor_cores = engine(BACKWARD_FILTER, vec![], false);
-    x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !probe.admits(&on_tensor_cores))
-}
-
-fn configurations(probe: &Probe, problem: &OurProblem, limit: usize) -> Vec<EngineConfiguration> {
-    let device = cudnn::device();
-    let mut engines = match problem {
-        OurProblem::FilterGradient(gradient) => {
-            let index = if gradient.is_exact { EXACT_BACKWARD_FILTER } else { BACKWARD_FILTER };
-            let parts = BackwardFilter::best_parts(device, gradient, limit).into_iter();
-            parts.map(|parts| engine(index, knobs(parts), gradient.is_exact)).collect()
-        }
-        OurProblem::Correlation(correlation) => {
-            let index = if correlation.is_exact { EXACT_IMPLICIT_GEMM } else { IMPLICIT_GEMM };
-            let is_computed = ImplicitGemm::computes(device, correlation);
-            is_computed.then(|| engine(index, vec![], correlation.is_exact)).into_iter().collect::<Vec<_>>()
-        }
-    };
-    engines.retain(|engine| probe.admits(engine));
-    engines
-}
-
-fn knobs(parts: Parts) -> Vec<(cudnnBackendKnobType_t, i64)> {
+pub fn knobs(parts: Parts) -> Vec<(cudnnBackendKnobType_t, i64)> {
     match parts {
         Parts::InWorkspace(count) => vec![(SPLITS, count as i64)],
         Parts::InCluster { blocks, k_tile } => vec![(CLUSTER, blocks as i64), (K_TILE, k_tile as i64)],
@@ -89,7 +45,7 @@ fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
     }
 }
 
-fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
+pub fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
     // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Exact engines get no note, so that
     // every class admits them.
     let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
@@ -123,7 +79,7 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl OurPlan {
-    /// Makes the plan of an engine that was [`offered`]. `Err` if the engine does not compute the problem.
+    /// Makes the plan of an engine that was [`our_candidates`](super::our_candidates). `Err` if the engine does not compute the problem.
     pub fn new(problem: &Problem, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         let device = cudnn::device();
         let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
@@ -172,14 +128,14 @@ impl OurPlan {
 }
 
 /// A problem for one of our GPU kernels.
-enum OurProblem {
+pub enum OurProblem {
     FilterGradient(FilterGradient),
     Correlation(Correlation),
 }
 
 impl OurProblem {
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
-    fn is_fast(&self) -> bool {
+    pub fn is_fast(&self) -> bool {
         match self {
             Self::FilterGradient(gradient) => gradient.is_fast(),
             Self::Correlation(correlation) => correlation.is_exact,
@@ -188,7 +144,7 @@ impl OurProblem {
 }
 
 /// Reads a problem for our GPU kernels. `None` if it is more than a convolution over images in NCHW.
-fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
+pub fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
     let convolution = problem.convolution();
     let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &problem.tensors[place]);
     let is_stored = |tensor: &Tensor| {

@@ -256,7 +256,8 @@ impl Plan {
                 status = unsafe { sums.add(handle, workspace, !is_begun) };
             }
             if status != CUDNN_STATUS_SUCCESS {
-                let result_modified = is_begun && operands.add_to_results(&self.problem);
+                // Sums leave the result alone until the end.
+                let result_modified = is_begun && self.sums.is_none() && operands.add_to_results(&self.problem);
                 return Err(Failure { status, result_modified });
             }
             is_begun = true;

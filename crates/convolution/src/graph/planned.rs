@@ -1,24 +1,17 @@
-//! The replacement for a program's execution plan, decided when the plan is finalized.
+//! A program's execution plan and its replacement.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use cudnn_abi::*;
-
-use super::division::Meanwhile;
-use super::page::{self, Key, Page};
-use super::reading::Graph;
-use super::shadow::{Content, Shadow};
-use super::targets;
-use crate::problem::graph::{Class, EngineConfiguration};
-use cudnn::graph::descriptor;
-use cudnn::policies;
-use guest::settings::{self, Policy};
+use super::meanwhile::Meanwhile;
+use super::operation_graph::Graph;
+use super::state::State;
+use crate::problem::graph::EngineConfiguration;
 
 /// A program's execution plan for a graph that can be run in micro-batches.
 pub struct Planned {
     pub graph: Arc<Graph>,
-    pub page: Arc<Page>,
+    pub state: Arc<State>,
     /// The requested engine.
     pub own: EngineConfiguration,
     /// The bytes of workspace that the requested engine needs.
@@ -32,83 +25,11 @@ pub struct Planned {
 impl Planned {
     /// The reported workspace, in bytes.
     pub fn workspace(&self) -> usize {
-        self.page.key.limit
+        self.state.key.limit
     }
 
     /// Returns whether the program's own plan fits the reported workspace.
     pub fn requested_fits(&self) -> bool {
         self.requested_workspace <= self.workspace()
     }
-
-    /// Decides the replacement for a plan that cuDNN has finalized. `None` if the plan is to run itself.
-    ///
-    /// # Safety
-    /// The caller promises that `plan` is the shadow's descriptor: a finalized execution plan.
-    pub unsafe fn of(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Option<Arc<Self>> {
-        if shadow.is_special() {
-            return None;
-        }
-        let operations = shadow.operation_graph()?;
-        let graph = Graph::of(&operations)?;
-        let content = shadow.content();
-        if content.is_opaque {
-            return None;
-        }
-        let of_plan = handle(&content, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
-        let handle = of_plan.or_else(|| handle(&operations.content(), CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
-        let policies = policies::of(handle.unwrap_or(std::ptr::null_mut()));
-        if policies.policy == Policy::Off {
-            return None;
-        }
-        let (place, target) = targets::of(&content, handle)?;
-        drop(content);
-        settings::fault_point("finalize");
-        // SAFETY: our caller promised a finalized execution plan.
-        let (own, requested_workspace) = unsafe { own(plan) }.ok()?;
-        let class = Class::of(&own, settings::get().numerics);
-        let sizes = policies.batch_size_policy;
-        let problem = graph.problem.clone();
-        let for_cuda_graphs = own.has_form_in_cuda_graphs();
-        let key = |limit| Key { place: place.clone(), problem: problem.clone(), class, limit, sizes, for_cuda_graphs };
-        let wanted = match policies.policy {
-            Policy::Division => Some(0),
-            _ => policies.query_limit(None),
-        };
-        let limit = wanted.map_or(requested_workspace, |wanted| wanted.min(requested_workspace));
-        if limit == requested_workspace && !graph.problem.splittable() {
-            return None; // the plan fits; over the limit, another engine could take its place
-        }
-        let mut page = page::page(key(limit), &target);
-        if limit < requested_workspace && page.fallback().is_none() {
-            // Nothing runs within the limit. Use the least workspace that runs anything, at most the own plan's.
-            let least = page.least().map_or(requested_workspace, |least| least.min(requested_workspace));
-            log::info!("{problem}: nothing runs within {limit} bytes of workspace: {least} are used");
-            page = page::page(key(least), &target);
-            if least < requested_workspace && page.fallback().is_none() {
-                page = page::page(key(requested_workspace), &target);
-            }
-        }
-        let (executions, meanwhile) = Default::default();
-        Some(Arc::new(Self { graph, page, own, requested_workspace, executions, meanwhile }))
-    }
-}
-
-fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnHandle_t> {
-    let [handle] = content.elements(name)? else { return None };
-    let handle: cudnnHandle_t = std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(*handle));
-    (!handle.is_null()).then_some(handle)
-}
-
-/// Reads a plan's engine, and the bytes of workspace that it needs.
-///
-/// # Safety
-/// The caller promises that `plan` is a finalized execution plan.
-unsafe fn own(plan: cudnnBackendDescriptor_t) -> Result<(EngineConfiguration, usize), cudnnStatus_t> {
-    // SAFETY: our caller promised a finalized execution plan.
-    let workspace =
-        unsafe { descriptor::read::<i64>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64) }?;
-    let workspace =
-        workspace.first().and_then(|&bytes| usize::try_from(bytes).ok()).ok_or(CUDNN_STATUS_INTERNAL_ERROR)?;
-    // SAFETY: our caller promised a finalized execution plan.
-    Ok((unsafe { EngineConfiguration::of_plan(plan) }?, workspace))
 }

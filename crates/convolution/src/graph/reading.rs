@@ -1,31 +1,58 @@
 //! Reads a program's operation graph as a convolution problem: one convolution, alone or with pointwise operations. We
 //! do not plan a graph that has anything else in it.
 
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
+use super::operands::Operands;
+use super::operation_graph::{Graph, MOST_TENSORS};
 use super::shadow::{Content, Shadow};
 use crate::problem::graph::{Convolution, Factor, Operation, Pointwise, Problem, Tensor};
 use cudnn::graph::ConvolutionNames;
 use cudnn::tensor::element_size;
 
-/// The most tensors of a graph that we plan. The graphs of frameworks have fewer.
-pub const MOST_TENSORS: usize = 12;
-
-/// An operation graph that we plan.
-pub struct Graph {
-    /// The graph as a problem.
-    pub problem: Arc<Problem>,
-    /// The program's ids of the tensors, by place in the problem.
-    pub ids: Vec<i64>,
+/// Reads an operation graph's shadow, once. `None` if we do not plan the graph.
+pub fn graph(shadow: &Shadow) -> Option<Arc<Graph>> {
+    shadow.graph.get_or_init(|| Reading::default().graph(&shadow.content()).map(Arc::new)).clone()
 }
 
-impl Graph {
-    /// Reads an operation graph's shadow, once. `None` if we do not plan the graph.
-    pub fn of(shadow: &Shadow) -> Option<Arc<Self>> {
-        shadow.graph.get_or_init(|| Reading::default().graph(&shadow.content()).map(Arc::new)).clone()
+/// Reads a program's variant pack for an operation graph. `None` if the pack holds more than addresses (other
+/// shapes or strides), lacks some, or would be refused by cuDNN.
+pub fn operands(pack: &Shadow, graph: &Graph) -> Option<Operands> {
+    let content = pack.content();
+    const KNOWN: [cudnnBackendAttributeName_t; 3] =
+        [CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE];
+    if !content.is_finalized || content.is_opaque || !content.names().all(|name| KNOWN.contains(&name)) {
+        return None;
     }
+    let ids = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)?;
+    let data = content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)?;
+    if ids.len() != data.len() {
+        return None;
+    }
+    let mut pointers = [ptr::null_mut(); MOST_TENSORS];
+    for ((tensor, id), pointer) in graph.problem.tensors.iter().zip(&graph.ids).zip(&mut pointers) {
+        if !tensor.is_virtual {
+            let given = ids.iter().position(|known| i64::from_ne_bytes(*known) == *id)?;
+            *pointer = address(data[given]);
+            if pointer.is_null() {
+                return None;
+            }
+        }
+    }
+    let workspace = match content.elements::<8>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) {
+        Some([workspace]) => address(*workspace),
+        _ => ptr::null_mut(),
+    };
+    Some(Operands { pointers, workspace })
+}
+
+/// Reads a pointer from the bytes in which the program set it.
+fn address(bytes: [u8; 8]) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
 }
 
 /// The tensors read so far, and their ids.

@@ -9,8 +9,8 @@ use cudnn_abi::*;
 use once_cell::sync::{Lazy, OnceCell};
 use parking_lot::RwLock;
 
+use super::operation_graph::Graph;
 use super::planned::Planned;
-use super::reading::Graph;
 
 /// One descriptor's shadow. It lives as long as the descriptor, or as long as another shadow holds it.
 pub struct Shadow {

@@ -6,12 +6,15 @@
 use cudnn_abi::*;
 use parking_lot::RwLock;
 
-use super::page::Place;
 use super::shadow::Content;
+use super::state::Place;
 use cudnn::graph::Target;
 
 /// The targets of the program's handles, by address. An entry goes when its handle is destroyed.
 static OF_HANDLES: RwLock<Vec<(usize, Place, Target)>> = RwLock::new(Vec::new());
+
+/// The targets of devices. They outlive the handles that they were made from.
+static OF_DEVICES: RwLock<Vec<(Place, Target)>> = RwLock::new(Vec::new());
 
 /// Returns the target of a plan that was made for a handle, or for a device's properties.
 pub fn of(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
@@ -26,6 +29,34 @@ pub fn of(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Targe
     }
 }
 
+/// Returns the target of the calling thread's device, if a handle of it was seen.
+pub fn here() -> Option<Target> {
+    let here = Place::Device(cudnn::device().ordinal());
+    OF_DEVICES.read().iter().find(|(place, _)| *place == here).map(|(_, target)| target.clone())
+}
+
+/// Keeps the target of a handle's device. The handle itself is not kept.
+pub fn learn(handle: cudnnHandle_t) {
+    if here().is_none()
+        && let Ok(target) = Target::of_device(handle)
+    {
+        of_its_device(target);
+    }
+}
+
+/// Returns the one target of a device, and the device, from any of its targets.
+fn of_its_device(target: Target) -> (Place, Target) {
+    // The handle's own device need not be the current one.
+    let text = target.json().unwrap_or_default();
+    let place = Place::Device(ordinal(&text).unwrap_or_else(|| cudnn::device().ordinal()));
+    let mut targets = OF_DEVICES.write();
+    if let Some(known) = targets.iter().find(|(known, _)| *known == place) {
+        return known.clone();
+    }
+    targets.push((place.clone(), target.clone()));
+    (place, target)
+}
+
 fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
     let known = |(address, place, target): &(usize, Place, Target)| {
         (*address == handle.addr()).then(|| (place.clone(), target.clone()))
@@ -33,14 +64,8 @@ fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
     if let Some(known) = OF_HANDLES.read().iter().find_map(known) {
         return Some(known);
     }
-    let target = Target::of_device(handle).ok()?;
-    // The handle's own device need not be the current one.
-    let text = target.json().unwrap_or_default();
-    let place = Place::Device(ordinal(&text).unwrap_or_else(|| cudnn::device().ordinal()));
-    let mut targets = OF_HANDLES.write();
-    let same = targets.iter().find(|(_, known, _)| *known == place).map(|(.., target)| target.clone());
-    let target = same.unwrap_or(target);
-    targets.push((handle.addr(), place.clone(), target.clone()));
+    let (place, target) = of_its_device(Target::of_device(handle).ok()?);
+    OF_HANDLES.write().push((handle.addr(), place.clone(), target.clone()));
     Some((place, target))
 }
 

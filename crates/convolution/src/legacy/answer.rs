@@ -20,25 +20,15 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::book::{self, Page, Promise, Question};
 use super::division;
 use super::promise::Asking;
+pub use super::promise::Query;
+use super::registry::{self, Promise, Question, State};
 use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
-use cudnn::convolution::{Descriptors, Operands, Workspace};
+use cudnn::convolution::Descriptors;
 use cudnn::policies;
 use guest::settings::{self, Policy};
-
-/// How the program asks for algorithms.
-#[derive(Clone, Copy)]
-pub enum Query {
-    /// `cudnnGetConvolution*Algorithm_v7`.
-    Get,
-    /// `cudnnFindConvolution*Algorithm`.
-    Find,
-    /// `cudnnFindConvolution*AlgorithmEx`, with the program's data and workspace.
-    FindEx(Operands, Workspace),
-}
 
 /// Answers a query: our plan first, then cuDNN's own results. `said` is the program's limit in bytes, if the function
 /// takes one. `Err` is cuDNN's status.
@@ -124,8 +114,8 @@ pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptor
         return unsafe { division::answer::workspace_size(handle, descriptors, id, &policies) };
     }
     // SAFETY: the program's descriptors are null or cuDNN's.
-    let page = unsafe { known_page(descriptors) }?;
-    page.state.lock().reported(id)
+    let state = unsafe { known_state(descriptors) }?;
+    state.known.lock().reported(id)
 }
 
 /// Returns the promise that the newest answer made for an algorithm id.
@@ -134,8 +124,8 @@ pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptor
 /// The caller promises that each descriptor is null or cuDNN's.
 pub unsafe fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let page = unsafe { known_page(descriptors) }?;
-    let state = page.state.lock();
+    let state = unsafe { known_state(descriptors) }?;
+    let state = state.known.lock();
     state.promise(id, state.reported(id)?).cloned()
 }
 
@@ -145,17 +135,17 @@ pub unsafe fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<P
 /// The caller promises that each descriptor is null or cuDNN's.
 pub unsafe fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) -> Option<Promise> {
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let page = unsafe { known_page(descriptors) }?;
-    let state = page.state.lock();
+    let state = unsafe { known_state(descriptors) }?;
+    let state = state.known.lock();
     state.promise(id, workspace).cloned()
 }
 
 /// # Safety
 /// The caller promises that each descriptor is null or cuDNN's.
-unsafe fn known_page(descriptors: &Descriptors) -> Option<Arc<Page>> {
+unsafe fn known_state(descriptors: &Descriptors) -> Option<Arc<State>> {
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let problem = unsafe { Problem::read(descriptors) }?;
-    book::known_page(cudnn::device(), &problem)
+    registry::known_state(cudnn::device(), &problem)
 }
 
 /// Answers the pre-v8 query: one algorithm within `limit` bytes, or the fastest one if `limit` is `None`.

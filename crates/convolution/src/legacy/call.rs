@@ -2,27 +2,21 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
 use super::answer;
-use super::book::{self, Ask};
-use super::division;
-use super::execute::Running;
-use crate::exec::{self, Check, Failure, Plan};
+use super::plan::Plan;
+use super::run::{adds_to_result, run};
+use crate::exec::{self, Check, Failure};
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph;
 use cudnn::calls;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
-use cudnn::policies;
 use gpu::Buffer;
-use guest::settings::{self, Policy};
+use guest::settings::{self};
 use tuning::report;
-
-/// Set once the process has run a convolution.
-pub static EXECUTED: AtomicBool = AtomicBool::new(false);
 
 /// The arguments of one convolution call.
 #[derive(Clone, Copy)]
@@ -35,45 +29,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// Runs the call by its promise or decision. After a panic, `spent` says whether a second run would give a wrong
-    /// result.
-    ///
-    /// # Safety
-    /// The caller promises that `self` holds arguments with which cuDNN's convolution function may be called.
-    pub unsafe fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
-        let policies = policies::of(self.handle);
-        if policies.policy == Policy::Off {
-            // SAFETY: `run_fallback` requires of `self` only what the caller promised.
-            return unsafe { self.run_fallback() };
-        }
-        EXECUTED.store(true, Ordering::Relaxed);
-        settings::fault_point("convolve");
-        // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
-        let Some(problem) = (unsafe { Problem::read(&self.descriptors) }) else {
-            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
-            return unsafe { self.run_as_asked() };
-        };
-        if let Some(epilogue) = &self.operands.epilogue {
-            // SAFETY: as ours.
-            if !unsafe { exec::divides(&problem, epilogue, cudnn::device().alignment()) } {
-                // SAFETY: `run_fallback` requires of `self` only what the caller promised.
-                return unsafe { self.run_fallback() };
-            }
-        }
-        // SAFETY: `takes_no_other` requires of `self` only what the caller promised.
-        let only = unsafe { self.takes_no_other() };
-        if policies.policy == Policy::Division {
-            // SAFETY: `division::run::run` requires of the call only what our caller promised.
-            return unsafe { division::run::run(self, &problem, only, &policies, spent) };
-        }
-        let page = book::page(cudnn::device(), &problem);
-        let limit = policies.call_limit(self.workspace.size);
-        let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy };
-        let mut running = Running { call: self, problem: &problem, page: &page, ask, must_divide: false, spent };
-        // SAFETY: `running` runs this call, and our caller promised that its arguments are valid.
-        unsafe { running.run() }
-    }
-
     /// Calls cuDNN with the arguments unchanged.
     ///
     /// # Safety
@@ -99,7 +54,7 @@ impl Call {
             (Some(fallback), _) => unsafe { self.run_undivided(fallback) },
             (None, Some(plan)) => {
                 // SAFETY: the plan needs no more than the reported workspace, and the call brings at least that.
-                let ran = unsafe { exec::run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
+                let ran = unsafe { run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
                 ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
             }
             // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
@@ -135,10 +90,10 @@ impl Call {
         // SAFETY: `prepare_check` requires of `self` only what the caller promised.
         let check = unsafe { self.prepare_check(problem) };
         // SAFETY: the operands are those of this call, and `problem` is its problem.
-        let adds = unsafe { exec::adds_to_result(problem, &self.operands) };
+        let adds = unsafe { adds_to_result(problem, &self.operands) };
         // SAFETY: the operands are those of the plan's problem, and the workspace is large enough for the plan.
         unsafe {
-            exec::run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
+            run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
                 spent.set(adds);
                 after(batch, algorithm);
             })?;
@@ -187,21 +142,5 @@ impl Call {
             CUDNN_STATUS_SUCCESS => Ok(buffer),
             status => Err(format!("the undivided convolution failed with status {status}")),
         }
-    }
-
-    /// Returns true if cuDNN accepts only the requested algorithm: for a fused call with the identity activation.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn takes_no_other(&self) -> bool {
-        let Some(epilogue) = &self.operands.epilogue else { return false };
-        if epilogue.activation.is_null() {
-            return true; // cuDNN will refuse it
-        }
-        let (mut mode, mut nan, mut coefficient) = (0, 0, 0.0);
-        // SAFETY: the descriptor is the program's and not null, and the three places outlive the call.
-        let status =
-            unsafe { calls::cudnnGetActivationDescriptor(epilogue.activation, &mut mode, &mut nan, &mut coefficient) };
-        status != CUDNN_STATUS_SUCCESS || mode == CUDNN_ACTIVATION_IDENTITY
     }
 }

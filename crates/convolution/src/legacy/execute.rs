@@ -1,27 +1,27 @@
-//! Runs a convolution call: by the promised plan, by the decision of an exploration, or by cuDNN undivided.
+//! Runs a convolution call under Workspace Reuse: by the promised plan, by the decision of an exploration, or by cuDNN
+//! undivided.
 
 use std::cell::Cell;
-use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 
-use super::book::{Ask, Course, Decision, Page};
 use super::call::Call;
-use crate::candidates;
-use crate::exec::{self, Failure, Plan};
-use crate::legacy::sampling::sampling;
+use super::decision::{Ask, Decision};
+use super::plan::Plan;
+use super::registry::State;
+use super::run::adds_to_result;
+use super::sampling::sampling;
+use crate::exec::Failure;
 use crate::problem::Problem;
-use crate::problem::algorithm::{Algorithm, Class};
+use crate::problem::algorithm::Algorithm;
 use cudnn::calls;
-use cudnn::calls::query::AlgoPerf;
-use cudnn::convolution::Descriptors;
 use gpu::Stream;
-use guest::settings::{self, Numerics};
-use tuning::record::{End, Record, Wanted};
-use tuning::report::{self, Chosen};
-use tuning::running::{Exploration, Step, Timing};
-use tuning::search::{Goal, Next, Search};
+use tuning::exploring;
+use tuning::report;
+use tuning::running::Step;
+use tuning::search::Next;
 
 /// Executions of a problem that run as requested before any explores.
 const UNTOUCHED: usize = 2;
@@ -32,9 +32,9 @@ enum Run {
     Undivided,
     /// A plan.
     Plan(Arc<Plan>),
-    /// The exploration's next step. If that is not possible, the plan, if there is one.
-    Explore(Option<Arc<Plan>>),
-    /// Nothing is decided yet: begin to explore.
+    /// The next step of a decision's exploration.
+    Explore(Arc<Decision>),
+    /// Nothing is decided yet: decide.
     Begin,
 }
 
@@ -48,7 +48,7 @@ impl From<Option<Arc<Plan>>> for Run {
 pub struct Running<'a> {
     pub call: &'a Call,
     pub problem: &'a Problem,
-    pub page: &'a Page,
+    pub state: &'a State,
     /// `ask.id` is the algorithm that runs undivided in this call's workspace: the requested one, or the fallback of
     /// the promise for that id.
     pub ask: Ask,
@@ -72,7 +72,7 @@ impl Running<'_> {
                 Run::Begin if capturing && !self.must_divide => Run::Undivided,
                 // SAFETY: `begin` requires only what our caller promised for the call.
                 Run::Begin => unsafe { self.begin() },
-                Run::Explore(meanwhile) if capturing => meanwhile.into(),
+                Run::Explore(decision) if capturing => decision.meanwhile.clone().into(),
                 other => other,
             };
         }
@@ -81,16 +81,16 @@ impl Running<'_> {
             match run {
                 Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
                 Run::Plan(plan) => self.run_plan(&plan),
-                Run::Explore(meanwhile) => self.explore(meanwhile, stream),
+                Run::Explore(decision) => self.explore(&decision, stream),
             }
         }
     }
 
     fn decide(&mut self) -> Run {
         let (asked_for, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
-        let mut state = self.page.state.lock();
-        state.executions = state.executions.saturating_add(1);
-        if let Some(promise) = state.promise(asked_for, self.call.workspace.size) {
+        let mut known = self.state.known.lock();
+        known.executions = known.executions.saturating_add(1);
+        if let Some(promise) = known.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
             if promise.undivided > self.call.workspace.size {
                 self.must_divide = self.ask.only || promise.fallback.is_none();
@@ -98,208 +98,104 @@ impl Running<'_> {
             }
             if let Some(plan) = &promise.plan
                 && (!self.ask.only || plan.runs_only(asked_for))
+                && !(fused && plan.has_engines())
             {
                 return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
             }
         }
-        let begins = self.must_divide || state.executions > UNTOUCHED || !state.measured.is_empty();
-        match state.decision(self.ask).map(|decision| &mut decision.course) {
+        // A call that must divide needs a plan that every later call like it can run, whatever its addresses.
+        self.ask.takes_engines &= !fused && !self.must_divide;
+        let begins = self.must_divide || known.executions > UNTOUCHED || !known.measured.is_empty();
+        match known.decision(self.ask) {
             None if begins => Run::Begin,
             None => Run::Undivided,
-            Some(Course::Settled(plan)) => plan.clone().into(),
-            Some(Course::Exploring { meanwhile, .. }) => Run::Explore(meanwhile.clone()),
+            Some(decision) => of_decision(decision),
         }
     }
 
-    /// Begins to explore.
+    /// Makes the decision.
     ///
     /// # Safety
     /// The caller promises the same as for [`Call::run`].
     unsafe fn begin(&self) -> Run {
-        // SAFETY: `course` requires only what our caller promised for the call.
-        let (course, covers) = unsafe { self.course() }.unwrap_or((Course::Settled(None), 0..usize::MAX));
-        let explores = matches!(course, Course::Exploring { .. });
-        let mut state = self.page.state.lock();
-        let is_first = state.decision(self.ask).is_none();
-        if is_first {
-            state.decisions.push(Decision { key: self.ask, covers, course });
-        }
-        let run = match state.decision(self.ask).map(|decision| &decision.course) {
-            Some(Course::Exploring { meanwhile: plan, .. } | Course::Settled(plan)) => plan.clone().into(),
-            None => Run::Undivided,
-        };
-        drop(state);
-        if is_first && explores {
-            report::exploring(self.problem, self.ask.limit);
-        }
-        run
-    }
-
-    /// Returns what to explore, and the limits that it covers. `None` for an algorithm that cuDNN does not list: that
-    /// one runs as requested.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn course(&self) -> Option<(Course, Range<usize>)> {
-        let Call { handle, descriptors, .. } = *self.call;
-        let (problem, Ask { id, limit, only, sizes }) = (self.problem, self.ask);
-        // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
-        let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
-        let chosen = Descriptors::of_algorithm(&offered, id, problem.math_type)?;
-        let chosen = AlgoPerf { mathType: problem.math_type, ..chosen };
-        let own = Algorithm::of(problem.direction, &chosen);
-        let numerics = settings::get().numerics;
-        let class = Class { only: only.then_some(id), ..Class::of(&chosen, numerics) };
-
-        let device = cudnn::device();
-        // SAFETY: the handle is the program's, from this call.
-        let mut candidates = unsafe {
-            candidates::candidates(handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
-        };
-        let covers = candidates::covers(&candidates, limit);
-        candidates.sort_by_key(|candidate| candidate.algorithm != own);
-        let wanted = Wanted::among(candidates, Goal::Fastest { limit }, sizes, class);
-        let measured = self.page.state.lock().measured.clone();
-        let mut search = Record::of(problem, device, device.ordinal()).search(&wanted, &measured, &[End::Explored]);
-        if search.wants() == Next::Nothing && !search.measured().is_empty() {
-            return Some((Course::Settled(self.chosen(&search, own)), covers));
-        }
-        let fitting: Vec<_> =
-            wanted.candidates.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
-        let fits = fitting.iter().any(|c| c.batch == problem.batch() && c.algorithm == own);
-        let untimed = if fits { None } else { candidates::any_division(problem.batch(), &fitting) };
-        let meanwhile = search.best().map(|(best, _)| best).or(untimed);
-        let meanwhile = meanwhile.and_then(|best| Plan::new(problem, best).ok()).map(Arc::new);
-        let course = match numerics {
-            // Exploration changes the parts, and thereby the sums, from call to call.
-            Numerics::Deterministic => Course::Settled(meanwhile),
-            _ => Course::Exploring { exploration: Box::new(Exploration::new(wanted, search, own)), meanwhile },
-        };
-        Some((course, covers))
-    }
-
-    /// Ends an exploration. Keeps and returns its best plan; `None` keeps the requested algorithm.
-    fn settle(&self) -> Option<Arc<Plan>> {
-        let mut found = None;
-        self.with_exploration(|exploration| {
-            found = Some((exploration.own(), exploration.wanted().clone(), exploration.search().clone()));
+        let Call { handle, descriptors, .. } = self.call;
+        let measured = self.state.known.lock().measured.clone();
+        // SAFETY: the handle and the descriptors are the call's, and `problem` was read from them.
+        let new = unsafe { Decision::new(*handle, descriptors, self.problem, self.ask, &measured) };
+        let mut known = self.state.known.lock();
+        let decision = known.decision(self.ask).cloned().unwrap_or_else(|| {
+            known.decisions.push(new.clone());
+            new
         });
-        let (own, wanted, mut search) = found?;
-        let plan = self.chosen(&search, own);
-        let mut state = self.page.state.lock();
-        state.learn(search.measured());
-        if let Some(decision) = state.decision(self.ask) {
-            decision.course = Course::Settled(plan.clone());
+        drop(known);
+        match of_decision(&decision) {
+            // The first call runs without marks.
+            Run::Explore(decision) => {
+                exploring::step(&decision);
+                decision.meanwhile.clone().into()
+            }
+            run => run,
         }
-        drop(state);
-        let device = cudnn::device();
-        let record = Record::of(self.problem, device, device.ordinal());
-        record.found(search.found(), device.ordinal());
-        let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
-        record.ended(&wanted, &search, end);
-        plan
-    }
-
-    /// Returns the best plan of a search. `None` if there is none, or it is the requested algorithm undivided.
-    fn chosen(&self, search: &Search<Algorithm>, own: Algorithm) -> Option<Arc<Plan>> {
-        let found = search.best().and_then(|(best, time)| Some((Plan::new(self.problem, best).ok()?, time)));
-        let Some((plan, time)) = found else {
-            report::unchanged(self.problem, self.ask.limit);
-            return None;
-        };
-        let configuration = plan.configuration();
-        let as_asked = configuration.is_undivided() && configuration.parts()[0].1.algorithm == own;
-        let undivided = search.undivided();
-        report::chosen(&Chosen {
-            event: "ran",
-            problem: plan.problem(),
-            configuration,
-            workspace: plan.workspace(),
-            limit: self.ask.limit,
-            time,
-            undivided,
-        });
-        (!as_asked).then(|| Arc::new(plan))
     }
 
     /// Runs the next step of an exploration with marks in the stream, or the plan that it found.
     ///
     /// # Safety
     /// The caller promises the same as for [`Call::run`].
-    unsafe fn explore(&self, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
-        let mut step = None;
-        self.with_exploration(|exploration| step = Some(exploration.step()));
-        let found = match step {
+    unsafe fn explore(&self, decision: &Arc<Decision>, stream: Stream) -> cudnnStatus_t {
+        let found = match exploring::step(decision) {
             // SAFETY: `try_out` requires only what our caller promised for the call.
-            Some(Step::Run(next)) => return unsafe { self.try_out(&next, meanwhile, stream) },
-            Some(Step::Settled) => self.settle(),
-            Some(Step::Wait) | None => meanwhile,
-        };
-        // SAFETY: both functions require only what our caller promised for the call.
-        unsafe {
-            match found {
-                Some(plan) => self.run_plan(&plan),
-                None => self.call.run_undivided(self.ask.id),
+            Step::Run(next) => return unsafe { self.try_out(decision, &next, stream) },
+            Step::Settled => {
+                let (plan, search) = exploring::settle(&**decision);
+                if let Some(search) = search {
+                    self.state.known.lock().learn(search.measured());
+                }
+                plan.filter(|plan| !decision.is_requested(plan))
             }
-        }
+            Step::Wait => decision.meanwhile.clone(),
+        };
+        // SAFETY: `run_plan_or_undivided` requires only what our caller promised for the call.
+        unsafe { self.run_plan_or_undivided(found.as_deref()) }
     }
 
     /// Runs an exploration's step.
     ///
     /// # Safety
     /// The caller promises the same as for [`Call::run`].
-    unsafe fn try_out(&self, next: &Next<Algorithm>, meanwhile: Option<Arc<Plan>>, stream: Stream) -> cudnnStatus_t {
-        let device = cudnn::device();
+    unsafe fn try_out(&self, decision: &Decision, next: &Next<Algorithm>, stream: Stream) -> cudnnStatus_t {
         // SAFETY: `wanted` requires only what our caller promised for the call.
-        let plan = unsafe { self.wanted(next) };
-        let timing = plan.as_ref().and_then(|_| Timing::start(next.clone(), device, stream));
-        let mut ran = Err(Failure { status: CUDNN_STATUS_NOT_SUPPORTED, result_modified: false });
-        let mut times = None;
-        if let (Some(plan), Some(mut timing)) = (plan, timing) {
+        let plan = unsafe { self.wanted(decision, next) };
+        let run = |after: Option<&mut dyn FnMut(usize, Algorithm)>| match (&plan, after) {
             // SAFETY: `run_parts` requires only what our caller promised for the call.
-            ran = unsafe { self.run_parts(&plan, |batch, algorithm| timing.part(batch, algorithm, device, stream)) };
-            times = ran.is_ok().then(|| timing.end(device, stream));
-        }
-        self.with_exploration(|exploration| exploration.ran(next, times));
-        match (ran, meanwhile) {
-            (Ok(()), _) => CUDNN_STATUS_SUCCESS,
-            (Err(failure), _) if failure.result_modified => failure.status,
-            // SAFETY: `run_plan` requires only what our caller promised for the call.
-            (Err(_), Some(plan)) => unsafe { self.run_plan(&plan) },
-            // SAFETY: our caller promised valid arguments, and cuDNN refuses an algorithm that does not fit.
-            (Err(_), None) => unsafe { self.call.run_undivided(self.ask.id) },
-        }
+            (Some(plan), Some(after)) => unsafe { self.run_parts(plan, after) },
+            _ => Err(CUDNN_STATUS_NOT_SUPPORTED.into()),
+        };
+        let finish = |ran: Result<(), Failure>| match ran {
+            Ok(()) => CUDNN_STATUS_SUCCESS,
+            Err(failure) if failure.result_modified => failure.status,
+            // SAFETY: `run_plan_or_undivided` requires only what our caller promised for the call.
+            Err(_) => unsafe { self.run_plan_or_undivided(decision.meanwhile.as_deref()) },
+        };
+        decision.exploring.try_out(next, (cudnn::device(), stream), run, finish)
     }
 
     /// Makes the plan for an exploration's step.
     ///
     /// # Safety
     /// The caller promises the same as for [`Call::run`].
-    unsafe fn wanted(&self, next: &Next<Algorithm>) -> Option<Plan> {
-        let (mut own, mut trial) = (None, None);
-        self.with_exploration(|exploration| {
-            own = Some(exploration.own());
-            trial = match next {
-                Next::Try(index) => exploration.search().trial(*index).cloned(),
-                _ => None,
-            };
-        });
+    unsafe fn wanted(&self, decision: &Decision, next: &Next<Algorithm>) -> Option<Plan> {
         // SAFETY: the operands are those of this call, and `problem` is its problem.
-        let adds = unsafe { exec::adds_to_result(self.problem, &self.call.operands) };
+        let adds = unsafe { adds_to_result(self.problem, &self.call.operands) };
         match next {
             Next::Time(candidate) => {
+                let (handle, requested) = (self.call.handle, decision.requested_algorithm());
                 // SAFETY: the handle is the program's, from this call.
-                let parts = unsafe { sampling(self.call.handle, self.problem, candidate, own?, self.ask.limit, adds) };
+                let parts = unsafe { sampling(handle, self.problem, candidate, requested, self.ask.limit, adds) };
                 Plan::in_order(self.problem, &parts?).ok()
             }
-            _ => Plan::new(self.problem, trial?).ok(),
-        }
-    }
-
-    fn with_exploration(&self, act: impl FnOnce(&mut Exploration<Problem>)) {
-        let mut state = self.page.state.lock();
-        if let Some(Decision { course: Course::Exploring { exploration, .. }, .. }) = state.decision(self.ask) {
-            act(exploration);
+            Next::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),
+            Next::Nothing => None,
         }
     }
 
@@ -310,6 +206,18 @@ impl Running<'_> {
     unsafe fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
         // SAFETY: our caller promised valid arguments, and the call's own workspace is the call's to overwrite.
         unsafe { self.call.run_parts(plan, self.call.workspace, self.spent, after) }
+    }
+
+    /// # Safety
+    /// The caller promises the same as for [`Call::run`].
+    unsafe fn run_plan_or_undivided(&self, plan: Option<&Plan>) -> cudnnStatus_t {
+        // SAFETY: our caller promised valid arguments, and cuDNN refuses an algorithm that does not fit.
+        unsafe {
+            match plan {
+                Some(plan) => self.run_plan(plan),
+                None => self.call.run_undivided(self.ask.id),
+            }
+        }
     }
 
     /// Runs a plan. If that fails, runs cuDNN undivided.
@@ -334,16 +242,27 @@ impl Running<'_> {
 
     /// Drops a plan that failed: the call runs undivided from now on.
     fn give_up(&self) {
-        let mut state = self.page.state.lock();
-        let decision = state.decision(self.ask);
-        let before = decision.map(|decision| std::mem::replace(&mut decision.course, Course::Settled(None)));
         let (id, fused) = (self.call.algorithm, self.call.operands.epilogue.is_some());
-        for promise in state.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
+        let mut known = self.state.known.lock();
+        for promise in known.promises.iter_mut().filter(|promise| promise.entry.algo == id) {
             promise.broken[usize::from(fused)] = true;
         }
-        drop(state);
-        if let Some(Course::Exploring { .. }) = before {
+        let Some(decision) = known.decision(self.ask).cloned() else { return };
+        drop(known);
+        if !decision.is_broken.swap(true, Ordering::Relaxed) && decision.exploring.settled().is_none() {
+            decision.exploring.settle(None);
             report::unchanged(self.problem, self.ask.limit);
         }
+    }
+}
+
+/// Returns how a decided call runs.
+fn of_decision(decision: &Arc<Decision>) -> Run {
+    if decision.is_broken.load(Ordering::Relaxed) {
+        return Run::Undivided;
+    }
+    match decision.exploring.settled() {
+        Some(plan) => plan.clone().filter(|plan| !decision.is_requested(plan)).into(),
+        None => Run::Explore(decision.clone()),
     }
 }

@@ -10,24 +10,25 @@ use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
 
-use super::answer::Query;
-use super::book::{self, Page, Promise, Question};
-use super::call::EXECUTED;
-use crate::candidates;
-use crate::exec::{self, Constant, Plan};
+use super::candidates;
+use super::engine::Engines;
+use super::plan::Plan;
+use super::registry::{self, EXECUTED, Promise, Question, State};
+use crate::exec::{self, Constant};
+use crate::graph::targets;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class};
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
-use cudnn::convolution::{Descriptors, Operands};
+use cudnn::convolution::{Descriptors, Operands, Workspace};
 use gpu::Stream;
 use guest::settings;
 use planner::{Configuration, MicroConfiguration};
 use tuning::devices;
 use tuning::record::{End, Record, Wanted};
 use tuning::report::{self, Chosen};
-use tuning::search::{Goal, Next, Search};
+use tuning::search::{self, Goal, Next, Search, any_division};
 use tuning::session::Session;
 use tuning::waiting::{Bench, Budget, OwnBuffers, Waited};
 
@@ -37,6 +38,17 @@ static TUNED: AtomicBool = AtomicBool::new(false);
 /// The budget for tuning the first problem, in executions of it, if the program asked for no timing: the problem may
 /// run once and never come back. A second query before the first execution shows that the program is being set up.
 const FIRST_EXECUTIONS: f64 = 20.0;
+
+/// How the program asks for algorithms.
+#[derive(Clone, Copy)]
+pub enum Query {
+    /// `cudnnGetConvolution*Algorithm_v7`.
+    Get,
+    /// `cudnnFindConvolution*Algorithm`.
+    Find,
+    /// `cudnnFindConvolution*AlgorithmEx`, with the program's data and workspace.
+    FindEx(Operands, Workspace),
+}
 
 /// A query about a problem that we may plan.
 pub struct Asking<'a> {
@@ -60,45 +72,45 @@ impl Asking<'_> {
     /// # Safety
     /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
-        let page = book::page(cudnn::device(), &self.problem);
-        let _answering = Answering(&page);
+        let state = registry::state(cudnn::device(), &self.problem);
+        let _answering = Answering(&state);
         // SAFETY: `promise` requires only what our caller promised for this query.
-        let promise = unsafe { self.promise(&page, query) };
+        let promise = unsafe { self.promise(&state, query) };
         match &promise {
-            Some(promise) => book::tell(cudnn::device(), &self.problem, promise),
-            None => page.state.lock().tell(None),
+            Some(promise) => registry::record(cudnn::device(), &self.problem, promise),
+            None => state.known.lock().record(None),
         }
         promise
     }
 
     /// # Safety
     /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
-    unsafe fn promise(&self, page: &Page, query: &Query) -> Option<Promise> {
+    unsafe fn promise(&self, state: &State, query: &Query) -> Option<Promise> {
         // SAFETY: the handle is the program's, from this query.
         let stream = unsafe { calls::stream_of(self.handle) }?;
         let capturing = cudnn::device().is_capturing(stream);
         let (known, waits) = {
-            let mut state = page.state.lock();
-            while state.busy {
-                page.tuned.wait(&mut state);
+            let mut known = state.known.lock();
+            while known.busy {
+                state.tuned.wait(&mut known);
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
-            let waits = !capturing && (state.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
-            match state.answer(self.question) {
+            let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            match known.answer(self.question) {
                 Some(made) if made.is_final || !waits => return Some(made.clone()),
                 _ => {}
             }
-            state.busy |= waits;
-            (state.measured.clone(), waits)
+            known.busy |= waits;
+            (known.measured.clone(), waits)
         };
-        let _busy = waits.then(|| Busy(page));
+        let _busy = waits.then(|| Busy(state));
         // SAFETY: `tune` requires only what our caller promised for this query.
         let Some((search, covers)) = (unsafe { self.tune(query, stream, &known, waits) }) else {
             // SAFETY: `reserve` requires only what our caller promised for this query.
             return unsafe { self.reserve(query) };
         };
-        page.state.lock().learn(search.measured());
+        state.known.lock().learn(search.measured());
         self.make(&search, covers)
     }
 
@@ -144,10 +156,10 @@ impl Asking<'_> {
         let sizes = candidates::sizes(problem, question.sizes, cudnn::device());
         // SAFETY: the handle is the program's, from this query.
         let mut candidates = unsafe { candidates::candidates(*handle, problem, &offered[..better], class, &sizes) };
-        let covers = candidates::covers(&candidates, question.limit);
+        let covers = search::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
         if fallback.is_none() {
-            candidates::any_division(problem.batch(), &candidates)?;
+            any_division(problem.batch(), &candidates)?;
         }
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
         // If the fallback is the last resort, its result must stay, so the promise gets the id of cuDNN's first result.
@@ -191,10 +203,14 @@ impl Asking<'_> {
         // SAFETY: `offered` requires only what our caller promised for this query.
         let offered = unsafe { self.offered(query) }?;
         // SAFETY: the handle is the program's, from this query.
-        let candidates = unsafe {
+        let mut candidates = unsafe {
             candidates::candidates(*handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
         };
-        let covers = candidates::covers(&candidates, question.limit);
+        if waits && class.engines {
+            targets::learn(*handle);
+            candidates.extend(&Engines::enumerate(problem, class, sizes, question.limit).candidates);
+        }
+        let covers = search::covers(&candidates, question.limit);
         if !candidates.iter().any(|candidate| candidate.workspace <= question.limit) {
             return None;
         }
@@ -242,16 +258,33 @@ impl Asking<'_> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
         let mut fallback = self.fallback_for(search, &best);
+        if fallback.is_none() {
+            // An engine may refuse a call for its addresses, and nothing else would run in its place.
+            (best, time) = search.among(|algorithm| algorithm.engine.is_none()).best()?;
+        }
         if asked.is_some()
-            && !best.is_undivided()
+            && (!best.is_undivided() || has_engines(&best))
             && fallback.is_some_and(|r| r.deterministic && !is_deterministic(&best))
         {
             // The plan gets the fallback's id, so a program may rely on the determinism of that algorithm.
             (best, time) = search.among(|algorithm| algorithm.deterministic).best()?;
             fallback = self.fallback_for(search, &best);
         }
-        let undivided = best.is_undivided();
         let plan = Arc::new(Plan::new(&self.problem, best).ok()?);
+        // An engine has no id of its own: its plan goes under another's, as divisions do.
+        let undivided = plan.configuration().is_undivided() && !plan.has_engines();
+        let needs = fallback.map_or(0, |fallback| search.whole(fallback).map_or(0, |micro| micro.workspace));
+        let memory = plan.workspace().max(needs);
+        let spare = |id| Some(id) != self.last_resort;
+        // The id, and the bytes that its algorithm needs to run undivided.
+        let (algo, own_need) = match (undivided, asked, fallback) {
+            (true, ..) => (plan.main_algorithm().id, memory),
+            (false, Some(_), Some(fallback)) if spare(fallback.id) => (fallback.id, memory),
+            (false, Some(_), _) if !spare(self.own.algo) && !plan.has_engines() => {
+                (plan.main_algorithm().id, usize::MAX)
+            }
+            _ => (self.own.algo, self.own.memory),
+        };
         report::chosen(&Chosen {
             event: "asked",
             problem: plan.problem(),
@@ -261,18 +294,6 @@ impl Asking<'_> {
             time,
             undivided: search.undivided(),
         });
-
-        let needs = fallback.map_or(0, |fallback| search.whole(fallback).map_or(0, |micro| micro.workspace));
-        let memory = plan.workspace().max(needs);
-        let spare = |id| Some(id) != self.last_resort;
-        let main = plan.main_algorithm().id;
-        // The id, and the bytes that its algorithm needs to run undivided.
-        let (algo, own_need) = match (undivided, asked, fallback) {
-            (true, ..) => (main, memory),
-            (false, Some(_), Some(fallback)) if spare(fallback.id) => (fallback.id, memory),
-            (false, Some(_), _) if !spare(self.own.algo) => (main, usize::MAX),
-            _ => (self.own.algo, self.own.memory),
-        };
         let deterministic = plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
         let entry = AlgoPerf {
             algo,
@@ -299,7 +320,7 @@ impl Asking<'_> {
     /// least. Prefers an algorithm that is as deterministic as the configuration, and is not the last resort.
     fn fallback_for(&self, search: &Search<Algorithm>, configuration: &Configuration<Algorithm>) -> Option<Algorithm> {
         let find = |admits: &dyn Fn(&Algorithm) -> bool| {
-            let search = search.among(admits);
+            let search = search.among(|algorithm| algorithm.engine.is_none() && admits(algorithm));
             let fits = search.fastest_whole(configuration.workspace()).or_else(|| search.smallest_whole());
             fits.map(|micro| micro.algorithm)
         };
@@ -323,27 +344,31 @@ impl Asking<'_> {
     }
 }
 
+fn has_engines(configuration: &Configuration<Algorithm>) -> bool {
+    configuration.parts().iter().any(|(_, micro)| micro.algorithm.engine.is_some())
+}
+
 fn is_deterministic(configuration: &Configuration<Algorithm>) -> bool {
     configuration.parts().iter().all(|(_, micro)| micro.algorithm.deterministic)
 }
 
 /// A query under way. If it panics, cuDNN's own results are the answer, and no earlier reported workspace applies.
-struct Answering<'a>(&'a Page);
+struct Answering<'a>(&'a State);
 
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state.lock().tell(None);
+            self.0.known.lock().record(None);
         }
     }
 }
 
 /// Ends the tuning of a problem when dropped, even by a panic.
-struct Busy<'a>(&'a Page);
+struct Busy<'a>(&'a State);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().busy = false;
+        self.0.known.lock().busy = false;
         self.0.tuned.notify_all();
     }
 }

@@ -5,22 +5,29 @@ use std::fmt;
 
 use cudnn_abi::*;
 
+use super::Problem;
+use super::graph::{self, EngineConfiguration};
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Direction;
 use guest::settings::Numerics;
 
-/// One of cuDNN's algorithms under a math type: a way to compute a micro-batch.
+/// A way to compute a micro-batch: one of cuDNN's algorithms under a math type, or an engine of the graph API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm {
     /// The direction that the algorithm computes.
     pub direction: Direction,
-    /// cuDNN's number for the algorithm, in the direction's enumeration.
+    /// cuDNN's number for the algorithm, in the direction's enumeration; [`ENGINE`] for an engine.
     pub id: c_int,
-    /// The math type in the convolution's descriptor.
+    /// The math type in the convolution's descriptor; of an engine the strictest one that allows its arithmetic.
     pub math_type: cudnnMathType_t,
     /// True if equal calls give equal bits.
     pub deterministic: bool,
+    /// The engine, if it is one.
+    pub engine: Option<EngineConfiguration>,
 }
+
+/// The id of all engines: no algorithm of cuDNN's has it.
+pub const ENGINE: c_int = -1;
 
 impl Algorithm {
     /// The algorithm in a query's result.
@@ -30,7 +37,21 @@ impl Algorithm {
             id: result.algo,
             math_type: result.mathType,
             deterministic: result.determinism == CUDNN_DETERMINISTIC,
+            engine: None,
         }
+    }
+
+    /// An engine for a problem.
+    pub fn of_engine(problem: &Problem, engine: EngineConfiguration) -> Self {
+        let has = |note| engine.numerics.contains(note);
+        let math_type = match problem.x.data_type {
+            _ if has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) => CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION,
+            _ if !has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) => CUDNN_FMA_MATH,
+            CUDNN_DATA_FLOAT => CUDNN_DEFAULT_MATH, // TF32
+            _ => CUDNN_TENSOR_OP_MATH,
+        };
+        let deterministic = !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+        Self { direction: problem.direction, id: ENGINE, math_type, deterministic, engine: Some(engine) }
     }
 
     /// cuDNN's name for the algorithm, without the prefix that all names share.
@@ -59,6 +80,9 @@ impl Algorithm {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(engine) = &self.engine {
+            return engine.fmt(f);
+        }
         f.write_str(self.name())?;
         match self.math_type {
             CUDNN_TENSOR_OP_MATH => f.write_str(" tensor-op"),
@@ -77,6 +101,8 @@ pub struct Class {
     pub math_type: Option<cudnnMathType_t>,
     /// The only algorithm allowed, if any: some fused calls take no other.
     pub only: Option<c_int>,
+    /// Whether engines of the graph API may run. They compute no fused calls.
+    pub engines: bool,
 }
 
 impl Class {
@@ -84,17 +110,23 @@ impl Class {
     pub fn of(chosen: &AlgoPerf, numerics: Numerics) -> Self {
         let chosen_deterministic = chosen.determinism == CUDNN_DETERMINISTIC;
         match numerics {
-            Numerics::Any => Self { deterministic: false, math_type: None, only: None },
-            Numerics::Match => {
-                Self { deterministic: chosen_deterministic, math_type: Some(chosen.mathType), only: None }
+            Numerics::Any => Self { deterministic: false, math_type: None, only: None, engines: true },
+            Numerics::Match => Self {
+                deterministic: chosen_deterministic,
+                math_type: Some(chosen.mathType),
+                only: None,
+                engines: true,
+            },
+            Numerics::Deterministic => {
+                Self { deterministic: true, math_type: Some(chosen.mathType), only: None, engines: true }
             }
-            Numerics::Deterministic => Self { deterministic: true, math_type: Some(chosen.mathType), only: None },
         }
     }
 
     /// Returns true if the class allows `algorithm`, which was timed before.
     pub fn admits_algorithm(&self, algorithm: &Algorithm) -> bool {
         (!self.deterministic || algorithm.deterministic)
+            && (self.engines || algorithm.engine.is_none())
             && self.math_type.is_none_or(|loosest| looseness(algorithm.math_type) <= looseness(loosest))
             && self.only.is_none_or(|only| algorithm.id == only)
     }
@@ -108,12 +140,31 @@ impl Class {
 }
 
 /// Writes `deterministic, math 0, algorithm any`, in cuDNN's numbers.
+impl Class {
+    /// The class of engines for a problem: the notes that the math type allows. No engine may sum in less than the
+    /// problem's compute type.
+    pub fn of_engines(&self, problem: &Problem) -> graph::Class {
+        let allows = |math_type| self.math_type.is_none_or(|loosest| looseness(math_type) <= looseness(loosest));
+        let tensor_cores = match problem.x.data_type {
+            CUDNN_DATA_FLOAT => CUDNN_DEFAULT_MATH,
+            _ => CUDNN_TENSOR_OP_MATH,
+        };
+        graph::Class::allowing(|note| match note {
+            CUDNN_NUMERICAL_NOTE_TENSOR_CORE => allows(tensor_cores),
+            CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS => allows(CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
+            CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC => !self.deterministic,
+            _ => false,
+        })
+    }
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deterministic, math_type, only } = self;
+        let Self { deterministic, math_type, only, engines } = self;
         let number = |number: &Option<c_int>| number.map_or("any".to_owned(), |number| number.to_string());
         let deterministic = if *deterministic { "deterministic, " } else { "" };
-        write!(f, "{deterministic}math {}, algorithm {}", number(math_type), number(only))
+        let engines = if *engines { " or engine" } else { "" };
+        write!(f, "{deterministic}math {}, algorithm {}{engines}", number(math_type), number(only))
     }
 }
 
@@ -174,7 +225,7 @@ mod tests {
 
     #[test]
     fn names_are_cudnns() {
-        let algorithm = |direction, id| Algorithm { direction, id, math_type: 0, deterministic: true };
+        let algorithm = |direction, id| Algorithm { direction, id, math_type: 0, deterministic: true, engine: None };
         assert_eq!(algorithm(Direction::Forward, 7).to_string(), "WINOGRAD_NONFUSED");
         assert_eq!(algorithm(Direction::BackwardFilter, 3).name(), "ALGO_3");
         assert_eq!(algorithm(Direction::BackwardData, 99).name(), "UNKNOWN");

@@ -10,6 +10,7 @@ use super::graph::{self, Convolution, EngineConfiguration, OUR_ENGINES};
 impl Subject for Problem {
     type Algorithm = Algorithm;
     type Class = Class;
+    const ENGINES: Option<&str> = Some(OUR_ENGINES);
 
     fn batch(&self) -> usize {
         Problem::batch(self)
@@ -32,13 +33,19 @@ impl Subject for Problem {
     }
 
     /// Text such as `1:0:deterministic`: cuDNN's numbers of the algorithm and the math type, and whether repeated calls
-    /// give the same bits.
+    /// give the same bits; of an engine its own text.
     fn algorithm_text(&self, algorithm: &Algorithm) -> String {
-        let Algorithm { direction: _, id, math_type, deterministic } = algorithm;
-        format!("{id}:{math_type}:{}", if *deterministic { DETERMINISTIC } else { NONDETERMINISTIC })
+        let Algorithm { direction: _, id, math_type, deterministic, engine } = algorithm;
+        match engine {
+            Some(engine) => engine.text(),
+            None => format!("{id}:{math_type}:{}", if *deterministic { DETERMINISTIC } else { NONDETERMINISTIC }),
+        }
     }
 
     fn algorithm_of(&self, text: &str) -> Option<Algorithm> {
+        if let Ok(engine) = text.parse() {
+            return Some(Algorithm::of_engine(self, engine));
+        }
         let mut fields = text.split(':');
         let mut next = || fields.next();
         let (id, math_type) = (next()?.parse().ok()?, next()?.parse().ok()?);
@@ -47,9 +54,13 @@ impl Subject for Problem {
             NONDETERMINISTIC => false,
             _ => return None,
         };
-        let algorithm = Algorithm { direction: self.direction, id, math_type, deterministic };
+        let algorithm = Algorithm { direction: self.direction, id, math_type, deterministic, engine: None };
         // The database compares texts, so each algorithm has only one.
         (self.algorithm_text(&algorithm) == text).then_some(algorithm)
+    }
+
+    fn is_of_other_kernels(&self, text: &str) -> bool {
+        EngineConfiguration::is_of_other_kernels(text)
     }
 
     fn report(&self) -> Value {
@@ -130,7 +141,7 @@ mod tests {
         for (id, math_type, deterministic, text) in
             [(1, 0, true, "1:0:deterministic"), (-3, 99, false, "-3:99:nondeterministic")]
         {
-            let algorithm = Algorithm { direction: problem.direction, id, math_type, deterministic };
+            let algorithm = Algorithm { direction: problem.direction, id, math_type, deterministic, engine: None };
             assert_eq!(problem.algorithm_text(&algorithm), text);
             assert_eq!(problem.algorithm_of(text), Some(algorithm));
         }

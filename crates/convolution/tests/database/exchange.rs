@@ -80,7 +80,7 @@ fn what_is_not_understood_is_named_and_the_rest_merged() {
     let wrong = [
         ("{".to_owned(), "it is no JSON"),
         ("[1]".to_owned(), "it names no schema"),
-        (outcome.replace("\"schema\":4", "\"schema\":1"), "its schema is 1: this ucudnn reads 4 alone"),
+        (outcome.replace("\"schema\":5", "\"schema\":1"), "its schema is 1: this ucudnn reads 5 alone"),
         (outcome.replace("\"driver\"", "\"drover\""), "drover"),
         (outcome.replace("\"workspace\"", "\"more\":1,\"workspace\""), "more"),
         (outcome.replace("\"workspace\":8000", "\"workspace\":-1"), "-1"),

@@ -48,7 +48,7 @@ fn graphs_are_found_again_and_are_no_convolutions() {
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
     assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 1.0)]);
     assert_eq!(database.measured(&here, &graph(&kernel)).len(), 3);
-    assert_eq!(database.contents().unwrap()[0].kernels, 2);
+    assert_eq!(database.contents().unwrap()[0].problems, 2);
 }
 
 #[test]
@@ -134,55 +134,4 @@ fn an_export_holds_graphs_too() {
     assert_eq!(to.measured(&here, &graph(&kernel)), [stored]);
     assert_eq!(to.trials(&here, &graph(&kernel)), [(divided(&[(1, stored)]), Some(1.25))]);
     assert_eq!(to.measured(&here, &kernel), [outcome(&kernel, 8, 1, 2.5)]);
-}
-
-/// Outcomes of schema 2 that ran on copies are measured again; all other results stay.
-#[test]
-fn copies_of_schema_2_are_forgotten() {
-    let folder = Folder::new();
-    let (path, here) = (folder.file("d"), environment("A"));
-    let copied = graph(&forward(8));
-    let other = graph::Problem::from_spec(&copied.spec().replace("float", "half")).unwrap();
-    assert_ne!(other, copied);
-    let as_stored = [of_engine(8, 3, 1.0), of_engine(4, 3, 0.5)];
-    let on_copies = as_stored.map(|outcome| Outcome {
-        algorithm: EngineConfiguration { route: Route::OnCopies, ..outcome.algorithm },
-        ..outcome
-    });
-    let database = open(&path);
-    for kernel in [&copied, &other] {
-        database.store_measured(&here, kernel, &as_stored);
-        database.store_trial(&here, kernel, &divided(&[(2, as_stored[1])]), Some(1.0));
-        database.store_search_ended(&here, kernel, "all");
-    }
-    database.store_measured(&here, &copied, &on_copies);
-    database.store_trial(&here, &copied, &divided(&[(1, as_stored[1]), (1, on_copies[1])]), Some(0.75));
-    drop(database);
-    let older = "UPDATE environments SET schema = 2; PRAGMA user_version = 2;";
-    rusqlite::Connection::open(&path).unwrap().execute_batch(older).unwrap();
-    let database = open(&path);
-    for kernel in [&copied, &other] {
-        assert_eq!(database.measured(&here, kernel).len(), 2);
-        assert_eq!(database.trials(&here, kernel), [(divided(&[(2, as_stored[1])]), Some(1.0))]);
-    }
-    assert!(!database.search_ended(&here, &copied, "all") && database.search_ended(&here, &other, "all"));
-}
-
-/// The results of schema 3 stay, and searches for filter gradients continue: there is one more engine.
-#[test]
-fn filter_gradients_of_schema_3_are_searched_again() {
-    let folder = Folder::new();
-    let (path, here) = (folder.file("d"), environment("A"));
-    let kernels = [half_filter(8), forward(8)].map(|kernel| graph(&kernel));
-    let database = open(&path);
-    for kernel in &kernels {
-        database.store_measured(&here, kernel, &[of_engine(8, 3, 1.0)]);
-        database.store_search_ended(&here, kernel, "all");
-    }
-    drop(database);
-    let older = "UPDATE environments SET schema = 3; PRAGMA user_version = 3;";
-    rusqlite::Connection::open(&path).unwrap().execute_batch(older).unwrap();
-    let database = open(&path);
-    assert!(kernels.iter().all(|kernel| database.measured(&here, kernel).len() == 1));
-    assert_eq!(kernels.map(|kernel| database.search_ended(&here, &kernel, "all")), [false, true]);
 }

@@ -2,11 +2,10 @@
 
 mod exchange;
 mod graphs;
-mod networks;
 mod results;
 mod survival;
+mod timings;
 mod tuning;
-mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +16,14 @@ use ucudnn_convolution::problem::{Algorithm, Problem};
 
 type Outcome<A = Algorithm> = database::Outcome<A>;
 
-/// Texts of problems are read; of networks only one that begins with a cell is taken for one.
+/// Texts of problems are read, and those of one family of other subjects.
 const TEXTS: Texts = Texts {
-    subject: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
-    network: |text| if text.contains("hidden=0") { Err("hidden is \"0\"".into()) } else { Ok(()) },
+    problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
+    subject: |family, text| match family {
+        "recurrent" if text.contains("hidden=0") => Err("hidden is \"0\"".into()),
+        "recurrent" => Ok(()),
+        other => Err(format!("no family {other:?} here")),
+    },
 };
 
 /// A folder that is removed when it is dropped.
@@ -68,7 +71,7 @@ fn half_filter(batch: usize) -> Problem {
 }
 
 fn algorithm(kernel: &Problem, id: i32) -> Algorithm {
-    Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id != 3 }
+    Algorithm { direction: kernel.direction, id, math_type: 0, deterministic: id != 3, engine: None }
 }
 
 fn outcome(kernel: &Problem, batch: usize, id: i32, time: impl Into<Option<f64>>) -> Outcome {

@@ -189,7 +189,7 @@ fn pruning_removes_what_is_named() {
         left.concat()
     };
     let id = database.contents().unwrap().iter().find(|known| known.environment.device == "A").unwrap().id;
-    assert_eq!(database.kernels(id).unwrap()[0].sizes, [8]);
+    assert_eq!(database.problems(id).unwrap()[0].sizes, [8]);
     assert_eq!(database.prune(Prune::OtherSchemas), Ok(2));
     assert_eq!(left(), "ACD");
     let yesterday = SystemTime::now() - Duration::from_secs(86_400);

@@ -36,7 +36,21 @@ fn a_newer_schema_is_refused() {
     drop(open(&path));
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let error = refused(&path);
-    assert!(error.contains("schema 7") && error.contains("up to 4"), "{error}");
+    assert!(error.contains("schema 7") && error.contains("newer") && error.contains("schema 5 alone"), "{error}");
+}
+
+#[test]
+fn an_older_schema_is_refused() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("older"), environment("A"), forward(8));
+    open(&path).store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 4).unwrap();
+    let error = refused(&path);
+    assert!(error.contains("schema 4") && error.contains("older") && error.contains("schema 5 alone"), "{error}");
+    let before = std::fs::read(&path).unwrap();
+    let database = Database::open(&folder.file("user"), Some(&path)).unwrap();
+    assert_eq!(database.measured(&here, &kernel), [], "a seed of an older schema is not used");
+    assert!(std::fs::read(&path).unwrap() == before);
 }
 
 #[test]

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 
-use super::super::{Stream, cuda};
-use super::{Error, Launch, Resources, Source, has_image, image};
+use super::launch::{Launch, Resources};
+use super::{Error, Source, has_image, image};
+use crate::cuda;
+use crate::stream::Stream;
 
 /// The first driver that has all the functions called here.
 const OLDEST_DRIVER: i32 = 12_000;

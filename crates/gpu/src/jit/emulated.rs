@@ -7,15 +7,10 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use once_cell::sync::Lazy;
 
-use super::{Error, Launch, Source};
+use super::launch::Launch;
+use super::{Error, Source};
 use crate::host;
 use guest::settings::{self, Fault};
-
-/// The multiprocessors that the host reports to code that divides work among a device's multiprocessors.
-pub const MULTIPROCESSORS: u32 = 64;
-
-/// The most bytes of shared memory of a block on the host; a block gets as many as it requests.
-pub const SHARED_BYTES: usize = 128 << 10;
 
 /// The most threads of a block, as on a GPU.
 pub const MOST_IN_A_BLOCK: u32 = 1024;
@@ -25,11 +20,8 @@ const MOST_THREADS: u32 = 1 << 15;
 
 /// The number of blocks with `threads` threads that each multiprocessor holds at once.
 pub fn resident_blocks(threads: u32) -> u32 {
-    (MOST_THREADS / MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
+    (MOST_THREADS / host::MULTIPROCESSORS).checked_div(threads).unwrap_or(0)
 }
-
-/// The most blocks of a cluster, as in `kernels/emulator`.
-pub const MOST_IN_A_CLUSTER: u32 = 16;
 
 /// The number of the launch's clusters that the host holds at once; 0 without clusters.
 pub fn resident_clusters(launch: &Launch) -> u32 {

@@ -1,28 +1,30 @@
 //! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand; on the host, for the CPU, if they are written
-//! in the words of `kernels/device.cuh`.
+//! in the words of `kernels/common/device.cuh`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `launch` | the configuration of a launch, and the resources of a kernel |
 //! | `module` | loaded code, its functions, launching them, on either |
 //! | `driver` | on a GPU: CUDA's driver |
 //! | `emulated` | on the host: hostdnn, which has the machine's C++ compiler compile and runs what it made |
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
+//! | [`loaded`] | what is loaded on each device, found again while it is used |
 //!
 //! ```ignore
 //! let scale = Source {
 //!     name: "scale.cu".into(),
 //!     text: r#"
 //!         #define THREADS 256
-//!         #include "device.cuh"
+//!         #include "common/device.cuh"
 //!         struct Scale { float *x; int n; float by; };
 //!         KERNEL(scale, Scale) {
 //!             const int i = blockIdx.x * THREADS + threadIdx.x;
 //!             if (i < parameters.n) parameters.x[i] *= parameters.by;
 //!         }"#
 //!     .into(),
-//!     headers: Cow::Owned(vec![("device.cuh".into(), include_str!("../../../kernels/device.cuh").into())]),
+//!     headers: Cow::Owned(vec![("common/device.cuh".into(), include_str!("…/kernels/common/device.cuh").into())]),
 //!     options: vec![],
 //! };
 //! let scale = device.load(&scale)?.function(c"scale")?;
@@ -35,6 +37,8 @@
 mod cubins;
 mod driver;
 mod emulated;
+mod launch;
+pub mod loaded;
 mod module;
 mod nvrtc;
 pub(super) mod places;
@@ -48,13 +52,10 @@ use cudarc::driver::sys::CUresult;
 use kernels::KernelSource;
 
 use super::Device;
-pub use emulated::{
-    MOST_IN_A_CLUSTER as CLUSTER_BLOCKS_OF_HOST, MULTIPROCESSORS as MULTIPROCESSORS_OF_HOST,
-    SHARED_BYTES as SHARED_BYTES_OF_HOST,
-};
 use guest::settings::{self, Fault};
+pub use launch::{Launch, Resources};
 use module::OnDevice;
-pub use module::{Function, Launch, Module, Resources};
+pub use module::{Function, Module};
 pub use nvrtc::Nvrtc;
 
 /// CUDA C++ to compile.

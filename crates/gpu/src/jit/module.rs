@@ -2,8 +2,9 @@
 
 use std::ffi::{CStr, c_void};
 
-use super::super::Stream;
+use super::launch::{Launch, Resources};
 use super::{Error, driver, emulated};
+use crate::stream::Stream;
 
 /// Compiled code, loaded on the device that was current at the time. Unloaded with the last of its functions.
 #[derive(Clone)]
@@ -18,46 +19,6 @@ pub struct Function(OnDevice<emulated::Function, driver::Function>);
 pub(super) enum OnDevice<H, C> {
     Host(H),
     Cuda(C),
-}
-
-/// The configuration of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
-    /// Blocks: x, y, z. A multiple of the cluster.
-    pub grid: [u32; 3],
-    /// Threads of a block: x, y, z.
-    pub block: [u32; 3],
-    /// Blocks of a cluster: x, y, z. All ones without clusters. More than 8 blocks require
-    /// [`Function::allow_large_clusters`].
-    pub cluster: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes. More than 48 KiB requires [`Function::allow_shared`].
-    pub shared_bytes: u32,
-    /// All blocks run at once, or the launch fails.
-    pub cooperative: bool,
-    /// Programmatic dependent launch: the launch may begin once all blocks of its predecessor on the stream have called
-    /// `begin_next_launch()` or ended. Its blocks call `wait_for_last_launch()` before they touch the predecessor's
-    /// data. The predecessor must not be early too: the wait covers one launch only. Without device support, and under
-    /// capture, the launch begins after its predecessor's end.
-    pub early: bool,
-}
-
-impl Default for Launch {
-    fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, cooperative: false, early: false }
-    }
-}
-
-/// The resources that a compiled kernel needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resources {
-    /// Registers of a thread.
-    pub registers: u32,
-    /// Static shared memory of a block, in bytes.
-    pub shared_bytes: u32,
-    /// Local memory of a thread, in bytes: arrays outside registers, and spills.
-    pub local_bytes: u32,
-    /// The most threads that a block may have.
-    pub threads: u32,
 }
 
 impl Module {
@@ -101,7 +62,7 @@ impl Function {
 
     /// The number of blocks that one multiprocessor of the calling thread's device holds at once, with `threads`
     /// threads and `shared_bytes` of dynamic shared memory each. Ignores kernels that run now, and other programs. The
-    /// host counts as [`MULTIPROCESSORS_OF_HOST`](super::MULTIPROCESSORS_OF_HOST) multiprocessors.
+    /// host counts as [`MULTIPROCESSORS`](crate::host::MULTIPROCESSORS) multiprocessors.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32, Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(emulated::resident_blocks(threads)),

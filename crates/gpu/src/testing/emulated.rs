@@ -38,7 +38,7 @@ pub fn is_child(test: &str) -> bool {
 }
 
 /// Loads hostdnn from the file that `UCUDNN_CUDNN_LIBRARY` names, unless `cudnn` has.
-fn provide_hostdnn() {
+pub(crate) fn provide_hostdnn() {
     static HOSTDNN: LazyLock<Library> = LazyLock::new(|| {
         let path = std::env::var_os("UCUDNN_CUDNN_LIBRARY").expect("hostdnn's file");
         // SAFETY: hostdnn's constructors do nothing but set up Rust's runtime.

@@ -1,6 +1,6 @@
 //! Where W x is computed: ahead, for all time steps at once; or within each step, while h is on its way. Within a step
 //! the same warps multiply W, or in clusters separate "input warps". Twin of the constants in
-//! `kernels/rnn/{step_input.cuh, input_warps.cuh}`.
+//! `kernels/recurrent/{step_input.cuh, input_warps.cuh}`.
 
 use super::{Cell, Configuration, Math, Problem, Regime};
 

@@ -1,7 +1,7 @@
 //! The configurations that the recurrence's kernels can be compiled for, and the resources of each one. Nothing here
-//! queries a device. The constants are twins of those in `kernels/exchange.cuh` and `kernels/rnn/{share.cuh,
-//! states.cuh, block.cu, canonical_block.cu, handed.cuh, hand_over.cuh, grid_steps.cuh}`; each file below names its own
-//! twins.
+//! queries a device. The constants are twins of those in `kernels/common/{exchange.cuh, matrix/fma.cuh}` and
+//! `kernels/recurrent/{states.cuh, block.cu, canonical_block.cu, unit_packets.cuh, grid_exchange.cuh,
+//! grid_steps.cuh}`; each file below names its own twins.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -25,7 +25,8 @@ mod wavefront;
 
 use std::ffi::CStr;
 
-pub use problem::{Cell, Element, Problem};
+pub use gpu::Element;
+pub use problem::{Cell, Problem};
 
 /// How blocks share out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -255,11 +256,7 @@ impl Configuration {
             Cell::Tanh => "-DCELL_TANH",
             Cell::Relu => "-DCELL_RELU",
         };
-        let element = match problem.element {
-            Element::Float => "-DELEMENT_FLOAT",
-            Element::Half => "-DELEMENT_HALF",
-            Element::Bfloat16 => "-DELEMENT_BFLOAT16",
-        };
+        let element = problem.element.option();
         let numbers = [
             ("HIDDEN", problem.hidden),
             ("UNITS", *units),

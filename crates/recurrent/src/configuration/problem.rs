@@ -1,6 +1,7 @@
 //! The problem that kernels are made for: a network and a device.
 
 use super::{Configuration, Regime};
+use gpu::Element;
 
 /// The most rows of a tile.
 const MOST_ROWS: usize = 16;
@@ -24,20 +25,6 @@ impl Cell {
             Self::Gru | Self::CanonicalGru => 3,
             Self::Tanh | Self::Relu => 1,
         }
-    }
-}
-
-/// The storage type of weights, states and outputs. Arithmetic is in float.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
-    Float,
-    Half,
-    Bfloat16,
-}
-
-impl Element {
-    pub fn bytes(self) -> usize {
-        if self == Self::Float { 4 } else { 2 }
     }
 }
 

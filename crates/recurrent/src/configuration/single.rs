@@ -1,5 +1,5 @@
 //! Canonical GRU with a single exchange a step: for its units, a block has the rows of r and z but the columns of n.
-//! Twin of the constants in `kernels/rnn/{columns.cuh, single_exchange.cuh}`.
+//! Twin of the constants in `kernels/recurrent/{columns.cuh, single_exchange.cuh}`.
 
 use super::{Cell, Configuration, Problem, Regime};
 

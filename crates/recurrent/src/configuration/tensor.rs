@@ -1,5 +1,5 @@
 //! Tensor cores multiply tiles: 16 rows of a block's weights (all gates of its units) with 8 rows of the batch. Warps
-//! share out H and the tiles of rows. Twin of the constants in `kernels/rnn/tensor_share.cuh`.
+//! share out H and the tiles of rows. Twin of the constants in `kernels/common/matrix/tensor.cuh`.
 
 use super::{Configuration, Problem};
 

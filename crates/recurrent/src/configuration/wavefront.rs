@@ -1,5 +1,5 @@
 //! Wavefronts: stacked layers in one launch, each a time step behind the layer below. Twin of the constants in
-//! `kernels/rnn/wavefront.cu`.
+//! `kernels/recurrent/wavefront.cu`.
 
 use super::{Cell, Configuration, MOST_RECURRENCES, Problem, Regime};
 

@@ -14,12 +14,14 @@ use crate::fit;
 use crate::input::Preparation;
 use crate::kernels::{Engine, problem};
 use crate::memory::Memory;
-use crate::run::{Recurrent, Work};
+use crate::recurrence::Recurrent;
+use crate::run::Work;
 use crate::temporary::Temporary;
-use crate::trial::{Step, Timing, Trial};
 use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
+use gpu::background::compiling;
 use guest::settings::{self, Numerics};
+use tuning::turns::{Step, Timing, Turns};
 
 /// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
 const TIMED_STEPS: usize = 32;
@@ -151,9 +153,9 @@ fn fastest(
         workspace: workspace.data(),
         workspace_size: workspace.bytes(),
     };
-    let mut trial = Trial::new(candidates.len());
+    let mut turns = Turns::new(candidates.len());
     loop {
-        let index = match trial.step() {
+        let index = match turns.step(compiling::is_quiet()) {
             Step::Over => break,
             Step::Run(index) => index,
             Step::Wait if device.synchronize(stream.raw()) => continue,
@@ -172,16 +174,16 @@ fn fastest(
         let timing = Timing::start(device, stream.raw());
         // SAFETY: the buffers are as large as the network and the data require, and live until the stream is done.
         match unsafe { work.launch() } {
-            Ok(()) => trial.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),
+            Ok(()) => turns.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),
             Err(why) => {
                 log::info!("{}: {why}", candidates[index].configuration);
-                trial.failed(index);
+                turns.failed(index);
             }
         }
     }
     // The stream may still use the scratch, which is freed on return.
     device.synchronize(stream.raw());
-    let times = trial.times();
+    let times = turns.times();
     log::info!("{}", told(network, most, candidates, &times));
     let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
     let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);

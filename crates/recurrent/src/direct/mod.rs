@@ -5,42 +5,27 @@
 //! | `description` | the description of a network, and the layout of its weights |
 //! | `choice` | choosing the kernels |
 //! | `steps` | running one time step after the other |
-//! | `handles` | networks by handle |
 
 mod choice;
 mod description;
-pub mod handles;
 mod steps;
 
 use std::ffi::c_int;
-use std::fmt::Display;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
 use super::eligible::takes;
 use super::memory::{Memory, Unsound};
-use super::run::{Recurrent, Work};
+use super::recurrence::Recurrent;
+use super::run::Work;
 use super::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 pub use description::Description;
 use description::{WeightSpace, data_of};
 use gpu::Stream;
+pub use guest::refusal::Refusal;
 use guest::settings;
-
-/// Why a network was not made or not run. Nothing was run or written.
-#[derive(Debug)]
-pub struct Refusal {
-    pub status: cudnnStatus_t,
-    /// The mistake, and the accepted values.
-    pub why: String,
-}
-
-impl Refusal {
-    pub fn new(status: cudnnStatus_t, why: impl Display) -> Self {
-        Self { status, why: why.to_string() }
-    }
-}
 
 /// The arguments of a run.
 pub struct Arguments<'a> {

@@ -1,17 +1,18 @@
 //! Runs a recurrence one time step after the other, for weights that do not fit on chip. A step is one product of all
 //! gates' weights with h, and one element-wise kernel; canonical GRU has two of each. GRNN falls back to the same
-//! method. Twin of the struct in `kernels/rnn/step.cu`.
+//! method. Twin of the struct in `kernels/recurrent/step.cu`.
 
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::configuration::{Cell, Element, Problem};
-use crate::input::{Input, Products};
-use crate::kernels::{Recurrence, input};
-use crate::run::Recurrent;
+use crate::configuration::{Cell, Problem};
+use crate::input::Input;
+use crate::kernels::input;
+use crate::recurrence::{Recurrence, Recurrent};
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch, Source};
+use gpu::products::Products;
 
 /// The name of this method among the configurations of `ucudnn.h`.
 pub const NAME: &str = "step";
@@ -83,12 +84,7 @@ pub fn source(problem: &Problem) -> Source {
         Cell::Tanh => "-DCELL_TANH",
         Cell::Relu => "-DCELL_RELU",
     };
-    let element = match problem.element {
-        Element::Float => "-DELEMENT_FLOAT",
-        Element::Half => "-DELEMENT_HALF",
-        Element::Bfloat16 => "-DELEMENT_BFLOAT16",
-    };
-    Source::new(&kernels::recurrent::STEP, vec![cell.into(), element.into()])
+    Source::new(&kernels::recurrent::STEP, vec![cell.into(), problem.element.option().into()])
 }
 
 impl Steps {
@@ -154,10 +150,10 @@ impl Steps {
             self.each(&self.start, stream, &step)?;
             for index in 0..recurrence.steps {
                 step.step = index;
-                self.input.multiply(stream, &products, self.allows_tf32)?;
+                self.input.products.multiply(stream, &products, self.allows_tf32)?;
                 if let Some(reset) = &self.reset {
                     self.each(reset, stream, &step)?;
-                    self.input.multiply(stream, &candidates, self.allows_tf32)?;
+                    self.input.products.multiply(stream, &candidates, self.allows_tf32)?;
                 }
                 self.each(&self.finish, stream, &step)?;
             }
@@ -184,6 +180,7 @@ impl Recurrent for Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpu::Element;
     use gpu::testing::resources;
 
     /// Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.

@@ -115,7 +115,7 @@ impl Arithmetic {
         }
     }
 
-    /// An element of the product of a matrix, [outputs][inputs], and a vector.
+    /// An element of the product of a matrix, `[outputs][inputs]`, and a vector.
     pub fn product(&self, matrix: &[f64], output: usize, vector: &[Rounded]) -> Rounded {
         let factor = 2.0 * self.factor.powi(2) / 3.0;
         let row = &matrix[output * vector.len()..];
@@ -126,7 +126,7 @@ impl Arithmetic {
         })
     }
 
-    /// Advances a row of the batch by a step: h and c, [hidden] each, become those of the next step. `x(gate, unit)` is
+    /// Advances a row of the batch by a step: h and c, `[hidden]` each, become those of the next step. `x(gate, unit)` is
     /// W x with its biases; `r(gate, unit, h)` is R h, with the bias inside of GRU's reset product.
     pub fn step(
         &self,

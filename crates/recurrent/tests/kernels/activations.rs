@@ -6,7 +6,7 @@ use super::sources::{self, ACTIVATIONS, Mutation};
 
 const KERNEL: &str = r#"
 #define THREADS 32
-#include "rnn/cells/activations.cuh"
+#include "common/activations.cuh"
 struct Points { const float *x; float *logistics, *tangents; int count; };
 KERNEL(kernel, Points) {
     for (int i = threadIdx.x; i < parameters.count; i += THREADS) {

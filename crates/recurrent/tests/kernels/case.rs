@@ -45,7 +45,7 @@ const GAP: usize = 3;
 /// The value of y behind a row's end: exact in all types.
 const FILL: f64 = -7.0;
 
-/// The kernels' structs, in `kernels/rnn/recurrence.cuh`.
+/// The kernels' structs, in `kernels/recurrent/recurrence.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Recurrence {

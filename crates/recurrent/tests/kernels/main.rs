@@ -1,5 +1,5 @@
-//! The recurrence's GPU kernels (`kernels/rnn`) on the CPU: results against loops in double precision, under thread
-//! orders that expose missing barriers and checks; and proof that these are exposed.
+//! The recurrence's GPU kernels (`kernels/recurrent`) on the CPU: results against loops in double precision, under
+//! thread orders that expose missing barriers and checks; and proof that these are exposed.
 
 mod activations;
 mod case;

@@ -4,7 +4,7 @@ use hostdnn::emulator::Module;
 
 use super::case::{Case, Layout};
 use super::sources::{
-    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, GRID_STEPS, HAND_OVER, INPUT_WARPS,
+    self, BLOCK, CANONICAL_BLOCK, CLUSTER, CLUSTER_EXCHANGE, EXCHANGE, GRID, GRID_EXCHANGE, GRID_STEPS, INPUT_WARPS,
     Mutation, SINGLE_EXCHANGE, STATES, STEP_INPUT, TENSOR,
 };
 use ucudnn_recurrent::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
@@ -131,11 +131,11 @@ fn every_barrier_is_needed() {
     let all = [
         (IN_BLOCK, BLOCK, 0..2),
         (IN_GRID, GRID, 0..2),
-        (IN_GRID, HAND_OVER, 0..2),
+        (IN_GRID, GRID_EXCHANGE, 0..2),
         (TENSOR_IN_BLOCK, BLOCK, 0..2),
         // Before a tile's first h, nobody reads the previous tile's: its sums are complete.
         (TENSOR_IN_GRID, GRID, 1..2),
-        (TENSOR_IN_GRID, HAND_OVER, 0..2),
+        (TENSOR_IN_GRID, GRID_EXCHANGE, 0..2),
         (TENSOR_IN_BLOCK, TENSOR, 0..1),
         (TENSOR_IN_GRID, TENSOR, 0..1),
     ];
@@ -193,8 +193,12 @@ fn rounding_to_tf32_is_needed() {
         });
         Some(distances.fold(Distance::default(), |all, distance| all + distance).deviations())
     };
-    let mutation =
-        Mutation { file: "ops_float.cuh", from: "return float_to_tf32(element)", occurrence: 0, to: "return element" };
+    let mutation = Mutation {
+        file: "common/ops_float.cuh",
+        from: "return float_to_tf32(element)",
+        occurrence: 0,
+        to: "return element",
+    };
     let (Some(rounded), Some(cut_off)) = (deviations(None), deviations(Some(&mutation))) else { return };
     println!("rounded: {rounded:.2}, cut off: {cut_off:.2}");
     assert!(rounded <= 1.0 && cut_off > 1.0, "{rounded}, {cut_off}");
@@ -205,7 +209,7 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
     let all = [
         (IN_BLOCK, CANONICAL_BLOCK, 3),
         (IN_GRID, GRID, 2),
-        (IN_GRID, HAND_OVER, 2),
+        (IN_GRID, GRID_EXCHANGE, 2),
         (SINGLE, GRID, 2),
         (SINGLE, SINGLE_EXCHANGE, 2),
     ];
@@ -297,7 +301,7 @@ fn warps_for_the_input_need_all_that_keeps_them_apart() {
         (INPUT_WARPS, "barrier();", 1, ""),
         (INPUT_WARPS, "barrier();", 2, ""),
         // W x of a step arrives after the barrier at which it is needed.
-        (INPUT_WARPS, "hand_over(step + 1, next);", 0, "if (step > 0) hand_over(step - 1, next);"),
+        (INPUT_WARPS, "multiply(step + 1, next);", 0, "if (step > 0) multiply(step - 1, next);"),
         // Before the first step, nothing is sent.
         (INPUT_WARPS, "if (step > 0) sent.wait();", 0, "sent.wait();"),
         // One warp has not sent when the others may proceed.

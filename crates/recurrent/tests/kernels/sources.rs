@@ -1,74 +1,44 @@
 //! The kernels' sources, unchanged or with a part removed.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use cudnn_abi::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
 use hostdnn::emulator::{Module, Source};
 
 use guest::testing::skip;
+use kernels::recurrent as kernels;
 use ucudnn_recurrent::configuration::{Cell, Configuration, Problem, Regime};
 
 /// The file of each regime, and all files that these include.
-pub const BLOCK: &str = "rnn/block.cu";
-pub const CLUSTER: &str = "rnn/cluster.cu";
-pub const GRID: &str = "rnn/grid.cu";
-pub const WAVEFRONT: &str = "rnn/wavefront.cu";
+pub const BLOCK: &str = "recurrent/block.cu";
+pub const CLUSTER: &str = "recurrent/cluster.cu";
+pub const GRID: &str = "recurrent/grid.cu";
+pub const WAVEFRONT: &str = "recurrent/wavefront.cu";
 /// The exchange between a cluster's blocks.
-pub const CLUSTER_EXCHANGE: &str = "cluster_exchange.cuh";
+pub const CLUSTER_EXCHANGE: &str = "common/cluster_exchange.cuh";
 /// The computation of W x within the steps, and by separate warps.
-pub const STEP_INPUT: &str = "rnn/step_input.cuh";
-pub const INPUT_WARPS: &str = "rnn/input_warps.cuh";
+pub const STEP_INPUT: &str = "recurrent/step_input.cuh";
+pub const INPUT_WARPS: &str = "recurrent/input_warps.cuh";
 /// The element-wise part of a step.
-pub const STATES: &str = "rnn/states.cuh";
+pub const STATES: &str = "recurrent/states.cuh";
 /// The products on tensor cores.
-pub const TENSOR: &str = "rnn/tensor_share.cuh";
+pub const TENSOR: &str = "common/matrix/tensor.cuh";
 /// Canonical GRU's kernel.
-pub const CANONICAL_BLOCK: &str = "rnn/canonical_block.cu";
+pub const CANONICAL_BLOCK: &str = "recurrent/canonical_block.cu";
 /// The steps of blocks, and the exchange between them.
-pub const GRID_STEPS: &str = "rnn/grid_steps.cuh";
-pub const HAND_OVER: &str = "rnn/hand_over.cuh";
-pub const EXCHANGE: &str = "exchange.cuh";
-pub const SINGLE_EXCHANGE: &str = "rnn/single_exchange.cuh";
+pub const GRID_STEPS: &str = "recurrent/grid_steps.cuh";
+pub const GRID_EXCHANGE: &str = "recurrent/grid_exchange.cuh";
+pub const EXCHANGE: &str = "common/exchange.cuh";
+pub const SINGLE_EXCHANGE: &str = "recurrent/single_exchange.cuh";
 /// The activations of cells.
-pub const ACTIVATIONS: &str = "rnn/cells/activations.cuh";
+pub const ACTIVATIONS: &str = "common/activations.cuh";
 
-macro_rules! sources {
-    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../../kernels/", $name)))),*] };
+/// The texts of all files, by their names.
+fn texts() -> BTreeMap<&'static str, &'static str> {
+    let sources = [kernels::BLOCK, kernels::CANONICAL_BLOCK, kernels::CLUSTER, kernels::GRID, kernels::WAVEFRONT];
+    sources.iter().flat_map(|source| source.headers.iter().copied().chain([(source.name, source.text)])).collect()
 }
-
-const SOURCES: &[(&str, &str)] = sources![
-    "rnn/block.cu",
-    "rnn/cluster.cu",
-    "rnn/grid.cu",
-    "rnn/wavefront.cu",
-    "rnn/canonical_block.cu",
-    "device.cuh",
-    "exchange.cuh",
-    "cluster.cuh",
-    "cluster_exchange.cuh",
-    "ops.cuh",
-    "ops_float.cuh",
-    "ops_half.cuh",
-    "ops_bfloat16.cuh",
-    "rnn/recurrence.cuh",
-    "rnn/share.cuh",
-    "rnn/tensor_share.cuh",
-    "rnn/states.cuh",
-    "rnn/handed.cuh",
-    "rnn/canonical_share.cuh",
-    "rnn/hand_over.cuh",
-    "rnn/step_input.cuh",
-    "rnn/input_warps.cuh",
-    "rnn/grid_steps.cuh",
-    "rnn/columns.cuh",
-    "rnn/single_exchange.cuh",
-    "rnn/cells/activations.cuh",
-    "rnn/cells/lstm.cuh",
-    "rnn/cells/gru.cuh",
-    "rnn/cells/canonical_gru.cuh",
-    "rnn/cells/tanh.cuh",
-    "rnn/cells/relu.cuh",
-];
 
 /// A replacement in one file.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +60,7 @@ impl Mutation {
 
 /// The number of times that a file contains a text.
 pub fn occurrences(file: &str, text: &str) -> usize {
-    SOURCES.iter().find(|(name, _)| *name == file).expect("a source").1.matches(text).count()
+    texts()[file].matches(text).count()
 }
 
 /// Compiles a configuration's kernel. `None`, and a skipped test, if there is no C++ compiler.
@@ -109,14 +79,14 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
 
 /// Does the same for a source of this name, or for a text that includes some.
 pub fn load_text(name: &str, text: Option<&str>, options: &[&str], mutation: Option<&Mutation>) -> Option<Module> {
-    let mutated = |(name, text): &(&'static str, &'static str)| match mutation {
-        Some(mutation) if mutation.file == *name => (*name, Cow::Owned(mutation.apply(text))),
-        _ => (*name, Cow::Borrowed(*text)),
+    let mutated = |(name, text): (&'static str, &'static str)| match mutation {
+        Some(mutation) if mutation.file == name => (name, Cow::Owned(mutation.apply(text))),
+        _ => (name, Cow::Borrowed(text)),
     };
-    let texts: Vec<_> = SOURCES.iter().map(mutated).collect();
+    let texts: BTreeMap<_, _> = texts().into_iter().map(mutated).collect();
     let all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
-    let found = || all.iter().find(|(file, _)| *file == name).expect("a source").1;
-    match Module::load(&Source { name, text: text.unwrap_or_else(found), headers: &all, options }) {
+    let text = text.unwrap_or_else(|| &texts[name]);
+    match Module::load(&Source { name, text, headers: &all, options }) {
         Ok(module) => Some(module),
         Err(error) if error.status == CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING => {
             skip(&error.reason);

@@ -4,50 +4,52 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Database, Environment, SCHEMA, StepTime, file};
+use super::{Database, Environment, SCHEMA, Timing, file};
 
 /// The number of results in one environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents {
-    /// The environment's number in this file, for [`Prune::Environment`] and [`Database::kernels`].
+    /// The environment's number in this file, for [`Prune::Environment`] and [`Database::problems`].
     pub id: i64,
     /// The environment that its results are valid for.
     pub environment: Environment,
     /// The schema of its results. Only those with [`SCHEMA`] are used.
     pub schema: i64,
     /// The number of convolution problems, not counting batch sizes.
-    pub kernels: usize,
+    pub problems: usize,
     /// The number of micro-configurations that were measured, whether they run or not.
     pub outcomes: usize,
     /// The number of configurations that were run in place.
     pub trials: usize,
     /// The number of searches that ended.
     pub searches: usize,
-    /// The number of recurrent networks, each on batches of one shape.
-    pub networks: usize,
-    /// The number of times of network steps, including those of configurations that do not run.
-    pub step_times: usize,
+    /// The number of other subjects, such as recurrent networks, each counted once per version of its GPU kernels.
+    pub subjects: usize,
+    /// The number of their times, including those of configurations that do not run.
+    pub timings: usize,
     /// When the first and the last result was measured; `None` if there are none.
     pub measured: Option<(SystemTime, SystemTime)>,
 }
 
-/// The results of one recurrent network.
+/// The times of one subject that is not a convolution problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NetworkContents {
-    /// The network's text; [`Inference::from_spec`](recurrent::inference::Inference::from_spec) reads it.
-    pub spec: String,
-    /// The version of our kernels that ran it.
-    pub kernels: String,
-    /// The times of its steps, fastest first; entries that do not run come last.
-    pub step_times: Vec<StepTime>,
+pub struct TimedContents {
+    /// The subject's family.
+    pub family: String,
+    /// The subject's text.
+    pub subject: String,
+    /// The version of the GPU kernels that ran it.
+    pub version: String,
+    /// Its times, fastest first; entries that do not run come last.
+    pub timings: Vec<Timing>,
     /// When the newest of them was measured.
     pub measured: SystemTime,
 }
 
 /// The results of one convolution problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KernelContents {
-    /// The kernel's text over one image; [`AnyProblem::from_spec`](convolution::problem::any::AnyKernel::from_spec) reads it.
+pub struct ProblemContents {
+    /// The problem's text over one image.
     pub spec: String,
     /// The micro-batch sizes that were measured, ascending.
     pub sizes: Vec<usize>,
@@ -77,15 +79,15 @@ impl Database {
             let mut statement = connection.prepare(
                 "WITH moments AS (
                      SELECT environment, measured_at FROM kernels JOIN outcomes ON kernel = id
-                     UNION ALL SELECT environment, measured_at FROM step_times)
+                     UNION ALL SELECT environment, measured_at FROM timings)
                  SELECT id, schema, device, multiprocessors, cudnn, driver,
                      (SELECT count(*) FROM kernels WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN outcomes ON kernel = id WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN trials ON kernel = id WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN searches ON kernel = id WHERE environment = environments.id),
-                     (SELECT count(*) FROM (SELECT DISTINCT kernels, network FROM step_times
+                     (SELECT count(*) FROM (SELECT DISTINCT family, version, subject FROM timings
                       WHERE environment = environments.id)),
-                     (SELECT count(*) FROM step_times WHERE environment = environments.id),
+                     (SELECT count(*) FROM timings WHERE environment = environments.id),
                      (SELECT min(measured_at) FROM moments WHERE environment = environments.id),
                      (SELECT max(measured_at) FROM moments WHERE environment = environments.id) AS newest
                  FROM environments ORDER BY schema <> ?1, newest DESC, id",
@@ -101,12 +103,12 @@ impl Database {
                         cudnn: row.get(4)?,
                         driver: row.get(5)?,
                     },
-                    kernels: row.get(6)?,
+                    problems: row.get(6)?,
                     outcomes: row.get(7)?,
                     trials: row.get(8)?,
                     searches: row.get(9)?,
-                    networks: row.get(10)?,
-                    step_times: row.get(11)?,
+                    subjects: row.get(10)?,
+                    timings: row.get(11)?,
                     measured: first.zip(last).map(|(first, last)| (moment(first), moment(last))),
                 })
             })?;
@@ -115,37 +117,41 @@ impl Database {
     }
 
     /// Lists the problems of one environment in the user's file, in the order in which they were first stored.
-    pub fn kernels(&self, environment: i64) -> Result<Vec<KernelContents>, String> {
+    pub fn problems(&self, environment: i64) -> Result<Vec<ProblemContents>, String> {
         self.command(|connection| {
             let mut statement =
                 connection.prepare("SELECT id, spec FROM kernels WHERE environment = ?1 ORDER BY id")?;
-            let kernels = statement.query_map([environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let kernels: Vec<(i64, String)> = kernels.collect::<Result<_, _>>()?;
-            kernels.into_iter().map(|(id, spec)| kernel_contents(connection, id, spec)).collect()
+            let problems = statement.query_map([environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let problems: Vec<(i64, String)> = problems.collect::<Result<_, _>>()?;
+            problems.into_iter().map(|(id, spec)| problem_contents(connection, id, spec)).collect()
         })
     }
 
-    /// Lists the recurrent networks of one environment in the user's file, one entry a network and kernel version.
-    pub fn networks(&self, environment: i64) -> Result<Vec<NetworkContents>, String> {
+    /// Lists the other subjects of one environment in the user's file, one entry a subject and version of GPU kernels.
+    pub fn timed(&self, environment: i64) -> Result<Vec<TimedContents>, String> {
         self.command(|connection| {
             let mut statement = connection.prepare(
-                "SELECT network, kernels, what, step_ms, measured_at FROM step_times WHERE environment = ?1
-                 ORDER BY kernels, network, step_ms IS NULL, step_ms",
+                "SELECT family, version, subject, what, part, time_ms, runs, measured_at FROM timings
+                 WHERE environment = ?1 ORDER BY family, version, subject, time_ms IS NULL, time_ms",
             )?;
             let mut rows = statement.query([environment])?;
-            let mut networks: Vec<NetworkContents> = Vec::new();
+            let mut listed: Vec<TimedContents> = Vec::new();
             while let Some(row) = rows.next()? {
-                let (spec, kernels): (String, String) = (row.get(0)?, row.get(1)?);
-                let (step_time, measured) = (StepTime { what: row.get(2)?, time: row.get(3)? }, moment(row.get(4)?));
-                match networks.last_mut().filter(|last| (&last.spec, &last.kernels) == (&spec, &kernels)) {
+                let (family, version, subject) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let timing = Timing { what: row.get(3)?, part: row.get(4)?, time: row.get(5)?, runs: row.get(6)? };
+                let measured = moment(row.get(7)?);
+                let same = |last: &&mut TimedContents| {
+                    (&last.family, &last.version, &last.subject) == (&family, &version, &subject)
+                };
+                match listed.last_mut().filter(same) {
                     Some(last) => {
-                        last.step_times.push(step_time);
+                        last.timings.push(timing);
                         last.measured = last.measured.max(measured);
                     }
-                    None => networks.push(NetworkContents { spec, kernels, step_times: vec![step_time], measured }),
+                    None => listed.push(TimedContents { family, subject, version, timings: vec![timing], measured }),
                 }
             }
-            Ok(networks)
+            Ok(listed)
         })
     }
 
@@ -155,7 +161,7 @@ impl Database {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let count = |connection: &Connection| {
                 let query = "SELECT (SELECT count(*) FROM outcomes) + (SELECT count(*) FROM trials)
-                             + (SELECT count(*) FROM searches) + (SELECT count(*) FROM step_times)";
+                             + (SELECT count(*) FROM searches) + (SELECT count(*) FROM timings)";
                 connection.query_row(query, [], |row| row.get::<_, usize>(0))
             };
             let before = count(&transaction)?;
@@ -176,7 +182,7 @@ impl Database {
                     )?;
                     transaction.execute("DELETE FROM trials WHERE measured_at < ?1", [moment])?;
                     transaction.execute("DELETE FROM outcomes WHERE measured_at < ?1", [moment])?;
-                    transaction.execute("DELETE FROM step_times WHERE measured_at < ?1", [moment])?;
+                    transaction.execute("DELETE FROM timings WHERE measured_at < ?1", [moment])?;
                     transaction.execute("DELETE FROM models WHERE fitted_at < ?1", [moment])?;
                 }
             }
@@ -185,7 +191,7 @@ impl Database {
                      AND NOT EXISTS (SELECT 1 FROM trials WHERE kernel = id)
                      AND NOT EXISTS (SELECT 1 FROM searches WHERE kernel = id);
                  DELETE FROM environments WHERE NOT EXISTS (SELECT 1 FROM kernels WHERE environment = environments.id)
-                     AND NOT EXISTS (SELECT 1 FROM step_times WHERE environment = environments.id);",
+                     AND NOT EXISTS (SELECT 1 FROM timings WHERE environment = environments.id);",
             )?;
             let after = count(&transaction)?;
             transaction.commit()?;
@@ -202,7 +208,7 @@ impl Database {
     }
 }
 
-fn kernel_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::Result<KernelContents> {
+fn problem_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::Result<ProblemContents> {
     let numbers = |query: &str| {
         let mut statement = connection.prepare_cached(query)?;
         let rows = statement.query_map([id], |row| row.get(0))?;
@@ -211,7 +217,7 @@ fn kernel_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::
     let (outcomes, measured): (usize, Option<i64>) = connection
         .prepare_cached("SELECT count(*), max(measured_at) FROM outcomes WHERE kernel = ?1")?
         .query_row(params![id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(KernelContents {
+    Ok(ProblemContents {
         spec,
         sizes: numbers("SELECT DISTINCT batch FROM outcomes WHERE kernel = ?1 ORDER BY batch")?,
         outcomes,

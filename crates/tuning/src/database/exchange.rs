@@ -26,34 +26,37 @@ pub struct Imported {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line {
-    OfKernel(OfKernel),
-    OfNetwork(OfNetwork),
+    OfProblem(OfProblem),
+    OfSubject(OfSubject),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfKernel {
+struct OfProblem {
     schema: i64,
     environment: Environment,
-    /// The kernel's text over one image.
+    /// The problem's text over one image.
     kernel: String,
     /// The images in the micro-batch, or in the mini-batch of a trial or a search.
     batch: u32,
     result: Entry,
 }
 
-/// The time of a recurrent network's step, by cuDNN or by a configuration of our kernels.
+/// A [`Timing`](super::Timing).
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfNetwork {
+struct OfSubject {
     schema: i64,
     environment: Environment,
-    /// The network's text, with its batch size and number of steps.
-    network: String,
-    /// The version of our kernels.
-    kernels: String,
+    family: String,
+    /// The subject's text.
+    subject: String,
+    /// The version of the family's GPU kernels.
+    version: String,
     what: String,
-    step_ms: Option<f64>,
+    part: String,
+    time_ms: Option<f64>,
+    runs: u32,
     measured_at: i64,
 }
 
@@ -107,9 +110,9 @@ impl Database {
                 ("trials", "division, time_ms, measured_at", tried),
                 ("searches", "question, ended_at", ended),
             ] {
-                lines.extend(read(&transaction, table, columns, entry)?.into_iter().map(Line::OfKernel));
+                lines.extend(read(&transaction, table, columns, entry)?.into_iter().map(Line::OfProblem));
             }
-            lines.extend(read_networks(&transaction)?.into_iter().map(Line::OfNetwork));
+            lines.extend(read_timings(&transaction)?.into_iter().map(Line::OfSubject));
             Ok(lines)
         })?;
         for line in &lines {
@@ -153,14 +156,14 @@ fn read(
     table: &str,
     columns: &str,
     entry: fn(&Row) -> rusqlite::Result<Entry>,
-) -> rusqlite::Result<Vec<OfKernel>> {
+) -> rusqlite::Result<Vec<OfProblem>> {
     let mut statement = connection.prepare(&format!(
         "SELECT {columns}, schema, device, multiprocessors, cudnn, driver, spec, batch FROM {table}
          JOIN kernels ON kernels.id = {table}.kernel JOIN environments ON environments.id = kernels.environment
          ORDER BY environments.id, kernels.id, batch DESC"
     ))?;
     let rows = statement.query_map([], |row| {
-        Ok(OfKernel {
+        Ok(OfProblem {
             schema: row.get("schema")?,
             environment: environment(row)?,
             kernel: row.get("spec")?,
@@ -171,18 +174,22 @@ fn read(
     rows.collect()
 }
 
-fn read_networks(connection: &Connection) -> rusqlite::Result<Vec<OfNetwork>> {
+fn read_timings(connection: &Connection) -> rusqlite::Result<Vec<OfSubject>> {
     let mut statement = connection.prepare(
-        "SELECT * FROM step_times JOIN environments ON id = environment ORDER BY id, kernels, network, what",
+        "SELECT * FROM timings JOIN environments ON id = environment
+         ORDER BY id, family, version, subject, what, part",
     )?;
     let rows = statement.query_map([], |row| {
-        Ok(OfNetwork {
+        Ok(OfSubject {
             schema: row.get("schema")?,
             environment: environment(row)?,
-            network: row.get("network")?,
-            kernels: row.get("kernels")?,
+            family: row.get("family")?,
+            subject: row.get("subject")?,
+            version: row.get("version")?,
             what: row.get("what")?,
-            step_ms: row.get("step_ms")?,
+            part: row.get("part")?,
+            time_ms: row.get("time_ms")?,
+            runs: row.get("runs")?,
             measured_at: row.get("measured_at")?,
         })
     })?;
@@ -225,13 +232,13 @@ fn understood(text: &str, texts: &Texts) -> Result<Option<Line>, String> {
         Some(other) => return Err(format!("its schema is {other}: this ucudnn reads {SCHEMA} alone")),
         None => return Err(format!("it names no schema: {{\"schema\":{SCHEMA},…}} is expected")),
     }
-    if value.get("network").is_some() {
-        let line: OfNetwork = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        check_time(line.step_ms)?;
-        (texts.network)(&line.network).map_err(|why| format!("its network: {why}"))?;
-        return Ok(Some(Line::OfNetwork(line)));
+    if value.get("subject").is_some() {
+        let line: OfSubject = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        check_time(line.time_ms)?;
+        (texts.subject)(&line.family, &line.subject).map_err(|why| format!("its subject: {why}"))?;
+        return Ok(Some(Line::OfSubject(line)));
     }
-    let line: OfKernel = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let line: OfProblem = serde_json::from_value(value).map_err(|error| error.to_string())?;
     if !(1..=i32::MAX as u32).contains(&line.batch) {
         return Err(format!("its batch is {}: it must be 1 to {}", line.batch, i32::MAX));
     }
@@ -240,8 +247,8 @@ fn understood(text: &str, texts: &Texts) -> Result<Option<Line>, String> {
         Entry::Trial(tried) => tried.time_ms,
         Entry::Search(_) => None,
     })?;
-    let subject = (texts.subject)(&line.kernel).map_err(|why| format!("its kernel: {why}"))?;
-    Ok(check(&*subject, &line)?.then_some(Line::OfKernel(line)))
+    let subject = (texts.problem)(&line.kernel).map_err(|why| format!("its kernel: {why}"))?;
+    Ok(check(&*subject, &line)?.then_some(Line::OfProblem(line)))
 }
 
 fn check_time(time: Option<f64>) -> Result<(), String> {
@@ -250,7 +257,7 @@ fn check_time(time: Option<f64>) -> Result<(), String> {
 }
 
 /// Checks the fields that depend on the kind of problem. False for a result of other versions of our kernels.
-fn check(subject: &dyn AnySubject, line: &OfKernel) -> Result<bool, String> {
+fn check(subject: &dyn AnySubject, line: &OfProblem) -> Result<bool, String> {
     if !subject.is_over_one_image() {
         return Err(format!("its kernel {:?} is not over one image, its batch stands apart", line.kernel));
     }
@@ -273,25 +280,26 @@ fn check(subject: &dyn AnySubject, line: &OfKernel) -> Result<bool, String> {
 /// Returns 1 if the line was new or newer, else 0.
 fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
     match line {
-        Line::OfKernel(line) => merge_of_kernel(connection, line),
-        Line::OfNetwork(line) => merge_of_network(connection, line),
+        Line::OfProblem(line) => merge_of_problem(connection, line),
+        Line::OfSubject(line) => merge_of_subject(connection, line),
     }
 }
 
-fn merge_of_network(connection: &Connection, line: &OfNetwork) -> rusqlite::Result<usize> {
-    let OfNetwork { schema, environment, network, kernels, what, step_ms, measured_at } = line;
+fn merge_of_subject(connection: &Connection, line: &OfSubject) -> rusqlite::Result<usize> {
+    let OfSubject { schema, environment, family, subject, version, what, part, time_ms, runs, measured_at } = line;
     let id = add_environment(connection, *schema, environment)?;
     connection
         .prepare_cached(
-            "INSERT INTO step_times (environment, kernels, network, what, step_ms, measured_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT DO UPDATE SET step_ms = excluded.step_ms, measured_at = excluded.measured_at
-             WHERE excluded.measured_at > step_times.measured_at",
+            "INSERT INTO timings (environment, family, version, subject, what, part, time_ms, runs, measured_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET time_ms = excluded.time_ms, runs = excluded.runs,
+             measured_at = excluded.measured_at
+             WHERE excluded.measured_at > timings.measured_at",
         )?
-        .execute(params![id, kernels, network, what, step_ms, measured_at])
+        .execute(params![id, family, version, subject, what, part, time_ms, runs, measured_at])
 }
 
-fn merge_of_kernel(connection: &Connection, line: &OfKernel) -> rusqlite::Result<usize> {
+fn merge_of_problem(connection: &Connection, line: &OfProblem) -> rusqlite::Result<usize> {
     let id = add(connection, line.schema, &line.environment, &line.kernel)?;
     match &line.result {
         Entry::Outcome(m) => connection

@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::{PATIENCE, upgrade};
+use super::PATIENCE;
 
-/// The version of the tables and of the meaning of their values. A file of a newer version is not touched; opening a
-/// file of an older version upgrades it.
-pub const SCHEMA: i64 = 4;
+/// The version of the tables and of the meaning of their values. A file of another version is refused, and left as it
+/// is.
+pub const SCHEMA: i64 = 5;
 
 /// The SQLite application id of our files: "uDNN".
 const APPLICATION: i64 = 0x7544_4E4E;
 
-/// A problem is stored over one image; its rows have the batch sizes. Times are milliseconds, workspaces bytes, moments
-/// seconds since 1970. [`Outcome`](super::Outcome) and [`Database`](super::Database) explain the names.
+/// A convolution problem is stored over one image; its rows have the batch sizes. Any other subject of timings is a text
+/// of a family, and `version` is of that family's GPU kernels. Times are milliseconds, workspaces bytes, moments seconds
+/// since 1970. [`Outcome`](super::Outcome), [`Timing`](super::Timing) and [`Database`](super::Database) explain the
+/// names.
 const TABLES: &str = "
     CREATE TABLE environments (
         id INTEGER PRIMARY KEY,
@@ -34,6 +36,16 @@ const TABLES: &str = "
         spec TEXT NOT NULL,
         UNIQUE (environment, spec)
     ) STRICT;
+    CREATE TABLE outcomes (
+        kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
+        batch INTEGER NOT NULL,
+        summed_in_float INTEGER NOT NULL,
+        algorithm TEXT NOT NULL,
+        workspace INTEGER NOT NULL,
+        time_ms REAL, -- null: it does not run
+        measured_at INTEGER NOT NULL,
+        PRIMARY KEY (kernel, batch, summed_in_float, algorithm)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE trials (
         kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
         batch INTEGER NOT NULL,
@@ -49,40 +61,25 @@ const TABLES: &str = "
         ended_at INTEGER NOT NULL,
         PRIMARY KEY (kernel, batch, question)
     ) STRICT, WITHOUT ROWID;
-";
-
-/// The table of outcomes, which the upgrade from schema 1 also creates.
-const OUTCOMES: &str = "
-    CREATE TABLE outcomes (
-        kernel INTEGER NOT NULL REFERENCES kernels (id) ON DELETE CASCADE,
-        batch INTEGER NOT NULL,
-        summed_in_float INTEGER NOT NULL,
-        algorithm TEXT NOT NULL,
-        workspace INTEGER NOT NULL,
-        time_ms REAL, -- null: it does not run
-        measured_at INTEGER NOT NULL,
-        PRIMARY KEY (kernel, batch, summed_in_float, algorithm)
-    ) STRICT, WITHOUT ROWID
-";
-
-/// The results of recurrent networks, each under the network's text. An older version ignores these tables, so they
-/// need no new schema: opening a file without them creates them.
-const OF_NETWORKS: &str = "
-    CREATE TABLE IF NOT EXISTS step_times (
+    CREATE TABLE timings (
         environment INTEGER NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
-        kernels TEXT NOT NULL,
-        network TEXT NOT NULL,
+        family TEXT NOT NULL,
+        version TEXT NOT NULL,
+        subject TEXT NOT NULL,
         what TEXT NOT NULL,
-        step_ms REAL, -- null: it does not run
+        part TEXT NOT NULL, -- empty: the whole time
+        time_ms REAL, -- null: it does not run
+        runs INTEGER NOT NULL,
         measured_at INTEGER NOT NULL,
-        PRIMARY KEY (environment, kernels, network, what)
+        PRIMARY KEY (environment, family, version, subject, what, part)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS models (
+    CREATE TABLE models (
         environment INTEGER NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
-        kernels TEXT NOT NULL,
+        family TEXT NOT NULL,
+        version TEXT NOT NULL,
         constants TEXT NOT NULL,
         fitted_at INTEGER NOT NULL,
-        PRIMARY KEY (environment, kernels)
+        PRIMARY KEY (environment, family, version)
     ) STRICT, WITHOUT ROWID;
 ";
 
@@ -162,16 +159,14 @@ impl Refusal {
             Self::Failed(error) => explain(path, &error),
             Self::Foreign => format!("{named} is an SQLite database of something else, and left as it is"),
             Self::ReadOnly => format!("{named} cannot be written"),
-            Self::Schema(found) if found > SCHEMA => format!(
-                "{named} has schema {found}, and this ucudnn knows schemas up to {SCHEMA}: a newer one wrote it, and it \
-                 is left as it is"
-            ),
-            Self::Schema(found @ 1..SCHEMA) => format!(
-                "{named} has schema {found}, of an older ucudnn, and is only read; `ucudnn db list --database {}` \
-                 brings it up to date",
-                path.display()
-            ),
-            Self::Schema(found) => format!("{named} has schema {found}, which no ucudnn has written"),
+            Self::Schema(found) => {
+                let (by, advice) =
+                    if found > SCHEMA { ("a newer", "") } else { ("an older", ": delete it to begin anew") };
+                format!(
+                    "{named} has schema {found}, of {by} ucudnn; this one reads schema {SCHEMA} alone, and leaves it as \
+                     it is{advice}"
+                )
+            }
         }
     }
 }
@@ -203,32 +198,15 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         if let Version::Empty = version(&transaction)? {
             transaction.execute_batch(TABLES)?;
-            transaction.execute_batch(OUTCOMES)?;
             transaction.pragma_update(None, "application_id", APPLICATION)?;
             transaction.pragma_update(None, "user_version", SCHEMA)?;
             transaction.commit()?;
         }
     }
-    while let Version::Ours(1..SCHEMA) = version(connection)? {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-        let Version::Ours(old @ 1..SCHEMA) = version(&transaction)? else { continue };
-        match old {
-            1 => upgrade::from_1(&transaction, OUTCOMES)?,
-            2 => upgrade::from_2(&transaction)?,
-            _ => upgrade::from_3(&transaction)?,
-        }
-        transaction.pragma_update(None, "user_version", old + 1)?;
-        transaction.commit()?;
-    }
     match version(connection)? {
         Version::Ours(SCHEMA) => {}
         Version::Ours(other) => return Err(Refusal::Schema(other)),
         Version::Empty | Version::Foreign => return Err(Refusal::Foreign),
-    }
-    if !knows_networks(connection)? {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-        transaction.execute_batch(OF_NETWORKS)?;
-        transaction.commit()?;
     }
     // A file system that cannot share memory keeps the old mode, which is slower and as safe.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
@@ -237,12 +215,6 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(())
-}
-
-/// True if the file has the tables of recurrent networks. A seed made by an older version lacks them.
-pub fn knows_networks(connection: &Connection) -> rusqlite::Result<bool> {
-    let query = "SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('step_times', 'models')";
-    connection.prepare_cached(query)?.query_row([], |row| row.get(0))
 }
 
 enum Version {

@@ -1,17 +1,17 @@
 //! The database of tuning results. A measurement is never repeated by any process of this user on this machine.
 //!
 //! SQLite in WAL mode: any number of processes read and write at once. A result is valid for its [`Environment`]
-//! (device, driver and cuDNN), this version's [`SCHEMA`], and its convolution problem at one micro-batch size. Opening
-//! a file of an older schema upgrades it and keeps all its results. Results of other environments and schemas are
-//! ignored, and deleted only by `ucudnn db prune`. The database stores problems and algorithms as the texts of a
-//! [`Subject`](super::subject::Subject), whatever they mean. For recurrent networks it stores the times of steps, with
-//! the version of the kernels that ran them.
+//! (device, driver and cuDNN), this version's [`SCHEMA`], and its convolution problem at one micro-batch size. A file
+//! of another schema is refused. Results of other environments are ignored, and deleted only by `ucudnn db prune`. The
+//! database stores problems and algorithms as the texts of a [`Subject`](super::subject::Subject), whatever they mean.
+//! Other subjects, such as recurrent networks, are texts of a family; their times carry the version of the GPU kernels
+//! that ran them.
 //!
 //! A site may ship a seed, a second database that is only read. If both know a result, the user's wins. `ucudnn db
 //! export` and `import` make a seed; a copied file would lack results that are still in the log beside it.
 //!
 //! **A cache, never a condition.** Any problem with a database (another process holds it, its disk is full, it is
-//! corrupt, a newer ucudnn wrote it) costs one warning, a wait of [`PATIENCE`] at most, and the time it would have
+//! corrupt, an older or newer ucudnn wrote it) costs one warning, a wait of [`PATIENCE`] at most, and the time it would have
 //! saved. The file stays as it is.
 //!
 //! **Durability.** A result is stored when the call that stores it returns: killing the process afterwards loses
@@ -27,10 +27,10 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `file` | opening the file: its schema and version, and why a file may be refused |
-//! | `upgrade` | upgrading a file of an older schema |
 //! | `environment` | the machine and libraries that results are valid for |
-//! | `results` | storing and finding results |
-//! | `networks` | storing and finding results of recurrent networks |
+//! | `results` | storing and finding results of convolution problems |
+//! | `timings` | storing and finding times of other subjects |
+//! | `texts` | the texts that an import reads |
 //! | `tuning` | only one tuner of a problem at a time |
 //! | `contents` | listing and pruning results |
 //! | `exchange` | the text form: export and import |
@@ -41,12 +41,10 @@ mod contents;
 mod environment;
 mod exchange;
 mod file;
-mod networks;
 mod results;
 mod texts;
-
+mod timings;
 mod tuning;
-mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,12 +54,12 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-pub use contents::{Contents, KernelContents, NetworkContents, Prune};
+pub use contents::{Contents, ProblemContents, Prune, TimedContents};
 pub use environment::Environment;
 pub use exchange::Imported;
 pub use file::SCHEMA;
-pub use networks::StepTime;
 pub use results::Outcome;
+pub use timings::Timing;
 pub use tuning::{Tuning, TuningLock};
 
 use guest::settings;

@@ -1,4 +1,4 @@
-//! What an import asks about the texts of subjects and networks, whose kinds the crates above know.
+//! The questions of an import about the texts of subjects, whose kinds the crates above know.
 
 use super::results::division_parts;
 use crate::subject::Subject;
@@ -33,11 +33,11 @@ impl<K: Subject> AnySubject for K {
     }
 }
 
-/// Reads the texts of subjects and of networks, which the crates above know. `Err` says what is wrong with one.
+/// Reads the texts of subjects, which the crates above know. `Err` says what is wrong with one.
 #[derive(Clone, Copy)]
 pub struct Texts {
-    /// A subject's.
-    pub subject: fn(&str) -> Result<Box<dyn AnySubject>, String>,
-    /// A recurrent network's.
-    pub network: fn(&str) -> Result<(), String>,
+    /// A convolution problem's.
+    pub problem: fn(&str) -> Result<Box<dyn AnySubject>, String>,
+    /// A family and the text of its subject.
+    pub subject: fn(&str, &str) -> Result<(), String>,
 }

@@ -1,6 +1,6 @@
 //! cuDNN's candidates for one convolution problem at each micro-batch size.
 
-use convolution::graph::offered::{self, Offer};
+use convolution::graph::proposals::{self, Proposal};
 use convolution::problem::graph::Problem;
 use cudnn::graph::{Target, refusal};
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
@@ -14,11 +14,11 @@ use crate::workload::Workload;
 
 /// All candidate engines for a problem.
 pub struct Offered {
-    kernel: Problem,
+    problem: Problem,
     /// Micro-batch sizes, the mini-batch itself first.
     sizes: Vec<usize>,
     /// The candidates, size by size, in the order of cuDNN's heuristics.
-    offers: Vec<Offer>,
+    offers: Vec<Proposal>,
 }
 
 /// How an engine fits within a limit.
@@ -33,16 +33,16 @@ enum Fit {
 impl Offered {
     /// Probes cuDNN for the candidates that the options of `workload` allow. `Err` says why cuDNN refuses a graph.
     pub fn ask(layer: &Layer, target: &Target, workload: &Workload) -> Result<Self, String> {
-        let kernel = layer.kernel.graph();
-        let sizes = offered::sizes(&kernel, workload.sizes);
+        let problem = layer.problem.graph();
+        let sizes = proposals::sizes(&problem, workload.sizes);
         let mut offers = Vec::new();
         for &size in &sizes {
-            let found = offered::offers(&kernel, target, size);
+            let found = proposals::proposals(&problem, target, size);
             offers.extend(found.map_err(|status| format!("cuDNN refuses {size} images of it: {}", refusal(status)))?);
         }
-        let is_random = |offer: &Offer| offer.engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+        let is_random = |offer: &Proposal| offer.engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
         offers.retain(|offer| !(workload.deterministic && is_random(offer)));
-        Ok(Self { kernel, sizes, offers })
+        Ok(Self { problem, sizes, offers })
     }
 
     /// Returns true if there is a candidate.
@@ -52,12 +52,12 @@ impl Offered {
 
     /// The text of the problem's operation graph.
     pub fn spec(&self) -> String {
-        self.kernel.spec()
+        self.problem.spec()
     }
 
     /// One candidate for each engine.
-    fn engines(&self) -> Vec<&Offer> {
-        let mut engines: Vec<&Offer> = Vec::new();
+    fn engines(&self) -> Vec<&Proposal> {
+        let mut engines: Vec<&Proposal> = Vec::new();
         for offer in &self.offers {
             if !engines.iter().any(|known| known.engine.engine == offer.engine.engine) {
                 engines.push(offer);
@@ -66,7 +66,7 @@ impl Offered {
         engines
     }
 
-    fn of(&self, engine: i64) -> impl Iterator<Item = &Offer> {
+    fn of(&self, engine: i64) -> impl Iterator<Item = &Proposal> {
         self.offers.iter().filter(move |offer| offer.engine.engine == engine)
     }
 
@@ -138,7 +138,7 @@ impl Offered {
 
     /// All candidates.
     pub fn offers_json(&self) -> Value {
-        let offer = |offer: &Offer| {
+        let offer = |offer: &Proposal| {
             json!({
                 "batch": offer.batch,
                 "engine": offer.engine.engine,

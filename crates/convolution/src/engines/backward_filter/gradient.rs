@@ -4,7 +4,7 @@ use cudnn_abi::*;
 
 use crate::engines::elements;
 
-/// The c of a block's tile where c are many, and the k of a tile, as in `kernels/backward_filter.cu`.
+/// The c of a block's tile where c are many, and the k of a tile, as in `kernels/convolution/backward_filter.cu`.
 pub(super) const C_TILE: usize = 64;
 pub(super) const K_TILE: usize = 64;
 /// The k of a tile for exact float products, whose factors occupy two registers each.
@@ -20,7 +20,7 @@ const MOST_FEW_ROWS: usize = 24;
 const MOST_ROWS_OF_ONE_PLACE: usize = 32;
 /// The most filter rows and columns of a block with more channels, unless the block has one row.
 const MOST_SIDE_OF_A_BLOCK: usize = 3;
-/// The warps that share a tile's pixels where channels are few, as in `kernels/backward_filter.cu`.
+/// The warps that share a tile's pixels where channels are few, as in `kernels/convolution/backward_filter.cu`.
 const PIXEL_WARPS: usize = 4;
 
 /// A filter gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·

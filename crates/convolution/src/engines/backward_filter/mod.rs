@@ -46,7 +46,7 @@ pub struct BackwardFilter {
     code: Arc<Code>,
 }
 
-/// The parameters of `kernels/backward_filter.cu`'s gradient kernel.
+/// The parameters of `kernels/convolution/backward_filter.cu`'s gradient kernel.
 #[repr(C)]
 struct Gradient {
     x: *const c_void,

@@ -6,7 +6,7 @@ use crate::engines::elements;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 
-/// The depth of a tensor core product in bytes, as in `kernels/backward_filter.cu`.
+/// The depth of a tensor core product in bytes, as in `kernels/convolution/backward_filter.cu`.
 const DEPTH_BYTES: usize = 32;
 /// The widths of asynchronous copies, in bytes.
 const ACCESSES: [usize; 4] = [16, 8, 4, 2];

@@ -17,7 +17,7 @@ use crate::engines::tiles::pitch_of;
 use gpu::jit::{Function, Launch, Source};
 use gpu::{Device, Stream};
 
-/// The rows of a block's product, and the threads of a block, as in `kernels/implicit_gemm.cu`.
+/// The rows of a block's product, and the threads of a block, as in `kernels/convolution/implicit_gemm.cu`.
 const ROW_TILE: usize = 64;
 const THREADS: usize = 256;
 /// The columns of a block's product, and the blocks that share a multiprocessor, for 1 × 1 filters and for larger ones.
@@ -262,7 +262,7 @@ pub struct ImplicitGemm {
     code: Arc<Code>,
 }
 
-/// The parameters of `kernels/implicit_gemm.cu`.
+/// The parameters of `kernels/convolution/implicit_gemm.cu`.
 #[repr(C)]
 struct Parameters {
     w: *const c_void,

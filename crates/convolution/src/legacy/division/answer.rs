@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use crate::division::layers::addresses;
 use crate::division::network::Network;
-use crate::legacy::book::{self, Promise, Question};
+use crate::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
@@ -31,7 +31,7 @@ pub unsafe fn algorithms(
     // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, problem, &own, &results, policies, any_determinism()) };
     let Some(promise) = promise else { return results };
-    book::tell(cudnn::device(), problem, &promise);
+    registry::record(cudnn::device(), problem, &promise);
     Network::of(cudnn::device()).collect(problem, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
     results.insert(0, promise.entry);
@@ -51,9 +51,9 @@ pub unsafe fn workspace_size(
 ) -> Option<usize> {
     // SAFETY: the program's descriptors are null or cuDNN's.
     let problem = unsafe { Problem::read(descriptors) }?;
-    let page = book::page(cudnn::device(), &problem);
+    let state = registry::state(cudnn::device(), &problem);
     let known = {
-        let state = page.state.lock();
+        let state = state.known.lock();
         match state.reported(id) {
             // Only the first result of an answer has our workspace; the others have cuDNN's own.
             None if state.answered => return None,
@@ -76,7 +76,7 @@ pub unsafe fn workspace_size(
     // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, &problem, &named, &results, policies, named.determinism) }?;
     {
-        let mut state = page.state.lock();
+        let mut state = state.known.lock();
         state.promises.push(promise.clone());
         state.reported.push((id, promise.entry.memory));
     }

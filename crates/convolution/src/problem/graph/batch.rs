@@ -70,10 +70,15 @@ impl Problem {
 
     /// The same problem with `beta` in place of its own.
     pub fn with_beta(&self, beta: Factor) -> Self {
+        self.with_factors([self.convolution().alpha, beta])
+    }
+
+    /// The same problem with alpha and beta in place of its own.
+    pub fn with_factors(&self, [alpha, beta]: [Factor; 2]) -> Self {
         let mut problem = self.clone();
         for operation in &mut problem.operations {
             if let Operation::Convolution(convolution) = operation {
-                convolution.beta = beta;
+                (convolution.alpha, convolution.beta) = (alpha, beta);
             }
         }
         problem

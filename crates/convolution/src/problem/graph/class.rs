@@ -39,6 +39,11 @@ impl Class {
         }
     }
 
+    /// The class of engines that have no loose notes except those to `allow`.
+    pub fn allowing(allow: impl Fn(cudnnBackendNumericalNote_t) -> bool) -> Self {
+        Self { allowed: LOOSE.into_iter().filter(|note| allow(*note)).collect(), is_nan_strict: false }
+    }
+
     /// Returns true if the class allows `engine`.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         let has = |note| engine.numerics.contains(note);

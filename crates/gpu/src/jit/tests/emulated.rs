@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use super::super::{Error, Launch, Source};
 use super::{child, hostdnn, is_child, skip};
 use crate::Device;
+use crate::testing::emulated::provide_hostdnn;
 
 const SCALE: Source = Source {
     name: Cow::Borrowed("scale.cu"),
     text: Cow::Borrowed(
         r#"
         #define THREADS 256
-        #include "device.cuh"
+        #include "common/device.cuh"
         struct Scale { float *x; int n; float by; };
         KERNEL(scale, Scale) {
             const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -20,8 +21,8 @@ const SCALE: Source = Source {
         }"#,
     ),
     headers: Cow::Borrowed(&[(
-        Cow::Borrowed("device.cuh"),
-        Cow::Borrowed(include_str!("../../../../../kernels/device.cuh")),
+        Cow::Borrowed("common/device.cuh"),
+        Cow::Borrowed(include_str!("../../../../../kernels/common/device.cuh")),
     )]),
     options: Vec::new(),
 };
@@ -38,6 +39,7 @@ fn kernels_run_on_the_host() {
     if !is_child() {
         return hostdnn_child("jit::tests::emulated::kernels_run_on_the_host", &[]);
     }
+    provide_hostdnn();
     let source = |offset| Source { options: vec![format!("-DOFFSET={offset}"), "--use_fast_math".into()], ..SCALE };
     let device = Device::Host;
     assert_eq!(device, Device::Host);
@@ -81,6 +83,7 @@ fn the_host_without_a_compiler_says_so() {
         hostdnn_child(test, &[("HOSTDNN_CXX", "/nowhere/c++")]);
         return hostdnn_child(test, &[("UCUDNN_FAULT", "compiler")]);
     }
+    provide_hostdnn();
     let error = Device::Host.load(&SCALE).err().expect("there is no compiler");
     assert!(matches!(error, Error::NoCompiler(_)), "{error:?}");
     let fault = std::env::var_os("UCUDNN_FAULT").is_some();

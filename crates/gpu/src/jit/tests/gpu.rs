@@ -47,7 +47,7 @@ const EARLY: Source = Source {
     text: Cow::Borrowed(
         r#"
         #define THREADS 32
-        #include "device.cuh"
+        #include "common/device.cuh"
         struct Seen { volatile unsigned *at; int patience; };
         KERNEL(slow, Seen) {
             begin_next_launch();
@@ -64,8 +64,8 @@ const EARLY: Source = Source {
         }"#,
     ),
     headers: Cow::Borrowed(&[(
-        Cow::Borrowed("device.cuh"),
-        Cow::Borrowed(include_str!("../../../../../kernels/device.cuh")),
+        Cow::Borrowed("common/device.cuh"),
+        Cow::Borrowed(include_str!("../../../../../kernels/common/device.cuh")),
     )]),
     options: Vec::new(),
 };

@@ -45,13 +45,13 @@ fn cubins_of_many_architectures() {
     assert_eq!(seen.len(), 4, "the architectures' cubins are equal");
 }
 
-/// A kernel that uses all of `kernels/device.cuh`.
+/// A kernel that uses all of `kernels/common/device.cuh`.
 const WORDS: Source = Source {
     name: Cow::Borrowed("words.cu"),
     text: Cow::Borrowed(
         r#"
         #define THREADS 64
-        #include "device.cuh"
+        #include "common/device.cuh"
         struct Words { float *x; int n; };
         KERNEL(words, Words) {
             SHARED(float, all);
@@ -71,8 +71,8 @@ const WORDS: Source = Source {
         }"#,
     ),
     headers: Cow::Borrowed(&[(
-        Cow::Borrowed("device.cuh"),
-        Cow::Borrowed(include_str!("../../../../../kernels/device.cuh")),
+        Cow::Borrowed("common/device.cuh"),
+        Cow::Borrowed(include_str!("../../../../../kernels/common/device.cuh")),
     )]),
     options: Vec::new(),
 };

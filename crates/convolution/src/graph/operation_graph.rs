@@ -1,0 +1,16 @@
+//! An operation graph of a program that we plan.
+
+use std::sync::Arc;
+
+use crate::problem::graph::Problem;
+
+/// The most tensors of a graph that we plan. The graphs of frameworks have fewer.
+pub const MOST_TENSORS: usize = 12;
+
+/// An operation graph that we plan.
+pub struct Graph {
+    /// The graph as a problem.
+    pub problem: Arc<Problem>,
+    /// The program's ids of the tensors, by place in the problem.
+    pub ids: Vec<i64>,
+}

@@ -1,0 +1,287 @@
+//! The state of one problem in one numerical class under one limit. All of the program's plans for it share that state.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cudnn_abi::*;
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+
+use super::enumerate;
+use super::plan::Plan;
+use super::probe::{self, Candidates, Probe, SMALLEST_PART};
+use crate::problem::graph::{Class, EngineConfiguration, Problem};
+use cudnn::graph::Target;
+use gpu::background;
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use tuning::exploring::{Explored, Exploring};
+use tuning::record::Wanted;
+use tuning::registry::Registry;
+use tuning::search::{Candidate, Goal, any_division};
+
+/// The registry's key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub place: Place,
+    pub problem: Arc<Problem>,
+    pub class: Class,
+    /// The most bytes of workspace, which is the workspace reported for the plans.
+    pub limit: usize,
+    pub sizes: BatchSizePolicy,
+    /// Set if the program's engine can be put into CUDA graphs. Then the fallback should be one that can, too.
+    pub for_cuda_graphs: bool,
+}
+
+/// The device that plans are for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The device of this number.
+    Device(i32),
+    /// A device with the properties in this text.
+    Described(Arc<str>),
+}
+
+/// The registry's entry for one key.
+pub struct State {
+    pub key: Key,
+    pub target: Target,
+    /// The fallback configuration, once it was needed. `None` if nothing runs within the limit.
+    fallback: OnceCell<Option<Arc<Plan>>>,
+    /// An undivided configuration, once the fallback has failed.
+    last_resort: OnceCell<Option<Arc<Plan>>>,
+    /// Set once the settled plan has failed. From then on the fallback runs.
+    pub is_broken: AtomicBool,
+    /// The requested engine of the plan whose executions began to explore, and whether it fits the limit.
+    pub requested: OnceCell<(EngineConfiguration, bool)>,
+    /// The candidates found so far. Do not hold this lock across calls that may block.
+    pub candidates: Mutex<Candidates>,
+    pub exploring: Exploring<Problem, Plan>,
+}
+
+/// There is one entry for each key, so addresses tell entries apart.
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for State {}
+
+impl Hash for State {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
+}
+
+/// A program whose shapes never repeat must not fill the memory: the registry forgets states that no plan of the program
+/// holds.
+static STATES: Registry<Key, State> = Registry::new(1 << 12, |_| false);
+
+/// Returns the state of a key, a new one if there is none.
+pub fn state(key: Key, target: &Target) -> Arc<State> {
+    let make = || State {
+        key: key.clone(),
+        target: target.clone(),
+        fallback: OnceCell::new(),
+        last_resort: OnceCell::new(),
+        is_broken: AtomicBool::new(false),
+        requested: OnceCell::new(),
+        candidates: Mutex::default(),
+        exploring: Exploring::default(),
+    };
+    STATES.state(&key, make)
+}
+
+impl Explored for State {
+    type Subject = Problem;
+    type Plan = Plan;
+
+    fn subject(&self) -> &Problem {
+        &self.key.problem
+    }
+
+    fn limit(&self) -> usize {
+        self.key.limit
+    }
+
+    fn exploring(&self) -> &Exploring<Problem, Plan> {
+        &self.exploring
+    }
+
+    fn wanted(&self) -> Wanted<Problem> {
+        Wanted::of_all(Goal::FastestWithin(self.probe().budget()), self.key.sizes, self.key.class)
+    }
+
+    fn admits(&self, batch: usize, engine: &EngineConfiguration) -> bool {
+        probe::sizes(&self.key.problem, self.key.sizes).contains(&batch) && self.key.class.admits(engine)
+    }
+
+    fn requested(&self) -> Option<EngineConfiguration> {
+        self.requested.get().map(|(requested, _)| *requested)
+    }
+
+    fn enumerate(&self) -> Vec<Candidate<EngineConfiguration>> {
+        let (problem, probe) = (&*self.key.problem, self.probe());
+        let mut candidates = std::mem::take(&mut *self.candidates.lock());
+        // Keep only the engines of the fallback, out of all that were probed for it.
+        let fallback = self.known_fallback().map(|fallback| fallback.configuration().parts()).unwrap_or_default();
+        candidates.retain(|engine| fallback.iter().any(|(_, micro)| micro.algorithm == *engine));
+        let (requested, fits) = self.requested.get().copied().unzip();
+        let is_here = matches!(self.key.place, Place::Device(_));
+        let sizes = probe::sizes(problem, self.key.sizes);
+        enumerate::collect(&probe, is_here, requested.as_ref(), &sizes, &mut candidates);
+        let mut found = candidates.best_first();
+        let is_requested = |it: &Candidate<_>| Some(it.algorithm) == requested && it.batch == problem.batch();
+        found.sort_by_key(|candidate| !is_requested(candidate));
+        let budget = probe.budget();
+        let fits_budget = |it: &Candidate<_>| it.workspace <= budget.before(problem.batch() - it.batch);
+        found.retain(|candidate| fits == Some(true) || fits_budget(candidate));
+        *self.candidates.lock() = candidates;
+        found
+    }
+
+    fn plan(&self, configuration: Configuration<EngineConfiguration>) -> Option<Plan> {
+        let finalized = self.candidates.lock().plans(&configuration);
+        let plan = Plan::new(&self.key.problem, configuration, &self.target, self.key.limit, finalized).ok()?;
+        (plan.workspace() <= self.key.limit).then_some(plan)
+    }
+
+    fn of_plan(plan: &Plan) -> (&Configuration<EngineConfiguration>, usize) {
+        (plan.configuration(), plan.workspace())
+    }
+
+    fn ordinal(&self) -> Option<i32> {
+        match self.key.place {
+            Place::Device(ordinal) => Some(ordinal),
+            Place::Described(_) => None,
+        }
+    }
+
+    fn forget_candidates(&self) {
+        let unused = std::mem::take(&mut *self.candidates.lock());
+        // Unloading code may wait for the device.
+        background::spawn(
+            cudnn::device(),
+            move || drop(unused),
+            "plans that are not used any more are gone all the same",
+        );
+    }
+}
+
+impl State {
+    /// Returns the parameters for probing cuDNN.
+    pub fn probe(&self) -> Probe<'_> {
+        let Key { problem, class, limit, .. } = &self.key;
+        Probe { problem, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
+    }
+
+    /// Returns the fallback configuration. It is chosen without timing, in the heuristics' order, the largest
+    /// micro-batches first. The first caller chooses it while others wait. `None` if nothing runs within the limit.
+    pub fn fallback(&self) -> Option<Arc<Plan>> {
+        self.fallback.get_or_init(|| self.find_ready()).clone()
+    }
+
+    /// Returns the fallback configuration if it was needed before.
+    pub fn known_fallback(&self) -> Option<&Arc<Plan>> {
+        self.fallback.get()?.as_ref()
+    }
+
+    /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.
+    pub fn last_resort(&self) -> Option<&Arc<Plan>> {
+        let find = || {
+            let (problem, probe) = (&self.key.problem, self.probe());
+            let division = find_division(&probe, &[problem.batch()], &mut Candidates::default())?;
+            Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok().map(Arc::new)
+        };
+        self.last_resort.get_or_init(find).as_ref()
+    }
+
+    fn find_ready(&self) -> Option<Arc<Plan>> {
+        let (problem, probe) = (&self.key.problem, self.probe());
+        let mut candidates = Candidates::default();
+        let sizes = probe::sizes(problem, self.key.sizes);
+        let wanted = Probe { for_cuda_graphs: self.key.for_cuda_graphs, ..probe };
+        let mut division = find_division(&wanted, &sizes, &mut candidates);
+        if division.is_none() && wanted.for_cuda_graphs {
+            division = find_division(&probe, &sizes, &mut candidates);
+        }
+        // The fallback gets plans of its own: an exploration may run the probed ones at the same time.
+        let fallback =
+            division.and_then(|division| Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok());
+        let fallback = fallback.filter(|fallback| fallback.workspace() <= probe.limit);
+        if let Some(fallback) = &fallback {
+            log::debug!("{problem}: ready within {} bytes: {}", probe.limit, fallback.configuration());
+        }
+        if self.exploring.is_untouched() {
+            *self.candidates.lock() = candidates;
+        }
+        fallback.map(Arc::new)
+    }
+
+    /// Returns the least limit, in bytes, under which anything runs. `None` if nothing does.
+    pub fn least(&self) -> Option<usize> {
+        self.fallback();
+        let offered = self.candidates.lock().largest_first();
+        let mut limits: Vec<_> = offered.iter().map(|candidate| candidate.workspace).collect();
+        limits.sort_unstable();
+        limits.into_iter().find(|limit| {
+            let fitting: Vec<_> = offered.iter().filter(|candidate| candidate.workspace <= *limit).copied().collect();
+            any_division(self.key.problem.batch(), &fitting).is_some()
+        })
+    }
+}
+
+/// Finds a configuration within the limit, by the heuristics for the whole mini-batch, or else for parts of it.
+fn find_division(
+    probe: &Probe,
+    sizes: &[usize],
+    candidates: &mut Candidates,
+) -> Option<Configuration<EngineConfiguration>> {
+    let mut engines: Vec<EngineConfiguration> = Vec::new();
+    for &size in sizes {
+        let mut of = probe.micro_batch(size);
+        for mode in [CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK] {
+            for engine in probe::heuristics(probe, &mut of, mode) {
+                if !engines.contains(&engine) {
+                    engines.push(engine);
+                }
+            }
+            if let Some(division) = divide(probe, sizes, &engines, candidates) {
+                return Some(division);
+            }
+        }
+    }
+    None
+}
+
+/// Cuts off micro-batches until no images are left. Prefers the first of `engines` that fits in large micro-batches;
+/// takes the largest micro-batch that fits any engine otherwise.
+fn divide(
+    probe: &Probe,
+    sizes: &[usize],
+    engines: &[EngineConfiguration],
+    candidates: &mut Candidates,
+) -> Option<Configuration<EngineConfiguration>> {
+    let (batch, budget) = (probe.problem.batch(), probe.budget());
+    let (mut rest, mut parts) = (batch, Vec::new());
+    while rest > 0 {
+        let mut fits = |rest: usize, size: usize, engine: &EngineConfiguration| {
+            let workspace = (size <= rest).then(|| candidates.workspace(probe, size, engine)).flatten()?;
+            let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
+            (workspace <= budget.before(rest - size)).then_some(found)
+        };
+        let large: Vec<_> = sizes.iter().filter(|&&size| size * SMALLEST_PART >= batch).collect();
+        let preferred = engines.iter().find_map(|engine| large.iter().find_map(|&&size| fits(rest, size, engine)));
+        let found = preferred
+            .or_else(|| sizes.iter().find_map(|&size| engines.iter().find_map(|engine| fits(rest, size, engine))));
+        let Some(found) = found else {
+            // No size fits the rest, because of the tensors' alignment or the budget.
+            let whole = engines.iter().find_map(|engine| fits(batch, batch, engine))?;
+            return Some(Configuration::undivided(whole));
+        };
+        parts.push((1, found));
+        rest -= found.batch;
+    }
+    Some(Configuration::new(parts))
+}

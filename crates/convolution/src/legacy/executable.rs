@@ -1,0 +1,89 @@
+//! How tuning times a convolution of the legacy API.
+
+use std::ffi::c_void;
+
+use cudnn::convolution::{Operands, Workspace};
+use cudnn_abi::*;
+use guest::settings;
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use tuning::executable::{Executable, Offered};
+
+use super::candidates;
+use super::engine::Engines;
+use super::plan::Plan;
+use super::run::run;
+use crate::exec::{Constant, scaling_type};
+use crate::graph::targets;
+use crate::problem::{Algorithm, Class, OwnedDescriptors, Problem};
+
+impl Executable for Problem {
+    type Plan = Plan;
+    type Operands = Operands;
+
+    fn tensors(&self) -> Vec<(usize, cudnnDataType_t)> {
+        let Self { x, w_type, y, .. } = self;
+        vec![(x.bytes(), x.data_type), (self.filter_bytes(), *w_type), (y.bytes(), y.data_type)]
+    }
+
+    fn operands(&self, tensors: &[*mut c_void]) -> Operands {
+        let scaling = scaling_type(self);
+        Operands {
+            alpha: scaling.constant(Constant::One),
+            beta: scaling.constant(Constant::Zero),
+            x: tensors[0],
+            w: tensors[1],
+            y: tensors[2],
+            epilogue: None,
+        }
+    }
+
+    unsafe fn candidates(
+        &self,
+        handle: cudnnHandle_t,
+        class: Option<Class>,
+        policy: BatchSizePolicy,
+    ) -> Result<Offered<Self>, String> {
+        let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
+        let descriptors =
+            OwnedDescriptors::new(self, self.math_type).map_err(|status| refused("descriptors for it", status))?;
+        // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
+        let offered = unsafe { descriptors.raw().get_algorithms(handle) };
+        let offered = offered.map_err(|status| refused("algorithm for it", status))?;
+        let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
+        let own = own.ok_or("cuDNN has no algorithm for it")?;
+        let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
+        let sizes = candidates::sizes(self, policy, cudnn::device());
+        // SAFETY: our caller promised a live handle of the calling thread's device.
+        let mut candidates = unsafe { candidates::candidates(handle, self, &offered, class, &sizes) };
+        if class.engines {
+            targets::learn(handle);
+            candidates.extend(&Engines::enumerate(self, class, policy, usize::MAX).candidates);
+        }
+        Ok((class, candidates))
+    }
+
+    unsafe fn plan(&self, _: cudnnHandle_t, configuration: Configuration<Algorithm>) -> Result<Plan, cudnnStatus_t> {
+        Plan::new(self, configuration)
+    }
+
+    unsafe fn micro_batch(
+        &self,
+        _: cudnnHandle_t,
+        micro: MicroConfiguration<Algorithm>,
+    ) -> Result<Plan, cudnnStatus_t> {
+        Plan::micro_batch(self, micro)
+    }
+
+    unsafe fn run(
+        plan: &Plan,
+        handle: cudnnHandle_t,
+        operands: &Operands,
+        workspace: Workspace,
+    ) -> Result<(), cudnnStatus_t> {
+        if plan.workspace() > workspace.size {
+            return Err(CUDNN_STATUS_EXECUTION_FAILED);
+        }
+        // SAFETY: as ours, and the workspace is large enough.
+        unsafe { run(plan, handle, operands, workspace, |_, _| ()) }.map_err(|failure| failure.status)
+    }
+}

@@ -1,0 +1,166 @@
+//! The registry of problems. For each: times, the promises made to the program, and the decisions for its calls.
+
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::decision::{Ask, Decision};
+use super::plan::Plan;
+use crate::problem::Problem;
+use crate::problem::algorithm::Algorithm;
+use cudnn::calls::query::AlgoPerf;
+use gpu::Device;
+use planner::{BatchSizePolicy, MicroConfiguration};
+use tuning::registry::Registry;
+
+/// Set once the process has run a convolution.
+pub static EXECUTED: AtomicBool = AtomicBool::new(false);
+
+/// The key of the registry: one problem on one device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    device: i32,
+    problem: Problem,
+}
+
+/// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise.
+static STATES: Registry<Key, State> =
+    Registry::new(1 << 14, |state| state.known.try_lock().is_none_or(|known| !known.promises.is_empty()));
+
+/// The state of one problem on one device.
+#[derive(Default)]
+pub struct State {
+    /// Do not hold this lock across calls that may block.
+    pub known: Mutex<Known>,
+    /// Notified when a thread has ended tuning.
+    pub tuned: Condvar,
+}
+
+/// The knowledge of one problem on one device.
+#[derive(Default)]
+pub struct Known {
+    /// How often the problem has run.
+    pub executions: usize,
+    /// Set while a thread tunes the problem and the program waits.
+    pub busy: bool,
+    /// Measured times of micro-configurations.
+    pub measured: Vec<MicroConfiguration<Algorithm>>,
+    /// The promises made in answers to queries.
+    pub promises: Vec<Promise>,
+    /// Set once a query was answered: from then on, an id outside `reported` has cuDNN's own workspace.
+    pub answered: bool,
+    /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
+    pub reported: Vec<(c_int, usize)>,
+    /// The decisions for calls without a promised plan.
+    pub decisions: Vec<Arc<Decision>>,
+}
+
+/// The limits and the batch sizes of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The limit that somebody gave, in bytes.
+    pub asked: Option<usize>,
+    /// The limit in bytes: the given one, or else the workspace of cuDNN's own choice.
+    pub limit: usize,
+    pub sizes: BatchSizePolicy,
+}
+
+/// The promise behind a reported algorithm id and workspace size.
+#[derive(Clone)]
+pub struct Promise {
+    pub question: Question,
+    /// The limits that get the same answer: no algorithm's workspace lies between them.
+    pub covers: Range<usize>,
+    /// The reported entry: id, bytes of workspace, time.
+    pub entry: AlgoPerf,
+    /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only
+    /// divisions run.
+    pub fallback: Option<c_int>,
+    /// The bytes that the reported id needs to run undivided.
+    pub undivided: usize,
+    /// The plan. `None` if it is still to be found within the reported workspace.
+    pub plan: Option<Arc<Plan>>,
+    /// Set once tuning has ended: another query changes nothing.
+    pub is_final: bool,
+    /// Set once the plan has failed, for plain calls and for fused ones. From then on the fallback runs.
+    pub broken: [bool; 2],
+}
+
+/// Returns the problem's state, a new one if there is none.
+pub fn state(device: Device, problem: &Problem) -> Arc<State> {
+    STATES.state(&Key { device: device.ordinal(), problem: *problem }, State::default)
+}
+
+/// Returns the problem's state, if there is one.
+pub fn known_state(device: Device, problem: &Problem) -> Option<Arc<State>> {
+    STATES.known(&Key { device: device.ordinal(), problem: *problem })
+}
+
+/// Records the promise that answers a query. Programs set a result's math type before they use the result, so the
+/// promise is recorded under that math type too. A program that keeps its own math type gets no looser plan.
+pub fn record(device: Device, problem: &Problem, promise: &Promise) {
+    let math_type = promise.entry.mathType;
+    if math_type == problem.math_type {
+        return state(device, problem).known.lock().record(Some(promise));
+    }
+    state(device, &Problem { math_type, ..*problem }).known.lock().record(Some(promise));
+    let plan = promise.plan.clone().filter(|plan| plan.runs_within(problem.math_type));
+    state(device, problem).known.lock().record(Some(&Promise { plan, ..promise.clone() }));
+}
+
+impl Known {
+    /// Returns the earlier answer to such a question, the newest if there are several.
+    pub fn answer(&self, question: Question) -> Option<&Promise> {
+        let Question { asked, limit, sizes } = question;
+        self.promises.iter().rev().find(|promise| {
+            promise.covers.contains(&limit)
+                && promise.question.asked.is_some() == asked.is_some()
+                && promise.question.sizes == sizes
+        })
+    }
+
+    /// Returns the promise behind a call of `id` with `workspace` bytes: of the promises that fit, the one with the
+    /// largest reported workspace.
+    pub fn promise(&self, id: c_int, workspace: usize) -> Option<&Promise> {
+        let made = self.promises.iter().filter(|p| p.entry.algo == id && p.entry.memory <= workspace);
+        made.max_by_key(|promise| promise.entry.memory)
+    }
+
+    /// Records an answer: a promise, or `None` for cuDNN's own results.
+    pub fn record(&mut self, promise: Option<&Promise>) {
+        self.answered = true;
+        self.reported.clear();
+        if let Some(promise) = promise {
+            self.reported.push((promise.entry.algo, promise.entry.memory));
+            // No promise is withdrawn: the program may still use it. The same entry promised under other limits answers
+            // another question, so both stay.
+            let reported = |promise: &Promise| {
+                let Question { asked, sizes, .. } = promise.question;
+                (promise.entry.algo, promise.entry.memory, sizes, asked.is_some(), promise.covers.clone())
+            };
+            self.promises.retain(|old| reported(old) != reported(promise));
+            self.promises.push(promise.clone());
+        }
+    }
+
+    /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
+    pub fn reported(&self, id: c_int) -> Option<usize> {
+        self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
+    }
+
+    /// Returns the decision for such a call, if there is one.
+    pub fn decision(&self, ask: Ask) -> Option<&Arc<Decision>> {
+        self.decisions.iter().find(|decision| decision.covers(ask))
+    }
+
+    /// Stores times. A new time replaces the old one of an equal micro-configuration.
+    pub fn learn(&mut self, measured: &[MicroConfiguration<Algorithm>]) {
+        for new in measured {
+            self.measured.retain(|old| old.batch != new.batch || old.algorithm != new.algorithm);
+            self.measured.push(*new);
+        }
+    }
+}

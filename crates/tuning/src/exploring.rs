@@ -1,0 +1,278 @@
+//! Tuning a problem while the program runs, from the first execution to the settled plan. The steps are the same for all
+//! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use gpu::{Device, Stream, background};
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+use planner::Configuration;
+
+use crate::record::{End, Record, Wanted};
+use crate::report::{self, Chosen};
+use crate::running::{Exploration, Step, Timing};
+use crate::search::{Candidate, Next, Search};
+use crate::subject::Subject;
+
+/// A subject within one limit, as the executions of a program tune it.
+pub trait Explored: Send + Sync + 'static {
+    /// Its subject.
+    type Subject: Subject;
+    /// A configuration that is ready to run.
+    type Plan: Send + Sync + 'static;
+
+    /// The subject.
+    fn subject(&self) -> &Self::Subject;
+    /// The most bytes of workspace.
+    fn limit(&self) -> usize;
+    /// The progress of its tuning.
+    fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
+    /// The goal, without candidates.
+    fn wanted(&self) -> Wanted<Self::Subject>;
+    /// Whether a known micro-configuration may be part of a plan.
+    fn admits(&self, batch: usize, algorithm: &<Self::Subject as Subject>::Algorithm) -> bool;
+    /// The requested algorithm, once an execution explores.
+    fn requested(&self) -> Option<<Self::Subject as Subject>::Algorithm>;
+    /// Enumerates the candidates in the order in which to try them, on a background thread: this may take seconds.
+    fn enumerate(&self) -> Vec<Candidate<<Self::Subject as Subject>::Algorithm>>;
+    /// Makes a configuration ready. `None` if it does not run, or needs more than the limit.
+    fn plan(&self, configuration: Configuration<<Self::Subject as Subject>::Algorithm>) -> Option<Self::Plan>;
+    /// The configuration of a plan, and its bytes of workspace.
+    fn of_plan(plan: &Self::Plan) -> (&Configuration<<Self::Subject as Subject>::Algorithm>, usize);
+    /// The number of the device that it runs on; `None` for the calling thread's.
+    fn ordinal(&self) -> Option<i32>;
+    /// Tuning has ended: lets go of all that only candidates need.
+    fn forget_candidates(&self);
+}
+
+/// The algorithm of an explored subject.
+type Algorithm<E> = <<E as Explored>::Subject as Subject>::Algorithm;
+
+/// The progress of tuning while the program runs.
+pub struct Exploring<K: Subject, P> {
+    /// Do not hold this lock across calls that may block.
+    course: Mutex<Course<K>>,
+    /// The plan that runs once tuning has ended. `None` if tuning found none.
+    settled: OnceCell<Option<Arc<P>>>,
+}
+
+enum Course<K: Subject> {
+    /// No execution has explored yet.
+    Untouched,
+    /// A background thread enumerates candidates.
+    Enumerating,
+    /// Executions try the candidates.
+    Exploring(Box<Exploration<K>>),
+    /// Tuning has ended.
+    Ended,
+}
+
+impl<K: Subject, P> Default for Exploring<K, P> {
+    fn default() -> Self {
+        Self { course: Mutex::new(Course::Untouched), settled: OnceCell::new() }
+    }
+}
+
+impl<K: Subject, P> Exploring<K, P> {
+    /// Returns the settled plan, once tuning has ended; `Some(None)` if tuning found none.
+    pub fn settled(&self) -> Option<&Option<Arc<P>>> {
+        self.settled.get()
+    }
+
+    /// Ends tuning with a plan, or with none. An earlier end stays.
+    pub fn settle(&self, plan: Option<Arc<P>>) -> Option<Arc<P>> {
+        *self.course.lock() = Course::Ended;
+        self.settled.get_or_init(|| plan).clone()
+    }
+
+    /// Returns whether candidates were not enumerated yet.
+    pub fn is_untouched(&self) -> bool {
+        matches!(*self.course.lock(), Course::Untouched)
+    }
+
+    /// The configuration to try in place at this index.
+    pub fn trial(&self, index: usize) -> Option<Configuration<K::Algorithm>> {
+        match &*self.course.lock() {
+            Course::Exploring(exploration) => exploration.search().trial(index).cloned(),
+            _ => None,
+        }
+    }
+
+    /// Runs a step with marks in the stream. `run` gets a function to call after each micro-batch, or `None` if the
+    /// device makes no marks: then it fails. `finish` completes the execution after it, whatever came of it.
+    pub fn try_out<F, S>(
+        &self,
+        next: &Next<K::Algorithm>,
+        (device, stream): (Device, Stream),
+        run: impl FnOnce(Option<&mut dyn FnMut(usize, K::Algorithm)>) -> Result<(), F>,
+        finish: impl FnOnce(Result<(), F>) -> S,
+    ) -> S {
+        let mut timing = Timing::start(next.clone(), device, stream);
+        let ran = match &mut timing {
+            Some(timing) => run(Some(&mut |batch, algorithm| timing.part(batch, algorithm, device, stream))),
+            None => run(None),
+        };
+        let is_timed = ran.is_ok();
+        let status = finish(ran);
+        let timed = timing.filter(|_| is_timed).map(|timing| timing.end(device, stream));
+        if let Course::Exploring(exploration) = &mut *self.course.lock() {
+            exploration.ran(next, timed);
+        }
+        status
+    }
+}
+
+/// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
+pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
+    match &mut *explored.exploring().course.lock() {
+        Course::Exploring(exploration) => return exploration.step(),
+        course @ Course::Untouched => *course = Course::Enumerating,
+        Course::Enumerating | Course::Ended => return Step::Wait,
+    }
+    report::exploring(explored.subject(), explored.limit());
+    let explored = explored.clone();
+    queue(Box::new(move || {
+        let device = cudnn::device();
+        let ordinal = explored.ordinal().filter(|ordinal| *ordinal != device.ordinal());
+        let _entered = ordinal.and_then(|ordinal| device.enter(ordinal));
+        begin(&*explored);
+    }));
+    Step::Wait
+}
+
+/// Ends an exploration. Keeps and returns the plan that it found, and the search.
+pub fn settle<E: Explored>(explored: &E) -> (Option<Arc<E::Plan>>, Option<Search<Algorithm<E>>>) {
+    let exploring = explored.exploring();
+    let course = std::mem::replace(&mut *exploring.course.lock(), Course::Ended);
+    let Course::Exploring(exploration) = course else { return (exploring.settled.get().cloned().flatten(), None) };
+    let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
+    let plan = settle_on(explored, &search, best(explored, &search));
+    let device = cudnn::device();
+    let record = Record::of(explored.subject(), device, device.ordinal());
+    record.found(search.found(), device.ordinal());
+    let end = if search.wants() == Next::Nothing { End::Complete } else { End::Explored };
+    record.ended(&wanted, &search, end);
+    (plan, Some(search))
+}
+
+/// Settles from what is known without timing anything, if that is all there is to know. Returns whether it did.
+pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration<Algorithm<E>>]) -> bool {
+    let device = cudnn::device();
+    let record = Record::of(explored.subject(), device, device.ordinal());
+    let known = record.candidates(|batch, algorithm| explored.admits(batch, algorithm));
+    let mut search = record.search(&explored.wanted().with_candidates(known), measured, &[End::Explored]);
+    // The times of whole configurations in place decide. They are looked up once no candidate is left to time.
+    if !search.has_ended() || search.wants() != Next::Nothing {
+        return false;
+    }
+    let found = best(explored, &search);
+    let is_found = found.is_some();
+    if is_found {
+        settle_on(explored, &search, found);
+    }
+    is_found
+}
+
+/// Enumerates the candidates, unless a database knows all of them.
+fn begin<E: Explored>(explored: &E) {
+    if recall(explored, &[]) {
+        return;
+    }
+    let begin = Instant::now();
+    let (subject, device) = (explored.subject(), cudnn::device());
+    let wanted = explored.wanted().with_candidates(explored.enumerate());
+    let record = Record::of(subject, device, device.ordinal());
+    let search = record.search(&wanted, &[], &[End::Explored]);
+    log::debug!(
+        "{subject}: {} candidates in {:.1} ms, {} of them to be timed",
+        wanted.candidates.len(),
+        begin.elapsed().as_secs_f64() * 1e3,
+        search.remaining()
+    );
+    let Some(requested) = explored.requested() else { return };
+    let exploration = Exploration::new(wanted, search, requested);
+    let mut course = explored.exploring().course.lock();
+    if matches!(*course, Course::Enumerating) {
+        *course = Course::Exploring(Box::new(exploration));
+    }
+}
+
+/// Returns a search's best plan and its milliseconds. `None` if no plan runs within the limit.
+fn best<E: Explored>(explored: &E, search: &Search<Algorithm<E>>) -> Option<(Arc<E::Plan>, f64)> {
+    let (configuration, time) = search.best()?;
+    Some((Arc::new(explored.plan(configuration)?), time))
+}
+
+/// Ends tuning with the plan that a search found, and returns the settled plan.
+fn settle_on<E: Explored>(
+    explored: &E,
+    search: &Search<Algorithm<E>>,
+    found: Option<(Arc<E::Plan>, f64)>,
+) -> Option<Arc<E::Plan>> {
+    let (subject, limit) = (explored.subject(), explored.limit());
+    match &found {
+        Some((plan, time)) => {
+            let (configuration, workspace) = E::of_plan(plan);
+            let undivided = search.undivided();
+            report::chosen(&Chosen {
+                event: "ran",
+                problem: subject,
+                configuration,
+                workspace,
+                limit,
+                time: *time,
+                undivided,
+            });
+        }
+        None => report::unchanged(subject, limit),
+    }
+    let settled = explored.exploring().settle(found.map(|(plan, _)| plan));
+    explored.forget_candidates();
+    settled
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
+
+/// Has one background thread do all jobs in turn.
+fn queue(job: Job) {
+    let mut queue = QUEUE.lock();
+    queue.jobs.push_back(job);
+    if std::mem::replace(&mut queue.has_thread, true) {
+        return;
+    }
+    drop(queue);
+    if !background::spawn(cudnn::device(), work, "what was not tuned yet runs as it was ready") {
+        std::mem::take(&mut *QUEUE.lock());
+    }
+}
+
+/// Works until the queue is empty.
+fn work() {
+    struct Panicked;
+    impl Drop for Panicked {
+        fn drop(&mut self) {
+            QUEUE.lock().has_thread = false;
+        }
+    }
+    let panicked = Panicked;
+    loop {
+        let mut queue = QUEUE.lock();
+        let Some(job) = queue.jobs.pop_front().filter(|_| !background::stopped()) else {
+            queue.has_thread = false;
+            std::mem::forget(panicked);
+            return;
+        };
+        drop(queue);
+        job();
+    }
+}

@@ -1,0 +1,1 @@
+"""The shared parts of the programs that measure, here and in scripts/: arguments, children, results, tables, pictures."""

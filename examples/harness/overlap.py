@@ -1,0 +1,23 @@
+"""A check of pictures, for unit tests."""
+
+import itertools
+import xml.etree.ElementTree
+
+
+def texts_apart(test, drawn):
+    """Checks that a picture's texts lie within it, and none over another. Returns how many there are."""
+    root = xml.etree.ElementTree.fromstring(drawn)
+    boxes = []
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        size, x, y = (float(text.get(name)) for name in ("font-size", "x", "y"))
+        width = (0.6 if text.get("font-weight") == "bold" else 0.54) * size * len(text.text)
+        left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+        boxes.append((left, y - 0.8 * size, left + width, y + 0.2 * size, text.text))
+        test.assertGreaterEqual(left, 0, text.text)
+        test.assertLessEqual(left + width, float(root.get("width")), text.text)
+        test.assertLessEqual(y, float(root.get("height")), text.text)
+    boxes.sort(key=lambda box: box[1])
+    for number, a in enumerate(boxes):
+        for b in itertools.takewhile(lambda b: b[1] < a[3], boxes[number + 1 :]):
+            test.assertTrue(a[2] <= b[0] or b[2] <= a[0], f"{a} and {b}")
+    return len(boxes)

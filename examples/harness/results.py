@@ -1,0 +1,42 @@
+"""Files of results: a JSON line for each finished measurement. A program that was stopped goes on behind the last."""
+
+import json
+import os
+
+
+class Results:
+    """The lines of a file by `key(line)`: a later line for the same key replaces an earlier one."""
+
+    def __init__(self, path, key):
+        self.path, self.key = path, key
+        self.lines = {key(line): line for line in whole_lines(path)}
+
+    def add(self, line):
+        append(self.path, [line])
+        self.lines[self.key(line)] = line
+
+    def is_there(self, key, again=False):
+        """Whether the file has a line for `key`; a failure does not count if it is to run `again`."""
+        return key in self.lines and not (again and "failed" in self.lines[key])
+
+    def missing(self, keys, again=False):
+        return [key for key in keys if not self.is_there(key, again)]
+
+
+def append(path, lines):
+    """Appends whole lines. If a killed process left the last line unfinished, they begin on a new line."""
+    with open(path, "a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def whole_lines(path):
+    """The lines of a file, without lines that a killed process left unfinished; none without a file."""
+    for text in path.read_text().splitlines() if path.exists() else ():
+        try:
+            yield json.loads(text)
+        except json.JSONDecodeError:
+            continue

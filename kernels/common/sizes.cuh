@@ -1,0 +1,8 @@
+// Arithmetic of sizes.
+#pragma once
+
+constexpr int at_least(int n, int least) { return n > least ? n : least; }
+constexpr int divided_up(int n, int by) { return (n + by - 1) / by; }
+
+// n, halved as often as `by`, a power of two, can be.
+constexpr int halved_up(int n, int by) { return by > 1 ? halved_up(divided_up(n, 2), by / 2) : n; }

@@ -1,0 +1,295 @@
+// A convolution, or its input's gradient, of tensors as NCHW stores them, with no transposes and no workspace. Tensor
+// cores multiply half, bfloat16, floats as TF32, or floats exactly; all sums are in float.
+//
+//   out[n][m][p][q] = Σ over d, r, s of v[m][d][r][s] · in[n][d][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//
+// where v is the filter w[m][d][r][s]. For an input's gradient v is w[d][m][FILTER_ROWS - 1 - r][FILTER_COLUMNS - 1 -
+// s], and PADDING is how far the filter reaches beyond the convolution's padding.
+//
+// A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
+// TILE_COLUMNS pixels of each of TILE_IMAGES images, one image after the other. It goes through the channels d, DEPTH
+// at a time, with their filters and images in shared memory. From there lanes read single elements for tensor cores.
+//
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and EXACT for exact products of floats; with
+// FILTER_ROWS and FILTER_COLUMNS (both odd), STRIDE, PADDING (above and on the left), GRADIENT for a gradient, DEPTH (a
+// multiple of K_MMA) and the tile. X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16
+// bytes: they divide the images' width and the columns at which tiles begin, and the elements of a channel's filters.
+// STAGES is the number of DEPTHs in shared memory; all but one are still being copied.
+
+#define THREADS 256
+#if FILTER_ROWS * FILTER_COLUMNS == 1
+// A block often waits for its copies; another block then works.
+#define MULTIPROCESSOR_BLOCKS 2
+#define ROW_WARPS 2
+#else
+#if FILTER_ROWS * FILTER_COLUMNS > 9
+// Shared memory has no room for two blocks.
+#define MULTIPROCESSOR_BLOCKS 1
+#endif
+#define ROW_WARPS 1
+#endif
+#include "common/async_copy.cuh"
+#include "common/device.cuh"
+#include "common/ops.cuh"
+#include "common/tf32_products.cuh"
+#include "common/tiles.cuh"
+
+typedef unsigned Word;
+// Elements in a word.
+#define PER_WORD int(sizeof(Word) / sizeof(Element))
+// One product of tensor cores: rows of A, columns of B, and the depth between.
+#define M_MMA 16
+#define N_MMA 8
+#define K_MMA (8 * PER_WORD)
+// ROW_WARPS × COLUMN_WARPS warps divide the block's product; and the matrices that each has.
+#define COLUMN_WARPS (THREADS / 32 / ROW_WARPS)
+#define ROW_MATRICES (4 / ROW_WARPS)
+#define COLUMN_MATRICES 4
+#define ROW_TILE (ROW_WARPS * ROW_MATRICES * M_MMA)
+
+constexpr int FILTER = FILTER_ROWS * FILTER_COLUMNS;
+// Copies that a thread begins together: larger filters leave no registers for more.
+constexpr int COPIES = FILTER == 1 ? 2 : 1;
+constexpr int AREA = TILE_ROWS * TILE_COLUMNS;
+// Pixels of a tile; columns behind the last pixel repeat it.
+constexpr int PIXELS = TILE_IMAGES * AREA;
+static_assert(PIXELS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each pixel");
+static_assert(FILTER % 2 == 1 && DEPTH % K_MMA == 0, "lanes read from other banks");
+
+// Columns of images that are copied in front of a tile: PADDING, rounded up so that copies are aligned.
+constexpr int LEFT = (PADDING + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
+constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
+constexpr int X_COLUMNS =
+    ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
+constexpr int X_IMAGE = X_ROWS * X_COLUMNS;
+// The pitch of a channel's images. Lanes read eight neighbours from each of four channels, and with this pitch all of
+// them from different banks; with STRIDE 2, two from each bank.
+constexpr int X_PITCH = pitch_of(TILE_IMAGES * X_IMAGE, 8);
+// Filters keep their stored order. A line has all d of an m (GRADIENT: all m of a d); lanes read eight m and four d.
+#ifdef GRADIENT
+constexpr int W_LINES = DEPTH, W_LINE = ROW_TILE * FILTER, W_PITCH = pitch_of(W_LINE, 8);
+constexpr int W_OF_ROW = FILTER, W_OF_DEPTH = W_PITCH, W_OF_PLACE = -1, W_FIRST = FILTER - 1;
+#else
+constexpr int W_LINES = ROW_TILE, W_LINE = DEPTH * FILTER, W_PITCH = W_LINE + 4 * PER_WORD;
+constexpr int W_OF_ROW = W_PITCH, W_OF_DEPTH = FILTER, W_OF_PLACE = 1, W_FIRST = 0;
+#endif
+// In shared memory, in elements. Each part begins at a multiple of 16 bytes.
+constexpr int W_ELEMENTS = W_LINES * W_PITCH, STAGE = W_ELEMENTS + DEPTH * X_PITCH;
+static_assert(W_ELEMENTS % (4 * PER_WORD) == 0 && STAGE % (4 * PER_WORD) == 0, "aligned copies");
+
+struct ImplicitGemm {
+    const Element *w, *in;
+    Element *out;
+    // Images, channels d, and channels m.
+    int images, depth, rows;
+    // The sizes of `in`, and of `out`.
+    int height, width, p, q;
+    // out = alpha · sum + beta · out
+    float alpha, beta;
+};
+
+// A block's first row and first pixel.
+struct Tile {
+    int row, image, p, q;
+};
+
+__device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
+    const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
+    // Blocks with the same pixels are neighbours, so they run together.
+    const int rows = tiles_of(of.rows, ROW_TILE), pixels = blockIdx.x / rows;
+    return {int(blockIdx.x) % rows * ROW_TILE, pixels / (across * down) * TILE_IMAGES,
+            pixels / across % down * TILE_ROWS, pixels % across * TILE_COLUMNS};
+}
+
+// Begins to copy filters, from channel `first` of the depth on. Elements behind the last channel become zero.
+__device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
+    constexpr int across = W_LINE / W_ACCESS;
+#ifdef GRADIENT
+    const int lines = of.depth - first, length = (of.rows - tile.row) * FILTER, pitch = of.rows * FILTER;
+    const Element *const from = of.w + (long long)first * pitch + tile.row * FILTER;
+#else
+    const int lines = of.rows - tile.row, length = (of.depth - first) * FILTER, pitch = of.depth * FILTER;
+    const Element *const from = of.w + (long long)tile.row * pitch + first * FILTER;
+#endif
+#pragma unroll COPIES
+    for (int i = threadIdx.x; i < W_LINES * across; i += THREADS) {
+        const int line = i / across, at = i % across * W_ACCESS;
+        const bool is_there = line < lines && at < length;
+        copy_async<W_ACCESS * sizeof(Element)>(to + line * W_PITCH + at, from + (is_there ? (long long)line * pitch + at : 0),
+                                             is_there);
+    }
+}
+
+// Likewise for images, with zeros around them.
+__device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
+    constexpr int across = X_COLUMNS / X_ACCESS, of_image = X_ROWS * across, of_channel = TILE_IMAGES * of_image;
+#pragma unroll COPIES
+    for (int i = threadIdx.x; i < DEPTH * of_channel; i += THREADS) {
+        const int d = i / of_channel, image = i % of_channel / of_image;
+        const int row = i % of_image / across, column = i % across * X_ACCESS;
+        const int n = tile.image + image, h = tile.p * STRIDE - PADDING + row, w = tile.q * STRIDE - LEFT + column;
+        const bool is_there =
+            n < of.images && first + d < of.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
+        const long long at = (((long long)n * of.depth + first + d) * of.height + h) * of.width + w;
+        copy_async<X_ACCESS * sizeof(Element)>(to + d * X_PITCH + image * X_IMAGE + row * X_COLUMNS + column,
+                                             of.in + (is_there ? at : 0), is_there);
+    }
+}
+
+__device__ __forceinline__ void copy_stage(const ImplicitGemm &of, const Tile &tile, int first, Element *stage) {
+    copy_filters(of, tile, first, stage);
+    copy_images(of, tile, first, stage + W_ELEMENTS);
+}
+
+struct Pixel {
+    int image, p, q;
+};
+
+__device__ __forceinline__ Pixel pixel_of(int index) {
+    return {index / AREA, index % AREA / TILE_COLUMNS, index % TILE_COLUMNS};
+}
+
+// The warp's first row, and the first column of one of its matrices.
+__device__ __forceinline__ int first_row() { return WARP / COLUMN_WARPS * ROW_MATRICES * M_MMA; }
+__device__ __forceinline__ int first_column(int matrix) {
+    return (WARP % COLUMN_WARPS * COLUMN_MATRICES + matrix) * N_MMA;
+}
+
+// A warp's sums, in the layout of tensor cores.
+typedef float Sums[ROW_MATRICES][COLUMN_MATRICES][4];
+
+// A lane's word: the elements of neighbouring channels, `pitch` elements apart.
+__device__ __forceinline__ Word word_of(const Element *from, int pitch) {
+#ifdef ELEMENT_FLOAT
+    return __float_as_uint(*from);
+#else
+    return from[0].bits | unsigned(from[pitch].bits) << 16;
+#endif
+}
+
+// The parts into which a word is split for tensor cores, and how many products of parts are added up.
+#if defined EXACT
+#define PARTS 2
+#define PRODUCTS 3
+#else
+#define PARTS 1
+#define PRODUCTS 1
+#endif
+
+template <int COUNT> __device__ __forceinline__ void set_factor(Word word, Word (&parts)[PARTS][COUNT], int at) {
+#if defined EXACT
+    split_float(word, parts[HIGH][at], parts[LOW][at]);
+#elif defined ELEMENT_FLOAT
+    parts[0][at] = rounded_float(word);
+#else
+    parts[0][at] = word;
+#endif
+}
+
+__device__ constexpr int part_of(int product, int factor) {
+    return PRODUCTS == 1 ? 0 : exact_parts[product][factor];
+}
+
+// Adds the products of K_MMA channels and one row of the filter. `w` and `x` point to the lane's first elements.
+__device__ __forceinline__ void add_products(const Element *w, const Element *const (&x)[COLUMN_MATRICES], Sums &sums) {
+#pragma unroll
+    for (int s = 0; s < FILTER_COLUMNS; s++) {
+        Word b[COLUMN_MATRICES][PARTS][2];
+#pragma unroll
+        for (int i = 0; i < 2 * COLUMN_MATRICES; i++)
+            set_factor(word_of(x[i / 2] + s + i % 2 * (K_MMA / 2) * X_PITCH, X_PITCH), b[i / 2], i % 2);
+#pragma unroll
+        for (int m = 0; m < ROW_MATRICES; m++) {
+            Word a[PARTS][4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int row = m * M_MMA + i % 2 * (M_MMA / 2), d = i / 2 * (K_MMA / 2);
+                set_factor(word_of(w + row * W_OF_ROW + d * W_OF_DEPTH + s * W_OF_PLACE, W_OF_DEPTH), a, i);
+            }
+#pragma unroll
+            for (int i = 0; i < PRODUCTS * COLUMN_MATRICES; i++) {
+                const int product = i / COLUMN_MATRICES, n = i % COLUMN_MATRICES;
+                warp_mma(sums[m][n], a[part_of(product, 0)], b[n][part_of(product, 1)]);
+            }
+        }
+    }
+}
+
+// Adds the products of all channels of a stage.
+__device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
+    const int d = LANE % 4 * PER_WORD;
+    const Element *const w = stage + W_FIRST + (first_row() + LANE / 4) * W_OF_ROW + d * W_OF_DEPTH;
+    const Element *x[COLUMN_MATRICES];
+#pragma unroll
+    for (int n = 0; n < COLUMN_MATRICES; n++) {
+        const Pixel pixel = pixel_of(min(first_column(n) + int(LANE / 4), PIXELS - 1));
+        x[n] = stage + W_ELEMENTS + d * X_PITCH + pixel.image * X_IMAGE + pixel.p * STRIDE * X_COLUMNS +
+               pixel.q * STRIDE + LEFT - PADDING;
+    }
+#pragma unroll 1
+    for (int first = 0; first < DEPTH; first += K_MMA) {
+#pragma unroll 1
+        for (int r = 0; r < FILTER_ROWS; r++) {
+            const Element *of_x[COLUMN_MATRICES];
+#pragma unroll
+            for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + r * X_COLUMNS;
+            const Element *const of_w = w + first * W_OF_DEPTH + r * FILTER_COLUMNS * W_OF_PLACE;
+#ifdef EXACT
+            // Tensor cores round towards zero, so they add up one row at most.
+            Sums row = {};
+            add_products(of_w, of_x, row);
+#pragma unroll
+            for (int i = 0; i < ROW_MATRICES * COLUMN_MATRICES * 4; i++) (&sums[0][0][0])[i] += (&row[0][0][0])[i];
+#else
+            add_products(of_w, of_x, sums);
+#endif
+        }
+    }
+}
+
+__device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &tile, const Sums &sums) {
+    const long long area = (long long)of.p * of.q;
+#pragma unroll
+    for (int n = 0; n < COLUMN_MATRICES; n++) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int index = first_column(n) + int(LANE % 4) * 2 + i;
+            const Pixel pixel = pixel_of(index);
+            const int image = tile.image + pixel.image, p = tile.p + pixel.p, q = tile.q + pixel.q;
+            if (index >= PIXELS || image >= of.images || p >= of.p || q >= of.q) continue;
+            Element *const out = of.out + (long long)image * of.rows * area + p * of.q + q;
+#pragma unroll
+            for (int half = 0; half < 2 * ROW_MATRICES; half++) {
+                const int row = tile.row + first_row() + half * (M_MMA / 2) + int(LANE / 4);
+                if (row >= of.rows) break;
+                const float sum = of.alpha * sums[half / 2][n][half % 2 * 2 + i];
+                out[row * area] = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(out[row * area]));
+            }
+        }
+    }
+}
+
+KERNEL(implicit_gemm, ImplicitGemm) {
+    SHARED(Element, stages);
+    const ImplicitGemm &of = parameters;
+    const Tile tile = tile_of(of);
+    Sums sums = {};
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
+        if (ahead * DEPTH < of.depth) copy_stage(of, tile, ahead * DEPTH, stages + ahead * STAGE);
+        end_group();
+    }
+    int at_hand = 0, ahead = STAGES - 1;
+    for (int first = 0; first < of.depth; first += DEPTH) {
+        wait_for_groups<STAGES - 2>();
+        // All threads' copies to the current stage have arrived, and nobody reads the stage before any more.
+        barrier();
+        const int next = first + (STAGES - 1) * DEPTH;
+        if (next < of.depth) copy_stage(of, tile, next, stages + ahead * STAGE);
+        end_group();
+        add_stage(stages + at_hand * STAGE, sums);
+        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
+        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
+    }
+    write_sums(of, tile, sums);
+}

@@ -1,0 +1,124 @@
+//! A family of kernels: the sources in a folder, with the headers that their `#include`s reach, and a version, which is a
+//! hash of all of them. So a change to one family leaves the timings of the others valid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The families: the folder of each one's sources, by which its module is called, and host code that decides how they are
+/// cut and launched. Timings depend on this code as much as on the sources.
+pub const FAMILIES: [(&str, &[&str]); 2] = [
+    ("convolution", &["../crates/convolution/src/engines"]),
+    (
+        "recurrent",
+        &[
+            "../crates/recurrent/src/configuration",
+            "../crates/recurrent/src/input.rs",
+            "../crates/recurrent/src/kernels.rs",
+        ],
+    ),
+];
+
+pub struct Family {
+    /// Each source with its headers, by their paths from the package's folder.
+    pub sources: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    pub version: u64,
+}
+
+impl Family {
+    /// The family of the `.cu` files in a folder. `text` reads a file.
+    pub fn new(folder: &str, host_code: &[&str], text: &dyn Fn(&Path) -> String) -> Self {
+        let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "cu");
+        let with_headers = |source: PathBuf| {
+            let mut headers = BTreeSet::new();
+            includes(&source, text, &mut headers);
+            (source, headers)
+        };
+        let sources: BTreeMap<_, _> = entries(Path::new(folder)).filter(is_source).map(with_headers).collect();
+        let kernels = sources.iter().flat_map(|(source, headers)| headers.iter().chain([source])).cloned();
+        let host_code = host_code.iter().flat_map(|path| rust_files(Path::new(path)));
+        let version = version(&kernels.chain(host_code).collect(), text);
+        Self { sources, version }
+    }
+}
+
+pub fn text(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.map(|entry| entry.expect("a folder's entry").path())
+}
+
+/// The headers that a file includes, and those that they include. The emulator's belong to hostdnn.
+fn includes(file: &Path, text: &dyn Fn(&Path) -> String, found: &mut BTreeSet<PathBuf>) {
+    for line in text(file).lines() {
+        let Some(header) = line.trim().strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) else {
+            continue;
+        };
+        if !header.starts_with("emulator/") && found.insert(header.into()) {
+            includes(Path::new(header), text, found);
+        }
+    }
+}
+
+/// A file, or the Rust files in a folder and the folders in it, without tests.
+fn rust_files(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let is_test = |path: &Path| path.file_stem().is_some_and(|stem| stem == "tests");
+    entries(path).filter(|path| !is_test(path)).flat_map(|path| rust_files(&path)).collect()
+}
+
+/// A hash (FNV-1a, of Fowler, Noll and Vo) of files' names and texts.
+fn version(files: &BTreeSet<PathBuf>, text: &dyn Fn(&Path) -> String) -> u64 {
+    let bytes =
+        files.iter().flat_map(|file| [file.to_string_lossy().into_owned().into_bytes(), text(file).into_bytes()]);
+    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    bytes.flatten().fold(0xCBF2_9CE4_8422_2325, add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The versions of all families, if this file's text were longer.
+    fn versions(changed: &str) -> [u64; FAMILIES.len()] {
+        let longer = |file: &Path| text(file) + if file == Path::new(changed) { "\n" } else { "" };
+        FAMILIES.map(|(folder, host_code)| Family::new(folder, host_code, &longer).version)
+    }
+
+    #[test]
+    fn a_source_has_the_headers_that_its_includes_reach() {
+        let (folder, host_code) = FAMILIES[1];
+        let headers = &Family::new(folder, host_code, &text).sources[Path::new("recurrent/grid.cu")];
+        let has = |name| headers.contains(Path::new(name));
+        assert!(
+            has("recurrent/grid_steps.cuh") && has("common/exchange.cuh") && !has("common/tiles.cuh"),
+            "{headers:?}"
+        );
+    }
+
+    /// A change to a file changes the versions of the families that it belongs to, and no other.
+    #[test]
+    fn only_a_familys_own_files_change_its_version() {
+        let unchanged = versions("");
+        for (file, [convolution, recurrent]) in [
+            ("convolution/sample.cu", [true, false]),
+            ("common/tiles.cuh", [true, false]),
+            ("../crates/convolution/src/engines/tiles.rs", [true, false]),
+            ("recurrent/grid.cu", [false, true]),
+            ("recurrent/cells/lstm.cuh", [false, true]),
+            ("common/exchange.cuh", [false, true]),
+            ("../crates/recurrent/src/kernels.rs", [false, true]),
+            ("../crates/recurrent/src/configuration/mod.rs", [false, true]),
+            ("common/device.cuh", [true, true]),
+        ] {
+            let changed = versions(file);
+            let differs: Vec<_> = unchanged.iter().zip(&changed).map(|(before, after)| before != after).collect();
+            assert_eq!(differs, [convolution, recurrent], "{file}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+"""Checks and measures libucudnn.so on this machine's NVIDIA GPU.
+
+Takes finished files (`make build build/convnet build/rnn_bench`), so that the machine needs no compiler. Without a GPU
+a subcommand says so and ends with 2; --host, where there is one, tries it on hostdnn, which computes on the CPU.
+"""
+
+import argparse
+import functools
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+from gpu import canonical_gru, check, cuda_graph, division, machine, pytorch, rnn, rnn_start  # noqa: E402
+
+SUBCOMMANDS = {"check": check, "division": division, "pytorch": pytorch, "cuda-graph": cuda_graph, "rnn": rnn,
+               "rnn-start": rnn_start, "canonical-gru": canonical_gru}  # fmt: skip
+
+
+def main():
+    as_written = functools.partial(argparse.RawDescriptionHelpFormatter, width=120)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
+    subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
+    for name, module in SUBCOMMANDS.items():
+        brief = module.__doc__.splitlines()[0]
+        its = subcommands.add_parser(name, help=brief, description=module.__doc__, formatter_class=as_written)
+        module.add_arguments(its)
+        its.set_defaults(main=module.main)
+    options = parser.parse_args()
+    machine.prepare(options)
+    return options.main(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

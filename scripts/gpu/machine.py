@@ -1,0 +1,113 @@
+"""This machine's GPU, cuDNN and Python with PyTorch, and the files to check."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from harness import cudnn
+from harness.arguments import above_zero, count
+from harness.children import last_line
+
+PYTHONS = ("python3", "python", *(f"python3.{minor}" for minor in range(10, 20)))
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+ARGUMENTS = {
+    "library": dict(help="libucudnn.so [%(default)s]", default="target/release/libucudnn.so"),
+    "convnet": dict(help="the program of examples/convnet.c [%(default)s]", default="build/convnet"),
+    "bench": dict(help="the program of examples/rnn_bench.c [%(default)s]", default="build/rnn_bench"),
+    "out": dict(help="folder of the results [%(default)s]"),
+    "seconds": dict(type=above_zero, help="the time for everything [%(default)s]"),
+    "runs": dict(type=count, help="repeated runs of each network [10000; with --host 20]"),
+    "python": dict(help="a Python with PyTorch [this one, or the first on the PATH]"),
+    "cudnn": dict(help="folder of libcudnn.so.9 [the loader's, or a Python package's]"),
+    "host": dict(action="store_true", help="on hostdnn, at tiny sizes, to try the command itself without a GPU"),
+}  # fmt: skip
+
+
+def add_arguments(parser, *names, **defaults):
+    """Adds arguments of ARGUMENTS, some with a default of this subcommand."""
+    for name in (*names, *defaults):
+        given = ARGUMENTS[name] | ({"default": defaults[name]} if name in defaults else {})
+        parser.add_argument(f"--{name}", **given)
+
+
+def prepare(options):
+    """Checks that there is a GPU, and the files; ends the program with one line and 2 if not."""
+    options.host = "host" in options and options.host
+    options.gpu = "hostdnn, on the CPU" if options.host else gpu()
+    for name in {"library", "convnet", "bench"} & vars(options).keys():
+        path = pathlib.Path(getattr(options, name))
+        if not path.is_file():
+            stop(f"--{name} {path}: no such file")
+        setattr(options, name, path.resolve())
+    if "out" in options:
+        options.out = pathlib.Path(options.out).resolve()
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "gpu.txt").write_text(options.gpu + "\n")
+
+
+def stop(words):
+    print(f"gpu: {words}", file=sys.stderr)
+    sys.exit(2)
+
+
+def gpu():
+    """Name, driver and memory."""
+    try:
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        seen = subprocess.run(query, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    except OSError as error:
+        stop(f"no NVIDIA GPU here: {error.filename}: {error.strerror}")
+    if seen.returncode or not seen.stdout.strip():
+        stop(f"no NVIDIA GPU here: {last_line(seen.stdout)}")
+    return seen.stdout.strip()
+
+
+def cudnn_folder(options):
+    """The folder of the cuDNN to use; "" if the loader finds it, None for hostdnn."""
+    if options.cudnn:
+        return options.cudnn
+    folder = None if options.host else cudnn.find()
+    if folder is None and not options.host:
+        stop("no libcudnn.so.9, neither by the loader nor among the Python packages: --cudnn FOLDER")
+    return folder
+
+
+def environment(**variables):
+    """This process's variables and others."""
+    return os.environ | {name: str(value) for name, value in variables.items()}
+
+
+def torch_environment(**variables):
+    """The same for PyTorch, which brings its libraries: those of the loader's path must not come first."""
+    given = environment(**variables)
+    given.pop("LD_LIBRARY_PATH", None)
+    return given
+
+
+def program(name, *words, python=sys.executable):
+    """The command of one of the programs."""
+    return [python, "-B", "-W", "ignore", PROGRAMS / f"{name}.py", *words]
+
+
+def python_with_torch(options):
+    """A Python whose PyTorch sees the GPU, or with --host any PyTorch; None and the reason if there is none."""
+    tried, found = [], [sys.executable, *filter(None, map(shutil.which, PYTHONS))]
+    for candidate in dict.fromkeys([options.python] if options.python else found):
+        look = [candidate, "-W", "ignore", "-c", "import torch; print(torch.cuda.is_available())"]
+        try:
+            seen = subprocess.run(look, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        except OSError as error:
+            tried.append(f"{candidate}: {error.strerror}")
+            continue
+        said = last_line(seen.stdout)
+        if seen.returncode == 0 and (options.host or said == "True"):
+            return candidate, None
+        tried.append(f"{candidate}: {said if seen.returncode else 'its PyTorch sees no GPU'}")
+    return None, f"no Python whose PyTorch {'runs' if options.host else 'sees a GPU'}: {'; '.join(tried)}"
+
+
+def required_torch(options):
+    python, why = python_with_torch(options)
+    return python or stop(f"{why}: --python PYTHON")
