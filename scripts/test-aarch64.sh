@@ -25,5 +25,5 @@ CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$cross-gcc \
     cargo build -p ucudnn --lib --target $target
 export UCUDNN_TEST_CC=$cross-gcc UCUDNN_TEST_CXX=$cross-g++ UCUDNN_TEST_RUNNER="$emulator -L /usr/$cross"
 UCUDNN_TEST_LIBRARY=$(realpath "${CARGO_TARGET_DIR:-target}/$target/debug/libucudnn.so") \
-    scripts/chosen-tests.sh ucudnn tests trampolines:: finding:: symbols::
-scripts/chosen-tests.sh hostdnn emulator alone::
+    "${PYTHON:-python3}" -B scripts/chosen_tests.py . tests trampolines:: finding:: symbols::
+"${PYTHON:-python3}" -B scripts/chosen_tests.py hostdnn emulator alone::

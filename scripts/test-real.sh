@@ -14,12 +14,12 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 # These tests skip themselves if they know no real library.
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
 export UCUDNN_TEST_REAL_CUDNN=$cudnn/lib
-"${CARGO:-cargo}" build --workspace --locked
-scripts/chosen-tests.sh ucudnn tests real_library:: real_graph:: real_graph_layer:: command::device:: dlopen:: symbols::
-timeout 600 scripts/chosen-tests.sh hostdnn tests real_cudnn:: real_graph:: real_rnn::
-scripts/chosen-tests.sh ucudnn-gpu --lib jit:: cublaslt::
-scripts/chosen-tests.sh ucudnn-recurrent --lib resources:: compiles_for_all_gpus
-scripts/chosen-tests.sh ucudnn-convolution --lib compiles_for_all_gpus
+chosen() { "${PYTHON:-python3}" -B scripts/chosen_tests.py "$@"; }
+chosen . tests real_library:: real_graph:: real_graph_layer:: command::device:: dlopen:: symbols::
+chosen hostdnn tests real_cudnn:: real_graph:: real_rnn::
+chosen crates/gpu lib jit:: cublaslt::
+chosen crates/recurrent lib resources:: compiles_for_all_gpus
+chosen crates/convolution lib compiles_for_all_gpus
 unset UCUDNN_TEST_REAL_CUDNN
 
 echo "the same program, built with the vendor's header and with ours, plain and preloaded:"

@@ -21,3 +21,19 @@ pub fn guarded(body: impl FnOnce() -> cudnnStatus_t, fallback: impl FnOnce() -> 
         catch_unwind(AssertUnwindSafe(fallback)).unwrap_or(CUDNN_STATUS_INTERNAL_ERROR)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_s_status_is_the_call_s() {
+        assert_eq!(guarded(|| CUDNN_STATUS_BAD_PARAM, || unreachable!()), CUDNN_STATUS_BAD_PARAM);
+    }
+
+    #[test]
+    fn a_panic_ends_in_the_fallback() {
+        assert_eq!(guarded(|| panic!("on purpose"), || CUDNN_STATUS_ALLOC_FAILED), CUDNN_STATUS_ALLOC_FAILED);
+        assert_eq!(guarded(|| panic!("on purpose"), || panic!("again")), CUDNN_STATUS_INTERNAL_ERROR);
+    }
+}

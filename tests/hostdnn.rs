@@ -136,6 +136,7 @@ fn compiled(compiler: &OsStr, strict: &[&str], name: &str, build: Build) -> Path
     strict.iter().chain(build.options).for_each(|option| add(&[option.as_ref()]));
     add(&["-I".as_ref(), root.join("hostdnn/include").as_ref(), "-I".as_ref(), root.join("include").as_ref()]);
     build.sources.iter().for_each(|name| add(&[source(name).as_ref()]));
+    add(&["-x".as_ref(), "none".as_ref()]); // the libraries are no sources, whatever language the options name
     if build.with_ucudnn {
         add(&[library().as_ref()]);
     }
