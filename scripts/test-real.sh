@@ -16,7 +16,7 @@ export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
 UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --workspace --locked --test real_library --test real_graph_layer --test command_device --test dlopen --test symbols --test real_cudnn --test real_graph
 # This test forks, which only a process with one thread at work may do.
 UCUDNN_TEST_REAL_CUDNN=$cudnn/lib timeout 300 "${CARGO:-cargo}" test -p hostdnn --locked --test real_rnn -- --test-threads=1
-UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --locked -p ucudnn --lib -- device::jit rnn::resources compiles_for_all_gpus
+UCUDNN_TEST_REAL_CUDNN=$cudnn/lib "${CARGO:-cargo}" test --locked -p ucudnn-gpu -p ucudnn-convolution -p ucudnn-recurrent --lib -- jit::tests cublaslt tests::resources compiles_for_all_gpus
 
 echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
 for header in vendor ours; do
