@@ -18,7 +18,7 @@ chosen() { "${PYTHON:-python3}" -B scripts/chosen_tests.py "$@"; }
 chosen . tests real_library:: real_graph:: real_graph_layer:: command::device:: dlopen:: symbols::
 chosen hostdnn tests real_cudnn:: real_graph:: real_rnn::
 chosen crates/gpu lib jit:: cublaslt::
-chosen crates/recurrent lib resources:: compiles_for_all_gpus
+chosen crates/recurrent lib tests::resources:: compiles_for_all_gpus
 chosen crates/convolution lib compiles_for_all_gpus
 unset UCUDNN_TEST_REAL_CUDNN
 

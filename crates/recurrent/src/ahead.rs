@@ -9,8 +9,9 @@ use super::call::Call;
 use super::choice;
 use super::eligible::takes;
 use super::forward::workspace_size;
-use super::page;
 use super::record::StepTime;
+use super::registry;
+use super::state::NOTHING_FITS;
 use crate::inference::Inference;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
@@ -51,21 +52,21 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     // These checks come before `Sequences::new` allocates memory.
     let shape = data(job.network);
     takes(&job.network.network, &shape)?;
-    if page::page(&job.network.network, &shape).first_choice().is_none() {
-        return Err(page::NOTHING_FITS.into());
+    if registry::state(&job.network.network, &shape).first_choice().is_none() {
+        return Err(NOTHING_FITS.into());
     }
     let data = Sequences::new(device, job.network)?;
     let call = data.call();
     // SAFETY: `data` owns the call's handle, descriptors and buffers, made for one network, and outlives `running`.
     let running = unsafe { call.running() }?;
-    let page = &running.page;
-    let first = page.first_choice().map(ToString::to_string);
-    if let Some(recalled) = page.recalled() {
+    let state = &running.state;
+    let first = state.first_choice().map(ToString::to_string);
+    if let Some(recalled) = state.recalled() {
         let chosen = choice::name(recalled.chosen.as_ref());
         return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
     }
     let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
-    let candidates = page.candidates(&mut |remaining| {
+    let candidates = state.candidates(&mut |remaining| {
         (job.progress)(remaining + turns::executions(remaining + 1));
         stopped()
     })?;
@@ -93,7 +94,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         }
     }
     let times = turns.times();
-    page.found(&candidates, &times, "timed ahead of time");
+    state.found(&candidates, &times, "timed ahead of time");
     let chosen = candidates.fastest(&times);
     let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));
     Ok(Found { chosen, first, step_times: candidates.step_times(&times) })

@@ -7,9 +7,10 @@ use cudnn_abi::*;
 use super::call::Call;
 use super::eligible::{Case, takes};
 use super::kernels::Engine;
-use super::page::{self, Page, Run};
 use super::recurrence::Recurrent;
+use super::registry;
 use super::run::Work;
+use super::state::{Run, State};
 use super::temporary::Temporary;
 use cudnn::calls;
 use cudnn::policies;
@@ -40,7 +41,7 @@ pub unsafe fn workspace_size(
     // SAFETY: cuDNN has accepted both descriptors in the same call (see `# Safety`).
     let read = unsafe { Network::read(descriptor).zip(Data::read(x)) };
     let Some((network, data)) = read.filter(|(network, data)| takes(network, data).is_ok()) else { return 0 };
-    let exchange_bytes = page::page(&network, &data).most_exchange_bytes();
+    let exchange_bytes = registry::state(&network, &data).most_exchange_bytes();
     let temporary = exchange_bytes.and_then(|exchange_bytes| Temporary::of(&network, &data, exchange_bytes));
     temporary.map_or(0, |temporary| temporary.bytes)
 }
@@ -77,8 +78,8 @@ impl Call {
         let case = unsafe { Case::of(self) }?;
         // SAFETY: the handle is the program's (see `# Safety`), and cuDNN has checked it in `Case::of`.
         let stream = unsafe { calls::stream_of(self.handle) }.ok_or("its stream is not told")?;
-        let page = page::page(&case.network, &case.data);
-        Ok(Running { call: self, case, stream, page })
+        let state = registry::state(&case.network, &case.data);
+        Ok(Running { call: self, case, stream, state })
     }
 }
 
@@ -87,7 +88,7 @@ pub(super) struct Running<'a> {
     call: &'a Call,
     pub case: Case,
     stream: Stream,
-    pub page: Arc<Page>,
+    pub state: Arc<State>,
 }
 
 impl Running<'_> {
@@ -95,9 +96,9 @@ impl Running<'_> {
     /// As for [`Call::run`].
     unsafe fn run(&self) -> cudnnStatus_t {
         let (device, stream) = (cudnn::device(), self.stream);
-        let mut run = self.page.decide(device.is_capturing(stream));
+        let mut run = self.state.decide(device.is_capturing(stream));
         if matches!(run, Run::Load) {
-            run = self.page.load().into();
+            run = self.state.load().into();
         }
         // SAFETY: the caller promises the arguments of a call (see `Call::run`); every branch requires that alone.
         unsafe {
@@ -117,7 +118,7 @@ impl Running<'_> {
             Ok(()) => CUDNN_STATUS_SUCCESS,
             Err(refusal) => {
                 if let Refusal::Failed(why) = refusal {
-                    self.page.give_up(&why);
+                    self.state.give_up(&why);
                 }
                 // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
                 unsafe { self.call.run_as_asked() }
@@ -132,7 +133,7 @@ impl Running<'_> {
     unsafe fn timed(&self, index: usize, engine: Option<&Engine>) -> cudnnStatus_t {
         // SAFETY: the caller promises the arguments of a call (see `Call::run`), as `measure` requires.
         let (ran, timed) = unsafe { self.measure(engine) };
-        self.page.with_turns(|turns| match &ran {
+        self.state.with_turns(|turns| match &ran {
             Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, self.case.data.steps, timed),
             // cuDNN refuses the call, which does not count against its kernels.
             Ok(_) => turns.skipped(),
@@ -159,7 +160,7 @@ impl Running<'_> {
         };
         let timed = timing.and_then(|timing| timing.end(device, stream));
         if let Err(Refusal::Failed(why)) = &ran {
-            log::info!("{}: a candidate failed: {why}", self.page.key.inference);
+            log::info!("{}: a candidate failed: {why}", self.state.key.inference);
         }
         (ran, timed)
     }
@@ -171,8 +172,8 @@ impl Running<'_> {
         let temporary = Temporary::of(network, data, engine.exchange_bytes());
         let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.workspace_size);
         let temporary = temporary.ok_or(Refusal::NoRoom)?;
-        // SAFETY: the caller promises a valid handle and descriptor; the page's key was made from this descriptor.
-        let weights: Option<&[Weights]> = unsafe { self.page.weights(self.call) };
+        // SAFETY: the caller promises a valid handle and descriptor; the state's key was made from this descriptor.
+        let weights: Option<&[Weights]> = unsafe { self.state.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
         let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };

@@ -10,7 +10,8 @@
 //! | [`direct`] | the direct call of `ucudnn.h`, without descriptors |
 //! | [`ahead`] | timing a network ahead of time |
 //! | `eligible` | which calls our kernels can answer |
-//! | `page` | the state of a network: the places of its weights, and the engine that runs it |
+//! | `registry` | the states of all networks that the program runs |
+//! | `state` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
 //! | `record` | the tuning database: reading and storing results |
 //! | `memory` | the buffers of a network |
@@ -23,12 +24,12 @@
 //! | `fit` | fitting the model's constants to measured times |
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
 //! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
-//! | `resources` | tests of the compiled kernels' resources |
-//! | `networks` | tests of the results of whole networks, on a GPU and emulated |
-//! | `on_a_gpu` | tests of the kernels' results, on a GPU and emulated |
-//! | `in_double` | the double-precision reference of these tests |
+//! | [`inference`] | a network on batches of one shape, and its text |
+//! | [`testing`] | the double-precision reference of the tests |
+//! | `tests` | tests that run or compile whole kernels |
 //!
-//! Uses `device` to compile and launch, `cudnn` to read descriptors and to run cuDNN, and `tune` for the database.
+//! Uses `gpu` to compile, load and launch, `cudnn` to read descriptors and to run cuDNN, and `tuning` for the turns of
+//! timed candidates and for the database.
 
 pub mod ahead;
 pub mod call;
@@ -43,18 +44,15 @@ mod input;
 mod kernels;
 pub mod memory;
 mod model;
-#[cfg(test)]
-mod networks;
-#[cfg(test)]
-mod on_a_gpu;
-mod page;
 mod record;
 mod recurrence;
+mod registry;
 mod report;
-#[cfg(test)]
-mod resources;
 mod run;
+mod state;
 mod temporary;
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use record::{FAMILY, StepTime};

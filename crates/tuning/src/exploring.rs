@@ -142,8 +142,11 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     Step::Wait
 }
 
+/// The plan that an exploration found, and its search.
+pub type Settled<E> = (Option<Arc<<E as Explored>::Plan>>, Option<Search<Algorithm<E>>>);
+
 /// Ends an exploration. Keeps and returns the plan that it found, and the search.
-pub fn settle<E: Explored>(explored: &E) -> (Option<Arc<E::Plan>>, Option<Search<Algorithm<E>>>) {
+pub fn settle<E: Explored>(explored: &E) -> Settled<E> {
     let exploring = explored.exploring();
     let course = std::mem::replace(&mut *exploring.course.lock(), Course::Ended);
     let Course::Exploring(exploration) = course else { return (exploring.settled.get().cloned().flatten(), None) };

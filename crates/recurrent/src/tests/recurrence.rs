@@ -8,10 +8,10 @@ use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
-use super::kernels::{launch, source};
-use super::model::Model;
-use super::recurrence::{Recurrence, Recurrences};
+use crate::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Math, Problem, Regime};
+use crate::kernels::{launch, source};
+use crate::model::Model;
+use crate::recurrence::{Recurrence, Recurrences};
 use crate::testing::reference_f64::{Arithmetic, Distance, Rounded};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
@@ -227,7 +227,7 @@ fn on_a_gpu_as_in_double() {
 
 #[test]
 fn emulated_as_in_double() {
-    if emulated::is_child("on_a_gpu::emulated_as_in_double") {
+    if emulated::is_child("tests::recurrence::emulated_as_in_double") {
         check(Device::Host, Device::Host.multiprocessors(0).expect("as many as it is"), &[[50, 9]]);
     }
 }

@@ -1,11 +1,10 @@
-//! The state of each network that the program runs, found by content: where its weights lie, and which engine runs it.
+//! The state of a network that the program runs: where its weights lie, and which engine runs it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use once_cell::sync::{Lazy, OnceCell};
-use parking_lot::{Mutex, RwLock};
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
 
 use super::call::Call;
 use super::choice::{self, Candidates, Recalled};
@@ -16,15 +15,13 @@ use super::record::{Record, StepTime};
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
-use cudnn::rnn::{Data, Network, Weights};
+use cudnn::rnn::Weights;
 use gpu::background::compiling::{self, Otherwise};
 use guest::settings::{self, Numerics, Rnn};
 use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
-/// The most states: a program whose networks never come back must not fill the memory.
-const MOST_PAGES: usize = 1 << 10;
 
 /// The key of a network's state: executions with equal keys are timed together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +37,7 @@ pub const NOTHING_FITS: &str = "nothing fits on the device";
 const KNOWN: &str = "known from before";
 
 /// The state of a network.
-pub struct Page {
+pub struct State {
     pub key: Key,
     weights: OnceCell<Option<Vec<Weights>>>,
     ranked: OnceCell<Option<Ranked>>,
@@ -96,37 +93,19 @@ impl Ranked {
     }
 }
 
-static PAGES: Lazy<RwLock<HashMap<Key, Arc<Page>, foldhash::fast::RandomState>>> = Lazy::new(RwLock::default);
+impl State {
+    /// The state of a network that has not run yet.
+    pub fn new(key: Key) -> Self {
+        Self {
+            key,
+            weights: OnceCell::new(),
+            ranked: OnceCell::new(),
+            recalled: OnceCell::new(),
+            course: Mutex::new(Course::New),
+            is_broken: AtomicBool::new(false),
+        }
+    }
 
-/// Returns the state of a network on such data, on the calling thread's device.
-pub fn page(network: &Network, data: &Data) -> Arc<Page> {
-    let key = Key { device: cudnn::device().ordinal(), inference: Inference::of(network, data) };
-    if let Some(page) = PAGES.read().get(&key) {
-        return page.clone();
-    }
-    let mut forgotten = HashMap::default();
-    let mut pages = PAGES.write();
-    if pages.len() >= MOST_PAGES {
-        std::mem::swap(&mut *pages, &mut forgotten);
-    }
-    let new = || Page {
-        key: key.clone(),
-        weights: OnceCell::new(),
-        ranked: OnceCell::new(),
-        recalled: OnceCell::new(),
-        course: Mutex::new(Course::New),
-        is_broken: AtomicBool::new(false),
-    };
-    let page = pages.entry(key.clone()).or_insert_with(|| Arc::new(new())).clone();
-    drop(pages);
-    if !forgotten.is_empty() {
-        // This unloads kernels, which may wait for the device.
-        later(move || drop(forgotten));
-    }
-    page
-}
-
-impl Page {
     /// Where each pseudo layer's weights lie in the weight space; asks cuDNN once. `None`: our kernels do not take this
     /// layout.
     ///
@@ -255,9 +234,9 @@ impl Page {
             return Run::Load;
         }
         if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
-            let page = self.clone();
+            let state = self.clone();
             later(move || {
-                compiling::gently(|| page.load_recalled());
+                compiling::gently(|| state.load_recalled());
             });
         }
         Run::Cudnn
@@ -327,14 +306,14 @@ impl Page {
     /// Compiles the other candidates in the background. `first` is compiled already; without it, cuDNN is a candidate
     /// too.
     fn load_others(self: &Arc<Self>, first: Option<Arc<Engine>>) {
-        let page = self.clone();
+        let state = self.clone();
         let known = first.clone();
         let load = move || {
             settings::fault_point("rnn-load");
             let mut why = NOTHING_FITS.to_owned();
             let mut engines: Vec<_> = known.iter().cloned().collect();
             let mut failed = Vec::new();
-            for (problem, configuration) in page.ranked().into_iter().flat_map(Ranked::pairs) {
+            for (problem, configuration) in state.ranked().into_iter().flat_map(Ranked::pairs) {
                 if engines.iter().any(|engine| *engine.configuration() == configuration) {
                     continue;
                 }
@@ -343,7 +322,7 @@ impl Page {
                     Some(Ok(engine)) => {
                         engines.push(engine);
                         if known.is_none() && engines.len() == 1 {
-                            page.try_first(&engines[0]);
+                            state.try_first(&engines[0]);
                         }
                     }
                     Some(Err(error)) => {
@@ -352,7 +331,7 @@ impl Page {
                     }
                 }
             }
-            page.loaded(known, engines, failed, &why);
+            state.loaded(known, engines, failed, &why);
         };
         if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
@@ -413,8 +392,8 @@ impl Page {
 
     /// Ends a trial in the background: reports and stores the result, and unloads the losers.
     fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
-        let (page, times) = (self.clone(), times.to_vec());
-        later(move || page.found(&candidates, &times, "timed in place"));
+        let (state, times) = (self.clone(), times.to_vec());
+        later(move || state.found(&candidates, &times, "timed in place"));
     }
 
     /// Reports and stores the result of a trial.
@@ -449,7 +428,7 @@ impl Page {
 }
 
 /// Queues a job for the compiling thread, on the calling thread's device.
-fn later(job: impl FnOnce() + Send + 'static) -> bool {
+pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
     let otherwise = Otherwise { no_thread: "RNNs run as they did", panic: "an RNN runs as it did" };
     compiling::later(cudnn::device(), otherwise, job)
 }

@@ -6,13 +6,13 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 use half::f16;
 
-use super::configuration::{Cell, Configuration, Math, Problem, Regime};
-use super::kernels::{Engine, problem};
-use super::memory::Memory;
-use super::model::Model;
-use super::recurrence::Recurrent;
-use super::run::Work;
-use super::temporary::Temporary;
+use crate::configuration::{Cell, Configuration, Math, Problem, Regime};
+use crate::kernels::{Engine, problem};
+use crate::memory::Memory;
+use crate::model::Model;
+use crate::recurrence::Recurrent;
+use crate::run::Work;
+use crate::temporary::Temporary;
 use crate::testing::reference_f64::{Arithmetic, Distance, Rounded};
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::testing::emulated;
@@ -260,9 +260,9 @@ fn networks_on_a_gpu_are_as_in_double() {
 
 #[test]
 fn networks_emulated_are_as_in_double() {
-    if emulated::is_child("networks::networks_emulated_are_as_in_double")
+    if emulated::is_child("tests::networks::networks_emulated_are_as_in_double")
         && emulated::compiled(
-            super::input::Input::load(Device::Host, super::configuration::Element::Float)
+            crate::input::Input::load(Device::Host, crate::configuration::Element::Float)
                 .map_err(|error| error.to_string()),
         )
         .is_some()

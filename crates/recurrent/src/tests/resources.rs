@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
-use super::kernels::{may_be_early, source};
-use super::model::Model;
-use super::on_a_gpu::{Kind, kind};
+use super::recurrence::{Kind, kind};
+use crate::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use crate::kernels::{may_be_early, source};
+use crate::model::Model;
 use gpu::jit::Source;
 use gpu::testing::resources::{ACQBULK, CCTL, LDL, MEMBAR, Resources, STL, compile, nvrtc};
 
