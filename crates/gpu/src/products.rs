@@ -24,7 +24,7 @@ const MOST_PRODUCTS: usize = 1 << 19;
 const MOST_IN_FLOAT: usize = 1 << 29;
 const MOST_OF_OTHERS: usize = 1 << 25;
 
-/// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
+/// `products[row][column] = Σ x[row][k] · weights[column][k]`; all are row-major and packed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Products {
