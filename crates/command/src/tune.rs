@@ -190,7 +190,7 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
     }
     if std::env::var_os("UCUDNN_LOG").is_none_or(|filter| filter.is_empty()) {
         // By default the log warns of the time that tuning takes, which is this command's purpose.
-        variables.push(("UCUDNN_LOG", "warn,tuning::waiting=error".into()));
+        variables.push(("UCUDNN_LOG", "warn,ucudnn_tuning::waiting=error".into()));
     }
     for (name, value) in variables {
         // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
