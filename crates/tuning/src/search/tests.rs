@@ -55,7 +55,7 @@ fn a_fast_algorithm_that_fits_only_in_parts_is_divided() {
     let time = |size: usize, id: i32| 2.0 + size as f64 * if id == 1 { 1.0 } else { 3.0 };
     let mut search = fastest(64, 170, candidates(64, |size, id| size * id as usize * 10));
     let (best, _) = drive(&mut search, time);
-    assert_eq!(best.to_string(), "4×16[IMPLICIT_PRECOMP_GEMM]");
+    assert_eq!(best.to_string(), "4×16[1]");
     let (undivided, undivided_time) = search.undivided().unwrap();
     assert_eq!((undivided.algorithm.id, undivided_time), (0, 194.0));
 }
@@ -164,7 +164,7 @@ fn the_desirable_set_is_that_of_all_measurements() {
         lines(expected.iter().map(|it| (it.workspace(), it.time())).collect())
     );
     assert_eq!(found.len(), 6, "{found:?}");
-    assert_eq!(found[0].0.to_string(), "1×64[IMPLICIT_GEMM]");
+    assert_eq!(found[0].0.to_string(), "1×64[0]");
     assert!(search.measured().len() < front_candidates().len(), "nothing was left out");
 }
 
@@ -188,10 +188,10 @@ fn what_turns_out_dominated_leaves_the_desirable_set() {
     assert_eq!(
         names,
         [
-            "1×64[IMPLICIT_GEMM]",
-            "4×16[IMPLICIT_PRECOMP_GEMM]",
-            "2×32[IMPLICIT_PRECOMP_GEMM]",
-            "1×64[IMPLICIT_PRECOMP_GEMM]"
+            "1×64[0]",
+            "4×16[1]",
+            "2×32[1]",
+            "1×64[1]"
         ]
     );
     assert!(set.is_sorted_by(|a, b| a.0.workspace() < b.0.workspace() && a.1 > b.1));
@@ -232,7 +232,7 @@ fn an_ended_search_keeps_to_what_was_measured() {
     };
     let mut search = Search::new(64, Goal::Fastest { limit: 500 }, front_candidates(), known);
     assert_eq!(search.wants(), Next::Nothing);
-    assert_eq!(search.best().unwrap().0.to_string(), "1×64[IMPLICIT_GEMM]");
+    assert_eq!(search.best().unwrap().0.to_string(), "1×64[0]");
 }
 
 /// The order of two equally fast parts decides the choice, but trials that ran still count.
@@ -276,7 +276,7 @@ fn what_is_known_to_fail_is_not_tried_and_what_is_no_candidate_is_not_used() {
     };
     let mut search = Search::new(64, Goal::Fastest { limit: usize::MAX }, front_candidates(), known);
     let (best, _) = drive(&mut search, launch_and_rate);
-    assert_eq!(best.to_string(), "2×32[IMPLICIT_PRECOMP_GEMM]");
+    assert_eq!(best.to_string(), "2×32[1]");
     assert!(search.whole(algorithm(1)).is_none());
 }
 
