@@ -18,7 +18,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-c
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-real test-pytorch clean
+.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-miri test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -98,6 +98,9 @@ test-dist: dist build/convnet ## the packed library and command, elsewhere, with
 
 test-aarch64: tools ## the library's tests for AArch64, under qemu
 	scripts/test-aarch64.sh
+
+test-miri: tools ## the planner and the panic boundary under Miri, which finds undefined behaviour (needs rustup)
+	scripts/miri.sh
 
 test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and check ours against it
 	scripts/test-real.sh $(TARGET)/release

@@ -2,8 +2,6 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 // A suspended fiber is its stack pointer, which points to the callee-saved registers and the address where the fiber
 // goes on. Fibers share the rounding mode.
@@ -85,23 +83,6 @@ emulator_switch:
 #endif
 
 namespace emulator {
-
-Stacks::Stacks() : page(sysconf(_SC_PAGESIZE)) {}
-
-Stacks::~Stacks() {
-    if (memory) munmap(memory, bytes);
-}
-
-bool Stacks::allocate(size_t count) {
-    stride = page + (usable + page - 1) / page * page;
-    bytes = count * stride;
-    void *all = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED) return false;
-    memory = static_cast<unsigned char *>(all);
-    for (size_t i = 0; i < count && i < guarded; i++)
-        if (mprotect(memory + i * stride, page, PROT_NONE)) return false;
-    return true;
-}
 
 void *Stacks::begin(size_t number, void (*entry)()) {
     // Each stack's frames begin in a different set of the cache than its neighbours'.

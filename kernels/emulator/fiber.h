@@ -5,23 +5,16 @@
 
 namespace emulator {
 
-// Stacks for fibers. The first `guarded` stacks have an inaccessible page below, so that an overflow ends the program
-// where it happens. Not all stacks have one, because the system limits the number of mappings.
-class Stacks {
-    unsigned char *memory = nullptr;
-    size_t page, stride = 0, bytes = 0;
-
-  public:
-    static constexpr size_t usable = 64 << 10;
-    static constexpr size_t guarded = 8192;
+// Stacks for fibers, one after another. hostdnn allocates them and mirrors this struct.
+struct Stacks {
     // Bytes at a stack's top that are poisoned before a fiber begins: kernels' arrays lie there.
     static constexpr size_t poisoned = 8 << 10;
 
-    Stacks();
-    Stacks(const Stacks &) = delete;
-    ~Stacks();
-    // Allocates `count` stacks; false if there is no memory.
-    bool allocate(size_t count);
+    // Null: there is no memory.
+    unsigned char *memory;
+    // Bytes from one stack to the next.
+    size_t stride;
+
     // Returns the start of a fiber on stack `number`: it runs `entry`, which never returns.
     void *begin(size_t number, void (*entry)());
 };

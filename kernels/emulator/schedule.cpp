@@ -6,7 +6,6 @@
 
 #include "block.h"
 #include "cluster.h"
-#include "fiber.h"
 
 namespace emulator {
 
@@ -76,7 +75,7 @@ class Schedule {
   private:
     void *scheduler = nullptr;
     Random random;
-    Stacks stacks;
+    Stacks stacks = {};
     std::vector<std::unique_ptr<Block>> resident;
     std::vector<std::unique_ptr<Cluster>> clusters;
     std::vector<Waiting> waiting_blocks;
@@ -106,7 +105,8 @@ const char *Schedule::run() {
     if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
         return explain("its clusters do not make up its grid");
     const size_t places = std::min(blocks, most_threads / threads);
-    if (places < together || !stacks.allocate(places * threads)) return explain("there is no memory for its threads' stacks");
+    if (places >= together) stacks = launch.stacks(places * threads);
+    if (!stacks.memory) return explain("there is no memory for its threads' stacks");
     resident.resize(places);
     line_up(blocks / together, together);
     for (size_t unfinished = blocks; unfinished > 0;) {

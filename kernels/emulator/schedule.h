@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <vector>
 
+#include "fiber.h"
 #include "vectors.h"
 
 #define INTERNAL __attribute__((visibility("hidden")))
@@ -38,6 +39,8 @@ struct Launch {
     unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     const void *parameters;
+    // Returns stacks for so many threads, which last until the launch ends.
+    Stacks (*stacks)(size_t count);
     // If set, `seed` decides the order of the threads' turns; otherwise they take turns in order.
     int is_adversarial;
     unsigned long long seed;

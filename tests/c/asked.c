@@ -2,17 +2,17 @@
  *
  * asked NETWORK.csv BATCH get|findex|after|never
  *
- * get and findex ask first, after asks once a convolution has run, never runs each convolution RUNS times and asks
- * nothing. Prints a line for each answer (layer, direction, algorithm, bytes of workspace), and how long asking
- * took. */
+ * get and findex ask first, after asks once a convolution has run. never asks nothing; it runs each convolution until
+ * the report (UCUDNN_REPORT) says that one more has settled. Prints a line for each answer (layer, direction, algorithm,
+ * bytes of workspace), and how long asking took. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 #include <time.h>
 
 #include "kernel.h"
 
-/* RUNS: exploration prepares its candidates in the background, and times them only in calls that follow. */
-enum { RUNS = 400, FIXED = 1 << 20 };
+/* MOST_RUNS: more than any convolution needs, so that one that never settles fails. */
+enum { MOST_RUNS = 10000000, FIXED = 1 << 20 };
 
 typedef struct {
     Operation operation;
@@ -89,11 +89,24 @@ static Perf ask(cudnnHandle_t handle, const Layer *l, int with_data) {
     return results[0];
 }
 
-/* Runs algorithm 1, which every direction has and whose workspace does not depend on libucudnn.so. */
-static void run(cudnnHandle_t handle, const Layer *l, int times) {
+/* The number of convolutions that have settled, by the report. */
+static int settled(void) {
+    FILE *report = fopen(getenv("UCUDNN_REPORT"), "r");
+    if (!report) return 0;
+    char line[4096];
+    int count = 0;
+    while (fgets(line, sizeof line, report)) count += strstr(line, "\"event\":\"ran\"") != NULL;
+    fclose(report);
+    return count;
+}
+
+/* Runs algorithm 1, which every direction has and whose workspace does not depend on libucudnn.so: once, or until this
+ * many convolutions have settled. */
+static void run(cudnnHandle_t handle, const Layer *l, int until) {
     float one = 1, zero = 0;
     void *x = zeros(l->x_bytes), *w = zeros(l->w_bytes), *y = zeros(l->y_bytes), *space = zeros(FIXED);
-    for (int i = 0; i < times; i++) {
+    for (int i = 0; i == 0 || settled() < until; i++) {
+        REQUIRE(i < MOST_RUNS, "convolution %d never settles", until);
         switch (l->operation) {
             case BACKWARD_DATA:
                 CALL(cudnnConvolutionBackwardData(handle, &one, l->w, w, l->y, y, l->convolution, 1, space, FIXED,
@@ -126,7 +139,7 @@ int main(int count, char **arguments) {
     CALL(cudnnCreate(&handle));
     if (strcmp(how, "after") == 0) {
         Layer small = layer_open(FORWARD, 2, (const int[14]){2, 4, 4, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1});
-        run(handle, &small, 1);
+        run(handle, &small, 0);
     }
     char line[256];
     int layers = 0;
@@ -139,7 +152,7 @@ int main(int count, char **arguments) {
         for (int direction = 0; direction < 3; direction++) {
             Layer layer = layer_open((Operation)direction, atoi(arguments[2]), v);
             if (strcmp(how, "never") == 0) {
-                run(handle, &layer, RUNS);
+                run(handle, &layer, 3 * layers + direction + 1);
                 continue;
             }
             double start = milliseconds();

@@ -47,7 +47,6 @@ fn example(name: &str) -> &'static str {
         "UCUDNN_RNN" => "force",
         "UCUDNN_RNN_TOP_K" => "3",
         "UCUDNN_LOG" => "info",
-        "UCUDNN_FAULT" => "allocation",
         _ => panic!("{name} is new: give a value that it takes"),
     }
 }

@@ -73,9 +73,6 @@ enum What {
         /// Those measured longer ago than this: 90d, 12h
         #[arg(long, value_name = "AGE", group = "which", value_parser = age)]
         older_than: Option<Duration>,
-        /// Those stored by other versions of ucudnn, which this version does not read
-        #[arg(long, group = "which")]
-        other_versions: bool,
     },
 }
 
@@ -96,14 +93,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         What::List { kernels, json } => list(&options.place.open()?, *kernels, *json),
         What::Export { file } => export(&options.place.open()?, file.as_ref()),
         What::Import { files } => import(&options.place.create()?, files),
-        What::Prune { environment, older_than, other_versions } => {
+        What::Prune { environment, older_than } => {
             let database = options.place.open()?;
             let before = |age: Duration| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
-            let all = [
-                environment.map(Prune::Environment),
-                older_than.map(|age| Prune::Before(before(age))),
-                other_versions.then_some(Prune::OtherSchemas),
-            ];
+            let all = [environment.map(Prune::Environment), older_than.map(|age| Prune::Before(before(age)))];
             if let Some(id) = environment
                 && !database.contents()?.iter().any(|entry| entry.id == *id)
             {
@@ -145,7 +138,6 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
     let mut table = Table::new(&[
         ("", Side::Right),
         ("environment", Side::Left),
-        ("", Side::Left),
         ("kernels", Side::Right),
         ("measured", Side::Right),
         ("in place", Side::Right),
@@ -156,7 +148,6 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
         table.row(vec![
             entry.id.to_string(),
             entry.environment.to_string(),
-            if entry.schema == SCHEMA { String::new() } else { format!("not used: of version {}", entry.schema) },
             entry.problems.to_string(),
             entry.outcomes.to_string(),
             entry.trials.to_string(),
@@ -237,7 +228,7 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
         })
     };
     json!({
-        "id": entry.id, "environment": entry.environment.to_string(), "schema": entry.schema,
+        "id": entry.id, "environment": entry.environment.to_string(),
         "kernels": entry.problems, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
         "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),

@@ -9,7 +9,7 @@ use convolution::problem::any::AnyProblem;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use guest::settings::Settings;
 use planner::{BatchSizePolicy, Configuration};
-use tuning::database::{self, Database, Environment, SCHEMA};
+use tuning::database::{self, Database, Environment};
 use tuning::recall::recall;
 use tuning::subject::Subject;
 
@@ -227,7 +227,7 @@ impl Workload {
     /// The requested environment, or the latest one that has results for any of the problems.
     fn environment(&self, database: &Database, network: &Network) -> Result<Environment, Failure> {
         let file = database.path().display();
-        let contents: Vec<_> = database.contents()?.into_iter().filter(|entry| entry.schema == SCHEMA).collect();
+        let contents = database.contents()?;
         if let Some(id) = self.environment {
             let found = contents.iter().find(|entry| entry.id == id).map(|entry| entry.environment.clone());
             return found.ok_or_else(|| {

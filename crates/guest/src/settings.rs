@@ -94,10 +94,6 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
-    Variable {
-        name: FAULT,
-        values: "unset, `panic:PLACE`, `allocation`, `allocation:BYTES`, `compiler`, `compilation`, `hang`",
-    },
 ];
 
 const POLICY: &str = "UCUDNN_POLICY";
@@ -118,6 +114,7 @@ const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 const LOG: &str = "UCUDNN_LOG";
 const REPORT: &str = "UCUDNN_REPORT";
+/// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
 
 /// The settings from the environment.

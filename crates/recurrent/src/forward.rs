@@ -17,7 +17,7 @@ use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use guest::settings::{self, Policy, Rnn};
-use tuning::turns::{Timed, Timing};
+use tuning::turns::{Started, Timed};
 
 /// Returns true if the settings leave all recurrent networks of the handle to cuDNN.
 fn is_off(handle: cudnnHandle_t) -> bool {
@@ -150,7 +150,7 @@ impl Running<'_> {
     /// As for [`Call::run`].
     pub unsafe fn measure(&self, engine: Option<&Engine>) -> (Result<cudnnStatus_t, Refusal>, Option<Timed>) {
         let (device, stream) = (cudnn::device(), self.stream);
-        let timing = Timing::start(device, stream);
+        let timing = Started::start(device, stream);
         // SAFETY: the caller promises the arguments of a call (see `Call::run`); both branches require that alone.
         let ran = unsafe {
             match engine {

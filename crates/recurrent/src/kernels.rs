@@ -94,8 +94,8 @@ pub struct Engine {
     input: Arc<Input>,
 }
 
-static ENGINES: Loaded<(Problem, Configuration), Engine> = Loaded::new();
-static INPUTS: Loaded<Element, Input> = Loaded::new();
+static ENGINES: Loaded<(Problem, Configuration), Engine> = Loaded::while_used();
+static INPUTS: Loaded<Element, Input> = Loaded::while_used();
 
 /// The kernels before a recurrence, on the calling thread's device; loads them if necessary.
 pub fn input(element: Element) -> Result<Arc<Input>, String> {

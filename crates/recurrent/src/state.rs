@@ -16,7 +16,7 @@ use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
-use gpu::background::compiling::{self, Otherwise};
+use gpu::background::{Queue, compiling};
 use guest::settings::{self, Numerics, Rnn};
 use tuning::turns::{Step, Turns};
 
@@ -427,10 +427,12 @@ impl State {
     }
 }
 
+/// Compiles for one network after another.
+static QUEUE: Queue = Queue::new("RNNs run as they did");
+
 /// Queues a job for the compiling thread, on the calling thread's device.
 pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
-    let otherwise = Otherwise { no_thread: "RNNs run as they did", panic: "an RNN runs as it did" };
-    compiling::later(cudnn::device(), otherwise, job)
+    QUEUE.later(cudnn::device(), job)
 }
 
 /// Returns true if our kernels must run wherever they can.

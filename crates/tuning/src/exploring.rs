@@ -1,18 +1,18 @@
 //! Tuning a problem while the program runs, from the first execution to the settled plan. The steps are the same for all
 //! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gpu::{Device, Stream, background};
+use gpu::background::{self, Queue};
+use gpu::{Device, Stream};
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use planner::Configuration;
 
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
-use crate::running::{Exploration, Step, Timing};
+use crate::running::{Exploration, Marks, Step};
 use crate::search::{Candidate, Next, Search};
 use crate::subject::Subject;
 
@@ -46,6 +46,9 @@ pub trait Explored: Send + Sync + 'static {
     /// Tuning has ended: lets go of all that only candidates need.
     fn forget_candidates(&self);
 }
+
+/// Enumerates the candidates of one problem after another.
+static QUEUE: Queue = Queue::new("what was not tuned yet runs as it was ready");
 
 /// The algorithm of an explored subject.
 type Algorithm<E> = <<E as Explored>::Subject as Subject>::Algorithm;
@@ -109,7 +112,7 @@ impl<K: Subject, P> Exploring<K, P> {
         run: impl FnOnce(Option<&mut dyn FnMut(usize, K::Algorithm)>) -> Result<(), F>,
         finish: impl FnOnce(Result<(), F>) -> S,
     ) -> S {
-        let mut timing = Timing::start(next.clone(), device, stream);
+        let mut timing = Marks::start(next.clone(), device, stream);
         let ran = match &mut timing {
             Some(timing) => run(Some(&mut |batch, algorithm| timing.part(batch, algorithm, device, stream))),
             None => run(None),
@@ -133,12 +136,14 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     }
     report::exploring(explored.subject(), explored.limit());
     let explored = explored.clone();
-    queue(Box::new(move || {
+    QUEUE.later(cudnn::device(), move || {
         let device = cudnn::device();
         let ordinal = explored.ordinal().filter(|ordinal| *ordinal != device.ordinal());
         let _entered = ordinal.and_then(|ordinal| device.enter(ordinal));
-        begin(&*explored);
-    }));
+        if !background::stopped() {
+            begin(&*explored);
+        }
+    });
     Step::Wait
 }
 
@@ -234,48 +239,4 @@ fn settle_on<E: Explored>(
     let settled = explored.exploring().settle(found.map(|(plan, _)| plan));
     explored.forget_candidates();
     settled
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    has_thread: bool,
-}
-
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
-
-/// Has one background thread do all jobs in turn.
-fn queue(job: Job) {
-    let mut queue = QUEUE.lock();
-    queue.jobs.push_back(job);
-    if std::mem::replace(&mut queue.has_thread, true) {
-        return;
-    }
-    drop(queue);
-    if !background::spawn(cudnn::device(), work, "what was not tuned yet runs as it was ready") {
-        std::mem::take(&mut *QUEUE.lock());
-    }
-}
-
-/// Works until the queue is empty.
-fn work() {
-    struct Panicked;
-    impl Drop for Panicked {
-        fn drop(&mut self) {
-            QUEUE.lock().has_thread = false;
-        }
-    }
-    let panicked = Panicked;
-    loop {
-        let mut queue = QUEUE.lock();
-        let Some(job) = queue.jobs.pop_front().filter(|_| !background::stopped()) else {
-            queue.has_thread = false;
-            std::mem::forget(panicked);
-            return;
-        };
-        drop(queue);
-        job();
-    }
 }

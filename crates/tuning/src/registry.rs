@@ -20,12 +20,20 @@ pub struct Registry<K, V> {
     next: AtomicUsize,
     /// Returns true for a state that must stay although nobody holds it.
     is_needed: fn(&V) -> bool,
+    /// Drops forgotten states. No lock is held meanwhile.
+    forget: fn(Vec<(K, Arc<V>)>),
 }
 
 impl<K: Clone + Eq + Hash, V> Registry<K, V> {
     /// An empty registry.
     pub const fn new(least: usize, is_needed: fn(&V) -> bool) -> Self {
-        Self { states: Lazy::new(RwLock::default), least, next: AtomicUsize::new(least), is_needed }
+        Self { states: Lazy::new(RwLock::default), least, next: AtomicUsize::new(least), is_needed, forget: drop }
+    }
+
+    /// The registry, with another way to drop forgotten states.
+    pub const fn forgetting_by(mut self, forget: fn(Vec<(K, Arc<V>)>)) -> Self {
+        self.forget = forget;
+        self
     }
 
     /// Returns the state of a key; makes one if there is none.
@@ -33,14 +41,20 @@ impl<K: Clone + Eq + Hash, V> Registry<K, V> {
         if let Some(state) = self.known(key) {
             return state;
         }
-        let mut forgotten = Vec::new(); // dropped after the lock is released: this may destroy cuDNN's descriptors
+        let mut forgotten = Vec::new();
         let mut states = self.states.write();
         if states.len() >= self.next.load(Ordering::Relaxed) {
             // Nobody gets a state while we write, so one that nobody else holds now is in no use.
             forgotten.extend(states.extract_if(|_, state| Arc::strong_count(state) == 1 && !(self.is_needed)(state)));
             self.next.store(self.least.max(2 * states.len()), Ordering::Relaxed);
         }
-        states.entry(key.clone()).or_insert_with(|| Arc::new(make())).clone()
+        let state = states.entry(key.clone()).or_insert_with(|| Arc::new(make())).clone();
+        drop(states);
+        // This may destroy cuDNN's descriptors.
+        if !forgotten.is_empty() {
+            (self.forget)(forgotten);
+        }
+        state
     }
 
     /// Returns the state of a key, if it has one.

@@ -24,7 +24,7 @@ pub struct Exploration<K: Subject> {
     own: K::Algorithm,
     /// The candidate that has had its warm-up execution: its next execution counts.
     warmed: Option<Candidate<K::Algorithm>>,
-    pending: Option<Timing<K::Algorithm>>,
+    pending: Option<Marks<K::Algorithm>>,
     in_flight: bool,
     executions: usize,
     /// The milliseconds spent beyond the requested algorithm's time.
@@ -35,21 +35,21 @@ pub struct Exploration<K: Subject> {
 pub enum Step<A> {
     /// The search is over. Run its best configuration, or the requested algorithm if there is none.
     Settled,
-    /// Run this and pass its [`Timing`] to [`Exploration::ran`], or `None` if it failed.
+    /// Run this and pass its [`Marks`] to [`Exploration::ran`], or `None` if it failed.
     Run(Next<A>),
     /// Run the requested algorithm; times are still outstanding.
     Wait,
 }
 
 /// Marks in the stream around the micro-batches of one execution.
-pub struct Timing<A> {
+pub struct Marks<A> {
     what: Next<A>,
     start: Mark,
     parts: Vec<(usize, A, Mark)>,
     end: Option<Mark>,
 }
 
-impl<A: Copy + PartialEq> Timing<A> {
+impl<A: Copy + PartialEq> Marks<A> {
     /// Begins with a mark. `None` if the device makes none.
     pub fn start(what: Next<A>, device: Device, stream: Stream) -> Option<Self> {
         Some(Self { what, start: device.mark(stream)?, parts: Vec::new(), end: None })
@@ -133,7 +133,7 @@ impl<K: Subject> Exploration<K> {
     }
 
     /// Ends a step: the execution has been launched. `timing` is `None` if the launch failed.
-    pub fn ran(&mut self, what: &Next<K::Algorithm>, timing: Option<Timing<K::Algorithm>>) {
+    pub fn ran(&mut self, what: &Next<K::Algorithm>, timing: Option<Marks<K::Algorithm>>) {
         self.in_flight = false;
         match (timing, what) {
             (Some(timing), _) => self.pending = Some(timing),

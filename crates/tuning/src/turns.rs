@@ -69,7 +69,7 @@ pub enum Step {
 }
 
 /// The time mark before an execution.
-pub struct Timing {
+pub struct Started {
     quiet: Quiet,
     start: Mark,
 }
@@ -81,7 +81,7 @@ pub struct Timed {
     end: Mark,
 }
 
-impl Timing {
+impl Started {
     /// Sets the first mark. `None`: the device makes none, or a compilation is running.
     pub fn start(device: Device, stream: Stream) -> Option<Self> {
         let quiet = Quiet::begin()?;
@@ -123,8 +123,8 @@ impl<M: Measured> Turns<M> {
         self.pending = None;
     }
 
-    /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen candidate is in flight until [`Self::ran`], [`Self::skipped`] or
-    /// [`Self::failed`]; other executions wait.
+    /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen
+    /// candidate is in flight until [`Self::ran`], [`Self::skipped`] or [`Self::failed`]; other executions wait.
     pub fn step(&mut self, is_quiet: bool) -> Step {
         if self.in_flight || !self.read_pending() || !is_quiet {
             return Step::Wait;
@@ -143,8 +143,8 @@ impl<M: Measured> Turns<M> {
         Step::Run(next)
     }
 
-    /// Records the launch of a candidate's execution of `units` units of work, such as time steps. Without marks it does not count, and more
-    /// than `SAMPLES` of these are a failure.
+    /// Records the launch of a candidate's execution of `units` units of work, such as time steps. Without marks it
+    /// does not count, and more than `SAMPLES` of these are a failure.
     pub fn ran(&mut self, candidate: usize, units: usize, measured: Option<M>) {
         self.in_flight = false;
         let times = &mut self.candidates[candidate];

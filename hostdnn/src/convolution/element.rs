@@ -3,10 +3,7 @@
 use gemm::{Parallelism, gemm};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use realfft::num_complex::Complex;
-use realfft::{FftNum, RealFftPlanner};
-use rustfft::FftPlanner;
-use std::cell::RefCell;
+use hostdnn_fft::{Complex, FftNum, Plans};
 use std::slice;
 
 /// A number that convolutions are computed in: `f32` or `f64`. All bytes zero is the number 0.
@@ -14,20 +11,8 @@ pub trait Real: FftNum + Default {
     fn of(value: f64) -> Self;
     fn single(self) -> f32;
 
-    /// This thread's planners, which keep their plans.
-    fn with_planners<R>(work: impl FnOnce(&mut RealFftPlanner<Self>, &mut FftPlanner<Self>) -> R) -> R;
-}
-
-macro_rules! with_planners {
-    ($real:ty) => {
-        fn with_planners<R>(work: impl FnOnce(&mut RealFftPlanner<$real>, &mut FftPlanner<$real>) -> R) -> R {
-            thread_local! {
-                static PLANNERS: RefCell<(RealFftPlanner<$real>, FftPlanner<$real>)> =
-                    RefCell::new((RealFftPlanner::new(), FftPlanner::new()));
-            }
-            PLANNERS.with_borrow_mut(|(real, complex)| work(real, complex))
-        }
-    };
+    /// Plans of Fourier transforms for planes of one size.
+    fn plans(height: usize, width: usize) -> Plans<Self>;
 }
 
 impl Real for f32 {
@@ -39,7 +24,9 @@ impl Real for f32 {
         self
     }
 
-    with_planners!(f32);
+    fn plans(height: usize, width: usize) -> Plans<Self> {
+        hostdnn_fft::single(height, width)
+    }
 }
 
 impl Real for f64 {
@@ -51,7 +38,9 @@ impl Real for f64 {
         self as f32
     }
 
-    with_planners!(f64);
+    fn plans(height: usize, width: usize) -> Plans<Self> {
+        hostdnn_fft::double(height, width)
+    }
 }
 
 /// A number as it lies in a tensor.

@@ -1,5 +1,5 @@
 //! The arithmetic of convolutions on the CPU: every algorithm that cuDNN names, on raw host pointers.
-//! Knows shapes, strides and numbers, and nothing of cuDNN's C ABI; uses rayon for all cores, `gemm` and `realfft`.
+//! Knows shapes, strides and numbers, and nothing of cuDNN's C ABI; uses rayon for all cores, `gemm` and `hostdnn_fft`.
 //!
 //! The one entry is [`run`]; [`workspace_size`] says beforehand whether an algorithm supports a [`Problem`] and how
 //! many bytes of workspace it needs. Only the workspace grows with the batch: besides it, every thread keeps a few

@@ -6,12 +6,14 @@
 //! | --- | --- |
 //! | `compiler` | the machine's C++ compiler: `HOSTDNN_CXX`, or `c++` |
 //! | `cache` | earlier objects: in `HOSTDNN_KERNEL_CACHE`, or a folder of the user's among the temporary files |
+//! | `stacks` | memory for the stacks of a launch's threads |
 //!
 //! With `HOSTDNN_SCHEDULE_SEED`, a number, threads take turns in an order from that seed: each thread loses some turns,
 //! and some blocks lose most turns, which exposes missing barriers.
 
 mod cache;
 mod compiler;
+mod stacks;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::LazyLock;
@@ -57,6 +59,7 @@ struct Request {
     cluster: [u32; 3],
     shared_bytes: usize,
     parameters: *const c_void,
+    stacks: extern "C" fn(usize) -> stacks::Stacks,
     is_adversarial: c_int,
     seed: u64,
 }
@@ -145,11 +148,12 @@ impl Kernel {
     pub unsafe fn launch(&self, launch: &Launch, parameters: *const c_void) -> Result {
         let Launch { grid, block, cluster, shared_bytes, seed } = *launch;
         let is_adversarial = seed.is_some().into();
-        let request =
-            Request { grid, block, cluster, shared_bytes, parameters, is_adversarial, seed: seed.unwrap_or(0) };
+        let (seed, stacks) = (seed.unwrap_or(0), stacks::stacks);
+        let request = Request { grid, block, cluster, shared_bytes, parameters, stacks, is_adversarial, seed };
         let mut message = [0; 2048];
         // SAFETY: the function is the object's own; the request outlives the call; the message has the given length.
         let status = unsafe { (self.launch)(self, &request, message.as_mut_ptr(), message.len()) };
+        stacks::release();
         if status == 0 {
             return Ok(());
         }

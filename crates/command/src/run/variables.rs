@@ -47,7 +47,6 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
         "UCUDNN_CUDNN_LIBRARY" => ("FILE", "The real cuDNN, where it is not found by itself"),
         "UCUDNN_LOG" => ("FILTER", "What is logged: warn, info, debug or any env_logger filter [default: warn]"),
         "UCUDNN_REPORT" => ("FILE", "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`"),
-        "UCUDNN_FAULT" => ("panic:PLACE|allocation|compiler", "Fail on purpose, to test a program's safety"),
         _ => return None,
     })
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use cudnn_abi::cudnnDataType_t;
 
 use crate::engines::element_kernels::ElementKernels;
-use crate::engines::for_each_device::ForEachDevice;
 use crate::problem::graph::Sampling;
 use cudnn::tensor::element_size;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
@@ -97,7 +97,7 @@ struct Parameters {
     right: i32,
 }
 
-static KNOWN: ForEachDevice<usize, Samples> = ForEachDevice::kept();
+static KNOWN: Loaded<usize, Samples> = Loaded::kept();
 
 impl Samples {
     /// The kernels for a type of 2 or 4 bytes on the calling thread's device. The first call compiles, which may take a

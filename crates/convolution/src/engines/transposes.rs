@@ -9,9 +9,9 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use crate::engines::element_kernels::ElementKernels;
-use crate::engines::for_each_device::ForEachDevice;
 use crate::problem::graph::Matrices;
 use cudnn::tensor::element_size;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 
@@ -162,7 +162,7 @@ impl Job {
     };
 }
 
-static KNOWN: ForEachDevice<cudnnDataType_t, Transposes> = ForEachDevice::kept();
+static KNOWN: Loaded<cudnnDataType_t, Transposes> = Loaded::kept();
 
 impl Transposes {
     /// The kernels for a type (half, bfloat16 or float) on the calling thread's device. The first call compiles, which

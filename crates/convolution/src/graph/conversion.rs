@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use crate::engines::{Destination, Samples, Transposes, Transposition};
+use crate::engines::{self, Destination, Samples, Transposes, Transposition};
 use crate::problem::graph::{Matrices, Problem, Sampling, WORKSPACE_ALIGNMENT};
 use gpu::Stream;
 
@@ -65,7 +65,7 @@ impl Conversion {
         let convolution = part.convolution();
         let (filter, result) = (convolution.w, convolution.result());
         let data_type = part.tensors[filter].data_type;
-        let transposes = Transposes::of(cudnn::device(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+        let transposes = Transposes::of(cudnn::device(), data_type).map_err(engines::unavailable)?;
         let sampling = part.sampling();
         let mut bytes = 0;
         let mut copies = Vec::new();
@@ -74,7 +74,7 @@ impl Conversion {
             let tensor = &part.tensors[place];
             let (how, elements) = match (sampling, part.to_be_transposed(place)) {
                 (Some(sampling), _) if place == convolution.x => {
-                    let samples = Samples::of(cudnn::device(), data_type).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+                    let samples = Samples::of(cudnn::device(), data_type).map_err(engines::unavailable)?;
                     (How::Sampled(samples, sampling), sampling.images * sampling.channels * sampling.sampled())
                 }
                 // A filter's gradient always has a copy, because its parts are added up.

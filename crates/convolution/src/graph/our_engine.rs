@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 
 use crate::engines::{
-    BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
+    self, BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
 };
 use crate::problem::graph::{EngineConfiguration, Factor, Problem, Route, Tensor};
 use cudnn::convolution::Direction;
@@ -94,7 +94,7 @@ impl OurPlan {
             }
             _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
         };
-        plan.map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)
+        plan.map_err(engines::unavailable)
     }
 
     /// The bytes of workspace.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use ::tuning::database::{Prune, SCHEMA, place};
+use ::tuning::database::{Prune, place};
 use guest::settings;
 use planner::Configuration;
 
@@ -80,20 +80,13 @@ fn what_is_foreign_is_passed_over_and_stays() {
         database.store_measured(other, &kernel, &[outcome(&kernel, 8, 1, f64::from(time))]);
         database.store_search_ended(other, &kernel, "all");
     }
-    // A later version may leave such a row behind.
-    rusqlite::Connection::open(&path)
-        .unwrap()
-        .execute_batch("UPDATE environments SET schema = 0 WHERE driver = '13010'")
-        .unwrap();
     assert_eq!(database.measured(&here, &kernel), []);
     assert!(!database.search_ended(&here, &kernel, "all"));
-    assert_eq!(database.measured(&others[3], &kernel), [], "another schema's");
-    database.store_measured(&others[3], &kernel, &[outcome(&kernel, 8, 1, 7.0)]);
+    assert_eq!(database.measured(&others[3], &kernel), [outcome(&kernel, 8, 1, 4.0)]);
     database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 8.0)]);
     assert_eq!(database.measured(&others[0], &kernel), [outcome(&kernel, 8, 1, 1.0)]);
     let contents = database.contents().unwrap();
-    let schemas: Vec<_> = contents.iter().map(|environment| (environment.schema, environment.outcomes)).collect();
-    assert_eq!(schemas, [(SCHEMA, 1), (SCHEMA, 1), (SCHEMA, 1), (SCHEMA, 1), (SCHEMA, 1), (0, 1)]);
+    assert_eq!(contents.iter().map(|environment| environment.outcomes).collect::<Vec<_>>(), [1; 5]);
 }
 
 #[test]
@@ -171,15 +164,14 @@ fn pruning_removes_what_is_named() {
     let folder = Folder::new();
     let (path, kernel) = (folder.file("d"), forward(8));
     let database = open(&path);
-    for device in ["A", "B", "C", "D"] {
+    for device in ["A", "C", "D"] {
         database.store_measured(&environment(device), &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
         database.store_search_ended(&environment(device), &kernel, "all");
     }
     let other = rusqlite::Connection::open(&path).unwrap();
     other
         .execute_batch(
-            "UPDATE environments SET schema = 7 WHERE device = 'B';
-             UPDATE outcomes SET measured_at = 1000 WHERE kernel =
+            "UPDATE outcomes SET measured_at = 1000 WHERE kernel =
                  (SELECT kernels.id FROM kernels JOIN environments ON environment = environments.id WHERE device = 'C')",
         )
         .unwrap();
@@ -190,7 +182,6 @@ fn pruning_removes_what_is_named() {
     };
     let id = database.contents().unwrap().iter().find(|known| known.environment.device == "A").unwrap().id;
     assert_eq!(database.problems(id).unwrap()[0].sizes, [8]);
-    assert_eq!(database.prune(Prune::OtherSchemas), Ok(2));
     assert_eq!(left(), "ACD");
     let yesterday = SystemTime::now() - Duration::from_secs(86_400);
     assert_eq!(database.prune(Prune::Before(yesterday)), Ok(2), "the search that rests on it goes with it");

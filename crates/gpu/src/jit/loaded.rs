@@ -8,27 +8,34 @@ use parking_lot::Mutex;
 
 use crate::Device;
 
-/// For each device and key, the object that is in use there. An object is dropped with its last user: a program may
-/// have problems of any number of shapes, and the code for each takes device memory.
+/// For each device and key, the object that is in use there.
 pub struct Loaded<K, T> {
     /// `None` until something is loaded: a static needs a constant.
     known: Mutex<Option<Known<K, T>>>,
+    /// Unused objects stay alive.
+    is_kept: bool,
 }
 
-/// By device number and key.
-type Known<K, T> = HashMap<(i32, K), Weak<T>>;
+/// By device number and key: the object, with the reference that keeps it alive if `is_kept`.
+type Known<K, T> = HashMap<(i32, K), (Weak<T>, Option<Arc<T>>)>;
 
 impl<K: Eq + Hash, T> Loaded<K, T> {
-    /// Nothing yet.
-    pub const fn new() -> Self {
-        Self { known: Mutex::new(None) }
+    /// An empty cache that drops an object with its last user. A program may have problems of any number of shapes, and
+    /// the code for each takes device memory.
+    pub const fn while_used() -> Self {
+        Self { known: Mutex::new(None), is_kept: false }
+    }
+
+    /// An empty cache that keeps its objects forever, for few keys.
+    pub const fn kept() -> Self {
+        Self { known: Mutex::new(None), is_kept: true }
     }
 
     /// Finds the object of the calling thread's device, or makes it. Making holds no lock; of two objects made at the
     /// same time, the first is kept. A failure is not remembered.
     pub fn get<E>(&self, device: Device, key: K, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
         let key = (device.ordinal(), key);
-        let find = |known: &Option<Known<K, T>>| known.as_ref().and_then(|known| known.get(&key)?.upgrade());
+        let find = |known: &Option<Known<K, T>>| known.as_ref().and_then(|known| known.get(&key)?.0.upgrade());
         if let Some(found) = find(&self.known.lock()) {
             return Ok(found);
         }
@@ -40,15 +47,9 @@ impl<K: Eq + Hash, T> Loaded<K, T> {
             return Ok(found);
         }
         let known = known.get_or_insert_default();
-        known.retain(|_, object| object.strong_count() > 0);
-        known.insert(key, Arc::downgrade(&made));
+        known.retain(|_, (object, _)| object.strong_count() > 0);
+        known.insert(key, (Arc::downgrade(&made), self.is_kept.then(|| made.clone())));
         Ok(made)
-    }
-}
-
-impl<K: Eq + Hash, T> Default for Loaded<K, T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn made_once_while_it_is_used() {
-        let all = Loaded::<&str, u32>::new();
+        let all = Loaded::<&str, u32>::while_used();
         let get = |key, made| all.get(Device::Host, key, || Ok::<_, ()>(made)).unwrap();
         let first = get("one", 1);
         assert_eq!((*get("one", 2), *get("other", 3)), (1, 3));
@@ -68,8 +69,16 @@ mod tests {
     }
 
     #[test]
+    fn made_once_where_it_is_kept() {
+        let all = Loaded::<&str, u32>::kept();
+        for made in [1, 2] {
+            assert_eq!(*all.get(Device::Host, "one", || Ok::<_, ()>(made)).unwrap(), 1);
+        }
+    }
+
+    #[test]
     fn a_failure_is_tried_again() {
-        let all = Loaded::<&str, u32>::new();
+        let all = Loaded::<&str, u32>::while_used();
         assert_eq!(all.get(Device::Host, "one", || Err("no memory")), Err("no memory"));
         assert_eq!(all.get(Device::Host, "one", || Ok::<_, &str>(1)), Ok(Arc::new(1)));
     }
@@ -77,7 +86,7 @@ mod tests {
     /// While an object is made, another thread makes and uses the same one.
     #[test]
     fn the_first_is_kept_of_two_made_at_once() {
-        let all = Loaded::<&str, u32>::new();
+        let all = Loaded::<&str, u32>::while_used();
         let mut faster = None;
         let slower = all.get(Device::Host, "one", || {
             faster = all.get(Device::Host, "one", || Ok::<_, ()>(1)).ok();

@@ -46,10 +46,12 @@ pub(super) mod places;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cudarc::driver::sys::CUresult;
 use kernels::KernelSource;
+use parking_lot::Mutex;
 
 use super::Device;
 use guest::settings::{self, Fault};
@@ -160,7 +162,21 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     if *fault == Some(Fault::Compilation) {
         return Err(Error::Compilation { name: source.name.clone(), log: "UCUDNN_FAULT asked for a failure".into() });
     }
-    let image = compiler.compile(source, &architecture)?;
+    // What did not compile once never will, and trying takes a tenth of a second.
+    static REJECTED: Mutex<BTreeMap<cubins::Key, Error>> = Mutex::new(BTreeMap::new());
+    let rejected = REJECTED.lock().get(&key).cloned();
+    if let Some(error) = rejected {
+        return Err(error);
+    }
+    let image = match compiler.compile(source, &architecture) {
+        Ok(image) => image,
+        Err(error) => {
+            if matches!(error, Error::Compilation { .. }) {
+                REJECTED.lock().insert(key, error.clone());
+            }
+            return Err(error);
+        }
+    };
     if let Some(cubins) = cubins {
         cubins.keep(&key, &image);
     }

@@ -21,7 +21,7 @@ use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
 use gpu::background::compiling;
 use guest::settings::{self, Numerics};
-use tuning::turns::{Step, Timing, Turns};
+use tuning::turns::{Started, Step, Turns};
 
 /// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
 const TIMED_STEPS: usize = 32;
@@ -171,7 +171,7 @@ fn fastest(
             engine: &*candidates[index].engine,
             stream: stream.raw(),
         };
-        let timing = Timing::start(device, stream.raw());
+        let timing = Started::start(device, stream.raw());
         // SAFETY: the buffers are as large as the network and the data require, and live until the stream is done.
         match unsafe { work.launch() } {
             Ok(()) => turns.ran(index, data.steps, timing.and_then(|timing| timing.end(device, stream.raw()))),

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Database, Environment, SCHEMA, Timing, file};
+use super::{Database, Environment, Timing, file};
 
 /// The number of results in one environment.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +13,6 @@ pub struct Contents {
     pub id: i64,
     /// The environment that its results are valid for.
     pub environment: Environment,
-    /// The schema of its results. Only those with [`SCHEMA`] are used.
-    pub schema: i64,
     /// The number of convolution problems, not counting batch sizes.
     pub problems: usize,
     /// The number of micro-configurations that were measured, whether they run or not.
@@ -68,19 +66,17 @@ pub enum Prune {
     Environment(i64),
     /// Results measured before this moment, and the ends of searches that depend on them.
     Before(SystemTime),
-    /// All results stored under another schema than [`SCHEMA`].
-    OtherSchemas,
 }
 
 impl Database {
-    /// Lists the user's file, one entry for each environment: this version's schema first, then the newest first.
+    /// Lists the user's file, one entry for each environment, the newest first.
     pub fn contents(&self) -> Result<Vec<Contents>, String> {
         self.command(|connection| {
             let mut statement = connection.prepare(
                 "WITH moments AS (
                      SELECT environment, measured_at FROM kernels JOIN outcomes ON kernel = id
                      UNION ALL SELECT environment, measured_at FROM timings)
-                 SELECT id, schema, device, multiprocessors, cudnn, driver,
+                 SELECT id, device, multiprocessors, cudnn, driver,
                      (SELECT count(*) FROM kernels WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN outcomes ON kernel = id WHERE environment = environments.id),
                      (SELECT count(*) FROM kernels JOIN trials ON kernel = id WHERE environment = environments.id),
@@ -90,25 +86,24 @@ impl Database {
                      (SELECT count(*) FROM timings WHERE environment = environments.id),
                      (SELECT min(measured_at) FROM moments WHERE environment = environments.id),
                      (SELECT max(measured_at) FROM moments WHERE environment = environments.id) AS newest
-                 FROM environments ORDER BY schema <> ?1, newest DESC, id",
+                 FROM environments ORDER BY newest DESC, id",
             )?;
-            let rows = statement.query_map([SCHEMA], |row| {
-                let (first, last): (Option<i64>, Option<i64>) = (row.get(12)?, row.get(13)?);
+            let rows = statement.query_map([], |row| {
+                let (first, last): (Option<i64>, Option<i64>) = (row.get(11)?, row.get(12)?);
                 Ok(Contents {
                     id: row.get(0)?,
-                    schema: row.get(1)?,
                     environment: Environment {
-                        device: row.get(2)?,
-                        multiprocessors: row.get(3)?,
-                        cudnn: row.get(4)?,
-                        driver: row.get(5)?,
+                        device: row.get(1)?,
+                        multiprocessors: row.get(2)?,
+                        cudnn: row.get(3)?,
+                        driver: row.get(4)?,
                     },
-                    problems: row.get(6)?,
-                    outcomes: row.get(7)?,
-                    trials: row.get(8)?,
-                    searches: row.get(9)?,
-                    subjects: row.get(10)?,
-                    timings: row.get(11)?,
+                    problems: row.get(5)?,
+                    outcomes: row.get(6)?,
+                    trials: row.get(7)?,
+                    searches: row.get(8)?,
+                    subjects: row.get(9)?,
+                    timings: row.get(10)?,
                     measured: first.zip(last).map(|(first, last)| (moment(first), moment(last))),
                 })
             })?;
@@ -168,9 +163,6 @@ impl Database {
             match what {
                 Prune::Environment(id) => {
                     transaction.execute("DELETE FROM environments WHERE id = ?1", [id])?;
-                }
-                Prune::OtherSchemas => {
-                    transaction.execute("DELETE FROM environments WHERE schema <> ?1", [SCHEMA])?;
                 }
                 Prune::Before(moment) => {
                     let moment = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);

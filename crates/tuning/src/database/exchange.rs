@@ -158,13 +158,13 @@ fn read(
     entry: fn(&Row) -> rusqlite::Result<Entry>,
 ) -> rusqlite::Result<Vec<OfProblem>> {
     let mut statement = connection.prepare(&format!(
-        "SELECT {columns}, schema, device, multiprocessors, cudnn, driver, spec, batch FROM {table}
+        "SELECT {columns}, device, multiprocessors, cudnn, driver, spec, batch FROM {table}
          JOIN kernels ON kernels.id = {table}.kernel JOIN environments ON environments.id = kernels.environment
          ORDER BY environments.id, kernels.id, batch DESC"
     ))?;
     let rows = statement.query_map([], |row| {
         Ok(OfProblem {
-            schema: row.get("schema")?,
+            schema: SCHEMA,
             environment: environment(row)?,
             kernel: row.get("spec")?,
             batch: row.get("batch")?,
@@ -181,7 +181,7 @@ fn read_timings(connection: &Connection) -> rusqlite::Result<Vec<OfSubject>> {
     )?;
     let rows = statement.query_map([], |row| {
         Ok(OfSubject {
-            schema: row.get("schema")?,
+            schema: SCHEMA,
             environment: environment(row)?,
             family: row.get("family")?,
             subject: row.get("subject")?,
@@ -286,8 +286,8 @@ fn merge(connection: &Connection, line: &Line) -> rusqlite::Result<usize> {
 }
 
 fn merge_of_subject(connection: &Connection, line: &OfSubject) -> rusqlite::Result<usize> {
-    let OfSubject { schema, environment, family, subject, version, what, part, time_ms, runs, measured_at } = line;
-    let id = add_environment(connection, *schema, environment)?;
+    let OfSubject { schema: _, environment, family, subject, version, what, part, time_ms, runs, measured_at } = line;
+    let id = add_environment(connection, environment)?;
     connection
         .prepare_cached(
             "INSERT INTO timings (environment, family, version, subject, what, part, time_ms, runs, measured_at)
@@ -300,7 +300,7 @@ fn merge_of_subject(connection: &Connection, line: &OfSubject) -> rusqlite::Resu
 }
 
 fn merge_of_problem(connection: &Connection, line: &OfProblem) -> rusqlite::Result<usize> {
-    let id = add(connection, line.schema, &line.environment, &line.kernel)?;
+    let id = add(connection, &line.environment, &line.kernel)?;
     match &line.result {
         Entry::Outcome(m) => connection
             .prepare_cached(

@@ -23,12 +23,11 @@ const APPLICATION: i64 = 0x7544_4E4E;
 const TABLES: &str = "
     CREATE TABLE environments (
         id INTEGER PRIMARY KEY,
-        schema INTEGER NOT NULL,
         device TEXT NOT NULL,
         multiprocessors INTEGER NOT NULL,
         cudnn TEXT NOT NULL,
         driver TEXT NOT NULL,
-        UNIQUE (schema, device, multiprocessors, cudnn, driver)
+        UNIQUE (device, multiprocessors, cudnn, driver)
     ) STRICT;
     CREATE TABLE kernels (
         id INTEGER PRIMARY KEY,

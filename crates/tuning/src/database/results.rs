@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::{Database, Environment, SCHEMA};
+use super::{Database, Environment};
 use crate::subject::Subject;
 use planner::{Configuration, MicroConfiguration};
 
@@ -162,7 +162,7 @@ impl Database {
     ) {
         self.ask(|connections| {
             let transaction = connections.user.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let id = add(&transaction, SCHEMA, environment, &spec(kernel))?;
+            let id = add(&transaction, environment, &spec(kernel))?;
             write(&transaction, id)?;
             transaction.commit()
         });
@@ -175,56 +175,42 @@ fn spec<K: Subject>(kernel: &K) -> String {
 }
 
 fn find<K: Subject>(connection: &Connection, environment: &Environment, kernel: &K) -> rusqlite::Result<Option<i64>> {
-    find_spec(connection, SCHEMA, environment, &spec(kernel))
+    find_spec(connection, environment, &spec(kernel))
 }
 
-fn find_spec(
-    connection: &Connection,
-    schema: i64,
-    environment: &Environment,
-    spec: &str,
-) -> rusqlite::Result<Option<i64>> {
+fn find_spec(connection: &Connection, environment: &Environment, spec: &str) -> rusqlite::Result<Option<i64>> {
     let Environment { device, multiprocessors, cudnn, driver } = environment;
     let mut statement = connection.prepare_cached(
         "SELECT kernels.id FROM kernels JOIN environments ON environments.id = kernels.environment
-         WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5 AND spec = ?6",
+         WHERE device = ?1 AND multiprocessors = ?2 AND cudnn = ?3 AND driver = ?4 AND spec = ?5",
     )?;
-    let found = statement.query_row(params![schema, device, multiprocessors, cudnn, driver, spec], |row| row.get(0));
+    let found = statement.query_row(params![device, multiprocessors, cudnn, driver, spec], |row| row.get(0));
     found.optional()
 }
 
 /// Returns the number of an environment, and adds the environment if it has none.
-pub(super) fn add_environment(
-    connection: &Connection,
-    schema: i64,
-    environment: &Environment,
-) -> rusqlite::Result<i64> {
+pub(super) fn add_environment(connection: &Connection, environment: &Environment) -> rusqlite::Result<i64> {
     let Environment { device, multiprocessors, cudnn, driver } = environment;
     connection
         .prepare_cached(
-            "INSERT OR IGNORE INTO environments (schema, device, multiprocessors, cudnn, driver)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT OR IGNORE INTO environments (device, multiprocessors, cudnn, driver)
+             VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![schema, device, multiprocessors, cudnn, driver])?;
+        .execute(params![device, multiprocessors, cudnn, driver])?;
     connection
         .prepare_cached(
             "SELECT id FROM environments
-             WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5",
+             WHERE device = ?1 AND multiprocessors = ?2 AND cudnn = ?3 AND driver = ?4",
         )?
-        .query_row(params![schema, device, multiprocessors, cudnn, driver], |row| row.get(0))
+        .query_row(params![device, multiprocessors, cudnn, driver], |row| row.get(0))
 }
 
 /// Returns the number of a problem (its text over one image) in an environment, and adds the problem if it has none.
-pub(super) fn add(
-    connection: &Connection,
-    schema: i64,
-    environment: &Environment,
-    spec: &str,
-) -> rusqlite::Result<i64> {
-    if let Some(id) = find_spec(connection, schema, environment, spec)? {
+pub(super) fn add(connection: &Connection, environment: &Environment, spec: &str) -> rusqlite::Result<i64> {
+    if let Some(id) = find_spec(connection, environment, spec)? {
         return Ok(id);
     }
-    let environment = add_environment(connection, schema, environment)?;
+    let environment = add_environment(connection, environment)?;
     connection
         .prepare_cached("INSERT INTO kernels (environment, spec) VALUES (?1, ?2)")?
         .execute(params![environment, spec])?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::results::{add_environment, is_time, now};
-use super::{Database, Environment, SCHEMA};
+use super::{Database, Environment};
 
 /// A time of a subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +51,10 @@ impl Database {
         let query = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT subject, what, part, time_ms, runs FROM timings JOIN environments ON id = environment
-                 WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5
-                     AND family = ?6 AND version = ?7 AND subject = ifnull(?8, subject)",
+                 WHERE device = ?1 AND multiprocessors = ?2 AND cudnn = ?3 AND driver = ?4
+                     AND family = ?5 AND version = ?6 AND subject = ifnull(?7, subject)",
             )?;
-            let values = params![SCHEMA, device, multiprocessors, cudnn, driver, family, version, subject];
+            let values = params![device, multiprocessors, cudnn, driver, family, version, subject];
             let rows = statement.query_map(values, |row| {
                 let time = row.get::<_, Option<f64>>(3)?.filter(|time| is_time(*time));
                 Ok((row.get(0)?, Timing { what: row.get(1)?, part: row.get(2)?, time, runs: row.get(4)? }))
@@ -93,10 +93,10 @@ impl Database {
         let query = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT constants FROM models JOIN environments ON id = environment
-                 WHERE schema = ?1 AND device = ?2 AND multiprocessors = ?3 AND cudnn = ?4 AND driver = ?5
-                     AND family = ?6 AND version = ?7",
+                 WHERE device = ?1 AND multiprocessors = ?2 AND cudnn = ?3 AND driver = ?4
+                     AND family = ?5 AND version = ?6",
             )?;
-            let values = params![SCHEMA, device, multiprocessors, cudnn, driver, family, version];
+            let values = params![device, multiprocessors, cudnn, driver, family, version];
             let found = statement.query_row(values, |row| row.get(0)).optional()?;
             Ok(found.into_iter().collect())
         };
@@ -122,7 +122,7 @@ impl Database {
     ) {
         self.ask(|connections| {
             let transaction = connections.user.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let id = add_environment(&transaction, SCHEMA, environment)?;
+            let id = add_environment(&transaction, environment)?;
             write(&transaction, id)?;
             transaction.commit()
         });

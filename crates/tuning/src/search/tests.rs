@@ -185,15 +185,7 @@ fn what_turns_out_dominated_leaves_the_desirable_set() {
     }
     let set = search.desirable_set();
     let names: Vec<_> = set.iter().map(|(it, _)| it.to_string()).collect();
-    assert_eq!(
-        names,
-        [
-            "1×64[0]",
-            "4×16[1]",
-            "2×32[1]",
-            "1×64[1]"
-        ]
-    );
+    assert_eq!(names, ["1×64[0]", "4×16[1]", "2×32[1]", "1×64[1]"]);
     assert!(set.is_sorted_by(|a, b| a.0.workspace() < b.0.workspace() && a.1 > b.1));
 }
 

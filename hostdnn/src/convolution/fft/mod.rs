@@ -10,8 +10,8 @@ use super::correlation::{Axis, Correlation};
 use super::element::{Matrix, Storage, multiply_complex};
 use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
 use super::tasks;
+use hostdnn_fft::Complex;
 use plane::{Planes, Transform};
-use realfft::num_complex::Complex;
 
 /// The part of an image in one transform.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,7 @@
 //! Two-dimensional transforms of real planes, a few at a time, in and out of matrices that lie frequency by frequency.
 
 use super::super::element::Real;
-use realfft::num_complex::Complex;
-use realfft::{ComplexToReal, RealToComplex};
-use rustfft::Fft;
-use std::sync::Arc;
+use hostdnn_fft::{Complex, Plans};
 
 /// Plans for planes of one size.
 pub struct Transform<T> {
@@ -12,28 +9,18 @@ pub struct Transform<T> {
     /// Frequencies along the width: `width / 2 + 1`.
     half: usize,
     width: usize,
-    forward_line: Arc<dyn RealToComplex<T>>,
-    inverse_line: Arc<dyn ComplexToReal<T>>,
-    forward_column: Arc<dyn Fft<T>>,
-    inverse_column: Arc<dyn Fft<T>>,
+    plans: Plans<T>,
 }
 
 impl<T: Real> Transform<T> {
     pub fn new(height: usize, width: usize) -> Self {
-        T::with_planners(|real, complex| Self {
-            height,
-            half: width / 2 + 1,
-            width,
-            forward_line: real.plan_fft_forward(width),
-            inverse_line: real.plan_fft_inverse(width),
-            forward_column: complex.plan_fft_forward(height),
-            inverse_column: complex.plan_fft_inverse(height),
-        })
+        Self { height, half: width / 2 + 1, width, plans: T::plans(height, width) }
     }
 
     fn scratch_len(&self) -> usize {
-        let lines = self.forward_line.get_scratch_len().max(self.inverse_line.get_scratch_len());
-        let columns = self.forward_column.get_inplace_scratch_len().max(self.inverse_column.get_inplace_scratch_len());
+        let Plans { forward_line, inverse_line, forward_column, inverse_column } = &self.plans;
+        let lines = forward_line.get_scratch_len().max(inverse_line.get_scratch_len());
+        let columns = forward_column.get_inplace_scratch_len().max(inverse_column.get_inplace_scratch_len());
         lines.max(columns)
     }
 }
@@ -81,20 +68,20 @@ impl<'a, T: Real> Planes<'a, T> {
         for row in rows.0..rows.1 {
             self.line.fill(T::default());
             fill(row, self.line);
-            let done = self.transform.forward_line.process_with_scratch(self.line, self.half_line, self.scratch);
+            let done = self.transform.plans.forward_line.process_with_scratch(self.line, self.half_line, self.scratch);
             debug_assert!(done.is_ok(), "buffers have the plan's lengths");
             for (column, &value) in spectrum.chunks_exact_mut(self.transform.height).zip(&*self.half_line) {
                 column[row] = value;
             }
         }
-        self.transform.forward_column.process_with_scratch(spectrum, self.scratch);
+        self.transform.plans.forward_column.process_with_scratch(spectrum, self.scratch);
     }
 
     /// Transforms a plane's spectrum back and calls `take(row, line)` for its first `rows` lines.
     pub fn invert(&mut self, plane: usize, rows: usize, take: impl Fn(usize, &[T])) {
         let range = self.spectrum(plane);
         let spectrum = &mut self.spectra[range];
-        self.transform.inverse_column.process_with_scratch(spectrum, self.scratch);
+        self.transform.plans.inverse_column.process_with_scratch(spectrum, self.scratch);
         let scale = T::of(1.0 / (self.transform.height * self.transform.width) as f64);
         for row in 0..rows {
             for (column, value) in spectrum.chunks_exact(self.transform.height).zip(&mut *self.half_line) {
@@ -105,7 +92,7 @@ impl<'a, T: Real> Planes<'a, T> {
             if self.transform.width.is_multiple_of(2) {
                 self.half_line[self.transform.half - 1].im = T::default();
             }
-            let done = self.transform.inverse_line.process_with_scratch(self.half_line, self.line, self.scratch);
+            let done = self.transform.plans.inverse_line.process_with_scratch(self.half_line, self.line, self.scratch);
             debug_assert!(done.is_ok(), "buffers have the plan's lengths");
             take(row, self.line);
         }

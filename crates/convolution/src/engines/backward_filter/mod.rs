@@ -14,7 +14,7 @@ use cudnn_abi::*;
 use half::{bf16, f16};
 
 use crate::engines::elements::Element;
-use crate::engines::for_each_device::ForEachDevice;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{self, Function, Launch, Source};
 use gpu::{Device, Stream};
 pub use gradient::FilterGradient;
@@ -36,7 +36,7 @@ enum Code {
 }
 
 /// The code, by its compiler options.
-static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
+static KNOWN: Loaded<Vec<String>, Code> = Loaded::while_used();
 
 /// A filter gradient on one device.
 pub struct BackwardFilter {

@@ -12,8 +12,8 @@ use cudnn_abi::*;
 use half::{bf16, f16};
 
 use crate::engines::elements::{self, Element};
-use crate::engines::for_each_device::ForEachDevice;
 use crate::engines::tiles::pitch_of;
+use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
 use gpu::{Device, Stream};
 
@@ -253,7 +253,7 @@ enum Code {
 }
 
 /// The code, by its compiler options.
-static KNOWN: ForEachDevice<Vec<String>, Code> = ForEachDevice::while_used();
+static KNOWN: Loaded<Vec<String>, Code> = Loaded::while_used();
 
 /// A correlation on one device.
 pub struct ImplicitGemm {

@@ -1,0 +1,113 @@
+//! Jobs that one background thread does in turn.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parking_lot::Mutex;
+
+use super::spawn;
+use crate::Device;
+
+/// A queue of jobs, and the thread that does them while there are any.
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    /// What it means for the log that a job is not done, because no thread can start or because the job panics.
+    otherwise: &'static str,
+}
+
+struct Waiting {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+/// A job, and the device that it is for.
+struct Job {
+    device: Device,
+    ordinal: i32,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+/// A promise to the queue that a thread starts. If the thread cannot start, dropping the promise drops the jobs.
+struct Promise {
+    queue: &'static Queue,
+    is_kept: bool,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let mut waiting = self.queue.waiting.lock();
+            waiting.has_thread = false;
+            let jobs = std::mem::take(&mut waiting.jobs);
+            drop(waiting);
+            drop(jobs);
+        }
+    }
+}
+
+impl Queue {
+    /// An empty queue.
+    pub const fn new(otherwise: &'static str) -> Self {
+        Self { waiting: Mutex::new(Waiting { jobs: VecDeque::new(), has_thread: false }), otherwise }
+    }
+
+    /// Queues a job for the calling thread's device. Queued jobs also run while the process ends. If no thread can
+    /// start, the job is dropped, and this returns false.
+    pub fn later(&'static self, device: Device, work: impl FnOnce() + Send + 'static) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.jobs.push_back(Job { device, ordinal: device.ordinal(), work: Box::new(work) });
+        let has_thread = std::mem::replace(&mut waiting.has_thread, true);
+        drop(waiting);
+        let promise = Promise { queue: self, is_kept: has_thread };
+        has_thread || spawn(device, move || self.work(promise), self.otherwise)
+    }
+
+    fn work(&self, mut promise: Promise) {
+        loop {
+            let mut waiting = self.waiting.lock();
+            let Some(Job { device, ordinal, work }) = waiting.jobs.pop_front() else {
+                waiting.has_thread = false;
+                promise.is_kept = true;
+                return;
+            };
+            drop(waiting);
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                let Some(_entered) = device.enter(ordinal) else { return };
+                work();
+            }));
+            if done.is_err() {
+                log::error!("a panic inside ucudnn in the background: {}", self.otherwise);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If a thread cannot start, its jobs are dropped, and the next job starts a thread again.
+    #[test]
+    fn what_no_thread_can_do_is_dropped() {
+        static QUEUE: Queue = Queue::new("");
+        let shared = std::sync::Arc::new(());
+        for _ in 0..2 {
+            let job = shared.clone();
+            let work = Box::new(move || drop(job));
+            QUEUE.waiting.lock().jobs.push_back(Job { device: Device::Host, ordinal: 0, work });
+            QUEUE.waiting.lock().has_thread = true;
+            drop(Promise { queue: &QUEUE, is_kept: false });
+            assert!(QUEUE.waiting.lock().jobs.is_empty() && !QUEUE.waiting.lock().has_thread);
+            assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_its_job_alone() {
+        static QUEUE: Queue = Queue::new("");
+        let (sender, done) = std::sync::mpsc::channel();
+        assert!(QUEUE.later(Device::Host, || panic!("a test's")));
+        assert!(QUEUE.later(Device::Host, move || sender.send(()).unwrap()));
+        done.recv().unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! Memory for the stacks of a launch's threads. Mapping thousands of stacks takes the system longer than most launches, so
+//! each thread of the system keeps the stacks of its last launch.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
+
+/// The least usable bytes of a stack.
+const USABLE: usize = 64 << 10;
+/// The first so many stacks have an inaccessible page below, so that an overflow ends the program where it happens. Not
+/// all stacks have one, because the system limits the number of mappings.
+const GUARDED: usize = 8192;
+/// More stacks than these are not kept: threads have touched some 12 KiB of each.
+const MOST_KEPT: usize = 4096;
+
+/// The stacks in `kernels/emulator/fiber.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Stacks {
+    memory: *mut c_void,
+    /// Bytes from one stack to the next.
+    stride: usize,
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Mapping>> = const { RefCell::new(None) };
+}
+
+struct Mapping {
+    memory: NonNull<c_void>,
+    count: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and no launch runs on it any more.
+        unsafe { libc::munmap(self.memory.as_ptr(), self.count * stride()) };
+    }
+}
+
+fn page() -> usize {
+    // SAFETY: only asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+fn stride() -> usize {
+    page() + USABLE.next_multiple_of(page())
+}
+
+impl Mapping {
+    fn new(count: usize) -> Option<Self> {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping, which no other memory is in.
+        let memory = unsafe { libc::mmap(null_mut(), count.checked_mul(stride())?, protection, flags, -1, 0) };
+        let mapping = Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count };
+        // SAFETY: each page is the lowest of a stack in the mapping, which nobody uses yet.
+        let guard = |number| unsafe { libc::mprotect(memory.byte_add(number * stride()), page(), libc::PROT_NONE) };
+        (0..count.min(GUARDED)).all(|number| guard(number) == 0).then_some(mapping)
+    }
+}
+
+/// Stacks for this many threads of a launch on the calling thread, valid until [`release`]. Null memory if there is none.
+pub extern "C" fn stacks(count: usize) -> Stacks {
+    KEPT.with_borrow_mut(|kept| {
+        if kept.as_ref().is_none_or(|kept| kept.count < count) {
+            *kept = None; // before the next is mapped
+            *kept = Mapping::new(count);
+        }
+        let memory = kept.as_ref().map_or(null_mut(), |kept| kept.memory.as_ptr());
+        Stacks { memory, stride: stride() }
+    })
+}
+
+/// The launch has ended.
+pub fn release() {
+    KEPT.with_borrow_mut(|kept| drop(kept.take_if(|kept| kept.count > MOST_KEPT)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_stacks_are_kept() {
+        let few = stacks(MOST_KEPT).memory;
+        release();
+        assert_eq!(stacks(1).memory, few);
+        assert!(!stacks(MOST_KEPT + 1).memory.is_null());
+        release();
+        assert!(KEPT.with_borrow(Option::is_none));
+        assert!(stacks(usize::MAX).memory.is_null(), "there is no such memory");
+    }
+}
