@@ -3,13 +3,12 @@
 //!
 //! `abi` exports the functions and checks their arguments; `descriptor` holds the descriptors' values and the rules for
 //! setting them; `kernel` turns descriptors into a convolution problem, `select` ranks and times its algorithms,
-//! `convolution`, `elementwise` and `rnn` do the arithmetic; `graph` is the graph API on top of these; `device`
+//! `elementwise` and the crate `hostdnn-arithmetic` compute; `graph` is the graph API on top of these; `device`
 //! presents the CPU as several devices; `emulator` runs CUDA C++ on it; `fault` makes calls fail on demand.
 #![warn(missing_docs)]
 #![allow(non_snake_case, non_upper_case_globals)] // the names are cuDNN's
 
 pub mod abi;
-pub mod convolution;
 pub mod descriptor;
 mod device;
 mod elementwise;
@@ -18,7 +17,7 @@ mod error;
 mod fault;
 mod graph;
 mod kernel;
-pub mod rnn;
 mod select;
 
 pub use error::{Error, Result};
+pub use hostdnn_arithmetic::{convolution, rnn};

@@ -58,6 +58,11 @@ static void in_loops(float *x) {
     }
 }
 
+static emulator::Stacks stacks(size_t number) {
+    static std::vector<unsigned char> memory(number << 16);
+    return {memory.data(), size_t(1) << 16};
+}
+
 int main() {
     float expected[count], x[count];
     begin(expected);
@@ -66,7 +71,7 @@ int main() {
         begin(x);
         const Parameters parameters = {x, rounds};
         char message[2048] = "";
-        const emulator::Launch launch = {{blocks, 1, 1}, {THREADS, 1, 1}, {1, 1, 1}, sizeof(float) * THREADS, &parameters, seed > 0, seed};
+        const emulator::Launch launch = {{blocks, 1, 1}, {THREADS, 1, 1}, {1, 1, 1}, sizeof(float) * THREADS, &parameters, stacks, seed > 0, seed};
         if (mix.launch(mix, launch, message, sizeof message) != 0) {
             printf("seed %u: %s\n", seed, message);
             return 1;

@@ -1,8 +1,8 @@
 //! `forward` against the oracle on random networks: every cell, bias, layout, direction and type, with poisoned outputs
 //! and workspaces, and canaries behind them.
 
-use super::*;
 use half::{bf16, f16};
+use hostdnn_arithmetic::rnn::*;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -5,7 +5,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gemm::Parallelism;
-use hostdnn::convolution::{Algorithm, Direction, Element, Problem, run, workspace_size};
+use hostdnn_arithmetic::convolution::{Algorithm, Direction, Element, Problem, run, workspace_size};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::hint::black_box;

@@ -13,8 +13,6 @@ mod element;
 mod forward;
 pub mod oracle;
 mod sequences;
-#[cfg(test)]
-mod tests;
 mod weights;
 
 pub use dropout::{Dropout, STATES_BYTES, seed};

@@ -18,8 +18,6 @@ mod method;
 pub mod oracle;
 mod scatter;
 mod tasks;
-#[cfg(test)]
-mod tests;
 mod winograd;
 
 pub use algorithm::Algorithm;

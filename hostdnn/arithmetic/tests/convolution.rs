@@ -1,7 +1,7 @@
 //! Every algorithm against the oracle, on random problems, with poisoned outputs and canaries around everything.
 
-use super::{Algorithm, Direction, Element, Error, Problem, oracle, run, workspace_size};
 use half::{bf16, f16};
+use hostdnn_arithmetic::convolution::{Algorithm, Direction, Element, Error, Problem, oracle, run, workspace_size};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -1,0 +1,4 @@
+//! The arithmetic against readable loops in double precision.
+
+mod convolution;
+mod rnn;
