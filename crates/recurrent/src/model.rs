@@ -1,9 +1,9 @@
 //! Predicts the time of a time step, and ranks the configurations that are worth compiling.
 //!
-//! `step = max(math, shared memory, payload) + reduction + element-wise + exchange`, in clocks of the multiprocessor.
-//! Reads overlap with computation: of weights and h (shared memory), and of packets (payload). If W x is within a step,
-//! its product runs during the exchange, and counts only as far as it takes longer. With input warps, the product
-//! counts as far as it delays the other warps.
+//! `step = max(products + element-wise + max(exchange, W x within) + delay, input warps)`, in clocks of the
+//! multiprocessor. The products take the longer of their arithmetic and their reads, and then a reduction. W x within a
+//! step is computed while h is on its way, and counts only as far as it takes longer. Input warps delay the other warps
+//! by a part of their products, and a step takes at least as long as they do.
 
 use super::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
