@@ -27,7 +27,15 @@ pub struct Object {
 impl Object {
     /// This compiler's object of a source. Fails if there is no folder for it.
     pub fn of(source: &Source, compiler: &Compiler) -> Result<Self> {
-        Ok(Self { folder: folder()?, name: name(source, compiler) })
+        let texts = [(source.name, source.text)];
+        let texts = texts.iter().chain(source.headers).chain(EMULATOR).flat_map(|&(name, text)| [name, text]);
+        Ok(Self { folder: folder()?, name: name(compiler, texts.chain(definitions(source)), "so") })
+    }
+
+    /// This compiler's object of the emulator.
+    pub fn of_emulator(compiler: &Compiler) -> Result<Self> {
+        let texts = EMULATOR.iter().flat_map(|&(name, text)| [name, text]);
+        Ok(Self { folder: folder()?, name: name(compiler, texts, "o") })
     }
 
     /// The object, if it was made before.
@@ -88,7 +96,7 @@ fn folder() -> Result<PathBuf> {
     ))
 }
 
-fn name(source: &Source, compiler: &Compiler) -> String {
+fn name<'a>(compiler: &Compiler, texts: impl Iterator<Item = &'a str>, ending: &str) -> String {
     let mut hash = Sha256::new();
     // Each field has its length before it, so that no two lists of fields give the same bytes.
     let mut add = |field: &str| {
@@ -96,10 +104,7 @@ fn name(source: &Source, compiler: &Compiler) -> String {
         hash.update(field);
     };
     compiler.identity().for_each(&mut add);
-    for (name, text) in [(source.name, source.text)].iter().chain(source.headers).chain(EMULATOR) {
-        add(name);
-        add(text);
-    }
-    definitions(source).for_each(add);
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).chain([".so".to_owned()]).collect()
+    texts.for_each(add);
+    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digits}.{ending}")
 }

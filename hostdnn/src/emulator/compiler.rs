@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-/// The emulator: the headers that `device.cuh` includes, and the sources in every object.
+/// The emulator: the headers that `device.cuh` includes, and its own sources.
 pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "schedule.cpp" "schedule.h" "vectors.h");
 
 /// The folder of those files, beside a source's headers.
@@ -25,10 +25,9 @@ const FOLDER: &str = "emulator";
 
 /// Options of every compilation. Arithmetic is the source's: no product and sum become an FMA. Memory may be read as
 /// any type, whatever wrote it, as with NVRTC. Only the kernels' names are exported.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 11] = [
     "-std=c++17",
     "-O1",
-    "-shared",
     "-fPIC",
     "-ffp-contract=off",
     "-fno-strict-aliasing",
@@ -88,32 +87,49 @@ impl Compiler {
         [self.version.as_str()].into_iter().chain(OPTIONS).chain(of_processor())
     }
 
-    /// Compiles the object at `path`, in an empty folder.
-    pub fn compile(&self, source: &Source, folder: &Path, path: &Path) -> Result {
+    /// Compiles the emulator, which is a part of every object, in an empty folder.
+    pub fn compile_emulator(&self, folder: &Path, path: &Path) -> Result {
+        let mut all = String::new();
+        for (name, text) in EMULATOR {
+            write(folder, &format!("{FOLDER}/{name}"), text)?;
+            if name.ends_with(".cpp") {
+                all += &format!("#include \"{FOLDER}/{name}\"\n");
+            }
+        }
+        write(folder, "all.cpp", &all)?;
+        let mut command = Self::command_of(&self.command);
+        command.args(OPTIONS).args(of_processor()).args(["-c", "all.cpp"]);
+        run(command, folder, path, "the emulator")
+    }
+
+    /// Compiles the object at `path`, in an empty folder, and links it with the emulator's object.
+    pub fn compile(&self, source: &Source, emulator: &Path, folder: &Path, path: &Path) -> Result {
         write(folder, source.name, source.text)?;
         for (name, text) in source.headers {
             write(folder, name, text)?;
         }
-        let mut command = Self::command_of(&self.command);
-        command.current_dir(folder).args(OPTIONS).args(of_processor()).args(definitions(source));
-        command.args(["-x", "c++", source.name]);
         for (name, text) in EMULATOR {
-            let name = format!("{FOLDER}/{name}");
-            write(folder, &name, text)?;
-            if name.ends_with(".cpp") {
-                command.arg(name);
-            }
+            write(folder, &format!("{FOLDER}/{name}"), text)?;
         }
-        let failed = |why: &str| {
-            let reason = format!("the C++ compiler does not take {}: {why}", source.name);
-            Error::new(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, reason)
-        };
-        let output = command.arg("-o").arg(path).output().map_err(|error| failed(&error.to_string()))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(failed(&format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end())))
+        let mut command = Self::command_of(&self.command);
+        command.args(OPTIONS).args(of_processor()).args(definitions(source)).arg("-shared");
+        command.args(["-x", "c++", source.name, "-x", "none"]).arg(emulator);
+        run(command, folder, path, source.name)
     }
+}
+
+/// Runs a compiler in a folder.
+fn run(mut command: Command, folder: &Path, path: &Path, what: &str) -> Result {
+    let failed = |why: &str| {
+        let reason = format!("the C++ compiler does not take {what}: {why}");
+        Error::new(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, reason)
+    };
+    let output =
+        command.current_dir(folder).arg("-o").arg(path).output().map_err(|error| failed(&error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(&format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end())))
 }
 
 /// The definitions among a source's options.

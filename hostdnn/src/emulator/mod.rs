@@ -91,7 +91,12 @@ impl Module {
         {
             return Ok(module);
         }
-        Self::open(&object.make(|folder, path| compiler.compile(source, folder, path))?)
+        let emulator = cache::Object::of_emulator(compiler)?;
+        let emulator = match emulator.find() {
+            Some(path) => path,
+            None => emulator.make(|folder, path| compiler.compile_emulator(folder, path))?,
+        };
+        Self::open(&object.make(|folder, path| compiler.compile(source, &emulator, folder, path))?)
     }
 
     /// Succeeds if [`Self::load`] would find an earlier object; otherwise fails with
