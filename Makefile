@@ -99,7 +99,7 @@ test-dist: dist build/convnet ## the packed library and command, elsewhere, with
 test-aarch64: tools ## the library's tests for AArch64, under qemu
 	scripts/test-aarch64.sh
 
-test-miri: tools ## the planner and the panic boundary under Miri, which finds undefined behaviour (needs rustup)
+test-miri: tools ## the planner under Miri, which finds undefined behaviour (needs rustup)
 	scripts/miri.sh
 
 test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and check ours against it

@@ -1,6 +1,6 @@
 #!/bin/bash
-# miri.sh: runs the unit tests of crates without foreign code, and of the panic boundary, under Miri, which finds
-# undefined behaviour. Miri needs one nightly toolchain; rustup fetches it. Without rustup this says so and passes.
+# miri.sh: runs unit tests of the planner under Miri, which finds undefined behaviour. Miri needs one nightly toolchain;
+# rustup fetches it. Without rustup this says so and passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if ! rustup toolchain install "$toolchain" --profile minimal -c miri -c rust-src
     exit 0
 fi
 export MIRIFLAGS=-Zmiri-disable-isolation # proptest reads its environment and files
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
-# The solver is a library that Miri cannot load.
-cargo "+$toolchain" miri test --locked -p ucudnn-planner -p cudnn-abi --lib -- --skip solver:: --skip workspace_division::
-cargo "+$toolchain" miri test --locked -p ucudnn --lib boundary::
+# Those of the planner's tests that Miri, hundreds of times as slow, ends within a minute. It cannot load the solver.
+cargo "+$toolchain" miri test --locked -p ucudnn-planner --lib -- configuration:: policy:: tests::candidates tests::dropping
