@@ -15,6 +15,5 @@ if ! rustup toolchain install "$toolchain" --profile minimal -c miri -c rust-src
 fi
 export MIRIFLAGS=-Zmiri-disable-isolation # proptest reads its environment and files
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
 # Those of the planner's tests that Miri, hundreds of times as slow, ends within a minute. It cannot load the solver.
 cargo "+$toolchain" miri test --locked -p ucudnn-planner --lib -- configuration:: policy:: tests::candidates tests::dropping

@@ -39,7 +39,7 @@ struct Launch {
     unsigned grid[3], block[3], cluster[3];
     size_t shared_bytes;
     const void *parameters;
-    // Returns stacks for so many threads, which last until the launch ends.
+    // Returns stacks for `count` threads. They last until the launch ends.
     Stacks (*stacks)(size_t count);
     // If set, `seed` decides the order of the threads' turns; otherwise they take turns in order.
     int is_adversarial;

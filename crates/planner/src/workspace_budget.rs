@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 2_000 }))]
+        #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
         fn equal_to_brute_force(batch in 1..9_usize, micro in micro(), limit in 0..50_usize, per_image in 0..12_usize) {

@@ -432,7 +432,8 @@ static QUEUE: Queue = Queue::new("RNNs run as they did");
 
 /// Queues a job for the compiling thread, on the calling thread's device.
 pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
-    QUEUE.later(cudnn::device(), job)
+    let device = cudnn::device();
+    QUEUE.later(device, device.ordinal(), job)
 }
 
 /// Returns true if our kernels must run wherever they can.

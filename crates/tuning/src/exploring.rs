@@ -135,11 +135,9 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
         Course::Enumerating | Course::Ended => return Step::Wait,
     }
     report::exploring(explored.subject(), explored.limit());
-    let explored = explored.clone();
-    QUEUE.later(cudnn::device(), move || {
-        let device = cudnn::device();
-        let ordinal = explored.ordinal().filter(|ordinal| *ordinal != device.ordinal());
-        let _entered = ordinal.and_then(|ordinal| device.enter(ordinal));
+    let (explored, device) = (explored.clone(), cudnn::device());
+    let ordinal = explored.ordinal().unwrap_or_else(|| device.ordinal());
+    QUEUE.later(device, ordinal, move || {
         if !background::stopped() {
             begin(&*explored);
         }

@@ -1,7 +1,7 @@
 //! hostdnn's arithmetic on the CPU: convolutions by every algorithm that cuDNN names, and recurrent networks. Knows
 //! cuDNN's numbers for algorithms, and none of its functions.
 //!
-//! This crate is compiled optimised in tests too; what is generic over the numbers' types is instantiated here.
+//! Tests compile this crate optimised, too. It instantiates its generic code for all types of numbers.
 #![warn(missing_docs)]
 
 pub mod convolution;

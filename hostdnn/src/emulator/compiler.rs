@@ -89,13 +89,9 @@ impl Compiler {
 
     /// Compiles the emulator, which is a part of every object, in an empty folder.
     pub fn compile_emulator(&self, folder: &Path, path: &Path) -> Result {
-        let mut all = String::new();
-        for (name, text) in EMULATOR {
-            write(folder, &format!("{FOLDER}/{name}"), text)?;
-            if name.ends_with(".cpp") {
-                all += &format!("#include \"{FOLDER}/{name}\"\n");
-            }
-        }
+        write_emulator(folder)?;
+        let sources = EMULATOR.iter().filter(|(name, _)| name.ends_with(".cpp"));
+        let all: String = sources.map(|(name, _)| format!("#include \"{FOLDER}/{name}\"\n")).collect();
         write(folder, "all.cpp", &all)?;
         let mut command = Self::command_of(&self.command);
         command.args(OPTIONS).args(of_processor()).args(["-c", "all.cpp"]);
@@ -108,9 +104,7 @@ impl Compiler {
         for (name, text) in source.headers {
             write(folder, name, text)?;
         }
-        for (name, text) in EMULATOR {
-            write(folder, &format!("{FOLDER}/{name}"), text)?;
-        }
+        write_emulator(folder)?;
         let mut command = Self::command_of(&self.command);
         command.args(OPTIONS).args(of_processor()).args(definitions(source)).arg("-shared");
         command.args(["-x", "c++", source.name, "-x", "none"]).arg(emulator);
@@ -144,6 +138,11 @@ fn of_processor() -> Option<&'static str> {
         return Some("-mfma");
     }
     None
+}
+
+/// Writes the emulator's files within the folder.
+fn write_emulator(folder: &Path) -> Result {
+    EMULATOR.iter().try_for_each(|(name, text)| write(folder, &format!("{FOLDER}/{name}"), text))
 }
 
 /// Writes one of the source's files within the folder.

@@ -7,8 +7,8 @@ use std::ptr::{NonNull, null_mut};
 
 /// The least usable bytes of a stack.
 const USABLE: usize = 64 << 10;
-/// The first so many stacks have an inaccessible page below, so that an overflow ends the program where it happens. Not
-/// all stacks have one, because the system limits the number of mappings.
+/// The first stacks, this many, have an inaccessible page below: an overflow ends the program where it happens. Other
+/// stacks have none, because the system limits the number of mappings.
 const GUARDED: usize = 8192;
 /// More stacks than these are not kept: threads have touched some 12 KiB of each.
 const MOST_KEPT: usize = 4096;
@@ -29,33 +29,28 @@ thread_local! {
 struct Mapping {
     memory: NonNull<c_void>,
     count: usize,
+    stride: usize,
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no launch runs on it any more.
-        unsafe { libc::munmap(self.memory.as_ptr(), self.count * stride()) };
+        unsafe { libc::munmap(self.memory.as_ptr(), self.count * self.stride) };
     }
-}
-
-fn page() -> usize {
-    // SAFETY: only asks for a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-fn stride() -> usize {
-    page() + USABLE.next_multiple_of(page())
 }
 
 impl Mapping {
     fn new(count: usize) -> Option<Self> {
+        // SAFETY: only asks for a number.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        let stride = page + USABLE.next_multiple_of(page);
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new mapping, which no other memory is in.
-        let memory = unsafe { libc::mmap(null_mut(), count.checked_mul(stride())?, protection, flags, -1, 0) };
-        let mapping = Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count };
+        let memory = unsafe { libc::mmap(null_mut(), count.checked_mul(stride)?, protection, flags, -1, 0) };
+        let mapping = Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count, stride };
         // SAFETY: each page is the lowest of a stack in the mapping, which nobody uses yet.
-        let guard = |number| unsafe { libc::mprotect(memory.byte_add(number * stride()), page(), libc::PROT_NONE) };
+        let guard = |number| unsafe { libc::mprotect(memory.byte_add(number * stride), page, libc::PROT_NONE) };
         (0..count.min(GUARDED)).all(|number| guard(number) == 0).then_some(mapping)
     }
 }
@@ -67,8 +62,8 @@ pub extern "C" fn stacks(count: usize) -> Stacks {
             *kept = None; // before the next is mapped
             *kept = Mapping::new(count);
         }
-        let memory = kept.as_ref().map_or(null_mut(), |kept| kept.memory.as_ptr());
-        Stacks { memory, stride: stride() }
+        let none = Stacks { memory: null_mut(), stride: 0 };
+        kept.as_ref().map_or(none, |kept| Stacks { memory: kept.memory.as_ptr(), stride: kept.stride })
     })
 }
 

@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parking_lot::Mutex;
 
-use super::spawn;
+use guest::background::spawn;
+
 use crate::Device;
 
 /// A queue of jobs, and the thread that does them while there are any.
 pub struct Queue {
     waiting: Mutex<Waiting>,
-    /// What it means for the log that a job is not done, because no thread can start or because the job panics.
+    /// The log's words on jobs that are not done: no thread can start, or a job panics.
     otherwise: &'static str,
 }
 
@@ -51,15 +52,15 @@ impl Queue {
         Self { waiting: Mutex::new(Waiting { jobs: VecDeque::new(), has_thread: false }), otherwise }
     }
 
-    /// Queues a job for the calling thread's device. Queued jobs also run while the process ends. If no thread can
-    /// start, the job is dropped, and this returns false.
-    pub fn later(&'static self, device: Device, work: impl FnOnce() + Send + 'static) -> bool {
+    /// Queues a job for the device with this number. Queued jobs also run while the process ends. If no thread can start,
+    /// the job is dropped, and this returns false.
+    pub fn later(&'static self, device: Device, ordinal: i32, work: impl FnOnce() + Send + 'static) -> bool {
         let mut waiting = self.waiting.lock();
-        waiting.jobs.push_back(Job { device, ordinal: device.ordinal(), work: Box::new(work) });
+        waiting.jobs.push_back(Job { device, ordinal, work: Box::new(work) });
         let has_thread = std::mem::replace(&mut waiting.has_thread, true);
         drop(waiting);
         let promise = Promise { queue: self, is_kept: has_thread };
-        has_thread || spawn(device, move || self.work(promise), self.otherwise)
+        has_thread || spawn(move || self.work(promise), self.otherwise)
     }
 
     fn work(&self, mut promise: Promise) {
@@ -106,8 +107,8 @@ mod tests {
     fn a_panic_ends_its_job_alone() {
         static QUEUE: Queue = Queue::new("");
         let (sender, done) = std::sync::mpsc::channel();
-        assert!(QUEUE.later(Device::Host, || panic!("a test's")));
-        assert!(QUEUE.later(Device::Host, move || sender.send(()).unwrap()));
+        assert!(QUEUE.later(Device::Host, 0, || panic!("a test's")));
+        assert!(QUEUE.later(Device::Host, 0, move || sender.send(()).unwrap()));
         done.recv().unwrap();
     }
 }

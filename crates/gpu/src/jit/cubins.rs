@@ -40,7 +40,7 @@ pub struct Cubins {
 }
 
 /// The hash of all the compiler's inputs.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; 32]);
 
 impl Key {

@@ -164,19 +164,14 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     }
     // What did not compile once never will, and trying takes a tenth of a second.
     static REJECTED: Mutex<BTreeMap<cubins::Key, Error>> = Mutex::new(BTreeMap::new());
-    let rejected = REJECTED.lock().get(&key).cloned();
-    if let Some(error) = rejected {
-        return Err(error);
+    if let Some(error) = REJECTED.lock().get(&key) {
+        return Err(error.clone());
     }
-    let image = match compiler.compile(source, &architecture) {
-        Ok(image) => image,
-        Err(error) => {
-            if matches!(error, Error::Compilation { .. }) {
-                REJECTED.lock().insert(key, error.clone());
-            }
-            return Err(error);
+    let image = compiler.compile(source, &architecture).inspect_err(|error| {
+        if matches!(error, Error::Compilation { .. }) {
+            REJECTED.lock().insert(key, error.clone());
         }
-    };
+    })?;
     if let Some(cubins) = cubins {
         cubins.keep(&key, &image);
     }
