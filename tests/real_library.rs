@@ -13,7 +13,8 @@ use cudnn_abi::symbols::Symbol;
 /// Compiles `tests/c/descriptors.c` against `linked`; references to the real library carry that library's versions.
 fn program(folder: &Folder, linked: &Path) -> PathBuf {
     let program = folder.join("descriptors");
-    compile(&program, [source("descriptors.c").as_path(), linked]);
+    let header = Path::new(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/hostdnn/include"));
+    compile(&program, [header, &source("descriptors.c"), linked]);
     program
 }
 

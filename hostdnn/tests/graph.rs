@@ -216,16 +216,8 @@ fn knobs_are_told_and_change_what_runs() {
 fn heuristics_rank_as_the_legacy_api_does() {
     let (handle, case) = (Handle::new(), plain(8));
     let graph = single(&case, &FORWARD, 1.0, 0.0);
-    let unit = cudnnConvolutionFwdAlgoPerf_t {
-        algo: -1,
-        status: -1,
-        time: 0.0,
-        memory: 0,
-        determinism: 0,
-        mathType: 0,
-        reserved: [0; 3],
-    };
-    let (mut results, mut count) = ([unit; 8], 0);
+    let unwritten = cudnnConvolutionFwdAlgoPerf_t { status: -1, ..Default::default() };
+    let (mut results, mut count) = ([unwritten; 8], 0);
     let (mut w, mut conv) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: descriptors are live, and there is room for eight results.
     unsafe {

@@ -1,12 +1,13 @@
 //! hostdnn's tests, in one program: its own functions, called here as Rust and by C programs, and the real cuDNN's beside
 //! them. The emulator of GPU kernels has a program of its own, `emulator`.
 //!
-//! Helpers are `backend`, `built`, `case`, `child` and `operand`.
+//! Helpers are `backend`, `built`, `case`, `child`, `libraries` and `operand`.
 
 mod backend;
 mod built;
 mod case;
 mod child;
+mod libraries;
 mod operand;
 
 mod algorithms;

@@ -138,7 +138,7 @@ fn null_is_a_bad_parameter() {
     each_null!(cudnnGetConvolutionBackwardDataAlgorithmMaxCount(s.handle, count), null at [0, 1]);
     each_null!(cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(s.handle, count), null at [0, 1]);
 
-    let mut forward = [PERF; 8];
+    let mut forward = [Default::default(); 8];
     let f = forward.as_mut_ptr();
     let all = [0, 1, 2, 3, 4, 6, 7];
     each_null!(cudnnGetConvolutionForwardAlgorithm_v7(s.handle, s.x, s.w, s.conv, s.y, 8, count, f), null at all);
@@ -147,7 +147,7 @@ fn null_is_a_bad_parameter() {
         cudnnFindConvolutionForwardAlgorithmEx(s.handle, s.x, c_x, s.w, c_w, s.conv, s.y, y, 8, count, f, none, 0),
         null at [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
     );
-    let mut data = [PERF_BD; 8];
+    let mut data = [Default::default(); 8];
     let bd = data.as_mut_ptr();
     each_null!(cudnnGetConvolutionBackwardDataAlgorithm_v7(s.handle, s.w, s.y, s.conv, s.x, 8, count, bd), null at all);
     each_null!(cudnnFindConvolutionBackwardDataAlgorithm(s.handle, s.w, s.y, s.conv, s.x, 8, count, bd), null at all);
@@ -155,7 +155,7 @@ fn null_is_a_bad_parameter() {
         cudnnFindConvolutionBackwardDataAlgorithmEx(s.handle, s.w, c_w, s.y, c_y, s.conv, s.x, x, 8, count, bd, none, 0),
         null at [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
     );
-    let mut filter = [PERF_BF; 8];
+    let mut filter = [Default::default(); 8];
     let bf = filter.as_mut_ptr();
     each_null!(cudnnGetConvolutionBackwardFilterAlgorithm_v7(s.handle, s.x, s.y, s.conv, s.w, 8, count, bf), null at all);
     each_null!(cudnnFindConvolutionBackwardFilterAlgorithm(s.handle, s.x, s.y, s.conv, s.w, 8, count, bf), null at all);
@@ -223,33 +223,6 @@ fn null_is_a_bad_parameter() {
 }
 
 static ONE: f32 = 1.0;
-const PERF: cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerf_t {
-    algo: 0,
-    status: 0,
-    time: 0.0,
-    memory: 0,
-    determinism: 0,
-    mathType: 0,
-    reserved: [0; 3],
-};
-const PERF_BD: cudnnConvolutionBwdDataAlgoPerf_t = cudnnConvolutionBwdDataAlgoPerf_t {
-    algo: 0,
-    status: 0,
-    time: 0.0,
-    memory: 0,
-    determinism: 0,
-    mathType: 0,
-    reserved: [0; 3],
-};
-const PERF_BF: cudnnConvolutionBwdFilterAlgoPerf_t = cudnnConvolutionBwdFilterAlgoPerf_t {
-    algo: 0,
-    status: 0,
-    time: 0.0,
-    memory: 0,
-    determinism: 0,
-    mathType: 0,
-    reserved: [0; 3],
-};
 
 /// Runs a forward convolution over buffers of the sound sizes. Returns the status, and whether the output changed.
 fn forward(s: &Sound, algo: c_int, workspace: usize) -> (cudnnStatus_t, bool) {

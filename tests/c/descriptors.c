@@ -1,47 +1,12 @@
-/* Sets descriptors of the real cuDNN, reads them back, and prints every status and value. Needs no GPU and no vendor
- * header: it declares the functions that it calls. */
-#include <stdint.h>
+/* Sets descriptors of the real cuDNN, reads them back, and prints every status and value. Needs no GPU. */
+#include <cudnn.h>
 #include <stdio.h>
 #include <string.h>
 
-size_t cudnnGetVersion(void);
-size_t cudnnGetCudartVersion(void);
-const char *cudnnGetErrorString(int status);
-int cudnnCreate(void **handle);
-int cudnnGetProperty(int property, int *value);
-int cudnnCreateTensorDescriptor(void **tensor);
-int cudnnSetTensor4dDescriptor(void *tensor, int format, int type, int n, int c, int h, int w);
-int cudnnSetTensor4dDescriptorEx(void *tensor, int type, int n, int c, int h, int w, int n_stride, int c_stride,
-                                 int h_stride, int w_stride);
-int cudnnGetTensor4dDescriptor(void *tensor, int *type, int *n, int *c, int *h, int *w, int *n_stride,
-                               int *c_stride, int *h_stride, int *w_stride);
-int cudnnGetTensorSizeInBytes(void *tensor, size_t *size);
-int cudnnDestroyTensorDescriptor(void *tensor);
-int cudnnCreateFilterDescriptor(void **filter);
-int cudnnSetFilterNdDescriptor(void *filter, int type, int format, int rank, const int *dims);
-int cudnnGetFilterNdDescriptor(void *filter, int wanted, int *type, int *format, int *rank, int *dims);
-int cudnnDestroyFilterDescriptor(void *filter);
-int cudnnCreateConvolutionDescriptor(void **convolution);
-int cudnnSetConvolution2dDescriptor(void *convolution, int pad_h, int pad_w, int stride_h, int stride_w,
-                                    int dilation_h, int dilation_w, int mode, int type);
-int cudnnGetConvolution2dDescriptor(void *convolution, int *pad_h, int *pad_w, int *stride_h, int *stride_w,
-                                    int *dilation_h, int *dilation_w, int *mode, int *type);
-int cudnnSetConvolutionGroupCount(void *convolution, int count);
-int cudnnGetConvolutionGroupCount(void *convolution, int *count);
-int cudnnGetConvolution2dForwardOutputDim(void *convolution, void *tensor, void *filter, int *n, int *c, int *h,
-                                          int *w);
-int cudnnDestroyConvolutionDescriptor(void *convolution);
-int cudnnCreateActivationDescriptor(void **activation);
-int cudnnSetActivationDescriptor(void *activation, int mode, int nan, double coefficient);
-int cudnnGetActivationDescriptor(void *activation, int *mode, int *nan, double *coefficient);
-int cudnnCreateLRNDescriptor(void **lrn);
-int cudnnSetLRNDescriptor(void *lrn, unsigned n, double alpha, double beta, double k);
-int cudnnGetLRNDescriptor(void *lrn, unsigned *n, double *alpha, double *beta, double *k);
-int cudnnBackendCreateDescriptor(int type, void **descriptor);
-int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count, const void *values);
-int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wanted, int64_t *count, void *values);
-int cudnnBackendFinalize(void *descriptor);
-int cudnnBackendDestroyDescriptor(void *descriptor);
+/* hostdnn's header lacks these. */
+cudnnStatus_t cudnnCreateLRNDescriptor(void **lrn);
+cudnnStatus_t cudnnSetLRNDescriptor(void *lrn, unsigned n, double alpha, double beta, double k);
+cudnnStatus_t cudnnGetLRNDescriptor(void *lrn, unsigned *n, double *alpha, double *beta, double *k);
 
 static void status(const char *call, int status) {
     printf("\n%s: %d %s\n", call, status, cudnnGetErrorString(status));
@@ -53,10 +18,15 @@ int main(void) {
     int major = -1, v[12];
     STATUS(cudnnGetProperty(0, &major));
     printf("major %d\n", major);
-    void *handle = NULL;
+    cudnnHandle_t handle = NULL;
     printf("create %d\n", cudnnCreate(&handle));
 
-    void *tensor, *filter, *convolution, *activation, *lrn, *backend;
+    cudnnTensorDescriptor_t tensor;
+    cudnnFilterDescriptor_t filter;
+    cudnnConvolutionDescriptor_t convolution;
+    cudnnActivationDescriptor_t activation;
+    cudnnBackendDescriptor_t backend;
+    void *lrn;
     memset(v, -1, sizeof v);
     STATUS(cudnnCreateTensorDescriptor(&tensor));
     STATUS(cudnnSetTensor4dDescriptorEx(tensor, 2, 5, 6, 7, 8, 1000, 100, 10, 1));

@@ -11,12 +11,8 @@
 
 typedef struct {
     cudnnHandle_t handle;
-    cudnnTensorDescriptor_t x, y, z, bias;
-    cudnnFilterDescriptor_t w;
-    cudnnConvolutionDescriptor_t convolution;
-    cudnnActivationDescriptor_t activation;
-    void *x_data, *w_data, *y_data, *z_data, *bias_data, *workspace;
-    size_t workspace_size;
+    Kernel kernel;
+    Guarded workspace;
     const void *alpha, *beta;
     int requested, algorithm;
     int *returned;
@@ -28,66 +24,16 @@ enum { GET, FIND, FIND_EX, SIZE, RUN, FUNCTIONS };
 enum { FIELDS = 22, ROOM = 1 << 22 };
 static const char *const names[] = {"get", "find", "find-ex", "size", "run"};
 
-/* Calls function number `function` of a direction; direction 3 is the fused call, whatever the function. */
-static cudnnStatus_t call(int function, int direction, const Arguments *a) {
-    cudnnConvolutionBwdDataAlgoPerf_t *data = (void *)a->results;
-    cudnnConvolutionBwdFilterAlgoPerf_t *filter = (void *)a->results;
-    if (direction == FUSED)
-        return cudnnConvolutionBiasActivationForward(a->handle, a->alpha, a->x, a->x_data, a->w, a->w_data,
-                                                     a->convolution, a->algorithm, a->workspace, a->workspace_size,
-                                                     a->beta, a->z, a->z_data, a->bias, a->bias_data, a->activation,
-                                                     a->y, a->y_data);
-    switch (function * 3 + direction) {
-        case GET * 3 + FORWARD:
-            return cudnnGetConvolutionForwardAlgorithm_v7(a->handle, a->x, a->w, a->convolution, a->y, a->requested,
-                                                          a->returned, a->results);
-        case GET * 3 + BACKWARD_DATA:
-            return cudnnGetConvolutionBackwardDataAlgorithm_v7(a->handle, a->w, a->y, a->convolution, a->x,
-                                                               a->requested, a->returned, data);
-        case GET * 3 + BACKWARD_FILTER:
-            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(a->handle, a->x, a->y, a->convolution, a->w,
-                                                                 a->requested, a->returned, filter);
-        case FIND * 3 + FORWARD:
-            return cudnnFindConvolutionForwardAlgorithm(a->handle, a->x, a->w, a->convolution, a->y, a->requested,
-                                                        a->returned, a->results);
-        case FIND * 3 + BACKWARD_DATA:
-            return cudnnFindConvolutionBackwardDataAlgorithm(a->handle, a->w, a->y, a->convolution, a->x,
-                                                             a->requested, a->returned, data);
-        case FIND * 3 + BACKWARD_FILTER:
-            return cudnnFindConvolutionBackwardFilterAlgorithm(a->handle, a->x, a->y, a->convolution, a->w,
-                                                               a->requested, a->returned, filter);
-        case FIND_EX * 3 + FORWARD:
-            return cudnnFindConvolutionForwardAlgorithmEx(a->handle, a->x, a->x_data, a->w, a->w_data, a->convolution,
-                                                          a->y, a->y_data, a->requested, a->returned, a->results,
-                                                          a->workspace, a->workspace_size);
-        case FIND_EX * 3 + BACKWARD_DATA:
-            return cudnnFindConvolutionBackwardDataAlgorithmEx(
-                a->handle, a->w, a->w_data, a->y, a->y_data, a->convolution, a->x, a->x_data, a->requested,
-                a->returned, data, a->workspace, a->workspace_size);
-        case FIND_EX * 3 + BACKWARD_FILTER:
-            return cudnnFindConvolutionBackwardFilterAlgorithmEx(
-                a->handle, a->x, a->x_data, a->y, a->y_data, a->convolution, a->w, a->w_data, a->requested,
-                a->returned, filter, a->workspace, a->workspace_size);
-        case SIZE * 3 + FORWARD:
-            return cudnnGetConvolutionForwardWorkspaceSize(a->handle, a->x, a->w, a->convolution, a->y, a->algorithm,
-                                                           a->size);
-        case SIZE * 3 + BACKWARD_DATA:
-            return cudnnGetConvolutionBackwardDataWorkspaceSize(a->handle, a->w, a->y, a->convolution, a->x,
-                                                                a->algorithm, a->size);
-        case SIZE * 3 + BACKWARD_FILTER:
-            return cudnnGetConvolutionBackwardFilterWorkspaceSize(a->handle, a->x, a->y, a->convolution, a->w,
-                                                                  a->algorithm, a->size);
-        case RUN * 3 + FORWARD:
-            return cudnnConvolutionForward(a->handle, a->alpha, a->x, a->x_data, a->w, a->w_data, a->convolution,
-                                           a->algorithm, a->workspace, a->workspace_size, a->beta, a->y, a->y_data);
-        case RUN * 3 + BACKWARD_DATA:
-            return cudnnConvolutionBackwardData(a->handle, a->alpha, a->w, a->w_data, a->y, a->y_data, a->convolution,
-                                                a->algorithm, a->workspace, a->workspace_size, a->beta, a->x,
-                                                a->x_data);
-        default:
-            return cudnnConvolutionBackwardFilter(a->handle, a->alpha, a->x, a->x_data, a->y, a->y_data,
-                                                  a->convolution, a->algorithm, a->workspace, a->workspace_size,
-                                                  a->beta, a->w, a->w_data);
+/* Calls function number `function` of a direction; FUSED is the fused call, whatever the function. */
+static cudnnStatus_t call(int function, Operation direction, Arguments *a) {
+    a->kernel.shape.operation = direction;
+    switch (direction == FUSED ? RUN : function) {
+        case GET: return kernel_get(a->handle, &a->kernel, a->requested, a->returned, a->results);
+        case FIND: return kernel_find(a->handle, &a->kernel, a->requested, a->returned, a->results);
+        case FIND_EX:
+            return kernel_find_ex(a->handle, &a->kernel, &a->workspace, a->requested, a->returned, a->results);
+        case SIZE: return kernel_workspace(a->handle, &a->kernel, a->algorithm, a->size);
+        default: return kernel_call(a->handle, &a->kernel, a->alpha, a->beta, a->algorithm, &a->workspace);
     }
 }
 
@@ -116,22 +62,23 @@ static void spoil(Arguments *a, int field, int way) {
     static const int numbers[] = {-1, 0, 99, INT_MIN, INT_MAX, 8};
     static const size_t sizes[] = {0, 1, 100, ROOM};
     int number = numbers[way % 6], unset = way % 3;
+    Kernel *k = &a->kernel;
     switch (field) {
         case 0: a->handle = NULL; break;
-        case 1: a->x = unset ? odd.tensor[unset - 1] : NULL; break;
-        case 2: a->y = unset ? odd.tensor[unset - 1] : NULL; break;
-        case 3: a->z = unset ? odd.tensor[unset - 1] : NULL; break;
-        case 4: a->bias = unset ? odd.tensor[unset - 1] : NULL; break;
-        case 5: a->w = unset ? odd.filter[unset - 1] : NULL; break;
-        case 6: a->convolution = unset ? odd.convolution[unset - 1] : NULL; break;
-        case 7: a->activation = unset ? odd.activation : NULL; break;
-        case 8: a->x_data = NULL; break;
-        case 9: a->w_data = NULL; break;
-        case 10: a->y_data = NULL; break;
-        case 11: a->z_data = NULL; break;
-        case 12: a->bias_data = NULL; break;
-        case 13: a->workspace = NULL; break;
-        case 14: a->workspace_size = sizes[way % 4]; break;
+        case 1: k->x_descriptor = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 2: k->y_descriptor = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 3: k->z_descriptor = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 4: k->bias_descriptor = unset ? odd.tensor[unset - 1] : NULL; break;
+        case 5: k->w_descriptor = unset ? odd.filter[unset - 1] : NULL; break;
+        case 6: k->convolution = unset ? odd.convolution[unset - 1] : NULL; break;
+        case 7: k->activation = unset ? odd.activation : NULL; break;
+        case 8: k->x.start = NULL; break;
+        case 9: k->w.start = NULL; break;
+        case 10: k->y.start = NULL; break;
+        case 11: k->z.start = NULL; break;
+        case 12: k->bias.start = NULL; break;
+        case 13: a->workspace.start = NULL; break;
+        case 14: a->workspace.bytes = sizes[way % 4]; break;
         case 15: a->alpha = NULL; break;
         case 16: a->beta = NULL; break;
         case 17: a->requested = number; break;
@@ -161,13 +108,9 @@ int main(int count, char **arguments) {
     int returned;
     size_t size;
     float one = 1;
-    const Arguments good = {.handle = handle, .x = kernel.x_descriptor, .y = kernel.y_descriptor,
-                            .z = kernel.z_descriptor, .bias = kernel.bias_descriptor, .w = kernel.w_descriptor,
-                            .convolution = kernel.convolution, .activation = kernel.activation,
-                            .x_data = kernel.x.start, .w_data = kernel.w.start, .y_data = kernel.y.start,
-                            .z_data = kernel.z.start, .bias_data = kernel.bias.start, .workspace = workspace.start,
-                            .workspace_size = ROOM, .alpha = &one, .beta = &one, .requested = MOST_RESULTS,
-                            .algorithm = 1, .returned = &returned, .results = results, .size = &size};
+    const Arguments good = {.handle = handle, .kernel = kernel, .workspace = workspace, .alpha = &one, .beta = &one,
+                            .requested = MOST_RESULTS, .algorithm = 1, .returned = &returned, .results = results,
+                            .size = &size};
     if (strcmp(arguments[1], "each") == 0) {
         for (int function = 0; function < FUNCTIONS; function++) {
             for (int direction = 0; direction < (function == RUN ? 4 : 3); direction++) {

@@ -107,6 +107,9 @@ cudnnStatus_t kernel_find(cudnnHandle_t handle, const Kernel *kernel, int reques
 cudnnStatus_t kernel_find_ex(cudnnHandle_t handle, const Kernel *kernel, const Guarded *workspace, int requested,
                              int *returned, Perf *results);
 cudnnStatus_t kernel_workspace(cudnnHandle_t handle, const Kernel *kernel, int algorithm, size_t *bytes);
+/* Calls with this alpha and beta, on the result's present contents. */
+cudnnStatus_t kernel_call(cudnnHandle_t handle, const Kernel *kernel, const void *alpha, const void *beta,
+                          int algorithm, const Guarded *workspace);
 /* Runs on the result's previous contents. */
 cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *kernel, int algorithm, const Guarded *workspace);
 

@@ -68,13 +68,8 @@ cudnnStatus_t kernel_workspace(cudnnHandle_t handle, const Kernel *k, int algori
     }
 }
 
-cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *k, int algorithm, const Guarded *workspace) {
-    float small[2] = {(float)k->shape.alpha, (float)k->shape.beta};
-    double large[2] = {k->shape.alpha, k->shape.beta};
-    int is_double = k->shape.type == CUDNN_DATA_DOUBLE;
-    const void *alpha = is_double ? (void *)&large[0] : (void *)&small[0];
-    const void *beta = is_double ? (void *)&large[1] : (void *)&small[1];
-    kernel_restore(k);
+cudnnStatus_t kernel_call(cudnnHandle_t handle, const Kernel *k, const void *alpha, const void *beta, int algorithm,
+                          const Guarded *workspace) {
     switch (k->shape.operation) {
         case BACKWARD_DATA:
             return cudnnConvolutionBackwardData(handle, alpha, k->w_descriptor, k->w.start, k->y_descriptor,
@@ -94,4 +89,14 @@ cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *k, int algorithm, const G
                                            k->convolution, algorithm, workspace->start, workspace->bytes, beta,
                                            k->y_descriptor, k->y.start);
     }
+}
+
+cudnnStatus_t kernel_run(cudnnHandle_t handle, Kernel *k, int algorithm, const Guarded *workspace) {
+    float small[2] = {(float)k->shape.alpha, (float)k->shape.beta};
+    double large[2] = {k->shape.alpha, k->shape.beta};
+    int is_double = k->shape.type == CUDNN_DATA_DOUBLE;
+    const void *alpha = is_double ? (void *)&large[0] : (void *)&small[0];
+    const void *beta = is_double ? (void *)&large[1] : (void *)&small[1];
+    kernel_restore(k);
+    return kernel_call(handle, k, alpha, beta, algorithm, workspace);
 }

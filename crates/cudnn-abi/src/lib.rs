@@ -196,7 +196,7 @@ pub const CUDNN_DIM_MAX: c_int = 8;
 
 /// cuDNN's result for one Forward algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct cudnnConvolutionFwdAlgoPerfStruct {
     pub algo: cudnnConvolutionFwdAlgo_t,
     pub status: cudnnStatus_t,
@@ -210,7 +210,7 @@ pub type cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerfStruct;
 
 /// cuDNN's result for one BackwardData algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
     pub algo: cudnnConvolutionBwdDataAlgo_t,
     pub status: cudnnStatus_t,
@@ -224,7 +224,7 @@ pub type cudnnConvolutionBwdDataAlgoPerf_t = cudnnConvolutionBwdDataAlgoPerfStru
 
 /// cuDNN's result for one BackwardFilter algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct cudnnConvolutionBwdFilterAlgoPerfStruct {
     pub algo: cudnnConvolutionBwdFilterAlgo_t,
     pub status: cudnnStatus_t,

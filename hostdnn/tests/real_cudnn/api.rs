@@ -1,36 +1,10 @@
-//! The two libraries, loaded side by side.
+//! The functions that set and read descriptors.
 
-use crate::built;
-use libloading::Library;
-use std::ffi::{c_char, c_int, c_void};
-use std::path::Path;
+use crate::libraries::api;
+pub use crate::libraries::{Desc, Ints, Out};
+use std::ffi::{c_char, c_int};
 
-pub type Desc = *mut c_void;
-pub type Ints = *const c_int;
-pub type Out = *mut c_int;
-
-macro_rules! api {
-    ($($name:ident($($type:ty),*) -> $result:ty;)*) => {
-        /// One of the two libraries.
-        #[allow(non_snake_case)]
-        pub struct Api {
-            $(pub $name: unsafe extern "C" fn($($type),*) -> $result,)*
-            pub library: Library,
-        }
-
-        impl Api {
-            fn open(path: &Path) -> Self {
-                // SAFETY: the constructors of cuDNN and hostdnn need nothing of the process.
-                let library = unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-                // SAFETY: the types above are cuDNN's.
-                unsafe {
-                    Self { $($name: *library.get(concat!(stringify!($name), "\0")).unwrap(),)* library }
-                }
-            }
-        }
-    };
-}
-api! {
+api! { Api:
     cudnnGetVersion() -> usize;
     cudnnGetErrorString(c_int) -> *const c_char;
     cudnnGetProperty(c_int, Out) -> c_int;
@@ -78,20 +52,4 @@ api! {
     cudnnGetOpTensorDescriptor(Desc, Out, Out, Out) -> c_int;
     cudnnGetConvolutionForwardAlgorithmMaxCount(Desc, Out) -> c_int;
     cudnnGetConvolutionForwardWorkspaceSize(Desc, Desc, Desc, Desc, Desc, c_int, *mut usize) -> c_int;
-}
-
-/// Both libraries. `None`, and a skipped test, without the real one.
-pub fn both() -> Option<[Api; 2]> {
-    let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
-        built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
-        return None;
-    };
-    let (ours, real) = (Api::open(&built::library()), Api::open(&Path::new(&folder).join("libcudnn.so.9")));
-    let marked = |api: &Api| {
-        // SAFETY: the symbol is only looked up, never called.
-        unsafe { api.library.get::<unsafe extern "C" fn() -> *const c_char>("hostdnnGetVersion\0") }.is_ok()
-    };
-    assert!(marked(&ours) && !marked(&real), "the two libraries are not hostdnn and another");
-    assert_ne!(ours.cudnnGetVersion as usize, real.cudnnGetVersion as usize, "the two libraries are one");
-    Some([ours, real])
 }

@@ -9,7 +9,8 @@ mod api;
 mod calls;
 mod session;
 
-use api::{Api, both};
+use crate::libraries::both;
+use api::Api;
 use calls::{Dice, call};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -19,7 +20,7 @@ use std::ptr::null_mut;
 
 #[test]
 fn descriptors_are_set_and_read_back_alike() {
-    let Some(libraries) = both() else { return };
+    let Some(libraries) = both(Api::open) else { return };
     let mut compared = 0;
     for seed in 0..2000 {
         let transcripts = libraries.each_ref().map(|api| {
@@ -41,7 +42,7 @@ fn descriptors_are_set_and_read_back_alike() {
 
 #[test]
 fn versions_and_error_strings_are_alike() {
-    let Some([ours, real]) = both() else { return };
+    let Some([ours, real]) = both(Api::open) else { return };
     // SAFETY: the strings live as long as their libraries.
     unsafe {
         assert_eq!((ours.cudnnGetVersion)(), (real.cudnnGetVersion)());
@@ -61,7 +62,7 @@ fn versions_and_error_strings_are_alike() {
 
 #[test]
 fn null_is_refused_alike() {
-    let Some([ours, real]) = both() else { return };
+    let Some([ours, real]) = both(Api::open) else { return };
     let statuses = |api: &Api| {
         let (mut value, mut size) = ([UNWRITTEN; 10], 77);
         let v = value.as_mut_ptr();

@@ -1,5 +1,6 @@
 //! Sound scripts: random operation graphs around a convolution, and the descriptors that do not need a graph.
 
+use super::attributes::attributes;
 use super::script::{Elements, Slot, Step};
 use cudnn_abi::*;
 use rand::Rng;
@@ -33,41 +34,12 @@ pub struct Window {
     pub dilation: Vec<i64>,
 }
 
-/// Attributes that name a convolution's descriptor, x, w, y, alpha and beta.
-const CONVOLUTIONS: [(cudnnBackendDescriptorType_t, [cudnnBackendAttributeName_t; 6]); 3] = [
-    (
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-        [
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-        ],
-    ),
-    (
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-        [
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-        ],
-    ),
-    (
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-        [
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-        ],
-    ),
+/// The kinds of operations that are convolutions. [`attributes`] lists each one's alpha, beta, convolution, x, w and y,
+/// in this order.
+const CONVOLUTIONS: [cudnnBackendDescriptorType_t; 3] = [
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
 ];
 
 impl<'a> Builder<'a> {
@@ -186,7 +158,7 @@ impl<'a> Builder<'a> {
         let x = self.shaped(&[vec![n, c * groups], image].concat(), data_type, channels_last);
         let w = self.shaped(&[vec![k * groups, c], filter].concat(), data_type, channels_last);
         let mut y = self.shaped(&y_dims, data_type, channels_last);
-        let (kind, _) = *CONVOLUTIONS.choose(self.dice).unwrap();
+        let kind = *CONVOLUTIONS.choose(self.dice).unwrap();
         let forward = kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
         let behind = if forward && !usual { self.dice.random_range(0..4) } else { 0 };
         y.is_virtual = behind > 0;
@@ -204,7 +176,7 @@ impl<'a> Builder<'a> {
 
     /// The operation of a convolution of x, w and y. Returns its slot.
     pub fn convolution(&mut self, kind: cudnnBackendDescriptorType_t, tensors: [&Tensor; 3], window: &Window) -> Slot {
-        let (_, names) = CONVOLUTIONS.iter().find(|(known, _)| *known == kind).expect("a kind of convolution");
+        let [alpha, beta, description, x, w, y] = attributes(kind) else { panic!("{kind} is no convolution") };
         let convolution = self.create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
         let compute_type = Elements::Ints(vec![CUDNN_DATA_FLOAT]);
         self.set(convolution, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, compute_type);
@@ -218,13 +190,13 @@ impl<'a> Builder<'a> {
         self.finalize(convolution);
         let tensors = tensors.map(|tensor| self.tensor(tensor));
         let operation = self.create(kind);
-        self.slot(operation, names[0], convolution);
-        for (name, tensor) in names[1..4].iter().zip(tensors) {
-            self.slot(operation, *name, tensor);
+        self.slot(operation, description.name, convolution);
+        for (attribute, tensor) in [x, w, y].into_iter().zip(tensors) {
+            self.slot(operation, attribute.name, tensor);
         }
         if self.dice.random_bool(0.7) {
-            self.factor(operation, names[4], 1.0);
-            self.factor(operation, names[5], 0.0);
+            self.factor(operation, alpha.name, 1.0);
+            self.factor(operation, beta.name, 0.0);
         }
         self.finalize(operation);
         operation

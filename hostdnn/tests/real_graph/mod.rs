@@ -14,12 +14,11 @@ mod mutations;
 #[allow(dead_code)] // libucudnn's tests use the rest
 mod script;
 
-use crate::built;
-use attributes::attributes;
+use crate::libraries::both;
+use attributes::{ATTRIBUTES, kinds};
 use backend::Backend;
 use cudnn_abi::*;
 use graphs::Builder;
-use libloading::Library;
 use mutations::mutate;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -27,21 +26,6 @@ use rand::{Rng, SeedableRng};
 use script::{Elements, Line, Step, Wants, run, shortest, tame};
 use std::ops::Range;
 use std::path::Path;
-
-/// hostdnn and the real library. `None`, and a skipped test, without the real one.
-fn both() -> Option<[Backend; 2]> {
-    let Some(folder) = std::env::var_os("UCUDNN_TEST_REAL_CUDNN") else {
-        built::skip("UCUDNN_TEST_REAL_CUDNN is not set: no real cuDNN to compare with");
-        return None;
-    };
-    let paths = [built::library(), Path::new(&folder).join("libcudnn.so.9")];
-    let marked = paths.each_ref().map(|path| {
-        // SAFETY: the constructors need nothing of the process, and the symbol is only looked up.
-        unsafe { Library::new(path).is_ok_and(|library| library.get::<*const ()>("hostdnnGetVersion\0").is_ok()) }
-    });
-    assert_eq!(marked, [true, false], "the two libraries are not hostdnn and another");
-    Some(paths.map(|path| Backend::open(&path)))
-}
 
 /// A random script: a graph, or descriptors without one, with up to four errors.
 fn random_script(seed: u64) -> Vec<Step> {
@@ -104,7 +88,7 @@ fn assert_random_alike(count: u64, script: impl Fn(u64) -> Vec<Step>, seen: fn(L
 
 /// Runs numbered scripts on both libraries, and prints the number of compared calls.
 fn assert_alike(seeds: Range<u64>, script: impl Fn(u64) -> Vec<Step>, seen: fn(Line) -> Line) {
-    let Some(libraries) = both() else { return };
+    let Some(libraries) = both(Backend::open) else { return };
     let mut compared = 0;
     for seed in seeds.clone() {
         let script = script(seed);
@@ -128,25 +112,6 @@ fn plans_are_reached_alike() {
     let properties = std::fs::read_to_string(&properties).unwrap_or_else(|e| panic!("{}: {e}", properties.display()));
     assert_random_alike(200, |seed| random_plan(seed, &properties), Line::without_engines);
 }
-
-/// The kinds of descriptors that hostdnn has and that the real library initializes completely.
-const KINDS: [cudnnBackendDescriptorType_t; 15] = [
-    CUDNN_BACKEND_TENSOR_DESCRIPTOR,
-    CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
-    CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-    CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-    CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
-    CUDNN_BACKEND_ENGINE_DESCRIPTOR,
-    CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-    CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
-    CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-    CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
-    CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
-    CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
-];
 
 /// Sets one attribute, of this kind or another, on new descriptors as every type and with right and wrong counts, with
 /// and without an array; then reads it from a finalized descriptor, if finalizing without settings succeeds.
@@ -174,8 +139,7 @@ fn every_call(kind: cudnnBackendDescriptorType_t, name: cudnnBackendAttributeNam
 
 #[test]
 fn every_attribute_is_set_and_read_alike() {
-    let names: Vec<_> = KINDS.into_iter().flat_map(attributes).map(|attribute| attribute.name).collect();
-    let all = KINDS.into_iter().flat_map(|kind| names.iter().map(move |&name| (kind, name)));
+    let all = kinds().flat_map(|kind| ATTRIBUTES.iter().map(move |attribute| (kind, attribute.name)));
     let all: Vec<_> = all.collect();
     assert_alike(0..all.len() as u64, |at| every_call(all[at as usize].0, all[at as usize].1), Line::without_engines);
 }

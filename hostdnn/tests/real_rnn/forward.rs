@@ -1,11 +1,12 @@
 //! Refusals of `cudnnRNNForward` and `cudnnGetRNNTempSpaceSizes`. Without a GPU, cuDNN makes all its checks and then
 //! fails for lack of a device; at that point hostdnn computes.
 
-use super::api::{Api, Desc, both};
+use super::api::{Api, Desc};
 use super::calls::Dice;
 use super::session::Session;
 use crate::built;
 use crate::child::is_child;
+use crate::libraries::both;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::ffi::c_int;
@@ -163,7 +164,7 @@ fn in_a_child(call: &mut dyn FnMut() -> c_int) -> c_int {
 
 #[test]
 fn forward_refuses_alike() {
-    let Some(libraries) = both() else { return };
+    let Some(libraries) = both(Api::open) else { return };
     if libraries[1].computes {
         built::skip("there is a GPU: cuDNN would compute what is only to be checked");
         return;

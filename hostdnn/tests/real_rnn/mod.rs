@@ -10,7 +10,8 @@ mod calls;
 mod forward;
 mod session;
 
-use api::both;
+use crate::libraries::both;
+use api::Api;
 use calls::{Dice, call};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -19,7 +20,7 @@ use std::ptr::{null, null_mut};
 
 #[test]
 fn descriptors_are_set_and_read_back_alike() {
-    let Some(libraries) = both() else { return };
+    let Some(libraries) = both(Api::open) else { return };
     let mut compared = 0;
     for seed in 0..3000 {
         let transcripts = libraries.each_ref().map(|api| {
@@ -41,7 +42,7 @@ fn descriptors_are_set_and_read_back_alike() {
 
 #[test]
 fn null_is_refused_alike() {
-    let Some(libraries) = both() else { return };
+    let Some(libraries) = both(Api::open) else { return };
     let [ours, real] = libraries.each_ref().map(|api| {
         let session = Session::new(api);
         let (rnn, data, dropout, handle) = (session.rnn, session.data[0], session.dropout, api.handle);

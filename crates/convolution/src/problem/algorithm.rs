@@ -190,15 +190,7 @@ mod tests {
     use super::*;
 
     fn result(algo: c_int, determinism: c_int, math_type: c_int) -> AlgoPerf {
-        AlgoPerf {
-            algo,
-            status: CUDNN_STATUS_SUCCESS,
-            time: -1.0,
-            memory: 0,
-            determinism,
-            mathType: math_type,
-            reserved: [0; 3],
-        }
+        AlgoPerf { algo, status: CUDNN_STATUS_SUCCESS, determinism, mathType: math_type, ..Default::default() }
     }
 
     #[test]
