@@ -109,11 +109,16 @@ const char *Schedule::run() {
     if (!stacks.memory) return explain("there is no memory for its threads' stacks");
     resident.resize(places);
     line_up(blocks / together, together);
+    // Rounds in which no block ends open a place each, so that short blocks share a few stacks.
+    size_t open = 0;
+    bool has_ended = false;
     for (size_t unfinished = blocks; unfinished > 0;) {
-        bool any = false;
+        if (!has_ended && open < places) open++;
+        has_ended = false;
+        bool any = open < places && !waiting_blocks.empty();
         idle_rounds++;
         rounds_apart++;
-        for (size_t place = 0; place < places; place++) {
+        for (size_t place = 0; place < open; place++) {
             std::unique_ptr<Block> &here = resident[place];
             if (!here) {
                 if (waiting_blocks.empty()) continue;
@@ -133,7 +138,7 @@ const char *Schedule::run() {
             here.reset();
             unfinished--;
             arrive();
-            any = true;
+            any = has_ended = true;
         }
         if (!any || idle_rounds > most_idle_rounds || rounds_apart > most_rounds_apart) return deadlock();
     }

@@ -10,7 +10,7 @@ const USABLE: usize = 64 << 10;
 /// The first stacks, this many, have an inaccessible page below: an overflow ends the program where it happens. Other
 /// stacks have none, because the system limits the number of mappings.
 const GUARDED: usize = 8192;
-/// More stacks than these are not kept: threads have touched some 12 KiB of each.
+/// The memory of further stacks goes back to the system when a launch ends: threads touch some 12 KiB of each.
 const MOST_KEPT: usize = 4096;
 
 /// The stacks in `kernels/emulator/fiber.h`.
@@ -69,7 +69,15 @@ pub extern "C" fn stacks(count: usize) -> Stacks {
 
 /// The launch has ended.
 pub fn release() {
-    KEPT.with_borrow_mut(|kept| drop(kept.take_if(|kept| kept.count > MOST_KEPT)));
+    KEPT.with_borrow(|kept| {
+        let Some(kept) = kept else { return };
+        let Some(further) = kept.count.checked_sub(MOST_KEPT).filter(|further| *further > 0) else { return };
+        // SAFETY: these stacks are in the mapping, and no launch runs on them any more.
+        unsafe {
+            let first = kept.memory.as_ptr().byte_add(MOST_KEPT * kept.stride);
+            libc::madvise(first, further * kept.stride, libc::MADV_DONTNEED);
+        }
+    });
 }
 
 #[cfg(test)]
@@ -77,13 +85,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_stacks_are_kept() {
-        let few = stacks(MOST_KEPT).memory;
+    fn few_stacks_keep_their_memory() {
+        let Stacks { memory, stride } = stacks(MOST_KEPT + 1);
+        let tops = [MOST_KEPT, MOST_KEPT + 1].map(|number| memory.wrapping_byte_add(number * stride - 1).cast::<u8>());
+        // SAFETY: the last bytes of two stacks of the mapping.
+        tops.iter().for_each(|top| unsafe { top.write(1) });
         release();
-        assert_eq!(stacks(1).memory, few);
-        assert!(!stacks(MOST_KEPT + 1).memory.is_null());
-        release();
-        assert!(KEPT.with_borrow(Option::is_none));
+        assert_eq!(stacks(1).memory, memory);
+        // SAFETY: the mapping is there until more stacks are needed.
+        assert_eq!(tops.map(|top| unsafe { top.read() }), [1, 0]);
         assert!(stacks(usize::MAX).memory.is_null(), "there is no such memory");
     }
 }
