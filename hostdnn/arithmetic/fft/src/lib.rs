@@ -1,6 +1,6 @@
-//! Plans of Fourier transforms in single and double precision.
+//! Plans of Fourier transforms in single precision.
 //!
-//! `rustfft` is generic, and its code for two types takes a minute to compile. So only this crate instantiates it.
+//! `rustfft` is generic, and its code takes half a minute to compile. So only this crate instantiates it.
 #![warn(missing_docs)]
 
 use std::cell::RefCell;
@@ -25,30 +25,18 @@ pub struct Plans<T> {
     pub inverse_column: Arc<dyn Fft<T>>,
 }
 
-/// The function for one type. Each thread has its planners, which keep their plans.
-macro_rules! plans {
-    ($(#[$doc:meta])* $name:ident, $real:ty) => {
-        $(#[$doc])*
-        pub fn $name(height: usize, width: usize) -> Plans<$real> {
-            thread_local! {
-                static PLANNERS: RefCell<(RealFftPlanner<$real>, FftPlanner<$real>)> =
-                    RefCell::new((RealFftPlanner::new(), FftPlanner::new()));
-            }
-            PLANNERS.with_borrow_mut(|(real, complex)| Plans {
-                forward_line: real.plan_fft_forward(width),
-                inverse_line: real.plan_fft_inverse(width),
-                forward_column: complex.plan_fft_forward(height),
-                inverse_column: complex.plan_fft_inverse(height),
-            })
+impl Plans<f32> {
+    /// Makes plans. Each thread has its planners, which keep what they made.
+    pub fn new(height: usize, width: usize) -> Self {
+        thread_local! {
+            static PLANNERS: RefCell<(RealFftPlanner<f32>, FftPlanner<f32>)> =
+                RefCell::new((RealFftPlanner::new(), FftPlanner::new()));
         }
-    };
+        PLANNERS.with_borrow_mut(|(real, complex)| Self {
+            forward_line: real.plan_fft_forward(width),
+            inverse_line: real.plan_fft_inverse(width),
+            forward_column: complex.plan_fft_forward(height),
+            inverse_column: complex.plan_fft_inverse(height),
+        })
+    }
 }
-
-plans!(
-    /// Plans in single precision.
-    single, f32
-);
-plans!(
-    /// Plans in double precision.
-    double, f64
-);

@@ -1,8 +1,8 @@
 //! Convolution by the discrete Fourier transform: of whole images ([`Span::Image`]) or of square tiles ([`Span::Tile`]).
 //!
 //! Correlation is a product at each frequency, summed over channels: a complex matrix product for every frequency, with
-//! images (or tiles) as columns. Stride 1, dilation 1, 2-D. The workspace holds the spectra of all three tensors, one
-//! group at a time.
+//! images (or tiles) as columns. Stride 1, dilation 1, 2-D, single precision. The workspace holds the spectra of all three
+//! tensors, one group at a time.
 
 mod plane;
 
@@ -108,8 +108,9 @@ impl<S: Storage> Fft<S> {
     pub fn new(job: Correlation<S>, axes: [Axis; 3], span: Span, gradient: bool) -> Option<Self> {
         let [depth, height, width] = axes;
         let flat = depth.count == 1 && depth.taps == 1 && depth.source_extent == 1 && depth.offset == 0;
+        let single = size_of::<S::Real>() == size_of::<f32>();
         let fft = Self { job, height: Extent::new(height, span)?, width: Extent::new(width, span)?, gradient };
-        (flat && fft.planes_at_once() > 0).then_some(fft)
+        (flat && single && fft.planes_at_once() > 0).then_some(fft)
     }
 
     fn frequencies(&self) -> usize {

@@ -14,7 +14,8 @@ pub struct Transform<T> {
 
 impl<T: Real> Transform<T> {
     pub fn new(height: usize, width: usize) -> Self {
-        Self { height, half: width / 2 + 1, width, plans: T::plans(height, width) }
+        let plans = T::plans(height, width).expect("only single precision comes here");
+        Self { height, half: width / 2 + 1, width, plans }
     }
 
     fn scratch_len(&self) -> usize {
