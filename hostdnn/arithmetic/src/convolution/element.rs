@@ -11,8 +11,8 @@ pub trait Real: FftNum + Default {
     fn of(value: f64) -> Self;
     fn single(self) -> f32;
 
-    /// Plans of Fourier transforms for planes of one size.
-    fn plans(height: usize, width: usize) -> Plans<Self>;
+    /// Plans of Fourier transforms for planes of one size, if this type has them.
+    fn plans(height: usize, width: usize) -> Option<Plans<Self>>;
 }
 
 impl Real for f32 {
@@ -24,8 +24,8 @@ impl Real for f32 {
         self
     }
 
-    fn plans(height: usize, width: usize) -> Plans<Self> {
-        hostdnn_fft::single(height, width)
+    fn plans(height: usize, width: usize) -> Option<Plans<Self>> {
+        Some(Plans::new(height, width))
     }
 }
 
@@ -38,8 +38,8 @@ impl Real for f64 {
         self as f32
     }
 
-    fn plans(height: usize, width: usize) -> Plans<Self> {
-        hostdnn_fft::double(height, width)
+    fn plans(_: usize, _: usize) -> Option<Plans<Self>> {
+        None
     }
 }
 
@@ -196,11 +196,36 @@ impl<T> Matrix<T> {
 ///
 /// # Safety
 /// The elements of `a` and `b` are readable, those of `c` writable and nobody else's.
-pub unsafe fn multiply<T: Real>(
+pub unsafe fn multiply<T: Real>(size: [usize; 3], (c, keep): (Matrix<T>, T), scale: T, a: Matrix<T>, b: Matrix<T>) {
+    // SAFETY: the caller's promise.
+    unsafe { product(size, (c, keep, keep != T::zero()), scale, (a, false), b) };
+}
+
+/// `c = a·b` in complex numbers, with `a` conjugated if asked; `a` is m×k and `b` is k×n.
+///
+/// # Safety
+/// As for [`multiply`].
+pub unsafe fn multiply_complex<T: Real>(
+    size: [usize; 3],
+    c: Matrix<Complex<T>>,
+    a: Matrix<Complex<T>>,
+    conjugate_a: bool,
+    b: Matrix<Complex<T>>,
+) {
+    let (zero, one) = (Complex::new(T::zero(), T::zero()), Complex::new(T::one(), T::zero()));
+    // SAFETY: the caller's promise.
+    unsafe { product(size, (c, zero, false), one, (a, conjugate_a), b) };
+}
+
+/// [`multiply`] for real and complex numbers. Whether `c` is read, and whether `a` is conjugated, stand beside them.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn product<T: 'static>(
     [m, n, k]: [usize; 3],
-    (c, keep): (Matrix<T>, T),
+    (c, keep, reads_c): (Matrix<T>, T, bool),
     scale: T,
-    a: Matrix<T>,
+    (a, conjugate_a): (Matrix<T>, bool),
     b: Matrix<T>,
 ) {
     let stride = |s: usize| s as isize;
@@ -213,7 +238,7 @@ pub unsafe fn multiply<T: Real>(
             c.at.cast_mut(),
             stride(c.column),
             stride(c.row),
-            keep != T::zero(),
+            reads_c,
             a.at,
             stride(a.column),
             stride(a.row),
@@ -222,45 +247,6 @@ pub unsafe fn multiply<T: Real>(
             stride(b.row),
             keep,
             scale,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
-}
-
-/// `c = a·b` in complex numbers, with `a` conjugated if asked; `a` is m×k and `b` is k×n.
-///
-/// # Safety
-/// As for [`multiply`].
-pub unsafe fn multiply_complex<T: Real>(
-    [m, n, k]: [usize; 3],
-    c: Matrix<Complex<T>>,
-    a: Matrix<Complex<T>>,
-    conjugate_a: bool,
-    b: Matrix<Complex<T>>,
-) {
-    let stride = |s: usize| s as isize;
-    let (zero, one) = (Complex::new(T::zero(), T::zero()), Complex::new(T::one(), T::zero()));
-    // SAFETY: the caller's promise.
-    unsafe {
-        gemm(
-            m,
-            n,
-            k,
-            c.at.cast_mut(),
-            stride(c.column),
-            stride(c.row),
-            false,
-            a.at,
-            stride(a.column),
-            stride(a.row),
-            b.at,
-            stride(b.column),
-            stride(b.row),
-            zero,
-            one,
             false,
             conjugate_a,
             false,

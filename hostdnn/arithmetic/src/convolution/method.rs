@@ -8,7 +8,7 @@ use super::filter_gradient::FilterGradient;
 use super::gather;
 use super::memory::{Parts, parts_size};
 use super::scatter::Scatter;
-use super::winograd::{fused::Fused, gradient::Gradient, nonfused::Nonfused};
+use super::winograd::{fused::Fused, nonfused::Nonfused};
 use super::{Algorithm, Direction, Problem, Unsupported};
 
 /// An algorithm that is ready for a problem.
@@ -22,7 +22,7 @@ pub enum Method<S: Storage> {
     FilterGradientGemm(FilterGradient<S>),
     Winograd(Fused<S>),
     WinogradNonfused(Nonfused<S>),
-    WinogradGradient(Gradient<S>),
+    WinogradGradient(Nonfused<S>),
     Fft(fft::Fft<S>),
 }
 
@@ -53,7 +53,7 @@ impl<S: Storage> Method<S> {
                 Self::Fft(fft::Fft::new(correlation(), axes, span, gradient).ok_or(Unsupported)?)
             }
             (Direction::BackwardFilter, WinogradNonfused) => {
-                Self::WinogradGradient(Gradient::new(correlation(), forward_axes(p)).ok_or(Unsupported)?)
+                Self::WinogradGradient(Nonfused::new(correlation(), forward_axes(p)).ok_or(Unsupported)?)
             }
             (_, WinogradNonfused) => {
                 Self::WinogradNonfused(Nonfused::new(correlation(), only_phase()?).ok_or(Unsupported)?)
@@ -76,8 +76,7 @@ impl<S: Storage> Method<S> {
             Self::Gemm(job, axes) => gather::explicit_size(job, *axes),
             Self::FilterGradientGemm(job) => job.explicit_size(),
             Self::Winograd(job) => job.workspace_size(),
-            Self::WinogradNonfused(job) => job.workspace_size(),
-            Self::WinogradGradient(job) => job.workspace_size(),
+            Self::WinogradNonfused(job) | Self::WinogradGradient(job) => job.workspace_size(),
             Self::Fft(job) => job.workspace_size(),
         }
     }
@@ -100,7 +99,7 @@ impl<S: Storage> Method<S> {
                 Self::FilterGradientGemm(job) => job.explicit(workspace),
                 Self::Winograd(job) => job.run(workspace),
                 Self::WinogradNonfused(job) => job.run(workspace),
-                Self::WinogradGradient(job) => job.run(workspace),
+                Self::WinogradGradient(job) => job.run_gradient(workspace),
                 Self::Fft(job) => job.run(workspace),
             }
         }

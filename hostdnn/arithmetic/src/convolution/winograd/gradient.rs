@@ -1,70 +1,32 @@
 //! Backward filter: both tensors' tiles are transformed over the whole batch, and the products summed over all tiles.
 
-use super::super::correlation::{Axis, Correlation};
 use super::super::element::{Matrix as Strided, Storage, multiply};
-use super::super::memory::{Parts, Shared, parts_size};
+use super::super::memory::Shared;
 use super::super::tasks;
-use super::nonfused::{load_tiles, single_scales};
-use super::suits;
-use super::tiles::{Taps, Tiles};
+use super::nonfused::{Nonfused, POINTS, load_tiles, single_scales};
+use super::tiles::Taps;
 use super::transform::{F2x5, F4x3, LANES, Transposed, Variant, transform};
 use pulp::Arch;
 
-const POINTS: usize = 6;
-
-/// The gradient of a filter of 3×3 or 5×5. `job` is the forward convolution; its filter is the output.
+/// The gradient of the filter. The job is the forward convolution; its filter is the output.
 ///
-/// The workspace holds, for each point, three matrices: the source's tiles (source channels × tiles), the destination's
-/// (destination channels × tiles) and the products (destination × source channels).
-pub struct Gradient<S: Storage> {
-    job: Correlation<S>,
-    axes: [Axis; 3],
-    tiles: Tiles,
-}
-
-impl<S: Storage> Gradient<S> {
-    /// `None` if the geometry does not fit.
-    pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
-        let outputs = [3, 5].into_iter().find(|&taps| suits(&axes, taps)).map(|taps| POINTS + 1 - taps)?;
-        (size_of::<S::Real>() == size_of::<f32>()).then(|| Self {
-            tiles: Tiles::new(job.batch, &axes, outputs),
-            job,
-            axes,
-        })
-    }
-
-    fn parts(&self) -> Option<[usize; 3]> {
-        let matrices =
-            |rows: usize, columns: usize| rows.checked_mul(columns)?.checked_mul(POINTS * POINTS * size_of::<f32>());
-        let tiles = self.tiles.leading();
-        Some([
-            matrices(self.job.reduce, tiles)?,
-            matrices(self.job.rows, tiles)?,
-            matrices(self.job.rows, self.job.reduce.next_multiple_of(LANES))?,
-        ])
-    }
-
-    /// Bytes of workspace; `None` if no address space holds them.
-    pub fn workspace_size(&self) -> Option<usize> {
-        parts_size(&self.parts()?)
-    }
-
+/// The workspace holds the matrices of the forward convolution: the products in the place of its filter, the source's
+/// tiles, and the destination's tiles in the place of its products.
+impl<S: Storage> Nonfused<S> {
     /// # Safety
     /// As for [`super::super::run`], with a workspace of [`Self::workspace_size`] bytes.
-    pub unsafe fn run(&self, workspace: *mut u8) {
+    pub unsafe fn run_gradient(&self, workspace: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             match self.tiles.outputs {
-                4 => self.run_as::<F4x3, 4, 3>(workspace),
-                _ => self.run_as::<F2x5, 2, 5>(workspace),
+                4 => self.run_gradient_as::<F4x3, 4, 3>(workspace),
+                _ => self.run_gradient_as::<F2x5, 2, 5>(workspace),
             }
         }
     }
 
-    unsafe fn run_as<V: Variant<POINTS, M, R>, const M: usize, const R: usize>(&self, workspace: *mut u8) {
-        let parts = self.parts().expect("sizes that were computed before");
-        let mut workspace = Parts::new(workspace);
-        let [sources, gradients, products] = parts.map(|bytes| workspace.take::<f32>(bytes));
+    unsafe fn run_gradient_as<V: Variant<POINTS, M, R>, const M: usize, const R: usize>(&self, workspace: *mut u8) {
+        let [products, sources, gradients] = self.matrices(workspace);
         let (job, tiles) = (&self.job, &self.tiles);
         let (leading, blocks) = (tiles.leading(), tiles.blocks());
         let arch = Arch::new();
@@ -91,13 +53,13 @@ impl<S: Storage> Gradient<S> {
                     gradients,
                     |b| tiles.covered(b),
                 );
-                self.multiply(sources, gradients, products);
-                self.transform_products::<V, M, R>(arch, group, products);
+                self.sum_products(sources, gradients, products);
+                self.transform_sums::<V, M, R>(arch, group, products);
             }
         }
     }
 
-    unsafe fn multiply(&self, sources: Shared<f32>, gradients: Shared<f32>, products: Shared<f32>) {
+    unsafe fn sum_products(&self, sources: Shared<f32>, gradients: Shared<f32>, products: Shared<f32>) {
         let (rows, reduce, leading) = (self.job.rows, self.job.reduce, self.tiles.leading());
         let products_leading = reduce.next_multiple_of(LANES);
         tasks::for_each(POINTS * POINTS, |_, point| {
@@ -109,7 +71,7 @@ impl<S: Storage> Gradient<S> {
         });
     }
 
-    unsafe fn transform_products<V: Variant<POINTS, M, R>, const M: usize, const R: usize>(
+    unsafe fn transform_sums<V: Variant<POINTS, M, R>, const M: usize, const R: usize>(
         &self,
         arch: Arch,
         group: usize,

@@ -5,7 +5,7 @@
 //! it in blocks of tiles; [`gradient`] is backward filter. Computes in single precision.
 
 pub mod fused;
-pub mod gradient;
+mod gradient;
 pub mod nonfused;
 mod tiles;
 mod transform;

@@ -15,13 +15,13 @@ use std::ops::Range;
 
 /// F(4×4, 3×3) or F(2×2, 5×5), whichever fits the filter's size.
 pub struct Nonfused<S: Storage> {
-    job: Correlation<S>,
-    axes: [Axis; 3],
-    tiles: Tiles,
+    pub(super) job: Correlation<S>,
+    pub(super) axes: [Axis; 3],
+    pub(super) tiles: Tiles,
 }
 
 /// Points of a tile in one dimension, in both variants.
-const POINTS: usize = 6;
+pub(super) const POINTS: usize = 6;
 /// Blocks of tiles, and channels, in one task: few rows at a time, and work along them, touch few pages of memory.
 const BLOCKS: usize = 64;
 const CHANNELS: usize = 8;
@@ -62,6 +62,12 @@ impl<S: Storage> Nonfused<S> {
         parts_size(&self.parts()?)
     }
 
+    /// The three matrices in a workspace.
+    pub(super) fn matrices(&self, workspace: *mut u8) -> [Shared<f32>; 3] {
+        let mut workspace = Parts::new(workspace);
+        self.parts().expect("sizes that were computed before").map(|bytes| workspace.take(bytes))
+    }
+
     /// # Safety
     /// As for [`super::super::run`], with a workspace of [`Self::workspace_size`] bytes.
     pub unsafe fn run(&self, workspace: *mut u8) {
@@ -75,9 +81,7 @@ impl<S: Storage> Nonfused<S> {
     }
 
     unsafe fn run_as<V: Variant<POINTS, M, R>, const M: usize, const R: usize>(&self, workspace: *mut u8) {
-        let parts = self.parts().expect("sizes that were computed before");
-        let mut workspace = Parts::new(workspace);
-        let [filter, tiles, products] = parts.map(|bytes| workspace.take::<f32>(bytes));
+        let [filter, tiles, products] = self.matrices(workspace);
         let arch = Arch::new();
         for group in 0..self.job.groups {
             // SAFETY: the parts have the sizes of their matrices; the stages follow one another.
