@@ -6,13 +6,13 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
 
-use libloading::os::unix::Library;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::jit::places::{self, Place};
 use super::stream::Stream;
 use crate::Element;
+use crate::functions::{functions, in_library};
 use guest::process_end;
 
 type Status = c_int;
@@ -48,42 +48,25 @@ struct Heuristic {
     reserved: [c_int; 4],
 }
 
-macro_rules! functions {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> Status,)* }
-
-        impl Functions {
-            /// # Safety
-            /// The library is cublasLt.
-            unsafe fn of(library: &Library) -> Result<Self, String> {
-                // SAFETY: the caller promises cublasLt, whose header declares the functions with these types.
-                Ok(Self { $($name: unsafe {
-                    *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| concat!("it has no ", $symbol))?
-                },)* })
-            }
-        }
-    };
-}
-
 functions! {
-    create = "cublasLtCreate": fn(*mut *mut c_void);
-    destroy = "cublasLtDestroy": fn(*mut c_void);
-    create_product = "cublasLtMatmulDescCreate": fn(*mut *mut c_void, c_int, c_int);
-    destroy_product = "cublasLtMatmulDescDestroy": fn(*mut c_void);
-    set_product = "cublasLtMatmulDescSetAttribute": fn(*mut c_void, c_int, *const c_void, usize);
-    create_matrix = "cublasLtMatrixLayoutCreate": fn(*mut *mut c_void, c_int, u64, u64, i64);
-    destroy_matrix = "cublasLtMatrixLayoutDestroy": fn(*mut c_void);
-    create_preference = "cublasLtMatmulPreferenceCreate": fn(*mut *mut c_void);
-    destroy_preference = "cublasLtMatmulPreferenceDestroy": fn(*mut c_void);
-    set_preference = "cublasLtMatmulPreferenceSetAttribute": fn(*mut c_void, c_int, *const c_void, usize);
-    heuristic = "cublasLtMatmulAlgoGetHeuristic": fn(
+    create = c"cublasLtCreate": fn(*mut *mut c_void) -> Status;
+    destroy = c"cublasLtDestroy": fn(*mut c_void) -> Status;
+    create_product = c"cublasLtMatmulDescCreate": fn(*mut *mut c_void, c_int, c_int) -> Status;
+    destroy_product = c"cublasLtMatmulDescDestroy": fn(*mut c_void) -> Status;
+    set_product = c"cublasLtMatmulDescSetAttribute": fn(*mut c_void, c_int, *const c_void, usize) -> Status;
+    create_matrix = c"cublasLtMatrixLayoutCreate": fn(*mut *mut c_void, c_int, u64, u64, i64) -> Status;
+    destroy_matrix = c"cublasLtMatrixLayoutDestroy": fn(*mut c_void) -> Status;
+    create_preference = c"cublasLtMatmulPreferenceCreate": fn(*mut *mut c_void) -> Status;
+    destroy_preference = c"cublasLtMatmulPreferenceDestroy": fn(*mut c_void) -> Status;
+    set_preference = c"cublasLtMatmulPreferenceSetAttribute": fn(*mut c_void, c_int, *const c_void, usize) -> Status;
+    heuristic = c"cublasLtMatmulAlgoGetHeuristic": fn(
         *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, c_int,
         *mut Heuristic, *mut c_int
-    );
-    multiply = "cublasLtMatmul": fn(
+    ) -> Status;
+    multiply = c"cublasLtMatmul": fn(
         *mut c_void, *mut c_void, *const c_void, *const c_void, *mut c_void, *const c_void, *mut c_void, *const c_void,
         *const c_void, *mut c_void, *mut c_void, *mut c_void, *const Algorithm, *mut c_void, usize, Stream
-    );
+    ) -> Status;
 }
 
 /// An object of cublasLt, destroyed with its owner.
@@ -129,7 +112,7 @@ impl Functions {
         // SAFETY: runs constructors of a library that the user, or the system, names cublasLt; cuDNN loads it too.
         let library = unsafe { place.open() }?;
         // SAFETY: the user, or the system, names the library cublasLt; a missing function is an error.
-        let functions = unsafe { Self::of(&library) }?;
+        let functions = unsafe { Self::of(in_library(&library)) }?;
         std::mem::forget(library);
         process_end::loaded();
         log::info!("cublasLt is {place}");

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use cudnn_abi::*;
+
 /// The storage type of inputs, weights and outputs. Sums and products are float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
@@ -11,6 +13,16 @@ pub enum Element {
 }
 
 impl Element {
+    /// The element of a type of cuDNN's. `None` if our kernels have none for it.
+    pub fn of(data_type: cudnnDataType_t) -> Option<Self> {
+        match data_type {
+            CUDNN_DATA_FLOAT => Some(Self::Float),
+            CUDNN_DATA_HALF => Some(Self::Half),
+            CUDNN_DATA_BFLOAT16 => Some(Self::Bfloat16),
+            _ => None,
+        }
+    }
+
     /// The size in bytes.
     pub fn bytes(self) -> usize {
         if self == Self::Float { 4 } else { 2 }
@@ -32,5 +44,17 @@ impl Element {
             Self::Half => 2,
             Self::Bfloat16 => 14,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_of_three_types() {
+        let types = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
+        assert_eq!(types.map(Element::of), [Element::Float, Element::Half, Element::Bfloat16].map(Some));
+        assert_eq!(Element::of(CUDNN_DATA_DOUBLE), None);
     }
 }

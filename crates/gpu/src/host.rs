@@ -7,9 +7,7 @@ use std::ptr::NonNull;
 use cudnn_abi::{CUDNN_STATUS_SUCCESS, cudnnStatus_t};
 use once_cell::sync::{Lazy, OnceCell};
 
-type Read = unsafe extern "C" fn(*mut c_int) -> cudnnStatus_t;
-type Set = unsafe extern "C" fn(c_int) -> cudnnStatus_t;
-type Properties = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
+use crate::functions::functions;
 
 /// The multiprocessors that the host reports to code that divides work among a device's multiprocessors.
 pub const MULTIPROCESSORS: u32 = 64;
@@ -35,27 +33,15 @@ pub fn address_of(name: &CStr) -> Option<NonNull<c_void>> {
     LOOKUP.get()?(name)
 }
 
-struct Functions {
-    count: Read,
-    get: Read,
-    set: Set,
-    properties: Properties,
+functions! {
+    count = c"hostdnnGetDeviceCount": fn(*mut c_int) -> cudnnStatus_t;
+    get = c"hostdnnGetDevice": fn(*mut c_int) -> cudnnStatus_t;
+    set = c"hostdnnSetDevice": fn(c_int) -> cudnnStatus_t;
+    properties = c"hostdnnGetDeviceProperties": fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
 }
 
-static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
-    macro_rules! function {
-        ($type:ty, $name:literal) => {
-            // SAFETY: hostdnn's header declares the function of this name with this type.
-            unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address_of($name)?) }
-        };
-    }
-    Some(Functions {
-        count: function!(Read, c"hostdnnGetDeviceCount"),
-        get: function!(Read, c"hostdnnGetDevice"),
-        set: function!(Set, c"hostdnnSetDevice"),
-        properties: function!(Properties, c"hostdnnGetDeviceProperties"),
-    })
-});
+// SAFETY: hostdnn's header declares the functions with these types.
+static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| unsafe { Functions::of(address_of) }.ok());
 
 fn number(read: impl FnOnce(&Functions, &mut c_int) -> cudnnStatus_t) -> Option<i32> {
     let mut number = 0;

@@ -6,6 +6,7 @@ pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
 mod element;
+mod functions;
 pub mod host;
 pub mod jit;
 pub mod products;

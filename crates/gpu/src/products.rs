@@ -131,7 +131,6 @@ pub fn source(element: Element) -> Source {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_abi::*;
     use half::{bf16, f16};
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
@@ -156,11 +155,6 @@ mod tests {
         offset: usize,
     ) {
         let Some(multiplier) = emulated::compiled(load(device, element, None)) else { return };
-        let data_type = match element {
-            Element::Float => CUDNN_DATA_FLOAT,
-            Element::Half => CUDNN_DATA_HALF,
-            Element::Bfloat16 => CUDNN_DATA_BFLOAT16,
-        };
         let mut random = SmallRng::seed_from_u64(31);
         let mut numbers = |count: usize| -> (Vec<u8>, Vec<f64>) {
             let values = (0..count).map(|_| f32::from(f16::from_f32(random.random_range(-1.0..1.0))));
@@ -168,7 +162,7 @@ mod tests {
                 values.map(|value| if element == Element::Bfloat16 { bf16::from_f32(value).to_f32() } else { value });
             let values: Vec<f32> = values.collect();
             (
-                values.iter().flat_map(|&value| bits(data_type, value)).collect(),
+                values.iter().flat_map(|&value| bits(element, value)).collect(),
                 values.into_iter().map(f64::from).collect(),
             )
         };
@@ -248,18 +242,14 @@ mod tests {
         let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
         let mut random = SmallRng::seed_from_u64(33);
         let (rows, columns, depth) = (40, 24, 16);
-        for (element, data_type) in [
-            (Element::Float, CUDNN_DATA_FLOAT),
-            (Element::Half, CUDNN_DATA_HALF),
-            (Element::Bfloat16, CUDNN_DATA_BFLOAT16),
-        ] {
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
             let Ok(cublaslt) = CublasLt::new() else { return skip("there is no cublasLt") };
             let multiplier = load(device, element, Some(cublaslt)).unwrap();
             for (form, beta) in (0..4).flat_map(|form| [(form, 0.0), (form, 1.0)]) {
                 let transposed = [form & 1 == 1, form & 2 == 2];
                 let [left, right] = [rows * depth, depth * columns].map(|count| {
                     let values: Vec<f32> = (0..count).map(|_| random.random_range(-4..=4) as f32).collect();
-                    let bytes: Vec<u8> = values.iter().flat_map(|&value| bits(data_type, value)).collect();
+                    let bytes: Vec<u8> = values.iter().flat_map(|&value| bits(element, value)).collect();
                     (values, between_nans(device, &bytes, stream.raw()))
                 });
                 let before = if beta == 0.0 { f32::NAN } else { 100.0 };
@@ -302,14 +292,14 @@ mod tests {
         let device = Device::Cuda;
         let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
         let mut random = SmallRng::seed_from_u64(32);
-        for (element, data_type) in [(Element::Float, CUDNN_DATA_FLOAT), (Element::Half, CUDNN_DATA_HALF)] {
+        for element in [Element::Float, Element::Half] {
             let Ok(cublaslt) = CublasLt::new() else { return skip("there is no cublasLt") };
             let multiplier = load(device, element, Some(cublaslt)).unwrap();
             let hidden = [64, 128, 256, 512, 1024].into_iter();
             for (rows, depth) in hidden.flat_map(|hidden| [20, 100, 400, 1000, 2000].map(|rows| (rows, hidden))) {
                 let columns = 4 * depth;
                 let [x, weights] = [rows * depth, columns * depth]
-                    .map(|count| filled(device, data_type, count, &mut random, stream.raw()));
+                    .map(|count| filled(device, element, count, &mut random, stream.raw()));
                 let products = device.allocate(4 * rows * columns).unwrap();
                 let what = Products {
                     x: x.data(),

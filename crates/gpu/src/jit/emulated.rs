@@ -1,7 +1,7 @@
 //! Kernels on the host: the host's C++ compiler compiles them; hostdnn runs them on the CPU, in the launching thread.
 
 use std::ffi::{CStr, CString, NulError, c_char, c_uint, c_void};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudnn_abi::*;
@@ -9,6 +9,7 @@ use once_cell::sync::Lazy;
 
 use super::launch::Launch;
 use super::{Error, Source};
+use crate::functions::functions;
 use crate::host;
 use guest::settings::{self, Fault};
 
@@ -29,47 +30,23 @@ pub fn resident_clusters(launch: &Launch) -> u32 {
     if blocks == 1 { 0 } else { MOST_THREADS.checked_div(blocks * threads).unwrap_or(0) }
 }
 
-/// The source; the module; the log and its size in bytes.
-type Load = unsafe extern "C" fn(*const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize) -> cudnnStatus_t;
-type Find = unsafe extern "C" fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;
-type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
-/// Kernel, grid, block, cluster, bytes of dynamic shared memory, arguments.
-type Run = unsafe extern "C" fn(
-    *mut c_void,
-    *const c_uint,
-    *const c_uint,
-    *const c_uint,
-    usize,
-    *mut *mut c_void,
-) -> cudnnStatus_t;
-type Unload = unsafe extern "C" fn(*mut c_void) -> cudnnStatus_t;
-type Explain = unsafe extern "C" fn(*mut c_char, usize);
-
-struct Functions {
-    load: Load,
-    find: Find,
-    get: Get,
-    run: Run,
-    unload: Unload,
-    explain: Explain,
+functions! {
+    /// The source; the module; the log and its size in bytes.
+    load = c"hostdnnLoadKernels": fn(
+        *const hostdnnKernelSource_t, *mut *mut c_void, *mut c_char, usize
+    ) -> cudnnStatus_t;
+    find = c"hostdnnFindKernels": fn(*const hostdnnKernelSource_t) -> cudnnStatus_t;
+    get = c"hostdnnGetKernel": fn(*mut c_void, *const c_char, *mut *mut c_void) -> cudnnStatus_t;
+    /// Kernel, grid, block, cluster, bytes of dynamic shared memory, arguments.
+    run = c"hostdnnLaunchKernel": fn(
+        *mut c_void, *const c_uint, *const c_uint, *const c_uint, usize, *mut *mut c_void
+    ) -> cudnnStatus_t;
+    unload = c"hostdnnUnloadKernels": fn(*mut c_void) -> cudnnStatus_t;
+    explain = c"cudnnGetLastErrorString": fn(*mut c_char, usize);
 }
 
-static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| {
-    macro_rules! function {
-        ($type:ty, $name:literal) => {
-            // SAFETY: hostdnn's header declares the function of this name with this type.
-            unsafe { std::mem::transmute::<NonNull<c_void>, $type>(host::address_of($name)?) }
-        };
-    }
-    Some(Functions {
-        load: function!(Load, c"hostdnnLoadKernels"),
-        find: function!(Find, c"hostdnnFindKernels"),
-        get: function!(Get, c"hostdnnGetKernel"),
-        run: function!(Run, c"hostdnnLaunchKernel"),
-        unload: function!(Unload, c"hostdnnUnloadKernels"),
-        explain: function!(Explain, c"cudnnGetLastErrorString"),
-    })
-});
+// SAFETY: hostdnn's header declares the functions with these types.
+static FUNCTIONS: Lazy<Option<Functions>> = Lazy::new(|| unsafe { Functions::of(host::address_of) }.ok());
 
 impl Functions {
     /// Turns a failed status into an error with hostdnn's message.

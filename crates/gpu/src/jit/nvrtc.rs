@@ -9,6 +9,7 @@ use once_cell::sync::OnceCell;
 
 use super::places::{self, Place};
 use super::{Error, Source};
+use crate::functions::{functions, in_library};
 use guest::libraries::home;
 use guest::process_end;
 
@@ -81,7 +82,7 @@ impl Nvrtc {
         // SAFETY: runs constructors of a library that the user, or the system, names NVRTC.
         let library = unsafe { place.open() }?;
         // SAFETY: a library with NVRTC's name has NVRTC's functions.
-        let functions = unsafe { Functions::of(&library) }?;
+        let functions = unsafe { Functions::of(in_library(&library)) }?;
         let version = functions.version()?;
         let known = functions.known()?;
         let path = home(functions.version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
@@ -119,7 +120,8 @@ impl Nvrtc {
             log::debug!("NVRTC says of {}:\n{log}", source.name);
         }
         let functions = &self.functions;
-        program.read(if architecture.is_virtual { &functions.ptx } else { &functions.cubin }).map_err(failed)
+        let (ptx, cubin) = ((functions.ptx_size, functions.ptx), (functions.cubin_size, functions.cubin));
+        program.read(if architecture.is_virtual { ptx } else { cubin }).map_err(failed)
     }
 }
 
@@ -140,57 +142,30 @@ type Handle = *mut c_void;
 /// The status of NVRTC's functions: 0 for success.
 type Status = c_int;
 
-/// The library's functions, which all the versions in the search have.
-struct Functions {
-    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
-    count_known: unsafe extern "C" fn(*mut c_int) -> Status,
-    list_known: unsafe extern "C" fn(*mut c_int) -> Status,
-    create: Create,
-    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
-    log: Output,
-    cubin: Output,
-    ptx: Output,
-    destroy: unsafe extern "C" fn(*mut Handle) -> Status,
-    explain: unsafe extern "C" fn(Status) -> *const c_char,
-}
-
-/// The program's address, its text and name, the number of headers, and their texts and names.
-type Create = unsafe extern "C" fn(
-    *mut Handle,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const *const c_char,
-    *const *const c_char,
-) -> Status;
-
 /// Reads one of a program's outputs: its size with the final zero, and its bytes.
-struct Output {
-    size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
-    bytes: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+type Output = (unsafe extern "C" fn(Handle, *mut usize) -> Status, unsafe extern "C" fn(Handle, *mut c_char) -> Status);
+
+// All the versions in the search have these functions.
+functions! {
+    version = c"nvrtcVersion": fn(*mut c_int, *mut c_int) -> Status;
+    count_known = c"nvrtcGetNumSupportedArchs": fn(*mut c_int) -> Status;
+    list_known = c"nvrtcGetSupportedArchs": fn(*mut c_int) -> Status;
+    /// The program's address, its text and name, the number of headers, and their texts and names.
+    create = c"nvrtcCreateProgram": fn(
+        *mut Handle, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char
+    ) -> Status;
+    compile = c"nvrtcCompileProgram": fn(Handle, c_int, *const *const c_char) -> Status;
+    log_size = c"nvrtcGetProgramLogSize": fn(Handle, *mut usize) -> Status;
+    log = c"nvrtcGetProgramLog": fn(Handle, *mut c_char) -> Status;
+    cubin_size = c"nvrtcGetCUBINSize": fn(Handle, *mut usize) -> Status;
+    cubin = c"nvrtcGetCUBIN": fn(Handle, *mut c_char) -> Status;
+    ptx_size = c"nvrtcGetPTXSize": fn(Handle, *mut usize) -> Status;
+    ptx = c"nvrtcGetPTX": fn(Handle, *mut c_char) -> Status;
+    destroy = c"nvrtcDestroyProgram": fn(*mut Handle) -> Status;
+    explain = c"nvrtcGetErrorString": fn(Status) -> *const c_char;
 }
 
 impl Functions {
-    /// # Safety
-    /// The library's functions of these names are NVRTC's.
-    unsafe fn of(library: &Library) -> Result<Self, String> {
-        // SAFETY: the caller promises NVRTC, which declares the functions with these types.
-        unsafe {
-            Ok(Self {
-                version: function(library, c"nvrtcVersion")?,
-                count_known: function(library, c"nvrtcGetNumSupportedArchs")?,
-                list_known: function(library, c"nvrtcGetSupportedArchs")?,
-                create: function(library, c"nvrtcCreateProgram")?,
-                compile: function(library, c"nvrtcCompileProgram")?,
-                log: Output::of(library, c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
-                cubin: Output::of(library, c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN")?,
-                ptx: Output::of(library, c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
-                destroy: function(library, c"nvrtcDestroyProgram")?,
-                explain: function(library, c"nvrtcGetErrorString")?,
-            })
-        }
-    }
-
     fn version(&self) -> Result<(u32, u32), String> {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two numbers to live variables.
@@ -224,23 +199,6 @@ impl Functions {
     }
 }
 
-impl Output {
-    /// # Safety
-    /// As for `Functions::of`.
-    unsafe fn of(library: &Library, size: &CStr, bytes: &CStr) -> Result<Self, String> {
-        // SAFETY: the caller promises NVRTC, which declares the functions with these types.
-        unsafe { Ok(Self { size: function(library, size)?, bytes: function(library, bytes)? }) }
-    }
-}
-
-/// # Safety
-/// `F` is the type of the library's function `name`.
-unsafe fn function<F: Copy>(library: &Library, name: &CStr) -> Result<F, String> {
-    // SAFETY: the caller promises that the function has type `F`.
-    let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
-    found.map(|function| *function).map_err(|_| format!("it has no {}", name.to_string_lossy()))
-}
-
 /// A program of NVRTC, destroyed with its owner.
 struct Program<'a> {
     functions: &'a Functions,
@@ -266,18 +224,18 @@ impl<'a> Program<'a> {
         let options = Strings::of(options)?;
         // SAFETY: the program is live, and the options outlive the call.
         let status = unsafe { (self.functions.compile)(self.handle, options.count(), options.as_ptr()) };
-        let log = self.read(&self.functions.log).unwrap_or_default();
+        let log = self.read((self.functions.log_size, self.functions.log)).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
         self.functions.check(status).map(|()| log.clone()).map_err(|why| format!("{why}\n{log}"))
     }
 
-    fn read(&self, output: &Output) -> Result<Vec<u8>, String> {
+    fn read(&self, (size, bytes): Output) -> Result<Vec<u8>, String> {
         let mut length = 0;
         // SAFETY: the program is live; writes one number.
-        self.functions.check(unsafe { (output.size)(self.handle, &mut length) })?;
+        self.functions.check(unsafe { size(self.handle, &mut length) })?;
         let mut read = vec![0; length];
         // SAFETY: `read` has as many bytes as NVRTC reported.
-        self.functions.check(unsafe { (output.bytes)(self.handle, read.as_mut_ptr().cast()) })?;
+        self.functions.check(unsafe { bytes(self.handle, read.as_mut_ptr().cast()) })?;
         Ok(read)
     }
 }

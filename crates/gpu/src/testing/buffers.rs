@@ -1,11 +1,10 @@
 //! Device memory in tests of our kernels: inputs to write, and results to read.
 
-use cudnn_abi::*;
 use half::{bf16, f16};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::{Buffer, Device, Stream};
+use crate::{Buffer, Device, Element, Stream};
 
 /// Bytes before and behind the memory that a kernel may touch.
 pub const GUARD: usize = 256;
@@ -32,29 +31,23 @@ pub fn between_nans(device: Device, bytes: &[u8], stream: Stream) -> Buffer {
 }
 
 /// The bytes of a value in this type.
-pub fn bits(data_type: cudnnDataType_t, value: f32) -> Vec<u8> {
-    match data_type {
-        CUDNN_DATA_HALF => f16::from_f32(value).to_ne_bytes().to_vec(),
-        CUDNN_DATA_BFLOAT16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
-        _ => value.to_ne_bytes().to_vec(),
+pub fn bits(element: Element, value: f32) -> Vec<u8> {
+    match element {
+        Element::Float => value.to_ne_bytes().to_vec(),
+        Element::Half => f16::from_f32(value).to_ne_bytes().to_vec(),
+        Element::Bfloat16 => bf16::from_f32(value).to_ne_bytes().to_vec(),
     }
 }
 
 /// The bytes of `count` small whole numbers. Their products and sums are exact in every product type and in float, in
 /// any order.
-pub fn small_whole_numbers(data_type: cudnnDataType_t, count: usize, random: &mut SmallRng) -> Vec<u8> {
-    (0..count).flat_map(|_| bits(data_type, random.random_range(-4..=4) as f32)).collect()
+pub fn small_whole_numbers(element: Element, count: usize, random: &mut SmallRng) -> Vec<u8> {
+    (0..count).flat_map(|_| bits(element, random.random_range(-4..=4) as f32)).collect()
 }
 
 /// A buffer of random numbers, a few of them repeated. Multiplying them takes more power than zeros, and so more time.
-pub fn filled(
-    device: Device,
-    data_type: cudnnDataType_t,
-    count: usize,
-    random: &mut SmallRng,
-    stream: Stream,
-) -> Buffer {
-    let few: Vec<u8> = (0..1021).flat_map(|_| bits(data_type, random.random_range(-1.0..1.0))).collect();
+pub fn filled(device: Device, element: Element, count: usize, random: &mut SmallRng, stream: Stream) -> Buffer {
+    let few: Vec<u8> = (0..1021).flat_map(|_| bits(element, random.random_range(-1.0..1.0))).collect();
     let bytes = few.repeat(count.div_ceil(1021));
     let buffer = device.allocate(bytes.len()).unwrap();
     write(device, &buffer, &bytes, stream);
