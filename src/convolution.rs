@@ -46,12 +46,13 @@ unsafe fn answered(
     )
 }
 
-macro_rules! queries {
+/// The functions of a direction.
+macro_rules! overrides {
     (
         $direction:ident, $perf:ty, $algorithm:ty,
         ($a:ident: $a_type:ty, $b:ident: $b_type:ty, $c:ident: $c_type:ty) => ($x:ident, $w:ident, $y:ident),
         ($a_data:ident, $b_data:ident, $c_data:ident) => ($x_data:ident, $w_data:ident, $y_data:ident),
-        {$($ask:ident => $query:ident),+ $(,)?}, $find_ex:ident, $size:ident $(,)?
+        {$($ask:ident => $query:ident),+ $(,)?}, $find_ex:ident, $size:ident, $convolve:ident $(,)?
     ) => {
         $(
             /// Overrides cuDNN's function: our plan comes first among the results.
@@ -167,10 +168,34 @@ macro_rules! queries {
                 real,
             )
         }
+
+        /// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $convolve(
+            handle: cudnnHandle_t,
+            alpha: *const c_void,
+            $a: $a_type,
+            $a_data: *mut c_void,
+            $b: $b_type,
+            $b_data: *mut c_void,
+            convolution: cudnnConvolutionDescriptor_t,
+            algorithm: $algorithm,
+            workspace: *mut c_void,
+            workspace_size: usize,
+            beta: *const c_void,
+            $c: $c_type,
+            $c_data: *mut c_void,
+        ) -> cudnnStatus_t {
+            let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
+            let operands = Operands { alpha, beta, x: $x_data, w: $w_data, y: $y_data, epilogue: None };
+            let workspace = usable(workspace, workspace_size);
+            // SAFETY: the program keeps the rules of the cuDNN function that it calls.
+            unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
+        }
     };
 }
 
-queries! {
+overrides! {
     Forward, cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t,
     (x: cudnnTensorDescriptor_t, w: cudnnFilterDescriptor_t, y: cudnnTensorDescriptor_t) => (x, w, y),
     (x_data, w_data, y_data) => (x_data, w_data, y_data),
@@ -180,9 +205,10 @@ queries! {
     },
     cudnnFindConvolutionForwardAlgorithmEx,
     cudnnGetConvolutionForwardWorkspaceSize,
+    cudnnConvolutionForward,
 }
 
-queries! {
+overrides! {
     BackwardData, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t,
     (w: cudnnFilterDescriptor_t, dy: cudnnTensorDescriptor_t, dx: cudnnTensorDescriptor_t) => (dx, w, dy),
     (w_data, dy_data, dx_data) => (dx_data, w_data, dy_data),
@@ -192,9 +218,10 @@ queries! {
     },
     cudnnFindConvolutionBackwardDataAlgorithmEx,
     cudnnGetConvolutionBackwardDataWorkspaceSize,
+    cudnnConvolutionBackwardData,
 }
 
-queries! {
+overrides! {
     BackwardFilter, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     (x: cudnnTensorDescriptor_t, dy: cudnnTensorDescriptor_t, dw: cudnnFilterDescriptor_t) => (x, dw, dy),
     (x_data, dy_data, dw_data) => (x_data, dw_data, dy_data),
@@ -204,6 +231,7 @@ queries! {
     },
     cudnnFindConvolutionBackwardFilterAlgorithmEx,
     cudnnGetConvolutionBackwardFilterWorkspaceSize,
+    cudnnConvolutionBackwardFilter,
 }
 
 /// Runs a call as planned. A call with null operands goes to the real function, for its status.
@@ -229,81 +257,6 @@ unsafe fn convolved(call: Call) -> cudnnStatus_t {
 /// A null workspace counts as 0 bytes, whatever its size says: cuDNN refuses it if it needs any.
 fn usable(data: *mut c_void, size: usize) -> Workspace {
     Workspace { data, size: if data.is_null() { 0 } else { size } }
-}
-
-/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnConvolutionForward(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    x_descriptor: cudnnTensorDescriptor_t,
-    x: *mut c_void,
-    w_descriptor: cudnnFilterDescriptor_t,
-    w: *mut c_void,
-    convolution: cudnnConvolutionDescriptor_t,
-    algorithm: cudnnConvolutionFwdAlgo_t,
-    workspace: *mut c_void,
-    workspace_size: usize,
-    beta: *const c_void,
-    y_descriptor: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-) -> cudnnStatus_t {
-    let direction = Direction::Forward;
-    let descriptors = Descriptors { direction, x: x_descriptor, w: w_descriptor, convolution, y: y_descriptor };
-    let operands = Operands { alpha, beta, x, w, y, epilogue: None };
-    let workspace = usable(workspace, workspace_size);
-    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
-}
-
-/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnConvolutionBackwardData(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    w_descriptor: cudnnFilterDescriptor_t,
-    w: *mut c_void,
-    dy_descriptor: cudnnTensorDescriptor_t,
-    dy: *mut c_void,
-    convolution: cudnnConvolutionDescriptor_t,
-    algorithm: cudnnConvolutionBwdDataAlgo_t,
-    workspace: *mut c_void,
-    workspace_size: usize,
-    beta: *const c_void,
-    dx_descriptor: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-) -> cudnnStatus_t {
-    let direction = Direction::BackwardData;
-    let descriptors = Descriptors { direction, x: dx_descriptor, w: w_descriptor, convolution, y: dy_descriptor };
-    let operands = Operands { alpha, beta, x: dx, w, y: dy, epilogue: None };
-    let workspace = usable(workspace, workspace_size);
-    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
-}
-
-/// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    x_descriptor: cudnnTensorDescriptor_t,
-    x: *mut c_void,
-    dy_descriptor: cudnnTensorDescriptor_t,
-    dy: *mut c_void,
-    convolution: cudnnConvolutionDescriptor_t,
-    algorithm: cudnnConvolutionBwdFilterAlgo_t,
-    workspace: *mut c_void,
-    workspace_size: usize,
-    beta: *const c_void,
-    dw_descriptor: cudnnFilterDescriptor_t,
-    dw: *mut c_void,
-) -> cudnnStatus_t {
-    let direction = Direction::BackwardFilter;
-    let descriptors = Descriptors { direction, x: x_descriptor, w: dw_descriptor, convolution, y: dy_descriptor };
-    let operands = Operands { alpha, beta, x, w: dw, y: dy, epilogue: None };
-    let workspace = usable(workspace, workspace_size);
-    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    unsafe { convolved(Call { handle, descriptors, algorithm, operands, workspace }) }
 }
 
 /// Overrides cuDNN's function: runs micro-batches if they are faster within the workspace, with bias, z and activation

@@ -9,6 +9,7 @@ use super::boundary::guarded;
 use cudnn::calls;
 use recurrent::call::Call;
 use recurrent::forward::workspace_size;
+use recurrent::memory::Memory;
 
 /// Overrides cuDNN's function: a workspace for inference is also large enough for our kernels.
 #[unsafe(no_mangle)]
@@ -59,25 +60,28 @@ pub unsafe extern "C" fn cudnnRNNForward(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
+    let memory = Memory {
+        x,
+        y,
+        hx,
+        hy,
+        cx,
+        cy,
+        weight_space: weightSpace,
+        weight_space_size: weightSpaceSize,
+        workspace: workSpace,
+        workspace_size: workSpaceSize,
+    };
     let call = Call {
         handle,
         descriptor: rnnDesc,
         mode: fwdMode,
         device_lengths: devSeqLengths,
         x_descriptor: xDesc,
-        x,
         y_descriptor: yDesc,
-        y,
         h_descriptor: hDesc,
-        hx,
-        hy,
         c_descriptor: cDesc,
-        cx,
-        cy,
-        weight_space_size: weightSpaceSize,
-        weight_space: weightSpace,
-        workspace_size: workSpaceSize,
-        workspace: workSpace,
+        memory,
         reserve_size: reserveSpaceSize,
         reserve: reserveSpace,
     };

@@ -24,17 +24,20 @@ pub struct Decision {
     pub workspace: usize,
     /// Milliseconds for each layer.
     pub time: f64,
-    /// The fastest way without division, if known.
-    pub undivided: Option<Undivided>,
+    /// The fastest way without division within the same limit, if known.
+    pub undivided: Option<Choice>,
     /// The start of its segment in Workspace Division's arena, in bytes, if it has one.
     pub offset: Option<usize>,
 }
 
-/// A problem in one piece, within the same limit.
+/// One way to run a problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Undivided {
-    pub algorithm: String,
+pub struct Choice {
+    /// Such as `2×64[FFT]`, or only the algorithm if undivided.
+    pub division: String,
+    /// Bytes.
     pub workspace: usize,
+    /// Milliseconds.
     pub time: f64,
 }
 
@@ -153,7 +156,7 @@ impl Decision {
         let problem = fields.text("kernel")?;
         let undivided = fields.0.get("undivided").and_then(Value::as_str).map(|algorithm| {
             let (workspace, time) = (fields.size("undivided_workspace")?, fields.time("undivided_ms")?);
-            Ok::<_, String>(Undivided { algorithm: algorithm.to_owned(), workspace, time })
+            Ok::<_, String>(Choice { division: algorithm.to_owned(), workspace, time })
         });
         Ok(Self {
             // The library numbers a division's layers; people get shapes, because such a number means nothing to them.
@@ -175,7 +178,7 @@ impl Decision {
         json!({
             "layer": self.layer, "direction": self.direction, "kernel": self.problem, "spec": self.spec,
             "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
-            "undivided": undivided.map(|u| &u.algorithm), "undivided_workspace": undivided.map(|u| u.workspace),
+            "undivided": undivided.map(|u| &u.division), "undivided_workspace": undivided.map(|u| u.workspace),
             "undivided_ms": undivided.map(|u| u.time), "offset": self.offset,
         })
     }

@@ -218,7 +218,7 @@ fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
             .undivided
             .clone()
             .ok_or_else(|| format!("--undivided: {} does not say what {} takes undivided", of.label, row.name()))?;
-        (row.division, row.workspace, row.time) = (undivided.algorithm, undivided.workspace, undivided.time);
+        (row.division, row.workspace, row.time) = (undivided.division, undivided.workspace, undivided.time);
     }
     Ok(layers::Source { label: "undivided".into(), decisions })
 }

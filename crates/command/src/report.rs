@@ -131,7 +131,7 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
             row.division.clone(),
             quantity::bytes(row.workspace),
             quantity::digits(row.time),
-            undivided.map_or_else(String::new, |undivided| undivided.algorithm.clone()),
+            undivided.map_or_else(String::new, |undivided| undivided.division.clone()),
             undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
             undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
             undivided.map_or_else(String::new, |undivided| ratio(undivided.time, row.time)),

@@ -5,18 +5,7 @@ use std::time::Duration;
 
 use planner::{Alternative, DivisionError};
 
-use crate::decisions::{Decision, Decisions, Division, Policy, Undivided};
-
-/// One way to run a problem.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
-    /// Such as `2×64[FFT]`, or only the algorithm if undivided.
-    pub division: String,
-    /// Bytes.
-    pub workspace: usize,
-    /// Milliseconds.
-    pub time: f64,
-}
+use crate::decisions::{Choice, Decision, Decisions, Division, Policy};
 
 /// Layers with equal problems.
 #[derive(Clone, Debug)]
@@ -62,11 +51,7 @@ impl Group {
             division: choice.division.clone(),
             workspace: choice.workspace,
             time: choice.time,
-            undivided: undivided.map(|choice| Undivided {
-                algorithm: choice.division.clone(),
-                workspace: choice.workspace,
-                time: choice.time,
-            }),
+            undivided: undivided.cloned(),
             offset: None,
         }
     }
@@ -82,11 +67,7 @@ pub fn reuse(groups: &[Group], limit: usize) -> Result<Decisions, String> {
         let choice = within(&group.choices, limit).ok_or_else(|| nothing_within(group, limit))?;
         let mut row = group.decision(choice, group.count);
         // The row compares with cuDNN's best within the limit, not within our choice's workspace.
-        row.undivided = within(&group.undivided, limit).map(|choice| Undivided {
-            algorithm: choice.division.clone(),
-            workspace: choice.workspace,
-            time: choice.time,
-        });
+        row.undivided = within(&group.undivided, limit).cloned();
         Ok::<_, String>(row)
     };
     let rows = groups.iter().map(row).collect::<Result<_, _>>()?;

@@ -14,9 +14,10 @@ use tuning::recall::recall;
 use tuning::subject::Subject;
 
 use crate::Failure;
+use crate::decisions::Choice;
 use crate::network::{self, Layer, Network, Shapes};
 use crate::report::lines;
-use crate::sets::{self, Choice, Group};
+use crate::sets::{self, Group};
 use crate::text;
 
 /// The selection of convolution problems.

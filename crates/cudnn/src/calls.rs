@@ -31,6 +31,11 @@ macro_rules! calls {
     )*};
 }
 
+/// Several functions with the same arguments.
+macro_rules! alike {
+    ($($($name:ident)+: $arguments:tt;)*) => { calls! { $($(fn $name $arguments;)+)* } };
+}
+
 calls! {
     fn cudnnGetStream(handle: cudnnHandle_t, stream: *mut Stream);
     fn cudnnSetStream(handle: cudnnHandle_t, stream: Stream);
@@ -97,30 +102,6 @@ calls! {
         propagate_nan: *mut cudnnNanPropagation_t, coefficient: *mut f64,
     );
 
-    fn cudnnConvolutionForward(
-        handle: cudnnHandle_t, alpha: *const c_void,
-        x: cudnnTensorDescriptor_t, x_data: *const c_void,
-        w: cudnnFilterDescriptor_t, w_data: *const c_void,
-        convolution: cudnnConvolutionDescriptor_t, algorithm: cudnnConvolutionFwdAlgo_t,
-        workspace: *mut c_void, workspace_size: usize, beta: *const c_void,
-        y: cudnnTensorDescriptor_t, y_data: *mut c_void,
-    );
-    fn cudnnConvolutionBackwardData(
-        handle: cudnnHandle_t, alpha: *const c_void,
-        w: cudnnFilterDescriptor_t, w_data: *const c_void,
-        dy: cudnnTensorDescriptor_t, dy_data: *const c_void,
-        convolution: cudnnConvolutionDescriptor_t, algorithm: cudnnConvolutionBwdDataAlgo_t,
-        workspace: *mut c_void, workspace_size: usize, beta: *const c_void,
-        dx: cudnnTensorDescriptor_t, dx_data: *mut c_void,
-    );
-    fn cudnnConvolutionBackwardFilter(
-        handle: cudnnHandle_t, alpha: *const c_void,
-        x: cudnnTensorDescriptor_t, x_data: *const c_void,
-        dy: cudnnTensorDescriptor_t, dy_data: *const c_void,
-        convolution: cudnnConvolutionDescriptor_t, algorithm: cudnnConvolutionBwdFilterAlgo_t,
-        workspace: *mut c_void, workspace_size: usize, beta: *const c_void,
-        dw: cudnnFilterDescriptor_t, dw_data: *mut c_void,
-    );
     fn cudnnConvolutionBiasActivationForward(
         handle: cudnnHandle_t, alpha1: *const c_void,
         x: cudnnTensorDescriptor_t, x_data: *const c_void,
@@ -130,6 +111,16 @@ calls! {
         z: cudnnTensorDescriptor_t, z_data: *const c_void,
         bias: cudnnTensorDescriptor_t, bias_data: *const c_void,
         activation: cudnnActivationDescriptor_t, y: cudnnTensorDescriptor_t, y_data: *mut c_void,
+    );
+}
+
+// The three directions differ only in the order and types of their tensors. Here each takes untyped descriptors (first,
+// second, third) in its own order.
+alike! {
+    cudnnConvolutionForward cudnnConvolutionBackwardData cudnnConvolutionBackwardFilter: (
+        handle: cudnnHandle_t, alpha: *const c_void, a: *mut c_void, a_data: *const c_void, b: *mut c_void,
+        b_data: *const c_void, convolution: cudnnConvolutionDescriptor_t, algorithm: c_int,
+        workspace: *mut c_void, workspace_size: usize, beta: *const c_void, c: *mut c_void, c_data: *mut c_void,
     );
 }
 
@@ -248,71 +239,34 @@ pub mod query {
         assert!(size_of::<AlgoPerf>() == size_of::<cudnnConvolutionBwdFilterAlgoPerfStruct>());
     };
 
-    calls! {
-        fn cudnnGetConvolutionForwardAlgorithmMaxCount(handle: cudnnHandle_t, count: *mut c_int);
-        fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(handle: cudnnHandle_t, count: *mut c_int);
-        fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(handle: cudnnHandle_t, count: *mut c_int);
-    }
-    calls! {
-        fn cudnnGetConvolutionForwardAlgorithm_v7(
+    alike! {
+        cudnnGetConvolutionForwardAlgorithmMaxCount
+        cudnnGetConvolutionBackwardDataAlgorithmMaxCount
+        cudnnGetConvolutionBackwardFilterAlgorithmMaxCount: (handle: cudnnHandle_t, count: *mut c_int);
+
+        cudnnGetConvolutionForwardAlgorithm_v7
+        cudnnGetConvolutionBackwardDataAlgorithm_v7
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7
+        cudnnFindConvolutionForwardAlgorithm
+        cudnnFindConvolutionBackwardDataAlgorithm
+        cudnnFindConvolutionBackwardFilterAlgorithm: (
             handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
             convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
             requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
         );
-        fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-        );
-        fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-        );
-        fn cudnnFindConvolutionForwardAlgorithm(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-        );
-        fn cudnnFindConvolutionBackwardDataAlgorithm(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-        );
-        fn cudnnFindConvolutionBackwardFilterAlgorithm(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-        );
-        fn cudnnFindConvolutionForwardAlgorithmEx(
+
+        cudnnFindConvolutionForwardAlgorithmEx
+        cudnnFindConvolutionBackwardDataAlgorithmEx
+        cudnnFindConvolutionBackwardFilterAlgorithmEx: (
             handle: cudnnHandle_t, a: *mut c_void, a_data: *const c_void, b: *mut c_void,
             b_data: *const c_void, convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
             c_data: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
             workspace: *mut c_void, workspace_size: usize,
         );
-        fn cudnnFindConvolutionBackwardDataAlgorithmEx(
-            handle: cudnnHandle_t, a: *mut c_void, a_data: *const c_void, b: *mut c_void,
-            b_data: *const c_void, convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            c_data: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-            workspace: *mut c_void, workspace_size: usize,
-        );
-        fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
-            handle: cudnnHandle_t, a: *mut c_void, a_data: *const c_void, b: *mut c_void,
-            b_data: *const c_void, convolution: cudnnConvolutionDescriptor_t, c: *mut c_void,
-            c_data: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut AlgoPerf,
-            workspace: *mut c_void, workspace_size: usize,
-        );
-        fn cudnnGetConvolutionForwardWorkspaceSize(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void, algorithm: c_int,
-            size: *mut usize,
-        );
-        fn cudnnGetConvolutionBackwardDataWorkspaceSize(
-            handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
-            convolution: cudnnConvolutionDescriptor_t, c: *mut c_void, algorithm: c_int,
-            size: *mut usize,
-        );
-        fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
+
+        cudnnGetConvolutionForwardWorkspaceSize
+        cudnnGetConvolutionBackwardDataWorkspaceSize
+        cudnnGetConvolutionBackwardFilterWorkspaceSize: (
             handle: cudnnHandle_t, a: *mut c_void, b: *mut c_void,
             convolution: cudnnConvolutionDescriptor_t, c: *mut c_void, algorithm: c_int,
             size: *mut usize,

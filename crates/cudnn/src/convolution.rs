@@ -74,6 +74,11 @@ impl Operands {
         }
     }
 
+    /// The tensors in the order of the direction's cuDNN functions.
+    fn in_order(&self, direction: Direction) -> [*mut c_void; 3] {
+        in_order(direction, [self.x, self.w, self.y])
+    }
+
     /// The same operands with another result.
     pub fn with_result(mut self, direction: Direction, result: *mut c_void) -> Self {
         match direction {
@@ -113,12 +118,7 @@ type Ask = unsafe fn(
 impl Descriptors {
     /// The tensors' descriptors in the order of the direction's cuDNN functions.
     fn in_order(&self) -> [*mut c_void; 3] {
-        let (x, w, y) = (self.x.cast(), self.w.cast(), self.y.cast());
-        match self.direction {
-            Direction::Forward => [x, w, y],
-            Direction::BackwardData => [w, y, x],
-            Direction::BackwardFilter => [x, y, w],
-        }
+        in_order(self.direction, [self.x.cast(), self.w.cast(), self.y.cast()])
     }
 
     /// Calls `cudnnGetConvolution*Algorithm_v7`: cuDNN's heuristics choose, and nothing is timed.
@@ -187,12 +187,7 @@ impl Descriptors {
             Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithmEx,
         };
         let [a, b, c] = self.in_order();
-        let (x, w, y) = (operands.x, operands.w, operands.y);
-        let [a_data, b_data, c_data] = match self.direction {
-            Direction::Forward => [x, w, y],
-            Direction::BackwardData => [w, y, x],
-            Direction::BackwardFilter => [x, y, w],
-        };
+        let [a_data, b_data, c_data] = operands.in_order(self.direction);
         let mut results = self.room(handle)?;
         let mut returned = 0;
         // SAFETY: `results` holds as many results as requested; the caller promises the other arguments.
@@ -277,19 +272,18 @@ impl Descriptors {
         operands: &Operands,
         workspace: Workspace,
     ) -> cudnnStatus_t {
-        let Self { direction, x: x_descriptor, w: w_descriptor, convolution, y: y_descriptor } = *self;
-        let Operands { alpha, beta, x, w, y, epilogue } = *operands;
+        let Self { x, w, convolution, y, .. } = *self;
         let Workspace { data, size } = workspace;
-        // SAFETY: the caller keeps the rules of the function; each call passes the arguments in that function's order.
-        unsafe {
-            match (direction, epilogue) {
-                (Direction::Forward, Some(e)) => calls::cudnnConvolutionBiasActivationForward(
+        if let (Direction::Forward, Some(e)) = (self.direction, operands.epilogue) {
+            // SAFETY: the caller keeps the rules of this function.
+            return unsafe {
+                calls::cudnnConvolutionBiasActivationForward(
                     handle,
-                    alpha,
-                    x_descriptor,
+                    operands.alpha,
                     x,
-                    w_descriptor,
+                    operands.x,
                     w,
+                    operands.w,
                     convolution,
                     algorithm,
                     data,
@@ -300,56 +294,29 @@ impl Descriptors {
                     e.bias_descriptor,
                     e.bias,
                     e.activation,
-                    y_descriptor,
                     y,
-                ),
-                (Direction::Forward, None) => calls::cudnnConvolutionForward(
-                    handle,
-                    alpha,
-                    x_descriptor,
-                    x,
-                    w_descriptor,
-                    w,
-                    convolution,
-                    algorithm,
-                    data,
-                    size,
-                    beta,
-                    y_descriptor,
-                    y,
-                ),
-                (Direction::BackwardData, _) => calls::cudnnConvolutionBackwardData(
-                    handle,
-                    alpha,
-                    w_descriptor,
-                    w,
-                    y_descriptor,
-                    y,
-                    convolution,
-                    algorithm,
-                    data,
-                    size,
-                    beta,
-                    x_descriptor,
-                    x,
-                ),
-                (Direction::BackwardFilter, _) => calls::cudnnConvolutionBackwardFilter(
-                    handle,
-                    alpha,
-                    x_descriptor,
-                    x,
-                    y_descriptor,
-                    y,
-                    convolution,
-                    algorithm,
-                    data,
-                    size,
-                    beta,
-                    w_descriptor,
-                    w,
-                ),
-            }
+                    operands.y,
+                )
+            };
         }
+        let convolve = match self.direction {
+            Direction::Forward => calls::cudnnConvolutionForward,
+            Direction::BackwardData => calls::cudnnConvolutionBackwardData,
+            Direction::BackwardFilter => calls::cudnnConvolutionBackwardFilter,
+        };
+        let ([a, b, c], [a_data, b_data, c_data]) = (self.in_order(), operands.in_order(self.direction));
+        let Operands { alpha, beta, .. } = *operands;
+        // SAFETY: the caller keeps the rules of the cuDNN function; `in_order` gives the direction's order.
+        unsafe { convolve(handle, alpha, a, a_data, b, b_data, convolution, algorithm, data, size, beta, c, c_data) }
+    }
+}
+
+/// Puts what belongs to x, w and y in the order of the direction's cuDNN functions.
+fn in_order<T>(direction: Direction, [x, w, y]: [T; 3]) -> [T; 3] {
+    match direction {
+        Direction::Forward => [x, w, y],
+        Direction::BackwardData => [w, y, x],
+        Direction::BackwardFilter => [x, y, w],
     }
 }
 

@@ -224,13 +224,23 @@ impl Settings {
                 "device numbers such as 0,1,2, or all",
                 parse_devices,
             ),
-            numerics: reader.parse(NUMERICS, default.numerics, "match, any or deterministic", parse_numerics),
-            check: reader.parse(CHECK, false, "0 or 1", |text| match text {
-                "0" => Some(false),
-                "1" => Some(true),
-                _ => None,
-            }),
-            rnn: reader.parse(RNN, default.rnn, "auto, off or force", parse_rnn),
+            numerics: reader.parse(
+                NUMERICS,
+                default.numerics,
+                "match, any or deterministic",
+                one_of(&[
+                    ("match", Numerics::Match),
+                    ("any", Numerics::Any),
+                    ("deterministic", Numerics::Deterministic),
+                ]),
+            ),
+            check: reader.parse(CHECK, default.check, "0 or 1", one_of(&[("0", false), ("1", true)])),
+            rnn: reader.parse(
+                RNN,
+                default.rnn,
+                "auto, off or force",
+                one_of(&[("auto", Rnn::Auto), ("off", Rnn::Off), ("force", Rnn::Force)]),
+            ),
             rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
                 text.parse().ok().filter(|&k| k > 0)
             }),
@@ -269,12 +279,11 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
             default
         })
     }
-}
 
-impl<L: Fn(&str) -> Option<String>> Reader<L> {
     /// A total selects Workspace Division, which needs one.
     fn policy(&mut self, total: Option<usize>) -> Policy {
-        let chosen = self.parse(POLICY, None, "wr, wd or off", |text| parse_policy(text).map(Some));
+        let names = [("wr", Some(Policy::Reuse)), ("wd", Some(Policy::Division)), ("off", Some(Policy::Off))];
+        let chosen = self.parse(POLICY, None, "wr, wd or off", one_of(&names));
         match (chosen, total) {
             (None, None) => Policy::Reuse,
             (None, Some(_)) => Policy::Division,
@@ -287,31 +296,9 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
     }
 }
 
-fn parse_policy(text: &str) -> Option<Policy> {
-    match text {
-        "wr" => Some(Policy::Reuse),
-        "wd" => Some(Policy::Division),
-        "off" => Some(Policy::Off),
-        _ => None,
-    }
-}
-
-fn parse_numerics(text: &str) -> Option<Numerics> {
-    match text {
-        "match" => Some(Numerics::Match),
-        "any" => Some(Numerics::Any),
-        "deterministic" => Some(Numerics::Deterministic),
-        _ => None,
-    }
-}
-
-fn parse_rnn(text: &str) -> Option<Rnn> {
-    match text {
-        "auto" => Some(Rnn::Auto),
-        "off" => Some(Rnn::Off),
-        "force" => Some(Rnn::Force),
-        _ => None,
-    }
+/// Reads one of the names as its value.
+fn one_of<T: Copy>(names: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
+    move |text| names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
 }
 
 fn parse_database(text: &str) -> Option<Database> {

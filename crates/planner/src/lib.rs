@@ -35,7 +35,7 @@ mod workspace_division;
 pub use candidates::{TIE, best_configurations, prefer_small};
 pub use configuration::{Configuration, MicroConfiguration};
 pub use desirable_set::{desirable_set, workspace_reuse};
-pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH, UnknownBatchSizePolicy};
+pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH};
 pub use pruning::{can_be_desirable, can_win, can_win_within};
 pub use solver::solver_available;
 pub use workspace_budget::{WorkspaceBudget, best_within};

@@ -1,4 +1,4 @@
-use std::{error::Error, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 /// The largest mini-batch that is divided. A larger one runs undivided: planning tables would outgrow their use (a
 /// tensor's dimension may be 2³¹ − 1).
@@ -52,27 +52,15 @@ impl fmt::Display for BatchSizePolicy {
     }
 }
 
-/// A text that names no [`BatchSizePolicy`]; the message quotes the text and lists the accepted names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownBatchSizePolicy(String);
-
-impl fmt::Display for UnknownBatchSizePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let accepted = BatchSizePolicy::EVERY.map(BatchSizePolicy::name).join(", ");
-        write!(f, "unknown batch-size policy {:?}: accepted are {accepted}", self.0)
-    }
-}
-
-impl Error for UnknownBatchSizePolicy {}
-
+/// Reads a name. `Err` quotes the text and lists the accepted names.
 impl FromStr for BatchSizePolicy {
-    type Err = UnknownBatchSizePolicy;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::EVERY
-            .into_iter()
-            .find(|policy| policy.name() == text)
-            .ok_or_else(|| UnknownBatchSizePolicy(text.to_owned()))
+        Self::EVERY.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
+            let accepted = Self::EVERY.map(Self::name).join(", ");
+            format!("unknown batch-size policy {text:?}: accepted are {accepted}")
+        })
     }
 }
 
@@ -110,7 +98,7 @@ mod tests {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         assert_eq!(BatchSizePolicy::default().name(), "powerOfTwo");
-        let message = "PowerOfTwo".parse::<BatchSizePolicy>().unwrap_err().to_string();
+        let message = "PowerOfTwo".parse::<BatchSizePolicy>().unwrap_err();
         assert_eq!(message, r#"unknown batch-size policy "PowerOfTwo": accepted are powerOfTwo, all, undivided"#);
     }
 }

@@ -9,6 +9,7 @@ use super::call::Call;
 use super::choice;
 use super::eligible::takes;
 use super::forward::workspace_size;
+use super::memory::Memory;
 use super::record::StepTime;
 use super::registry;
 use super::state::NOTHING_FITS;
@@ -159,27 +160,19 @@ impl Sequences {
     }
 
     fn call(&self) -> Call {
-        let [x, y, weights, workspace] = self.buffers.each_ref().map(Buffer::data);
+        let [x, y, weight_space, workspace] = self.buffers.each_ref().map(Buffer::data);
         let [weight_space_size, workspace_size] = self.sizes;
+        let (hx, hy, cx, cy) = (null(), null_mut(), null(), null_mut());
         Call {
             handle: self.handle.raw(),
             descriptor: self.rnn.raw(),
             mode: CUDNN_FWD_MODE_INFERENCE,
             device_lengths: null(),
             x_descriptor: self.x.raw(),
-            x,
             y_descriptor: self.y.raw(),
-            y,
             h_descriptor: self.state.raw(),
-            hx: null(),
-            hy: null_mut(),
             c_descriptor: self.state.raw(),
-            cx: null(),
-            cy: null_mut(),
-            weight_space_size,
-            weight_space: weights,
-            workspace_size,
-            workspace,
+            memory: Memory { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size },
             reserve_size: 0,
             reserve: null_mut(),
         }

@@ -16,19 +16,10 @@ pub struct Call {
     /// The copy of x's sequence lengths that cuDNN's kernels read; our kernels take those in x's descriptor.
     pub device_lengths: *const i32,
     pub x_descriptor: cudnnRNNDataDescriptor_t,
-    pub x: *const c_void,
     pub y_descriptor: cudnnRNNDataDescriptor_t,
-    pub y: *mut c_void,
     pub h_descriptor: cudnnTensorDescriptor_t,
-    pub hx: *const c_void,
-    pub hy: *mut c_void,
     pub c_descriptor: cudnnTensorDescriptor_t,
-    pub cx: *const c_void,
-    pub cy: *mut c_void,
-    pub weight_space_size: usize,
-    pub weight_space: *const c_void,
-    pub workspace_size: usize,
-    pub workspace: *mut c_void,
+    pub memory: Memory,
     pub reserve_size: usize,
     pub reserve: *mut c_void,
 }
@@ -39,6 +30,7 @@ impl Call {
     /// # Safety
     /// The arguments are those of a call of `cudnnRNNForward`, or cuDNN refuses them.
     pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        let memory = &self.memory;
         // SAFETY: the caller promises the arguments of a `cudnnRNNForward` call, or ones that cuDNN refuses.
         unsafe {
             calls::rnn::cudnnRNNForward(
@@ -47,27 +39,22 @@ impl Call {
                 self.mode,
                 self.device_lengths,
                 self.x_descriptor,
-                self.x,
+                memory.x,
                 self.y_descriptor,
-                self.y,
+                memory.y,
                 self.h_descriptor,
-                self.hx,
-                self.hy,
+                memory.hx,
+                memory.hy,
                 self.c_descriptor,
-                self.cx,
-                self.cy,
-                self.weight_space_size,
-                self.weight_space,
-                self.workspace_size,
-                self.workspace,
+                memory.cx,
+                memory.cy,
+                memory.weight_space_size,
+                memory.weight_space,
+                memory.workspace_size,
+                memory.workspace,
                 self.reserve_size,
                 self.reserve,
             )
         }
-    }
-
-    pub fn memory(&self) -> Memory {
-        let Self { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size, .. } = *self;
-        Memory { x, y, hx, hy, cx, cy, weight_space, weight_space_size, workspace, workspace_size }
     }
 }

@@ -26,7 +26,8 @@ impl Case {
         if call.mode != CUDNN_FWD_MODE_INFERENCE {
             return Err("it trains");
         }
-        let needed = [call.x, call.y, call.weight_space, call.workspace];
+        let memory = &call.memory;
+        let needed = [memory.x, memory.y, memory.weight_space, memory.workspace];
         if needed.iter().any(|pointer| pointer.is_null()) {
             return Err("data, weights or workspace are null");
         }
@@ -43,7 +44,7 @@ impl Case {
             return Err("y's descriptor does not go with x's");
         }
         let state = [network.pseudo_layers(), data.batch(), network.hidden];
-        let states = [(call.h_descriptor, call.hx, call.hy), (call.c_descriptor, call.cx, call.cy)];
+        let states = [(call.h_descriptor, memory.hx, memory.hy), (call.c_descriptor, memory.cx, memory.cy)];
         for (descriptor, first, last) in states {
             // SAFETY: this descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
             if (!first.is_null() || !last.is_null()) && !unsafe { is_state(descriptor, state) } {
@@ -53,11 +54,11 @@ impl Case {
         let mut size = 0;
         // SAFETY: handle and descriptor are the call's (see `# Safety`), `size` is a local. cuDNN checks the handle.
         let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(call.handle, call.descriptor, &mut size) };
-        if status != CUDNN_STATUS_SUCCESS || call.weight_space_size < size {
+        if status != CUDNN_STATUS_SUCCESS || memory.weight_space_size < size {
             return Err("the weight space is too small");
         }
         // If our kernels fail, cuDNN runs the call again, so results must not overwrite inputs.
-        call.memory().check(&network, &data).map_err(Unsound::why)?;
+        memory.check(&network, &data).map_err(Unsound::why)?;
         Ok(Self { network, data, padding_fill: y.padding_fill })
     }
 }

@@ -25,12 +25,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         CUDNN_RNN_RELU => Cell::Relu,
         _ => return None,
     };
-    let element = match network.data_type {
-        CUDNN_DATA_FLOAT => Element::Float,
-        CUDNN_DATA_HALF => Element::Half,
-        CUDNN_DATA_BFLOAT16 => Element::Bfloat16,
-        _ => return None,
-    };
+    let element = Element::of(network.data_type)?;
     let device = cudnn::device();
     let ordinal = device.ordinal();
     // The input's products use the same rule for TF32, but may use tensor cores for other types in any case.

@@ -3,10 +3,10 @@
 
 use super::division_text;
 use super::scale::Scale;
-use super::svg::{self, Anchor, FAINT, GRID, INK, PALETTE, Picture, Style, text_width};
-use crate::decisions::shapes;
+use super::svg::{self, Anchor, INK, PALETTE, Picture, Style, text_width};
+use crate::decisions::{Choice, shapes};
 use crate::quantity;
-use crate::sets::{Choice, Group};
+use crate::sets::Group;
 
 const LEFT: f64 = 84.0;
 const PLOT: f64 = 440.0;
@@ -54,16 +54,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
 
     let x = Scale::sizes(points.iter().map(|point| point.workspace), (LEFT + 14.0, LEFT + PLOT - 10.0));
     let y = Scale::times(points.iter().map(|point| point.time), (bottom, top));
-    for (value, words) in y.ticks(6) {
-        picture.line([LEFT, y.at(value), LEFT + PLOT, y.at(value)], GRID, 1.0);
-        picture.text(LEFT - 8.0, y.at(value) + 4.0, &words, Style::SMALL.at(Anchor::End));
-    }
-    for (value, words) in x.ticks(6) {
-        picture.line([x.at(value), bottom, x.at(value), bottom + 5.0], FAINT, 1.0);
-        picture.text(x.at(value), bottom + 19.0, &words, Style::SMALL.at(Anchor::Middle));
-    }
-    picture.line([LEFT, bottom, LEFT + PLOT, bottom], FAINT, 1.0);
-    picture.text(LEFT + PLOT / 2.0, bottom + 40.0, "workspace", Style::PLAIN.at(Anchor::Middle));
+    picture.axes([LEFT, LEFT + PLOT, bottom], (&x, 6), (&y, 6), "workspace");
     picture.text(LEFT - 8.0, top - 10.0, "ms", Style::PLAIN.at(Anchor::End));
     picture.text(list, top - 10.0, "micro-batches, workspace, time, division", Style::SMALL);
 

@@ -2,15 +2,10 @@
 //! it each segment with its bytes and its micro-batches.
 
 use super::division_text;
-use super::svg::{self, Anchor, GRID, INK, PALETTE, Picture, Style, text_width};
+use super::svg::{self, Anchor, DIRECTIONS, GRID, INK, PALETTE, Picture, Style, text_width};
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::quantity;
 
-const DIRECTIONS: [(&str, &str, &str); 3] = [
-    ("F", "forward (F)", PALETTE[0]),
-    ("BD", "backward data (BD)", PALETTE[1]),
-    ("BF", "backward filter (BF)", PALETTE[2]),
-];
 const STRIP: f64 = 900.0;
 const BARS: f64 = 300.0;
 const ROW: f64 = 19.0;

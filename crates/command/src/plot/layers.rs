@@ -2,16 +2,10 @@
 //! up of the layer's directions.
 
 use super::scale::Scale;
-use super::svg::{self, Anchor, FAINT, GRID, PALETTE, Picture, Style, text_width};
+use super::svg::{self, Anchor, DIRECTIONS, FAINT, GRID, Picture, Style, text_width};
 use crate::decisions::{Decisions, shapes};
 use crate::quantity;
 
-/// The directions in a bar's order, with their colours.
-const DIRECTIONS: [(&str, &str, &str); 3] = [
-    ("F", "forward (F)", PALETTE[0]),
-    ("BD", "backward data (BD)", PALETTE[1]),
-    ("BF", "backward filter (BF)", PALETTE[2]),
-];
 const PLOT: f64 = 560.0;
 const BAR: f64 = 13.0;
 const BETWEEN: f64 = 12.0;

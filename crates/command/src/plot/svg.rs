@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::scale::Scale;
+
 /// The colour of text and of important lines.
 pub const INK: &str = "#202124";
 /// The colour of explanations and of axis labels.
@@ -10,6 +12,12 @@ pub const FAINT: &str = "#5f6368";
 pub const GRID: &str = "#e4e6e9";
 /// Colours that colour-blind readers can distinguish, alternately dark and light (Okabe and Ito's).
 pub const PALETTE: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+/// The directions in a layer's order: their names, their names in legends, and their colours.
+pub const DIRECTIONS: [(&str, &str, &str); 3] = [
+    ("F", "forward (F)", PALETTE[0]),
+    ("BD", "backward data (BD)", PALETTE[1]),
+    ("BF", "backward filter (BF)", PALETTE[2]),
+];
 
 /// The font size of most texts, in pixels.
 pub const SIZE: f64 = 12.0;
@@ -123,6 +131,26 @@ impl Picture {
             self.text(16.0, 49.0 + 17.0 * number as f64, line, Style::PLAIN.colour(FAINT));
         }
         40.0 + 17.0 * lines.len() as f64
+    }
+
+    /// The axes of a plot, each with about so many lines: y's from left to right, x's below, with the name of x.
+    pub fn axes(
+        &mut self,
+        [left, right, bottom]: [f64; 3],
+        (x, columns): (&Scale, usize),
+        (y, rows): (&Scale, usize),
+        name: &str,
+    ) {
+        for (value, words) in y.ticks(rows) {
+            self.line([left, y.at(value), right, y.at(value)], GRID, 1.0);
+            self.text(left - 8.0, y.at(value) + 4.0, &words, Style::SMALL.at(Anchor::End));
+        }
+        for (value, words) in x.ticks(columns) {
+            self.line([x.at(value), bottom, x.at(value), bottom + 5.0], FAINT, 1.0);
+            self.text(x.at(value), bottom + 19.0, &words, Style::SMALL.at(Anchor::Middle));
+        }
+        self.line([left, bottom, right, bottom], FAINT, 1.0);
+        self.text((left + right) / 2.0, bottom + 40.0, name, Style::PLAIN.at(Anchor::Middle));
     }
 
     /// The whole file.

@@ -2,7 +2,7 @@
 //! workspace of all its layers.
 
 use super::scale::Scale;
-use super::svg::{self, Anchor, FAINT, GRID, PALETTE, Picture, Style, text_width};
+use super::svg::{self, Anchor, PALETTE, Picture, Style, text_width};
 use crate::quantity;
 
 /// A curve with its name and its points (bytes, milliseconds), totals ascending.
@@ -24,17 +24,7 @@ pub fn draw(title: &str, lines: &[String], curves: &[Curve]) -> String {
     let bottom = top + HEIGHT;
     let x = Scale::sizes(points().map(|(total, _)| *total), (LEFT + 6.0, LEFT + PLOT - 6.0));
     let y = Scale::times(points().map(|(_, time)| *time), (bottom, top));
-    for (value, words) in y.ticks(7) {
-        picture.line([LEFT, y.at(value), LEFT + PLOT, y.at(value)], GRID, 1.0);
-        picture.text(LEFT - 8.0, y.at(value) + 4.0, &words, Style::SMALL.at(Anchor::End));
-    }
-    for (value, words) in x.ticks(8) {
-        picture.line([x.at(value), bottom, x.at(value), bottom + 5.0], FAINT, 1.0);
-        picture.text(x.at(value), bottom + 19.0, &words, Style::SMALL.at(Anchor::Middle));
-    }
-    picture.line([LEFT, bottom, LEFT + PLOT, bottom], FAINT, 1.0);
-    let axis = "workspace of all layers together";
-    picture.text(LEFT + PLOT / 2.0, bottom + 40.0, axis, Style::PLAIN.at(Anchor::Middle));
+    picture.axes([LEFT, LEFT + PLOT, bottom], (&x, 8), (&y, 7), "workspace of all layers together");
     picture.text(LEFT - 8.0, top - 12.0, "ms", Style::PLAIN.at(Anchor::End));
 
     // Names stand at their curves' ends, moved apart where the ends meet.

@@ -6,9 +6,9 @@ use std::path::Path;
 use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
-use crate::decisions::{Decision, Decisions, Division, Fields, Policy, Undivided};
+use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
 use crate::recurrent;
-use crate::sets::{Choice, Group, front, within};
+use crate::sets::{Group, front, within};
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -108,10 +108,7 @@ impl Report {
                 if fields.text("event")? == "ran" {
                     self.explored((decision.spec.clone(), limit));
                 }
-                match self.reused.iter_mut().find(|(known, _)| known.spec == decision.spec) {
-                    Some(known) => *known = (decision, limit),
-                    None => self.reused.push((decision, limit)),
-                }
+                put(&mut self.reused, (decision, limit), |(decision, _)| &decision.spec);
             }
             "exploring" => {
                 *self.exploring.entry((spec(&fields)?, fields.optional("limit"))).or_default() += 1;
@@ -129,11 +126,7 @@ impl Report {
                 self.divisions += 1;
             }
             "desirable" => {
-                let set = desirable_set(&fields)?;
-                match self.desirable.iter_mut().find(|known| known.spec == set.spec) {
-                    Some(known) => *known = set,
-                    None => self.desirable.push(set),
-                }
+                put(&mut self.desirable, desirable_set(&fields)?, |set| &set.spec);
             }
             "timed" => self.timed.push(Timed {
                 spec: spec(&fields)?,
@@ -153,11 +146,7 @@ impl Report {
                 self.kept.1 += usize::from(fields.optional("overwritten").is_some());
             }
             "rnn" => {
-                let decision = recurrent::Decision::from_fields(&fields)?;
-                match self.networks.iter_mut().find(|known| known.spec == decision.spec) {
-                    Some(known) => *known = decision,
-                    None => self.networks.push(decision),
-                }
+                put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
             }
             // These lines say that nothing could be compared.
             "checked" | "kept" => {}
@@ -229,10 +218,8 @@ impl Report {
     }
 
     /// The fastest measured undivided way to run a division's layer in its segment.
-    fn undivided(&self, row: &Decision) -> Option<Undivided> {
-        let choices = front(self.undivided_choices(&row.spec));
-        let Choice { division, workspace, time } = within(&choices, row.workspace)?.clone();
-        Some(Undivided { algorithm: division, workspace, time })
+    fn undivided(&self, row: &Decision) -> Option<Choice> {
+        within(&front(self.undivided_choices(&row.spec)), row.workspace).cloned()
     }
 
     /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
@@ -247,6 +234,14 @@ impl Report {
             Choice { division: algorithm.clone(), workspace: *workspace, time: in_place.unwrap_or(*time) }
         };
         whole.map(choice).collect()
+    }
+}
+
+/// Replaces the element with the same text, or appends the new one.
+fn put<T>(elements: &mut Vec<T>, new: T, spec: impl Fn(&T) -> &str) {
+    match elements.iter_mut().find(|known| spec(known) == spec(&new)) {
+        Some(known) => *known = new,
+        None => elements.push(new),
     }
 }
 

@@ -2,12 +2,11 @@
 
 mod elf;
 
-use std::ffi::{CStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use guest::libraries;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 pub const CUDNN: &str = "libcudnn.so.9";
@@ -74,13 +73,6 @@ pub fn real_cudnn() -> Option<PathBuf> {
     let function = unsafe { library.get::<*const libc::c_void>(b"cudnnGetVersion\0") }.ok()?;
     // SAFETY: only the symbol's presence is used.
     let ours = unsafe { library.get::<*const libc::c_void>(b"ucudnnGetVersion\0") }.is_ok();
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address with the mappings of loaded libraries.
-    let found = unsafe { libc::dladdr(*function, info.as_mut_ptr()) } != 0;
-    if ours || !found {
-        return None;
-    }
-    // SAFETY: dladdr filled the record; the name is a C string that lives as long as the library, which is open.
-    let file = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
-    std::path::absolute(OsString::from_vec(file.to_bytes().to_vec())).ok()
+    let (_, file) = libraries::home(*function)?;
+    if ours { None } else { std::path::absolute(file).ok() }
 }

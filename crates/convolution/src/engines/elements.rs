@@ -1,29 +1,9 @@
-//! Elements of the tensors that our kernels multiply on tensor cores: float, half and bfloat16.
+//! Elements of the tensors that our kernels multiply on tensor cores, on the host: float, half and bfloat16.
 
-use cudnn_abi::*;
 use half::{bf16, f16};
 
-use cudnn::tensor::element_size;
-
-/// The element types of our kernels.
-pub const TYPES: [cudnnDataType_t; 3] = [CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16];
-
-/// The size of an element in bytes; 1 for an unknown type.
-pub fn bytes(data_type: cudnnDataType_t) -> usize {
-    element_size(data_type).unwrap_or(1)
-}
-
-/// The compiler option by which `common/ops.cuh` selects the element type.
-pub fn option(data_type: cudnnDataType_t) -> &'static str {
-    match data_type {
-        CUDNN_DATA_HALF => "-DELEMENT_HALF",
-        CUDNN_DATA_BFLOAT16 => "-DELEMENT_BFLOAT16",
-        _ => "-DELEMENT_FLOAT",
-    }
-}
-
-/// An element type on the host.
-pub trait Element: Copy {
+/// A number of one of these types.
+pub trait Number: Copy {
     fn to_f32(self) -> f32;
     fn from_f32(value: f32) -> Self;
 
@@ -34,7 +14,7 @@ pub trait Element: Copy {
     }
 }
 
-impl Element for f32 {
+impl Number for f32 {
     fn to_f32(self) -> f32 {
         self
     }
@@ -44,7 +24,7 @@ impl Element for f32 {
     }
 }
 
-impl Element for f16 {
+impl Number for f16 {
     fn to_f32(self) -> f32 {
         f16::to_f32(self)
     }
@@ -54,7 +34,7 @@ impl Element for f16 {
     }
 }
 
-impl Element for bf16 {
+impl Number for bf16 {
     fn to_f32(self) -> f32 {
         bf16::to_f32(self)
     }

@@ -10,7 +10,7 @@ mod transposes;
 
 pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory, Parts};
 pub use implicit_gemm::{Correlation, CorrelationMemory, ImplicitGemm};
-pub use samples::Samples;
+pub use samples::{Move, Samples};
 pub use transposes::{Destination, Transposes, Transposition};
 
 use cudnn_abi::*;

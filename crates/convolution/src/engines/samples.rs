@@ -29,6 +29,15 @@ const MOST_IMAGES: usize = u16::MAX as usize;
 /// The bytes of channels in a thread's registers, and the most bytes of pixels.
 const RUN: usize = 16;
 
+/// What a copy does, and the index of its kernel in each variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Copies the sampled pixels of the channels-first tensor into the channels-last one, which holds no other pixels.
+    Gather,
+    /// The reverse, with zeros for all other pixels.
+    Scatter,
+}
+
 /// The gather and scatter kernels for elements of one size, on one device.
 pub struct Samples {
     element: usize,
@@ -127,61 +136,32 @@ impl Samples {
         self.element
     }
 
-    /// Copies the sampled pixels of the channels-first tensor `from` into the channels-last tensor `to`, which holds no
-    /// other pixels. Returns whether the kernel was launched.
+    /// Copies between the channels-first tensor and the channels-last one. Returns whether the kernel was launched.
     ///
     /// # Safety
     /// `from` and `to` are device memory as large as the tensors, aligned to 16 bytes, and do not overlap. The stream
     /// belongs to the same device.
-    pub unsafe fn gather(&self, stream: Stream, sampling: Sampling, from: *const c_void, to: *mut c_void) -> bool {
-        match &self.on {
-            On::Host => {
-                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-                unsafe {
-                    match self.element {
-                        2 => gather::<u16>(sampling, from, to),
-                        _ => gather::<u32>(sampling, from, to),
-                    }
-                }
-                true
-            }
-            // SAFETY: the caller makes the same promise to `launch`.
-            On::Compiled(ways) => unsafe { self.launch(ways, 0, stream, sampling, from, to) },
-        }
-    }
-
-    /// The reverse of [`Self::gather`], with zeros for all other pixels. Returns whether the kernel was launched.
-    ///
-    /// # Safety
-    /// As for [`Self::gather`].
-    pub unsafe fn scatter(&self, stream: Stream, sampling: Sampling, from: *const c_void, to: *mut c_void) -> bool {
-        match &self.on {
-            On::Host => {
-                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-                unsafe {
-                    match self.element {
-                        2 => scatter::<u16>(sampling, from, to),
-                        _ => scatter::<u32>(sampling, from, to),
-                    }
-                }
-                true
-            }
-            // SAFETY: the caller makes the same promise to `launch`.
-            On::Compiled(ways) => unsafe { self.launch(ways, 1, stream, sampling, from, to) },
-        }
-    }
-
-    /// # Safety
-    /// As for [`Self::gather`].
-    unsafe fn launch(
+    pub unsafe fn run(
         &self,
-        ways: &[(Way, [Function; 2])],
-        which: usize,
+        kind: Move,
         stream: Stream,
         sampling: Sampling,
         from: *const c_void,
         to: *mut c_void,
     ) -> bool {
+        let ways = match &self.on {
+            On::Host => {
+                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
+                unsafe {
+                    match self.element {
+                        2 => run_in_loops::<u16>(kind, sampling, from, to),
+                        _ => run_in_loops::<u32>(kind, sampling, from, to),
+                    }
+                }
+                return true;
+            }
+            On::Compiled(ways) => ways,
+        };
         let Some((way, functions)) = ways.iter().find(|(way, _)| way.admits(sampling, self.element)) else {
             return false;
         };
@@ -192,29 +172,24 @@ impl Samples {
         let mut parameters = Parameters { from, to, images, channels, height, width, down, right };
         let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
         // SAFETY: `parameters` is the kernels' only parameter; the caller promises memory as large as the tensors.
-        unsafe { functions[which].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { functions[kind as usize].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }
 
 /// # Safety
-/// As for [`Samples::gather`], in the host's memory.
-unsafe fn gather<T: Copy>(sampling: Sampling, from: *const c_void, to: *mut c_void) {
-    let (from, to) = (from.cast::<T>(), to.cast::<T>());
-    for_each(sampling, |pixel, sample| {
-        if let Some(sample) = sample {
-            // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
-            unsafe { to.add(sample).write(from.add(pixel).read()) }
-        }
-    });
-}
-
-/// # Safety
-/// As for [`Samples::scatter`], in the host's memory.
-unsafe fn scatter<T: Copy + Default>(sampling: Sampling, from: *const c_void, to: *mut c_void) {
+/// As for [`Samples::run`], in the host's memory.
+unsafe fn run_in_loops<T: Copy + Default>(kind: Move, sampling: Sampling, from: *const c_void, to: *mut c_void) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     for_each(sampling, |pixel, sample| {
         // SAFETY: both indices lie within the tensors, whose sizes the caller promises.
-        unsafe { to.add(pixel).write(sample.map_or(T::default(), |sample| from.add(sample).read())) }
+        unsafe {
+            match (kind, sample) {
+                (Move::Gather, Some(sample)) => to.add(sample).write(from.add(pixel).read()),
+                (Move::Gather, None) => {}
+                (Move::Scatter, Some(sample)) => to.add(pixel).write(from.add(sample).read()),
+                (Move::Scatter, None) => to.add(pixel).write(T::default()),
+            }
+        }
     });
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use crate::engines::{self, Destination, Samples, Transposes, Transposition};
+use crate::engines::{self, Destination, Move, Samples, Transposes, Transposition};
 use crate::problem::graph::{Matrices, Problem, Sampling, WORKSPACE_ALIGNMENT};
 use gpu::Stream;
 
@@ -53,7 +53,7 @@ struct Sample {
     sampling: Sampling,
     from: *const c_void,
     to: *mut c_void,
-    gathers: bool,
+    kind: Move,
 }
 
 // SAFETY: the addresses are only passed on to the device, so any thread may hold them.
@@ -146,7 +146,7 @@ impl Moves {
     fn copy(&mut self, how: &How, from: *const c_void, to: *mut c_void) {
         match how {
             How::Transposed(matrices) => self.transpose(*matrices, from, Destination::Tensor(to)),
-            How::Sampled(samples, sampling) => self.sample(samples, *sampling, from, to, true),
+            How::Sampled(samples, sampling) => self.sample(samples, *sampling, from, to, Move::Gather),
         }
     }
 
@@ -156,7 +156,7 @@ impl Moves {
             (How::Transposed(matrices), to) => self.transpose(matrices.transposed(), from, to),
             // Only filters are summed, and filters are not sampled.
             (How::Sampled(samples, sampling), Destination::Tensor(to) | Destination::Sum(to, _)) => {
-                self.sample(samples, *sampling, from, to, false);
+                self.sample(samples, *sampling, from, to, Move::Scatter);
             }
         }
     }
@@ -171,20 +171,16 @@ impl Moves {
         self.transpositions.push(Transposition { matrices, from, to });
     }
 
-    fn sample(
-        &mut self,
-        samples: &Arc<Samples>,
-        sampling: Sampling,
-        from: *const c_void,
-        to: *mut c_void,
-        gathers: bool,
-    ) {
+    fn sample(&mut self, samples: &Arc<Samples>, sampling: Sampling, from: *const c_void, to: *mut c_void, kind: Move) {
         let Sampling { images, channels, height, width, .. } = sampling;
         let [all, sampled] = [height * width, sampling.sampled()].map(|it| it * images * channels * samples.element());
-        let (read, written) = if gathers { (all, sampled) } else { (sampled, all) };
+        let (read, written) = match kind {
+            Move::Gather => (all, sampled),
+            Move::Scatter => (sampled, all),
+        };
         self.reads.push(range(from, read));
         self.writes.push(range(to, written));
-        self.samples.push(Sample { samples: samples.clone(), sampling, from, to, gathers });
+        self.samples.push(Sample { samples: samples.clone(), sampling, from, to, kind });
     }
 
     /// Joins both into one. If one touches memory that the other writes, they stay two, to run one after the other.
@@ -207,14 +203,9 @@ impl Moves {
     /// # Safety
     /// The caller promises that the memory is allocated, and that the stream belongs to its device.
     pub unsafe fn run(&self, stream: Stream) -> bool {
-        let sample = |Sample { samples, sampling, from, to, gathers }: &Sample| {
+        let sample = |Sample { samples, sampling, from, to, kind }: &Sample| {
             // SAFETY: our caller promised the memory and the stream.
-            unsafe {
-                match gathers {
-                    true => samples.gather(stream, *sampling, *from, *to),
-                    false => samples.scatter(stream, *sampling, *from, *to),
-                }
-            }
+            unsafe { samples.run(*kind, stream, *sampling, *from, *to) }
         };
         // SAFETY: our caller promised the memory and the stream, and no copy touches memory that another writes.
         let transposed = unsafe { self.transposes.run(stream, &self.transpositions) };

@@ -9,7 +9,7 @@ use crate::engines::{
 };
 use crate::problem::graph::{EngineConfiguration, Factor, Problem, Route, Tensor};
 use cudnn::convolution::Direction;
-use gpu::Stream;
+use gpu::{Element, Stream};
 
 /// The index of the filter gradient's engine on tensor cores. It multiplies floats in TF32.
 pub const BACKWARD_FILTER: i64 = 0;
@@ -172,6 +172,7 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
     if !is_ours {
         return None;
     }
+    let element = Element::of(x.data_type)?;
     let size = |value: i64| usize::try_from(value).ok();
     let spatial = |tensor: &Tensor| Some([size(tensor.dims[2])?, size(tensor.dims[3])?]);
     let [images, k, c] = [size(x.dims[0])?, size(w.dims[0])?, size(w.dims[1])?];
@@ -189,7 +190,7 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
         let (padding, depth, m) = if is_gradient { (reaches, k, c) } else { (padding, c, k) };
         let [from, to] = if is_gradient { [y_pixels, x_pixels] } else { [x_pixels, y_pixels] };
         let correlation = Correlation {
-            data_type: x.data_type,
+            element,
             is_exact,
             is_gradient,
             images,
@@ -207,7 +208,7 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<OurProblem> {
         Direction::Forward => correlation(false),
         Direction::BackwardData => correlation(true),
         Direction::BackwardFilter => Some(OurProblem::FilterGradient(FilterGradient {
-            data_type: x.data_type,
+            element,
             is_exact,
             images,
             k,

@@ -13,6 +13,7 @@ use std::fmt;
 
 use cudnn::calls;
 use cudnn::convolution::{Descriptors, Direction};
+use cudnn::names::{TYPES, list, named};
 use cudnn::tensor::{ASKED_RANK, ASKED_SPATIAL_RANK, MAX_RANK, Tensor, element_size, in_use};
 use cudnn_abi::*;
 
@@ -188,16 +189,11 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, w, _] = self.dims();
         let spatial = usize::from(self.rank) - 2;
-        let data_type = match self.x.data_type {
-            CUDNN_DATA_FLOAT => "float",
-            CUDNN_DATA_DOUBLE => "double",
-            CUDNN_DATA_HALF => "half",
-            _ => "bfloat16",
-        };
-        write!(f, "{} {data_type} {} * {}", self.direction, Joined(x), Joined(w))?;
-        write!(f, " pad {} stride {}", Joined(&self.pad[..spatial]), Joined(&self.stride[..spatial]))?;
+        let data_type = named(TYPES, self.x.data_type);
+        write!(f, "{} {data_type} {} * {}", self.direction, list(x), list(w))?;
+        write!(f, " pad {} stride {}", list(&self.pad[..spatial]), list(&self.stride[..spatial]))?;
         if self.dilation[..spatial].iter().any(|&d| d != 1) {
-            write!(f, " dilation {}", Joined(&self.dilation[..spatial]))?;
+            write!(f, " dilation {}", list(&self.dilation[..spatial]))?;
         }
         if self.groups != 1 {
             write!(f, " groups {}", self.groups)?;
@@ -206,16 +202,5 @@ impl fmt::Display for Problem {
             f.write_str(" nhwc")?;
         }
         Ok(())
-    }
-}
-
-struct Joined<'a>(&'a [c_int]);
-
-impl fmt::Display for Joined<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().enumerate().try_for_each(|(i, value)| {
-            let separator = if i == 0 { "" } else { "x" };
-            write!(f, "{separator}{value}")
-        })
     }
 }

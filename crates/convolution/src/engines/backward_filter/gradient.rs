@@ -1,8 +1,6 @@
 //! The gradient to compute, and the share of one block.
 
-use cudnn_abi::*;
-
-use crate::engines::elements;
+use gpu::Element;
 
 /// The c of a block's tile where c are many, and the k of a tile, as in `kernels/convolution/backward_filter.cu`.
 pub(super) const C_TILE: usize = 64;
@@ -27,8 +25,8 @@ const PIXEL_WARPS: usize = 4;
 /// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], for packed NCHW tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterGradient {
-    /// The type of all three tensors: half, bfloat16, or float.
-    pub data_type: cudnnDataType_t,
+    /// The type of all three tensors.
+    pub element: Element,
     /// Floats are multiplied exactly, not in TF32. False for other types.
     pub is_exact: bool,
     /// n
@@ -58,7 +56,7 @@ impl FilterGradient {
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
     pub fn is_fast(&self) -> bool {
         // The kernel copies single elements of two bytes synchronously, which is slow.
-        let is_copied = |width: usize| (width * self.element()).is_multiple_of(size_of::<u32>());
+        let is_copied = |width: usize| (width * self.element.bytes()).is_multiple_of(size_of::<u32>());
         let is_one_place = self.filter == [1, 1];
         let is_product = is_one_place && !self.is_exact && self.k.min(self.c) > MOST_ROWS_OF_ONE_PLACE;
         !is_product && is_copied(self.x[1]) && is_copied(self.dy[1])
@@ -76,20 +74,14 @@ impl FilterGradient {
         let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
         // The kernel also counts positions beside a tensor, so the limit leaves room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
-        elements::TYPES.contains(&self.data_type)
-            && rows.max(columns) <= most
-            && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
+        rows.max(columns) <= most
+            && (!self.is_exact || self.element == Element::Float)
             && !(2..4).contains(&(rows * columns))
             && (1..=2).contains(&self.stride)
             && self.padding < rows.min(columns)
             && counts.into_iter().all(is_counted)
             && is_of_x(0)
             && is_of_x(1)
-    }
-
-    /// The size of an element in bytes.
-    pub(super) fn element(&self) -> usize {
-        elements::bytes(self.data_type)
     }
 
     /// The number of values in dw.

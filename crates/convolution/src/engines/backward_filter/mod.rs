@@ -10,13 +10,12 @@ mod tiling;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_abi::*;
 use half::{bf16, f16};
 
-use crate::engines::elements::Element;
+use crate::engines::elements::Number;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{self, Function, Launch, Source};
-use gpu::{Device, Stream};
+use gpu::{Device, Element, Stream};
 pub use gradient::FilterGradient;
 pub use parts::Parts;
 use tiling::{MOST_SUMMED, Tiling, multiprocessors_of_clusters};
@@ -222,19 +221,19 @@ impl Code {
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
 unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
-    // SAFETY: the caller promises memory as large as the tensors, with elements of `of.data_type`.
+    // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
     unsafe {
-        match of.data_type {
-            CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
-            CUDNN_DATA_BFLOAT16 => compute_in::<bf16>(of, memory, alpha, beta),
-            _ => compute_in::<f32>(of, memory, alpha, beta),
+        match of.element {
+            Element::Float => compute_in::<f32>(of, memory, alpha, beta),
+            Element::Half => compute_in::<f16>(of, memory, alpha, beta),
+            Element::Bfloat16 => compute_in::<bf16>(of, memory, alpha, beta),
         }
     }
 }
 
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory, with elements of type `T`.
-unsafe fn compute_in<T: Element>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
+unsafe fn compute_in<T: Number>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
     let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
     // SAFETY: the caller promises three tensors of these sizes, and that dw overlaps neither x nor dy.
     let (x, dy, dw) = unsafe {

@@ -17,26 +17,15 @@ fn gradient(
     padding: usize,
 ) -> FilterGradient {
     let [p, q] = [0, 1].map(|axis| (x[axis] + 2 * padding - filter[axis]) / stride + 1);
-    FilterGradient {
-        data_type: CUDNN_DATA_FLOAT,
-        is_exact: false,
-        images,
-        k,
-        c,
-        x,
-        dy: [p, q],
-        filter,
-        stride,
-        padding,
-    }
+    FilterGradient { element: Element::Float, is_exact: false, images, k, c, x, dy: [p, q], filter, stride, padding }
 }
 
 const WHOLE: Parts = Parts::InWorkspace(1);
 
 /// The same problem in every type, and with exact float products.
 fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
-    let in_type = |data_type| FilterGradient { data_type, ..of };
-    let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
+    let in_type = |element| FilterGradient { element, ..of };
+    let others = [Element::Half, Element::Bfloat16].map(in_type);
     [of, FilterGradient { is_exact: true, ..of }, others[0], others[1]]
 }
 
@@ -65,11 +54,10 @@ fn others_are_not_for_us() {
     let one_place = |sizes| gradient(sizes, [9, 9], [1, 1], 1, 0);
     assert!([[2, 32, 33], [2, 33, 32]].iter().all(|sizes| one_place(*sizes).is_fast()));
     assert!(one_place([2, 33, 33]).is_for_us() && !one_place([2, 33, 33]).is_fast());
-    let half = FilterGradient { data_type: CUDNN_DATA_HALF, ..of };
+    let half = FilterGradient { element: Element::Half, ..of };
     assert!(of.is_fast() && half.is_for_us() && !half.is_fast());
     assert!(FilterGradient { is_exact: true, ..one_place([2, 33, 33]) }.is_fast());
     for other in [
-        FilterGradient { data_type: CUDNN_DATA_DOUBLE, ..of },
         FilterGradient { images: 0, ..of },
         FilterGradient { dy: [9, 10], ..of },
         FilterGradient { x: [1, 9], padding: 0, ..of },
@@ -149,7 +137,7 @@ impl Case {
     const BETA: f32 = 2.0;
 
     fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.data_type, count, random);
+        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
         let x = values(of.images * of.c * of.x[0] * of.x[1]);
         let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
         let held = values(of.elements());
@@ -181,7 +169,7 @@ impl Case {
             assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
             let found = read(device, dw, held.len() + GUARD, stream);
             let wrong = expected.iter().zip(&found).position(|(expected, found)| expected != found);
-            let wrong = wrong.map(|byte| byte / of.element());
+            let wrong = wrong.map(|byte| byte / of.element.bytes());
             assert_eq!(wrong, None, "{of:?} in {:?}, {:?}, beta {beta}", kernel.parts, kernel.tiling);
             let behind = read(device, &workspace, kernel.workspace() + GUARD, stream);
             assert!(found.ends_with(&guard) && behind.ends_with(&guard), "written behind the end");
@@ -259,8 +247,8 @@ fn emulated_as_in_loops() {
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
 /// some receive none, in one turn or several.
 fn in_clusters() -> Vec<(FilterGradient, Parts)> {
-    let half = |of| FilterGradient { data_type: CUDNN_DATA_HALF, ..of };
-    let bfloat16 = |of| FilterGradient { data_type: CUDNN_DATA_BFLOAT16, ..of };
+    let half = |of| FilterGradient { element: Element::Half, ..of };
+    let bfloat16 = |of| FilterGradient { element: Element::Bfloat16, ..of };
     let exact = |of| FilterGradient { is_exact: true, ..of };
     let cases = [
         (half(gradient([17, 20, 9], [8, 12], [3, 3], 1, 1)), 16, 16),

@@ -2,7 +2,6 @@
 
 use crate::engines::backward_filter::gradient::{C_TILE, FilterGradient};
 use crate::engines::backward_filter::parts::{M_MMA, Parts};
-use crate::engines::elements;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 
@@ -61,7 +60,7 @@ impl Tiling {
     pub(super) fn of(gradient: &FilterGradient, parts: Parts, shared: usize) -> Option<Self> {
         let (k_tile, cluster) = (parts.k_tile(gradient), parts.cluster());
         let mut best: Option<(usize, Self)> = None;
-        let element = gradient.element();
+        let element = gradient.element.bytes();
         let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
         for columns in TILE_COLUMNS {
             // Few channels need so many warps that registers are short: no depth step may span two rows.
@@ -98,7 +97,7 @@ impl Tiling {
 
     /// The cost of a tile, in bytes of dy.
     pub(super) fn bytes(&self, gradient: &FilterGradient) -> usize {
-        self.rows * self.columns * gradient.element() + BYTES_OF_A_TILE
+        self.rows * self.columns * gradient.element.bytes() + BYTES_OF_A_TILE
     }
 
     /// The tiles of all images.
@@ -132,7 +131,7 @@ impl Tiling {
     /// The shared memory of a block in bytes, laid out like the kernel's.
     pub(super) fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
         let FilterGradient { filter, stride, padding, .. } = *gradient;
-        let per_word = size_of::<u32>() / gradient.element();
+        let per_word = size_of::<u32>() / gradient.element.bytes();
         let vector = 4 * per_word;
         let left = padding.next_multiple_of(vector);
         let x_rows = (self.rows - 1) * stride + gradient.block_rows();
@@ -182,7 +181,7 @@ impl Tiling {
             ("STAGES", self.stages),
             ("K_TILE", self.k_tile),
         ];
-        let element = elements::option(gradient.data_type);
+        let element = gradient.element.option();
         let of_channels = match gradient.has_few_channels() {
             true => ("CHANNELS", gradient.c),
             false => ("K_WARPS", gradient.k_warps()),

@@ -8,14 +8,13 @@ mod tests;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_abi::*;
 use half::{bf16, f16};
 
-use crate::engines::elements::{self, Element};
+use crate::engines::elements::Number;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
-use gpu::{Device, Stream};
+use gpu::{Device, Element, Stream};
 
 /// The rows of a block's product, and the threads of a block, as in `kernels/convolution/implicit_gemm.cu`.
 const ROW_TILE: usize = 64;
@@ -50,8 +49,8 @@ const PRODUCTS_OF_AN_ACCESS: usize = 40;
 /// reversed, and the padding is the filter's reach beyond the convolution's padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correlation {
-    /// The type of all three tensors: half, bfloat16, or float.
-    pub data_type: cudnnDataType_t,
+    /// The type of all three tensors.
+    pub element: Element,
     /// Floats are multiplied exactly, not in TF32. False for other types.
     pub is_exact: bool,
     /// True for an input gradient, false for a convolution.
@@ -86,8 +85,7 @@ impl Correlation {
         // The kernel also counts positions beside a tensor, so the lengths leave room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 31).contains(&count));
         let is_small = |lengths: &[usize; 2]| lengths.iter().all(|length| *length < 1 << 28);
-        elements::TYPES.contains(&self.data_type)
-            && (!self.is_exact || self.data_type == CUDNN_DATA_FLOAT)
+        (!self.is_exact || self.element == Element::Float)
             && self.filter % 2 == 1
             && self.filter <= MOST_PLACES_ACROSS
             && self.padding < self.filter
@@ -118,14 +116,9 @@ impl Correlation {
         self.filter * self.filter
     }
 
-    /// The size of an element in bytes.
-    fn element(&self) -> usize {
-        elements::bytes(self.data_type)
-    }
-
     /// The channels d of one depth step.
     fn depth_at_once(&self) -> usize {
-        if self.filter == 1 { DEPTH_OF_ONE_PLACE } else { DEPTH_BYTES / self.element() }
+        if self.filter == 1 { DEPTH_OF_ONE_PLACE } else { DEPTH_BYTES / self.element.bytes() }
     }
 
     /// The tensor core products for each product.
@@ -157,7 +150,7 @@ impl Tiling {
     fn of(correlation: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let Correlation { images, from, to: [p, q], stride, .. } = *correlation;
         let (most, blocks) = (COLUMNS[correlation.kind()], BLOCKS[correlation.kind()]);
-        let accesses = ACCESSES.map(|bytes| bytes / correlation.element());
+        let accesses = ACCESSES.map(|bytes| bytes / correlation.element.bytes());
         let access_of =
             |length: usize| accesses.into_iter().find(|access| *access > 0 && length.is_multiple_of(*access));
         let (image_access, filter_access) = (access_of(from[1])?, access_of(correlation.filters())?);
@@ -213,7 +206,7 @@ impl Tiling {
 
     /// The shared memory of a block in bytes, laid out like the kernel's.
     fn shared_bytes(&self, correlation: &Correlation) -> usize {
-        let (depth, places, element) = (correlation.depth_at_once(), correlation.places(), correlation.element());
+        let (depth, places, element) = (correlation.depth_at_once(), correlation.places(), correlation.element.bytes());
         let filters = match correlation.is_gradient {
             true => depth * pitch_of(ROW_TILE * places, 8),
             false => ROW_TILE * (depth * places + 4 * size_of::<u32>() / element),
@@ -238,7 +231,7 @@ impl Tiling {
             ("W_ACCESS", self.filter_access),
             ("STAGES", self.stages),
         ];
-        let element = elements::option(correlation.data_type);
+        let element = correlation.element.option();
         let exact = correlation.is_exact.then_some("-DEXACT");
         let gradient = is_gradient.then_some("-DGRADIENT");
         let names = [element].into_iter().chain(exact).chain(gradient).map(str::to_owned);
@@ -371,19 +364,19 @@ impl Code {
 /// # Safety
 /// As for [`ImplicitGemm::run`], in the host's memory.
 unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
-    // SAFETY: the caller promises memory as large as the tensors, with elements of `of.data_type`.
+    // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
     unsafe {
-        match of.data_type {
-            CUDNN_DATA_HALF => compute_in::<f16>(of, memory, alpha, beta),
-            CUDNN_DATA_BFLOAT16 => compute_in::<bf16>(of, memory, alpha, beta),
-            _ => compute_in::<f32>(of, memory, alpha, beta),
+        match of.element {
+            Element::Float => compute_in::<f32>(of, memory, alpha, beta),
+            Element::Half => compute_in::<f16>(of, memory, alpha, beta),
+            Element::Bfloat16 => compute_in::<bf16>(of, memory, alpha, beta),
         }
     }
 }
 
 /// # Safety
 /// As for [`ImplicitGemm::run`], in the host's memory, with elements of type `T`.
-unsafe fn compute_in<T: Element>(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
+unsafe fn compute_in<T: Number>(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
     let Correlation { images, depth, rows, from: [height, width], to: [p, q], filter, .. } = *of;
     let places = of.places();
     // SAFETY: the caller promises three tensors of these sizes, and that the output overlaps neither input.

@@ -20,8 +20,8 @@ fn convolution(
     padding: usize,
 ) -> Correlation {
     let to = from.map(|length| (length + 2 * padding - filter) / stride + 1);
-    let (data_type, is_exact) = (CUDNN_DATA_FLOAT, false);
-    Correlation { data_type, is_exact, is_gradient: false, images, depth, rows, from, to, filter, stride, padding }
+    let (element, is_exact) = (Element::Float, false);
+    Correlation { element, is_exact, is_gradient: false, images, depth, rows, from, to, filter, stride, padding }
 }
 
 /// The input gradient of a convolution.
@@ -32,8 +32,8 @@ fn gradient(of: Correlation) -> Correlation {
 
 /// The same correlation in every type, and with exact float products.
 fn in_all_types(of: Correlation) -> [Correlation; 4] {
-    let in_type = |data_type| Correlation { data_type, ..of };
-    let others = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16].map(in_type);
+    let in_type = |element| Correlation { element, ..of };
+    let others = [Element::Half, Element::Bfloat16].map(in_type);
     [of, Correlation { is_exact: true, ..of }, others[0], others[1]]
 }
 
@@ -66,8 +66,7 @@ fn others_are_not_for_us() {
     let of = convolution([2, 16, 32], [9, 9], 3, 1, 1);
     assert!(of.is_for_us() && gradient(convolution([2, 32, 16], [9, 9], 3, 1, 1)).is_for_us());
     for other in [
-        Correlation { data_type: CUDNN_DATA_DOUBLE, ..of },
-        Correlation { data_type: CUDNN_DATA_HALF, is_exact: true, ..of },
+        Correlation { element: Element::Half, is_exact: true, ..of },
         Correlation { images: 0, ..of },
         Correlation { depth: 8, ..of },
         Correlation { rows: 8, ..of },
@@ -104,7 +103,7 @@ impl Case {
     const BETA: f32 = 2.0;
 
     fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.data_type, count, random);
+        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
         let w = values(of.rows * of.depth * of.places());
         let from = values(of.images * of.depth * of.from[0] * of.from[1]);
         let held = values(of.images * of.rows * of.to[0] * of.to[1]);
@@ -134,7 +133,7 @@ impl Case {
             let found = read(device, to, held.len() + 2 * GUARD, stream);
             let inside = &found[GUARD..found.len() - GUARD];
             let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
-            let wrong = wrong.map(|byte| byte / of.element());
+            let wrong = wrong.map(|byte| byte / of.element.bytes());
             assert_eq!(wrong, None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
             assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
         }
@@ -285,7 +284,7 @@ fn on_a_gpu_at_networks_layers() {
         let images = of.images * of.to[0] * of.to[1];
         let counts =
             [of.rows * of.depth * of.places(), of.images * of.depth * of.from[0] * of.from[1], images * of.rows];
-        let tensors = counts.map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
+        let tensors = counts.map(|count| filled(device, of.element, count, &mut random, stream.raw()));
         let [w, from, to] = tensors.each_ref().map(Buffer::data);
         let memory = CorrelationMemory { w, from, to };
         // SAFETY: as large as the tensors.

@@ -36,8 +36,8 @@ fn samples_are_where_they_belong() {
         let stream = std::ptr::null_mut();
         // SAFETY: the vectors have as many elements as the tensors.
         unsafe {
-            assert!(samples.gather(stream, sampling, from.as_ptr().cast(), gathered.as_mut_ptr().cast()));
-            assert!(samples.scatter(stream, sampling, gathered.as_ptr().cast(), back.as_mut_ptr().cast()));
+            assert!(samples.run(Move::Gather, stream, sampling, from.as_ptr().cast(), gathered.as_mut_ptr().cast()));
+            assert!(samples.run(Move::Scatter, stream, sampling, gathered.as_ptr().cast(), back.as_mut_ptr().cast()));
         }
         for (i, (value, back)) in from.iter().zip(&back).enumerate() {
             let (column, row) = (i % width, i / width % height);
@@ -66,7 +66,7 @@ fn emulated_as_in_loops() {
             ways.push(Way::ALL.iter().find(|(way, _)| way.admits(sampling, element)).unwrap().0);
             let [all, some] = [sampling.height * sampling.width, sampling.sampled()]
                 .map(|pixels| sampling.images * sampling.channels * pixels * element);
-            for (from_bytes, to_bytes, is_back) in [(all, some, false), (some, all, true)] {
+            for (from_bytes, to_bytes, kind) in [(all, some, Move::Gather), (some, all, Move::Scatter)] {
                 let [from, to] = [from_bytes, to_bytes + GUARD].map(|bytes| Device::Host.allocate(bytes).unwrap());
                 let mut expected = vec![0xff_u8; to_bytes + GUARD];
                 let given = values(from_bytes / element, element);
@@ -74,14 +74,13 @@ fn emulated_as_in_loops() {
                 let found = unsafe {
                     from.data().copy_from(given.as_ptr().cast(), given.len());
                     to.data().write_bytes(0xff, to_bytes + GUARD);
-                    let run = |samples: &Samples, to: *mut c_void| match is_back {
-                        false => samples.gather(std::ptr::null_mut(), sampling, from.data(), to),
-                        true => samples.scatter(std::ptr::null_mut(), sampling, from.data(), to),
+                    let run = |samples: &Samples, to: *mut c_void| {
+                        samples.run(kind, std::ptr::null_mut(), sampling, from.data(), to)
                     };
                     assert!(run(&kernels, to.data()) && run(&loops, expected.as_mut_ptr().cast()));
                     std::slice::from_raw_parts(to.data().cast::<u8>(), to_bytes + GUARD)
                 };
-                assert!(found == expected, "{sampling:?}, back: {is_back}");
+                assert!(found == expected, "{sampling:?}, {kind:?}");
             }
         }
         for (way, _) in Way::ALL.iter().filter(|(way, _)| way.is_for(element)) {
@@ -117,19 +116,14 @@ fn on_a_gpu_as_on_the_host() {
             let sampling = sampling(shape);
             let [all, some] = [sampling.height * sampling.width, sampling.sampled()]
                 .map(|pixels| sampling.images * sampling.channels * pixels * samples.element);
-            for (from_bytes, to_bytes, is_back) in [(all, some, false), (some, all, true)] {
+            for (from_bytes, to_bytes, kind) in [(all, some, Move::Gather), (some, all, Move::Scatter)] {
                 let given = values(from_bytes / samples.element, samples.element);
                 let poison = vec![0xff; to_bytes + GUARD];
                 let (from, to) = (device.allocate(from_bytes).unwrap(), device.allocate(to_bytes + GUARD).unwrap());
                 let (mut expected, mut found) = (poison.clone(), vec![0; to_bytes + GUARD]);
                 let run = |samples: &Samples, from: *const c_void, to: *mut c_void| {
                     // SAFETY: the buffers are as long as the tensors.
-                    unsafe {
-                        match is_back {
-                            false => samples.gather(stream.raw(), sampling, from, to),
-                            true => samples.scatter(stream.raw(), sampling, from, to),
-                        }
-                    }
+                    unsafe { samples.run(kind, stream.raw(), sampling, from, to) }
                 };
                 // SAFETY: each buffer is as long as the slice copied to or from it.
                 unsafe {
@@ -139,12 +133,11 @@ fn on_a_gpu_as_on_the_host() {
                     assert!(device.read(&mut found, to.data(), stream.raw()));
                 }
                 run(&host, given.as_ptr().cast(), expected.as_mut_ptr().cast());
-                assert!(found == expected, "{sampling:?}, back: {is_back}");
+                assert!(found == expected, "{sampling:?}, {kind:?}");
                 let time = on_gpu::median(stream, || {
                     run(&samples, from.data(), to.data());
                 });
-                let what = if is_back { "scattered" } else { "gathered" };
-                println!("{} bytes {shape:?} {what}: {:.1} µs", samples.element, time * 1e3);
+                println!("{} bytes {shape:?} {kind:?}: {:.1} µs", samples.element, time * 1e3);
             }
         }
     }

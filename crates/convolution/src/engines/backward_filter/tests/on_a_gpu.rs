@@ -107,8 +107,7 @@ fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
     let [x, dy] =
         [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
     let mut random = SmallRng::seed_from_u64(14);
-    let [x, dy, dw] =
-        [x, dy, of.elements()].map(|count| filled(device, of.data_type, count, &mut random, stream.raw()));
+    let [x, dy, dw] = [x, dy, of.elements()].map(|count| filled(device, of.element, count, &mut random, stream.raw()));
     let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
     let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
     // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
