@@ -28,23 +28,30 @@ struct Tf32 {
     static float get(unsigned word, int) { return __uint_as_float(word & ~0x1fffu); }
 };
 
+// A row of eight sums, or of a matrix.
+typedef double Row __attribute__((vector_size(8 * sizeof(double))));
+
 template <typename Numbers> const char *multiply(Slot (&slots)[32]) {
-    unsigned a[16][8], b[8][8];
+    constexpr int count = Numbers::count;
+    // Products of these numbers are exact in double, and sums nearly so.
+    double a[16][8 * count];
+    Row b[8 * count];
     const auto of = [&](int lane) { return *static_cast<const Fragments *>(slots[lane].more); };
     for (int lane = 0; lane < 32; lane++) {
-        for (int i = 0; i < 4; i++) a[lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] = of(lane).a[i];
-        for (int i = 0; i < 2; i++) b[lane / 4][lane % 4 + i * 4] = of(lane).b[i];
-    }
-    for (int lane = 0; lane < 32; lane++) {
-        for (int i = 0; i < 4; i++) {
-            const unsigned *const row = a[lane / 4 + i / 2 * 8], *const column = b[lane % 4 * 2 + i % 2];
-            // Products of these numbers are exact in double, and sums nearly so.
-            double sum = of(lane).d[i];
-            for (int k = 0; k < 8 * Numbers::count; k++)
-                sum += double(Numbers::get(row[k / Numbers::count], k % Numbers::count)) *
-                       Numbers::get(column[k / Numbers::count], k % Numbers::count);
-            of(lane).d[i] = float(sum);
+        for (int j = 0; j < count; j++) {
+            for (int i = 0; i < 4; i++)
+                a[lane / 4 + i % 2 * 8][(lane % 4 + i / 2 * 4) * count + j] = Numbers::get(of(lane).a[i], j);
+            for (int i = 0; i < 2; i++) b[(lane % 4 + i * 4) * count + j][lane / 4] = Numbers::get(of(lane).b[i], j);
         }
+    }
+    for (int row = 0; row < 16; row++) {
+        const auto d = [&](int column) -> float & {
+            return of(row % 8 * 4 + column / 2).d[row / 8 * 2 + column % 2];
+        };
+        Row sums;
+        for (int column = 0; column < 8; column++) sums[column] = d(column);
+        for (int k = 0; k < 8 * count; k++) sums += a[row][k] * b[k];
+        for (int column = 0; column < 8; column++) d(column) = float(sums[column]);
     }
     return nullptr;
 }
