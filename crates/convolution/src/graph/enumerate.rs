@@ -69,14 +69,14 @@ pub fn collect(
     let of_all = &mut probe.micro_batch(probe.problem.batch());
     candidates.finalize_first(probe, of_all, &requested, 1);
     if is_here {
-        candidates.finalize_first(probe, of_all, &our_candidates::fast(probe, probe.limit), 1);
+        candidates.finalize_first(probe, of_all, &our_candidates::fast(probe, probe.budget.limit), 1);
     }
     let mut proposals = Proposals::default();
     let best = proposals.at(probe, of_all)[0].first().copied();
     let depth = if candidates.finalize_first(probe, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
     let have_room = collect_to(depth, probe, &mut proposals, &requested, sizes, candidates);
     if is_here && !candidates.has_tensor_cores(probe.problem.batch().div_ceil(ROOMY)) {
-        candidates.finalize_first(probe, of_all, &our_candidates::slow(probe, probe.limit), 1);
+        candidates.finalize_first(probe, of_all, &our_candidates::slow(probe, probe.budget.limit), 1);
     }
     // Our engine is fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of others.
     let is_found = probe.problem.convolution().direction == Direction::BackwardFilter && candidates.has_ours();

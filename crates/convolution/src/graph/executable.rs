@@ -17,7 +17,7 @@ use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
 use cudnn::graph::Target;
 use guest::settings;
-use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::executable::Executable;
 use tuning::search::Candidate;
 
@@ -74,7 +74,8 @@ impl Executable for Problem {
             }
         };
         let problem = Arc::new(self.clone());
-        let probe = Probe { problem: &problem, class, target: &target, limit: usize::MAX, for_cuda_graphs: false };
+        let budget = WorkspaceBudget { limit: usize::MAX, per_image: 0 };
+        let probe = Probe { problem: &problem, class, target: &target, budget, for_cuda_graphs: false };
         let mut offers = Candidates::default();
         for limit in LIMITS {
             let whole = &mut probe.micro_batch(self.batch());

@@ -294,7 +294,7 @@ impl Execution<'_> {
                 if adds && !problem.batch().is_multiple_of(*batch) {
                     return None;
                 }
-                let budget = self.planned.state.probe().budget();
+                let budget = self.planned.state.probe().budget;
                 let fits = |count: &usize| *workspace <= budget.before(problem.batch() - count * batch);
                 let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(fits)? };
                 let micro =

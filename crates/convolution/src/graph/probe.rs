@@ -23,18 +23,13 @@ pub struct Probe<'a> {
     pub problem: &'a Arc<Problem>,
     pub class: Class,
     pub target: &'a Target,
-    /// The program's workspace, in bytes.
-    pub limit: usize,
+    /// The workspace budget of a micro-batch.
+    pub budget: WorkspaceBudget,
     /// Set to admit only engines that can be put into CUDA graphs.
     pub for_cuda_graphs: bool,
 }
 
 impl Probe<'_> {
-    /// The workspace budget of a micro-batch.
-    pub fn budget(&self) -> WorkspaceBudget {
-        WorkspaceBudget { limit: self.limit, per_image: self.problem.unwritten_per_image() }
-    }
-
     /// Cuts the problem to `images` images.
     pub fn micro_batch(&self, images: usize) -> MicroBatch<'_> {
         MicroBatch::new(self.problem, images, self.target)
@@ -104,7 +99,7 @@ impl Candidates {
                 Ok(plan) => {
                     let workspace = plan.workspace(probe.problem, batch);
                     self.candidates.push(Candidate { batch, algorithm: *engine, workspace });
-                    if workspace <= probe.budget().before(probe.problem.batch() - batch) {
+                    if workspace <= probe.budget.before(probe.problem.batch() - batch) {
                         self.plans.insert((batch, *engine), Arc::new(plan));
                     }
                 }

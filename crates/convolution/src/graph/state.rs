@@ -14,7 +14,7 @@ use super::probe::{self, Candidates, Probe, SMALLEST_PART};
 use crate::problem::graph::{Class, EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use gpu::background;
-use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::exploring::{Explored, Exploring};
 use tuning::record::Wanted;
 use tuning::registry::Registry;
@@ -110,7 +110,7 @@ impl Explored for State {
     }
 
     fn wanted(&self) -> Wanted<Problem> {
-        Wanted::of_all(Goal::FastestWithin(self.probe().budget()), self.key.sizes, self.key.class)
+        Wanted::of_all(Goal::FastestWithin(self.probe().budget), self.key.sizes, self.key.class)
     }
 
     fn admits(&self, batch: usize, engine: &EngineConfiguration) -> bool {
@@ -134,7 +134,7 @@ impl Explored for State {
         let mut found = candidates.best_first();
         let is_requested = |it: &Candidate<_>| Some(it.algorithm) == requested && it.batch == problem.batch();
         found.sort_by_key(|candidate| !is_requested(candidate));
-        let budget = probe.budget();
+        let budget = probe.budget;
         let fits_budget = |it: &Candidate<_>| it.workspace <= budget.before(problem.batch() - it.batch);
         found.retain(|candidate| fits == Some(true) || fits_budget(candidate));
         *self.candidates.lock() = candidates;
@@ -173,7 +173,8 @@ impl State {
     /// Returns the parameters for probing cuDNN.
     pub fn probe(&self) -> Probe<'_> {
         let Key { problem, class, limit, .. } = &self.key;
-        Probe { problem, class: *class, target: &self.target, limit: *limit, for_cuda_graphs: false }
+        let budget = WorkspaceBudget { limit: *limit, per_image: problem.unwritten_per_image() };
+        Probe { problem, class: *class, target: &self.target, budget, for_cuda_graphs: false }
     }
 
     /// Returns the fallback configuration. It is chosen without timing, in the heuristics' order, the largest
@@ -192,7 +193,7 @@ impl State {
         let find = || {
             let (problem, probe) = (&self.key.problem, self.probe());
             let division = find_division(&probe, &[problem.batch()], &mut Candidates::default())?;
-            Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok().map(Arc::new)
+            Plan::new(problem, division, &self.target, probe.budget.limit, |_, _| None).ok().map(Arc::new)
         };
         self.last_resort.get_or_init(find).as_ref()
     }
@@ -207,11 +208,11 @@ impl State {
             division = find_division(&probe, &sizes, &mut candidates);
         }
         // The fallback gets plans of its own: an exploration may run the probed ones at the same time.
-        let fallback =
-            division.and_then(|division| Plan::new(problem, division, &self.target, probe.limit, |_, _| None).ok());
-        let fallback = fallback.filter(|fallback| fallback.workspace() <= probe.limit);
+        let fallback = division
+            .and_then(|division| Plan::new(problem, division, &self.target, probe.budget.limit, |_, _| None).ok());
+        let fallback = fallback.filter(|fallback| fallback.workspace() <= probe.budget.limit);
         if let Some(fallback) = &fallback {
-            log::debug!("{problem}: ready within {} bytes: {}", probe.limit, fallback.configuration());
+            log::debug!("{problem}: ready within {} bytes: {}", probe.budget.limit, fallback.configuration());
         }
         if self.exploring.is_untouched() {
             *self.candidates.lock() = candidates;
@@ -263,7 +264,7 @@ fn divide(
     engines: &[EngineConfiguration],
     candidates: &mut Candidates,
 ) -> Option<Configuration<EngineConfiguration>> {
-    let (batch, budget) = (probe.problem.batch(), probe.budget());
+    let (batch, budget) = (probe.problem.batch(), probe.budget);
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {
         let mut fits = |rest: usize, size: usize, engine: &EngineConfiguration| {

@@ -17,7 +17,7 @@ use crate::problem::{Algorithm, Class, Problem};
 use cudnn::calls;
 use cudnn::convolution::{Operands, Workspace};
 use gpu::Device;
-use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
+use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::search::Candidate;
 
 /// What engines ask of addresses, in bytes.
@@ -64,7 +64,9 @@ impl Engines {
         let Some(target) = targets::here().filter(|_| class.engines) else { return Self::default() };
         let graph = Arc::new(graph::Problem::of_convolution(problem));
         let class_of_graph = class.of_engines(problem);
-        let probe = Probe { problem: &graph, class: class_of_graph, target: &target, limit, for_cuda_graphs: false };
+        // Parts of a legacy call take the call's workspace alone: its search knows no other.
+        let budget = WorkspaceBudget { limit, per_image: 0 };
+        let probe = Probe { problem: &graph, class: class_of_graph, target: &target, budget, for_cuda_graphs: false };
         let mut found = probe::Candidates::default();
         collect(&probe, &mut found);
         let candidate = |it: Candidate<EngineConfiguration>| {
