@@ -13,9 +13,46 @@
 #ifndef UCUDNN_H_
 #define UCUDNN_H_
 
-#include <cudnn.h>
 #include <stddef.h>
 #include <stdint.h>
+/* cuDNN's types come from cudnn.h. Where there is none, or UCUDNN_WITHOUT_CUDNN_H is defined, those that this header
+ * uses follow here: recurrent networks need nothing else of cuDNN. */
+#if !defined(UCUDNN_WITHOUT_CUDNN_H) && !defined(CUDNN_H_) && defined(__has_include)
+#if !__has_include(<cudnn.h>)
+#define UCUDNN_WITHOUT_CUDNN_H
+#endif
+#endif
+#ifndef UCUDNN_WITHOUT_CUDNN_H
+#include <cudnn.h>
+#else
+typedef struct cudnnContext *cudnnHandle_t;
+typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+typedef int cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t;
+typedef int cudnnStatus_t, cudnnDataType_t, cudnnRNNDataLayout_t;
+enum {
+    CUDNN_STATUS_SUCCESS = 0,
+    CUDNN_STATUS_BAD_PARAM = 2000,
+    CUDNN_STATUS_BAD_PARAM_NULL_POINTER = 2002,
+    CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER = 2003,
+    CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 2005,
+    CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 2006,
+    CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 2007,
+    CUDNN_STATUS_NOT_SUPPORTED = 3000,
+    CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008,
+    CUDNN_STATUS_INTERNAL_ERROR = 4000,
+    CUDNN_STATUS_EXECUTION_FAILED = 5000
+};
+enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
+enum { CUDNN_RNN_RELU = 0, CUDNN_RNN_TANH = 1, CUDNN_LSTM = 2, CUDNN_GRU = 3 };
+enum {
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2
+};
+#endif
+
 /* No limit was set. */
 #define UCUDNN_NO_LIMIT ((size_t)-1)
 /* No layer is named. */

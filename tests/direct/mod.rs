@@ -1,7 +1,8 @@
 //! The direct call of `ucudnn.h`, by C programs that link `libucudnn.so`: on hostdnn, where GPU kernels are emulated.
 
 mod computes;
-mod readme;
+mod example;
+mod page;
 mod refuses;
 mod table;
 

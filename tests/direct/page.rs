@@ -1,4 +1,4 @@
-//! README's example compiles without a warning, and computes the values that README states.
+//! The example in docs/rnn.md compiles without a warning, and computes what it says.
 
 use crate::hostdnn::has_emulator;
 use crate::hostdnn::{Build, Program};
@@ -6,8 +6,8 @@ use crate::programs::Folder;
 
 #[test]
 fn the_example_runs() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let after = readme.split("```c\n#include <ucudnn.h>").nth(1).expect("an example in README");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rnn.md")).unwrap();
+    let after = page.split("```c\n#include <ucudnn.h>").nth(1).expect("an example in docs/rnn.md");
     let example = format!("#include <ucudnn.h>{}", after.split("```").next().unwrap());
     let folder = Folder::new("example");
     let source = folder.join("example.c");
