@@ -3,7 +3,7 @@
 //! which the first plan that needs it includes.
 //!
 //! By default on hostdnn, where finalizing takes next to nothing. On the real cuDNN, without a GPU:
-//! `UCUDNN_CUDNN_LIBRARY=…/libcudnn.so.9 UCUDNN_BENCH_DEVICE=device.json`, device.json having a device's properties as
+//! `UCUDNN_CUDNN_LIBRARY=…/libcudnn.so.9 UCUDNN_TEST_DEVICE=device.json`, device.json having a device's properties as
 //! cuDNN reports them (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`).
 
 #[path = "graph/api.rs"]
@@ -74,7 +74,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     let hostdnn = std::env::current_exe().unwrap().with_file_name("libhostdnn.so");
     let library = std::env::var_os("UCUDNN_CUDNN_LIBRARY").map_or(hostdnn, PathBuf::from);
-    let json = std::env::var_os("UCUDNN_BENCH_DEVICE").map(|file| std::fs::read_to_string(file).unwrap());
+    let json = std::env::var_os("UCUDNN_TEST_DEVICE").map(|file| std::fs::read_to_string(file).unwrap());
     // SAFETY: no other thread runs yet, so none reads the environment.
     unsafe {
         std::env::set_var("UCUDNN_CUDNN_LIBRARY", &library);

@@ -3,16 +3,16 @@
 # a machine without GLPK: a mount namespace, if one may be made, hides the system's GLPK. CONVNET is the program to run,
 # and HOSTDNN the folder of the cuDNN to run it on.
 set -euo pipefail
-if [[ -z ${UCUDNN_GLPK_HIDDEN:-} ]]; then
+if [[ -z ${UCUDNN_TEST_GLPK_HIDDEN:-} ]]; then
     for namespace in --mount "--mount --map-root-user"; do
         # shellcheck disable=SC2086
         if unshare $namespace mount --bind /dev/null /dev/null 2>/dev/null; then
             # shellcheck disable=SC2086
-            UCUDNN_GLPK_HIDDEN=1 exec unshare $namespace "$0" "$@"
+            UCUDNN_TEST_GLPK_HIDDEN=1 exec unshare $namespace "$0" "$@"
         fi
     done
     echo "SKIPPED: hiding the system's GLPK takes a mount namespace; only where the loader finds it is checked"
-    export UCUDNN_GLPK_HIDDEN=0
+    export UCUDNN_TEST_GLPK_HIDDEN=0
 fi
 
 tarball=$(realpath "$1")
@@ -32,7 +32,7 @@ fail() {
 needed() { readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
 echo "=== $tarball"
-if [[ $UCUDNN_GLPK_HIDDEN == 1 ]]; then
+if [[ $UCUDNN_TEST_GLPK_HIDDEN == 1 ]]; then
     for file in /usr/lib/*/lib{glpk,colamd,amd,suitesparseconfig,ltdl}.so* /usr/local/lib/libglpk.so*; do
         [[ ! -f $file || -L $file ]] || mount --bind /dev/null "$file"
     done
@@ -100,6 +100,27 @@ C
 "${CC:-gcc}" -I"$hostdnn" -I"$(dirname "$networks")/../hostdnn/include" version.c $flags -o version
 LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
 echo "  ok: a C program is built with pkg-config's flags, and runs"
+
+# A program that names cuDNN itself, as Caffe's Makefile does, before the library or behind it.
+examples=$(dirname "$networks")
+for compiler in gcc clang; do
+    command -v $compiler >/dev/null || continue
+    for needed_only in --as-needed --no-as-needed; do
+        for names in "-lcudnn" "-lcudnn -lucudnn" "-lucudnn -lcudnn"; do
+            # shellcheck disable=SC2086
+            $compiler -std=c99 -O1 -I"$examples/../hostdnn/include" "$examples"/convnet.c "$examples"/convnet/*.c \
+                -Wl,$needed_only $flags -L"$hostdnn" $names -ldl -lm -o linked
+            ! needed linked | grep -q '^libcudnn' || fail "with $compiler $needed_only $names, a program needs cuDNN itself"
+            LD_BIND_NOW=1 LD_DEBUG=bindings LD_LIBRARY_PATH=$top/lib:$hostdnn UCUDNN_DATABASE=off ./linked --batch 1 --iterations 1 \
+                --layers conv5 "$networks/alexnet.csv" 2>&1 >linked.out |
+                grep "linked.* symbol .cudnn" >bindings || true
+            [[ $(wc -l <bindings) -ge 20 ]] || fail "with $compiler $needed_only $names, too few symbols are bound"
+            elsewhere=$(grep -v "to $top/lib/libucudnn.so " bindings || true)
+            [[ -z $elsewhere ]] || fail "with $compiler $needed_only $names, symbols are bound elsewhere:"$'\n'"$elsewhere"
+        done
+    done
+done
+echo "  ok: a program that links -lcudnn with pkg-config's flags binds every symbol of cuDNN to the library"
 
 # run LIBRARY: trains two layers within a total; the report goes to run.jsonl, messages go to run.err
 run() {

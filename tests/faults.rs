@@ -1,6 +1,8 @@
 //! Failures inside the library or inside cuDNN: no call that reports success is wrong, no canary is touched, and
 //! nothing aborts.
 
+use std::process::{Command, Stdio};
+
 use crate::hostdnn::{self, Program};
 
 const QUICK: [(&str, &str); 2] = [("UCUDNN_TUNE_SECONDS", "0.02"), ("UCUDNN_BATCH_SIZE_POLICY", "all")];
@@ -164,7 +166,41 @@ fn a_report_that_cannot_be_written_is_one_warning() {
     }
 }
 
-/// A bad value causes one warning that names the variable and the value, and the program runs on.
+/// Writes of the library that fail do not end the program: files beyond the limit on their sizes, a message that nobody
+/// reads, a report into a pipe that nobody reads.
+#[test]
+fn our_writes_fail_alone() {
+    let program = program();
+    let [report, database, pipe] = ["report.jsonl", "results.sqlite", "pipe"].map(|name| program.file(name));
+    let [report, database, pipe] = [&report, &database, &pipe].map(|path| path.to_str().unwrap());
+    let succeeds = |mut command: Command| {
+        let output = command.stdout(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", output.status);
+        assert_eq!(failures(&String::from_utf8(output.stdout).unwrap()), [""; 0]);
+    };
+
+    let variables = [QUICK[0], QUICK[1], ("UCUDNN_REPORT", report), ("UCUDNN_DATABASE", database)];
+    let unlimited = program.command(&["asks"], &variables, true);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\""]).arg(unlimited.get_program()).args(unlimited.get_args());
+    limited.env_clear().envs(unlimited.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    succeeds(limited);
+    assert!(std::fs::metadata(report).unwrap().len() <= 512, "there was no limit");
+
+    let mut unread = program.command(&["asks"], &[QUICK[0], ("UCUDNN_POLICY", "fast")], true);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    unread.stderr(writer);
+    succeeds(unread);
+
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let outcome = program.preloaded(&["asks"], &[QUICK[0], ("UCUDNN_REPORT", pipe)]);
+    assert_eq!(failures(&outcome.stdout), [""; 0]);
+    assert_eq!(outcome.stderr.matches("UCUDNN_REPORT").count(), 1, "{}", outcome.stderr);
+}
+
+/// A bad value causes one warning that names the variable and the value, and an unknown variable one that names the
+/// nearest. The program runs on.
 #[test]
 fn bad_values_are_one_warning_each() {
     let program = program();
@@ -174,6 +210,7 @@ fn bad_values_are_one_warning_each() {
         ("UCUDNN_WORKSPACE_LIMIT", "a lot"),
         ("UCUDNN_DEFAULT_WORKSPACE_LIMIT", "-1"),
         ("UCUDNN_TUNE_SECONDS", "soon"),
+        ("UCUDNN_TUNE_SECONDS", "1e20"),
         ("UCUDNN_TUNE_BYTES", "1XiB"),
         ("UCUDNN_NUMERICS", "exact"),
         ("UCUDNN_CHECK", "yes"),
@@ -187,4 +224,7 @@ fn bad_values_are_one_warning_each() {
         assert_eq!(warnings.len(), 1, "{name}={value}:\n{}", outcome.stderr);
         assert!(warnings[0].contains(value), "{warnings:?}");
     }
+    let outcome = program.preloaded(&["asks"], &[QUICK[0], ("UCUDNN_WORKSPACE_LIMTI", "5")]);
+    let warnings: Vec<_> = outcome.stderr.lines().filter(|line| line.contains("UCUDNN_WORKSPACE_LIMTI")).collect();
+    assert!(matches!(warnings[..], [warning] if warning.contains("UCUDNN_WORKSPACE_LIMIT")), "{}", outcome.stderr);
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use convolution::problem::any::AnyProblem;
 use cudnn::library;
-use guest::settings::{self, Settings};
+use guest::settings::{self, MOST_SECONDS, Settings};
 use planner::BatchSizePolicy;
 use tuning::ahead::{self, Budget, Goal, Job};
 use tuning::database::Database;
@@ -96,8 +96,8 @@ pub struct Options {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
-    seconds.ok_or_else(|| "expected a number of seconds, more than 0".into())
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= MOST_SECONDS);
+    seconds.ok_or_else(|| format!("expected a number of seconds, more than 0 and at most {MOST_SECONDS}"))
 }
 
 /// The outcome for one convolution problem.

@@ -1,14 +1,20 @@
 //! Every environment variable that ucudnn reads, in one table.
 //!
 //! Variables are read once, when the first exported function runs. A bad value logs one warning with the variable, the
-//! value and the accepted values; then the default applies.
+//! value and the accepted values; then the default applies. An unknown variable whose name begins like ours logs one
+//! warning with the nearest name.
 
 mod place;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
+use std::io::{self, Write};
+
+use env_logger::Target;
 use once_cell::sync::OnceCell;
 
+use crate::writes::FailingWrites;
 pub use place::place;
 use planner::BatchSizePolicy;
 
@@ -67,15 +73,15 @@ pub enum Rnn {
     Force,
 }
 
-/// One row of the table. README documents each row, and a test compares the two.
+/// One row of the table. docs/settings.md documents each row, and a test compares the two.
 pub struct Variable {
     /// The variable's name.
     pub name: &'static str,
-    /// The values accepted, the default first, as README writes them.
+    /// The values accepted, the default first, as the page writes them.
     pub values: &'static str,
 }
 
-/// The variables of this version, in README's order.
+/// The variables of this version, in the page's order.
 pub const VARIABLES: &[Variable] = &[
     Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
     Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
@@ -212,8 +218,8 @@ impl Settings {
             workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
             default_workspace_limit: reader.parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
             total_workspace_size,
-            tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, "a number of seconds, 0 or more", |text| {
-                text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
+            tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, SECONDS, |text| {
+                text.parse().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds))
             }),
             tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
             database: reader.parse(DATABASE, default.database, "a path or off", parse_database),
@@ -255,6 +261,9 @@ impl Settings {
 }
 
 const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler, compilation or hang";
+const SECONDS: &str = "a number of seconds from 0 to 1000000000";
+/// More seconds than any program runs, and few enough to add to a moment.
+pub const MOST_SECONDS: f64 = 1e9;
 const BYTES: &str = "a number of bytes, with KiB, MiB or GiB behind it if wanted";
 
 struct Reader<L> {
@@ -355,8 +364,10 @@ pub fn get() -> &'static Settings {
         let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         let (settings, warnings) = Settings::read(value);
         // The program may have its own logger. This one belongs to the copy of `log` inside our library.
-        let _ = env_logger::Builder::new().parse_filters(&settings.log).format_timestamp(None).try_init();
-        for warning in warnings {
+        let mut logger = env_logger::Builder::new();
+        logger.parse_filters(&settings.log).format_timestamp(None).target(Target::Pipe(Box::new(StandardError)));
+        let _ = logger.try_init();
+        for warning in warnings.into_iter().chain(unknown::warnings(std::env::vars_os().map(|(name, _)| name))) {
             log::warn!("{warning}");
         }
         settings
@@ -367,5 +378,19 @@ pub fn get() -> &'static Settings {
 pub fn fault_point(place: &str) {
     if let Some(Fault::Panic(wanted)) = &get().fault {
         assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");
+    }
+}
+
+/// Standard error, for messages that the program survives whatever became of it.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let _writes = FailingWrites::without_signals();
+        io::stderr().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }

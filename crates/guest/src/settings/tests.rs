@@ -31,12 +31,15 @@ fn values_are_read() {
 #[test]
 fn a_bad_value_is_one_warning_and_the_default() {
     let (settings, warnings) =
-        read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "-1"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
+        read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "1e20"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
     assert_eq!(settings.workspace_limit, None);
     assert_eq!(settings.tune_seconds, 10.0);
     assert_eq!(settings.log, "warn");
     assert_eq!(settings.rnn_top_k, 5);
     assert_eq!(warnings.len(), 4);
+    for seconds in ["-1", "1e300", "inf", "NaN"] {
+        assert_eq!(read(&[(TUNE_SECONDS, seconds)]).1.len(), 1, "{seconds}");
+    }
     assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
 }
 

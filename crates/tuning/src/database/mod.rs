@@ -64,6 +64,7 @@ pub use tuning::{Tuning, TuningLock};
 
 use guest::settings;
 pub use guest::settings::place;
+use guest::writes::FailingWrites;
 pub use texts::{AnySubject, Texts};
 
 /// How long a call waits for another process that holds the database. After that, this process gives the database up.
@@ -124,6 +125,7 @@ impl Database {
     /// Opens a database and its seed; creates the database if there is no such file. `Err` names the file and the
     /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        let _writes = FailingWrites::without_signals();
         let user = file::open(path)?;
         let seed = seed.and_then(|seed| {
             let opened = file::open_seed(seed);
@@ -160,6 +162,7 @@ impl Database {
         if !self.is_usable() {
             return T::default();
         }
+        let _writes = FailingWrites::without_signals();
         act(&mut connections).unwrap_or_else(|error| {
             if !self.given_up.swap(true, Ordering::Relaxed) {
                 let why = file::explain(&self.path, &error);

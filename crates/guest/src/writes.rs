@@ -1,0 +1,76 @@
+//! Writes of ours that fail. The program must not notice.
+
+use std::marker::PhantomData;
+
+/// Signals of a write that fails: to a pipe that nobody reads, and beyond the limit on a file's size (`ulimit -f`). By
+/// default they end the process.
+const OF_WRITES: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
+/// While it lives, writes of the calling thread that fail only return their errors: their signals do not reach the
+/// program. Nobody else writes on this thread meanwhile.
+pub struct FailingWrites {
+    before: libc::sigset_t,
+    /// The signals that were not pending before, so that a pending one comes from our writes.
+    ours: libc::sigset_t,
+    /// Signals wait on one thread.
+    _on_its_thread: PhantomData<*const ()>,
+}
+
+impl FailingWrites {
+    /// From here on, the signals wait.
+    pub fn without_signals() -> Self {
+        let mut before = std::mem::MaybeUninit::uninit();
+        let (mut pending, mut ours) = (before, before);
+        // SAFETY: each set is initialized before any other use, and all pointers are valid during the calls.
+        unsafe {
+            libc::sigemptyset(ours.as_mut_ptr());
+            OF_WRITES.iter().for_each(|signal| _ = libc::sigaddset(ours.as_mut_ptr(), *signal));
+            libc::sigemptyset(pending.as_mut_ptr());
+            libc::sigpending(pending.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, ours.as_ptr(), before.as_mut_ptr());
+            for signal in OF_WRITES {
+                if libc::sigismember(pending.as_ptr(), signal) == 1 {
+                    libc::sigdelset(ours.as_mut_ptr(), signal);
+                }
+            }
+            Self { before: before.assume_init(), ours: ours.assume_init(), _on_its_thread: PhantomData }
+        }
+    }
+}
+
+impl Drop for FailingWrites {
+    fn drop(&mut self) {
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the sets are initialized, and all pointers are valid during the calls.
+        unsafe {
+            while libc::sigtimedwait(&self.ours, std::ptr::null_mut(), &now) > 0 {}
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+
+    /// In a child: this process ignores SIGPIPE, as all Rust programs do.
+    #[test]
+    fn a_write_that_fails_only_returns_its_error() {
+        const CHILD: &str = "UCUDNN_TEST_CHILD";
+        if std::env::var_os(CHILD).is_none() {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "writes::tests::a_write_that_fails_only_returns_its_error"]).env(CHILD, "1");
+            let output = child.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            return;
+        }
+        // SAFETY: the default action is no function of this program.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        for _ in 0..2 {
+            let _writes = super::FailingWrites::without_signals();
+            assert_eq!(writer.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
+    }
+}
