@@ -5,8 +5,9 @@
     lib/libucudnn.so               the library to preload or to link with
     lib/libucudnn_solver.so        divides one workspace over a network; libucudnn.so loads it from its own folder
     lib/ucudnn/                    GLPK and its dependencies, for the solver alone: no system-wide search finds them
+    lib/ucudnn/libcudnn.so, .so.9  libucudnn.so under cuDNN's names, for linkers
     lib/pkgconfig/ucudnn.pc
-    share/doc/ucudnn/              README.md and the licences of all shipped parts
+    share/doc/ucudnn/              README.md, its pages, and the licences of all shipped parts
 
 No file knows where the folder is, so the folder may be moved.
 """
@@ -33,7 +34,7 @@ includedir=${{prefix}}/include
 Name: ucudnn
 Description: cuDNN's C ABI with convolutions in micro-batches
 Version: {version}
-Libs: -L${{libdir}} -lucudnn
+Libs: -L${{libdir}}/ucudnn -L${{libdir}} -lucudnn
 Cflags: -I${{includedir}}
 """
 
@@ -46,6 +47,15 @@ def put(source, place, mode=0o644, strip=None):
     if strip:
         subprocess.run([*strip, new], check=True)
     new.chmod(mode)
+    os.replace(new, place)
+
+
+def link(target, place):
+    """Puts a symbolic link in place at once."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = place.with_name(f".{place.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
     os.replace(new, place)
 
 
@@ -136,11 +146,15 @@ def main():
     for name in ("libucudnn.so", "libucudnn_solver.so"):
         put(options.target / name, lib / name, strip=["strip", "--strip-unneeded"])
     put(options.target / "ucudnn", options.into / "bin/ucudnn", 0o755, strip=["strip"])
+    for name in ("libcudnn.so", "libcudnn.so.9"):
+        link("../libucudnn.so", lib / "ucudnn" / name)
     put_libraries(options.target / "libucudnn_solver.so", lib, doc)
     put(ROOT / "include/ucudnn.h", options.into / "include/ucudnn.h")
     write(PKG_CONFIG.format(version=version), lib / "pkgconfig/ucudnn.pc")
     for source in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
         put(ROOT / source, doc / source)
+    for page in (ROOT / "docs").iterdir():
+        put(page, doc / "docs" / page.name)
     put(ROOT / "solver/LICENSE-GPL", doc / "LICENSE-GPL.libucudnn_solver")
     put_crates(options.cargo, doc)
 
