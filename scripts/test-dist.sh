@@ -106,17 +106,17 @@ examples=$(dirname "$networks")
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     for needed_only in --as-needed --no-as-needed; do
-        for names in "-lcudnn" "-lcudnn -lucudnn" "-lucudnn -lcudnn"; do
+        for libraries in "$flags -L$hostdnn -lcudnn" "-lcudnn $flags -L$hostdnn"; do
             # shellcheck disable=SC2086
             $compiler -std=c99 -O1 -I"$examples/../hostdnn/include" "$examples"/convnet.c "$examples"/convnet/*.c \
-                -Wl,$needed_only $flags -L"$hostdnn" $names -ldl -lm -o linked
-            ! needed linked | grep -q '^libcudnn' || fail "with $compiler $needed_only $names, a program needs cuDNN itself"
-            LD_BIND_NOW=1 LD_DEBUG=bindings LD_LIBRARY_PATH=$top/lib:$hostdnn UCUDNN_DATABASE=off ./linked --batch 1 --iterations 1 \
-                --layers conv5 "$networks/alexnet.csv" 2>&1 >linked.out |
+                -Wl,$needed_only $libraries -ldl -lm -o linked
+            ! needed linked | grep -q '^libcudnn' || fail "by $compiler $needed_only $libraries a program needs cuDNN itself"
+            LD_BIND_NOW=1 LD_DEBUG=bindings LD_LIBRARY_PATH=$top/lib:$hostdnn UCUDNN_DATABASE=off ./linked --batch 1 \
+                --iterations 1 --layers conv5 "$networks/alexnet.csv" 2>&1 >linked.out |
                 grep "linked.* symbol .cudnn" >bindings || true
-            [[ $(wc -l <bindings) -ge 20 ]] || fail "with $compiler $needed_only $names, too few symbols are bound"
+            [[ $(wc -l <bindings) -ge 20 ]] || fail "by $compiler $needed_only $libraries too few symbols are bound"
             elsewhere=$(grep -v "to $top/lib/libucudnn.so " bindings || true)
-            [[ -z $elsewhere ]] || fail "with $compiler $needed_only $names, symbols are bound elsewhere:"$'\n'"$elsewhere"
+            [[ -z $elsewhere ]] || fail "by $compiler $needed_only $libraries symbols are bound elsewhere:"$'\n'"$elsewhere"
         done
     done
 done
