@@ -1,8 +1,8 @@
 //! Every environment variable that ucudnn reads, in one table.
 //!
 //! Variables are read once, when the first exported function runs. A bad value logs one warning with the variable, the
-//! value and the accepted values; then the default applies. An unknown variable whose name begins like ours logs one
-//! warning with the nearest name.
+//! value and the accepted values; then the default applies. An unknown `UCUDNN_` variable logs one warning with the
+//! nearest name.
 
 mod place;
 #[cfg(test)]

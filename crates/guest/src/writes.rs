@@ -1,4 +1,4 @@
-//! Writes of ours that fail. The program must not notice.
+//! Failing writes of the library, which the program must not notice.
 
 use std::marker::PhantomData;
 

@@ -1,16 +1,16 @@
-//! Variables that look like ours and are none.
+//! Variables that begin with `UCUDNN_` and are no settings.
 
 use std::ffi::OsStr;
 
 use super::{FAULT, VARIABLES};
 
-/// Our variables begin with this.
+/// Settings begin with this.
 const PREFIX: &str = "UCUDNN_";
 /// Our tests' variables begin with this. The library ignores them in silence.
 const TESTS: &str = "UCUDNN_TEST_";
 
-/// Returns a warning for each of these names of variables that looks like one of ours and is none, with the most similar
-/// one.
+/// Returns a warning for each name of a variable that begins with `UCUDNN_` and is no setting. It says the nearest
+/// setting's name.
 pub fn warnings(names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Vec<String> {
     let mut unknown: Vec<_> = names
         .into_iter()
