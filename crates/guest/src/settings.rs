@@ -9,12 +9,10 @@ mod place;
 mod tests;
 mod unknown;
 
-use std::io::{self, Write};
-
 use env_logger::Target;
 use once_cell::sync::OnceCell;
 
-use crate::writes::FailingWrites;
+use crate::writes::StandardError;
 pub use place::place;
 use planner::BatchSizePolicy;
 
@@ -378,19 +376,5 @@ pub fn get() -> &'static Settings {
 pub fn fault_point(place: &str) {
     if let Some(Fault::Panic(wanted)) = &get().fault {
         assert!(wanted != place, "UCUDNN_FAULT asked for a panic at {place}");
-    }
-}
-
-/// Standard error, for messages that the program survives whatever became of it.
-struct StandardError;
-
-impl Write for StandardError {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let _writes = FailingWrites::without_signals();
-        io::stderr().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
     }
 }

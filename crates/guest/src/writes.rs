@@ -1,5 +1,6 @@
 //! Failing writes of the library, which the program must not notice.
 
+use std::io::{self, Write};
 use std::marker::PhantomData;
 
 /// Signals of a write that fails: to a pipe that nobody reads, and beyond the limit on a file's size (`ulimit -f`). By
@@ -46,6 +47,20 @@ impl Drop for FailingWrites {
             while libc::sigtimedwait(&self.ours, std::ptr::null_mut(), &now) > 0 {}
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
         }
+    }
+}
+
+/// Standard error, for messages that the program survives whatever became of it.
+pub struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let _writes = FailingWrites::without_signals();
+        io::stderr().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

@@ -7,6 +7,7 @@ use super::call::Call;
 use super::memory::Unsound;
 use cudnn::calls;
 use cudnn::rnn::{Data, Network, is_state};
+use gpu::Element;
 
 /// The network and the data of a call.
 pub struct Case {
@@ -78,7 +79,7 @@ pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     let sorted = || data.lengths.is_sorted_by(|a, b| a >= b) && data.lengths.first() == Some(&(data.steps as i32));
     let refusals = [
         (!known, "the network is of a kind that is not known here"),
-        (!matches!(network.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16), "its type is double"),
+        (Element::of(network.data_type).is_none(), "its type is double"),
         (network.projection != network.hidden, "it has a projection"),
         (network.is_clipped, "it clips"),
         (network.input_mode != CUDNN_LINEAR_INPUT, "its first layer skips the input product"),

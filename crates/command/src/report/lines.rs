@@ -50,8 +50,8 @@ pub struct Divided {
 pub struct DesirableSet {
     pub problem: String,
     pub spec: String,
-    /// Division, workspace in bytes and milliseconds; workspace ascending.
-    pub points: Vec<(String, usize, f64)>,
+    /// Workspace ascending.
+    pub points: Vec<Choice>,
 }
 
 /// A measured micro-configuration.
@@ -199,18 +199,13 @@ impl Report {
             let set = set.ok_or_else(|| {
                 format!("no desirable set of {}; a run under Workspace Division tells them", row.problem)
             })?;
-            let choice = |(division, workspace, time): &(String, usize, f64)| Choice {
-                division: division.clone(),
-                workspace: *workspace,
-                time: *time,
-            };
             groups.push(Group {
                 layer: row.layer.clone(),
                 direction: row.direction.clone(),
                 problem: row.problem.clone(),
                 spec: row.spec.clone(),
                 count: row.count,
-                choices: front(set.points.iter().map(choice).collect()),
+                choices: front(set.points.clone()),
                 undivided: front(self.undivided_choices(&row.spec)),
             });
         }
@@ -230,7 +225,7 @@ impl Report {
         let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == problem.batch());
         let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {
             let division = format!("1×{batch}[{algorithm}]");
-            let in_place = points.clone().find(|(tried, ..)| *tried == division).map(|(.., time)| *time);
+            let in_place = points.clone().find(|tried| tried.division == division).map(|tried| tried.time);
             Choice { division: algorithm.clone(), workspace: *workspace, time: in_place.unwrap_or(*time) }
         };
         whole.map(choice).collect()
@@ -253,9 +248,10 @@ fn desirable_set(fields: &Fields) -> Result<DesirableSet, String> {
     let set = fields.0.get("set").and_then(Value::as_array).ok_or("set is missing, or no list")?;
     let point = |value: &Value| {
         let fields = Fields::of(value)?;
-        Ok::<_, String>((fields.text("division")?.to_owned(), fields.size("workspace")?, fields.time("time_ms")?))
+        let (workspace, time) = (fields.size("workspace")?, fields.time("time_ms")?);
+        Ok::<_, String>(Choice { division: fields.text("division")?.to_owned(), workspace, time })
     };
     let mut points: Vec<_> = set.iter().map(point).collect::<Result<_, _>>()?;
-    points.sort_by_key(|(_, workspace, _)| *workspace);
+    points.sort_by_key(|point| point.workspace);
     Ok(DesirableSet { problem: fields.text("kernel")?.to_owned(), spec: spec(fields)?, points })
 }

@@ -7,6 +7,7 @@ use cudnn_abi::*;
 
 use super::Refusal;
 use cudnn::rnn::{CANONICAL_GRU, Data, Network, Weights};
+use gpu::Element;
 
 /// The largest accepted sizes. Larger ones are probably mistakes, and are refused before anything is allocated.
 const MOST_ELEMENTS: c_int = 1 << 20;
@@ -38,7 +39,7 @@ impl Description<'_> {
         if !matches!(self.cell, CUDNN_RNN_RELU | CUDNN_RNN_TANH | CUDNN_LSTM | CUDNN_GRU | CANONICAL_GRU) {
             return Err(bad(&format!("cell is {}, which is none of ucudnnRnnCell_t", self.cell)));
         }
-        if !matches!(self.data_type, CUDNN_DATA_FLOAT | CUDNN_DATA_HALF | CUDNN_DATA_BFLOAT16) {
+        if Element::of(self.data_type).is_none() {
             return Err(bad(&format!("dataType is {}: networks are float, half or bfloat16", self.data_type)));
         }
         let direction = match self.directions {

@@ -8,14 +8,19 @@ use std::slice;
 
 /// A number that convolutions are computed in: `f32` or `f64`. All bytes zero is the number 0.
 pub trait Real: FftNum + Default {
+    /// Whether there are Winograd and Fourier transforms of this type. They compute in single precision.
+    const HAS_TRANSFORMS: bool;
+
     fn of(value: f64) -> Self;
     fn single(self) -> f32;
 
-    /// Plans of Fourier transforms for planes of one size, if this type has them.
+    /// Plans of Fourier transforms for planes of one size, if this type has transforms.
     fn plans(height: usize, width: usize) -> Option<Plans<Self>>;
 }
 
 impl Real for f32 {
+    const HAS_TRANSFORMS: bool = true;
+
     fn of(value: f64) -> Self {
         value as f32
     }
@@ -30,6 +35,8 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
+    const HAS_TRANSFORMS: bool = false;
+
     fn of(value: f64) -> Self {
         value
     }

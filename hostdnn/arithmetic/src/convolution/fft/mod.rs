@@ -7,7 +7,7 @@
 mod plane;
 
 use super::correlation::{Axis, Correlation};
-use super::element::{Matrix, Storage, multiply_complex};
+use super::element::{Matrix, Real, Storage, multiply_complex};
 use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
 use super::tasks;
 use hostdnn_fft::Complex;
@@ -108,9 +108,8 @@ impl<S: Storage> Fft<S> {
     pub fn new(job: Correlation<S>, axes: [Axis; 3], span: Span, gradient: bool) -> Option<Self> {
         let [depth, height, width] = axes;
         let flat = depth.count == 1 && depth.taps == 1 && depth.source_extent == 1 && depth.offset == 0;
-        let single = size_of::<S::Real>() == size_of::<f32>();
         let fft = Self { job, height: Extent::new(height, span)?, width: Extent::new(width, span)?, gradient };
-        (flat && single && fft.planes_at_once() > 0).then_some(fft)
+        (flat && S::Real::HAS_TRANSFORMS && fft.planes_at_once() > 0).then_some(fft)
     }
 
     fn frequencies(&self) -> usize {

@@ -14,7 +14,7 @@ pub struct Transform<T> {
 
 impl<T: Real> Transform<T> {
     pub fn new(height: usize, width: usize) -> Self {
-        let plans = T::plans(height, width).expect("only single precision comes here");
+        let plans = T::plans(height, width).expect("only types with transforms come here");
         Self { height, half: width / 2 + 1, width, plans }
     }
 

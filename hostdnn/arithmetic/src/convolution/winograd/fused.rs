@@ -4,7 +4,7 @@
 //! destination channels: it does not grow with the batch.
 
 use super::super::correlation::{Axis, Correlation};
-use super::super::element::{Matrix as Strided, Storage, multiply};
+use super::super::element::{Matrix as Strided, Real, Storage, multiply};
 use super::super::memory::{Parts, parts_size};
 use super::super::tasks;
 use super::nonfused::{single_scales, transform_filter};
@@ -29,7 +29,7 @@ pub struct Fused<S: Storage> {
 impl<S: Storage> Fused<S> {
     /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
-        let suits = suits(&axes, 3) && size_of::<S::Real>() == size_of::<f32>();
+        let suits = suits(&axes, 3) && S::Real::HAS_TRANSFORMS;
         suits.then(|| Self { tiles: Tiles::new(job.batch, &axes, 2), job, axes })
     }
 

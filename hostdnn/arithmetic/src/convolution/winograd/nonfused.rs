@@ -39,11 +39,7 @@ impl<S: Storage> Nonfused<S> {
     /// `None` if the geometry does not fit.
     pub fn new(job: Correlation<S>, axes: [Axis; 3]) -> Option<Self> {
         let outputs = [3, 5].into_iter().find(|&taps| suits(&axes, taps)).map(|taps| POINTS + 1 - taps)?;
-        (size_of::<S::Real>() == size_of::<f32>()).then(|| Self {
-            tiles: Tiles::new(job.batch, &axes, outputs),
-            job,
-            axes,
-        })
+        S::Real::HAS_TRANSFORMS.then(|| Self { tiles: Tiles::new(job.batch, &axes, outputs), job, axes })
     }
 
     fn parts(&self) -> Option<[usize; 3]> {
