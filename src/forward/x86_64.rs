@@ -16,6 +16,8 @@ macro_rules! trampoline {
                 "mov r11d, {index}",
                 "jmp qword ptr [rip + {slots} + 8 * {index}]",
                 ".cfi_endproc",
+                // A jump across a 32-byte boundary costs a cycle or more, so trampolines start at multiples of 16.
+                ".p2align 4",
                 index = const $index,
                 slots = sym SLOTS,
             )
