@@ -17,6 +17,7 @@ from pathlib import Path
 CRATES = {
     "cudnn-abi": "types",
     "ucudnn-kernels": "sources",
+    "ucudnn-trust": "files",
     "ucudnn-planner": "arithmetic",
     "ucudnn-guest": "manners",
     "ucudnn-gpu": "devices",

@@ -2,8 +2,10 @@
 //! is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the versions that they claim.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::programs::{Folder, Outcome, compile, library, run, source};
 use guest::testing::skip;
@@ -226,6 +228,86 @@ fn the_process_s_python_packages() {
         answers(&outcome, "91900", NOT_SUPPORTED);
         silent(&outcome);
     }
+}
+
+/// Whoever can write to the folder could make the program run their code.
+#[test]
+fn packages_that_others_can_change_are_passed_over() {
+    let folder = Folder::new("shared-packages");
+    let real = folder.join("lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+    fake(&real, "libcudnn.so.9", 91_900);
+    let program = folder.join("bin/calls");
+    caller(&program, Some(&library()));
+    let shared = folder.join("lib");
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    // The sticky folder is safe as long as the user owns what it holds.
+    let search = || ("LD_LIBRARY_PATH", library().parent().unwrap().as_os_str().to_owned());
+    answers(&start(&program, &[search()]), "91900", NOT_SUPPORTED);
+
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o757)).unwrap();
+    let outcome = start(&program, &[search()]);
+    answers(&outcome, "0", NOT_INITIALIZED);
+    assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
+    let why = format!("other users can write to {} (mode 757)", shared.display());
+    assert!(outcome.stderr.contains(&why), "{}", outcome.stderr);
+
+    // The user's word counts, with a warning.
+    let outcome = start(&program, &[search(), ("UCUDNN_CUDNN_LIBRARY", real.into_os_string())]);
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("is used, but is not safe: ") && outcome.stderr.contains(&why));
+}
+
+/// Opening such a file would wait for a writer for ever.
+#[test]
+fn a_pipe_is_no_cudnn() {
+    let folder = Folder::new("pipe");
+    let (real, program, pipe) = (folder.join("real/libcudnn.so.9"), folder.join("calls"), folder.join("pipe.so"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    caller(&program, Some(&real));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let variables = [
+        ("LD_PRELOAD", library().into_os_string()),
+        ("LD_LIBRARY_PATH", real.parent().unwrap().into()),
+        ("UCUDNN_CUDNN_LIBRARY", pipe.into_os_string()),
+    ];
+    let outcome = start(&program, &variables);
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    assert!(outcome.stderr.contains("not a regular file"), "{}", outcome.stderr);
+}
+
+/// A setuid program takes no orders from its user's environment, and touches none of the user's files.
+#[test]
+fn a_setuid_program_is_served_by_cudnn_alone() {
+    let folder = Folder::new("setuid");
+    let (real, other) = (folder.join("real/libcudnn.so.9"), folder.join("other.so"));
+    fake(&real, "libcudnn.so.9", 91_900);
+    fake(&other, "libcudnn.so.9", 92_000);
+    let program = folder.join("calls");
+    let search = paths([real.parent().unwrap(), library().parent().unwrap()]);
+    // With the older kind of search path, which libraries that the program loads later share.
+    let mut options: Vec<OsString> = vec!["-Wl,--no-as-needed,--disable-new-dtags".into(), library().into()];
+    options.extend(["-Xlinker".into(), "-rpath".into(), "-Xlinker".into(), search, source("calls.c").into()]);
+    compile(&program, options);
+    if std::os::unix::fs::chown(&program, Some(65534), None).is_err() {
+        return skip("only root makes a program of another user");
+    }
+    std::fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let report = folder.join("report.jsonl");
+    let variables = [
+        ("UCUDNN_CUDNN_LIBRARY", other.into_os_string()),
+        ("UCUDNN_REPORT", report.clone().into_os_string()),
+        ("UCUDNN_LOG", "trace".into()),
+        ("UCUDNN_NONSENSE", "1".into()),
+        ("XDG_CACHE_HOME", folder.join("cache").into_os_string()),
+    ];
+    let outcome = start(&program, &variables);
+    if outcome.line("version") == "92000" {
+        return skip("this file system knows no setuid programs");
+    }
+    answers(&outcome, "91900", NOT_SUPPORTED);
+    silent(&outcome);
+    assert!(!report.exists() && !folder.join("cache").exists());
 }
 
 fn start(program: &Path, variables: &[(&str, OsString)]) -> Outcome {

@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use libloading::os::unix::{Library as Handle, RTLD_LAZY, RTLD_LOCAL};
+use libloading::os::unix::Library as Handle;
 
 use cudnn_abi::symbols::Symbol;
 use gpu::Device;
-use guest::libraries::home;
+use guest::libraries::{Place, home};
 use guest::settings::CUDNN_LIBRARY;
-use places::Place;
 
 /// Null until the search is over, then a leaked `Library`.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
@@ -151,15 +150,9 @@ fn report(library: &Library, refused: &[(Place, String)]) {
 }
 
 fn try_place(place: &Place) -> Result<Real, String> {
-    let flags = RTLD_LAZY | RTLD_LOCAL | if place.loaded { libc::RTLD_NOLOAD } else { 0 };
-    // SAFETY: this runs the constructors of a library that the user or the system names as cuDNN; without us the
-    // process would have run them itself.
-    let handle = unsafe { Handle::open(Some(&place.file), flags) };
-    let handle = handle.map_err(|error| match (&error, place.loaded) {
-        (_, true) => "not loaded in this process".to_owned(),
-        (libloading::Error::DlOpen { source }, _) => source.to_string(),
-        _ => error.to_string(),
-    })?;
+    // SAFETY: this runs the constructors of a library that the user or the system names as cuDNN, or that lies with the
+    // program where only they can change it; without us the process would have run them itself.
+    let handle = unsafe { place.open() }?;
     let version = lookup(&handle, c"cudnnGetVersion");
     let ours = lookup(&handle, c"ucudnnGetVersion").is_some();
     let mut real = Real { handle, path: PathBuf::new(), version: 0, host: false };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use super::jit::places::{self, Place};
+use super::jit::places::{self, Candidate};
 use super::stream::Stream;
 use crate::Element;
 use crate::functions::{functions, in_library};
@@ -104,18 +104,18 @@ impl Functions {
         FUNCTIONS.get_or_init(|| Self::find(places::all("libcublasLt"))).as_ref().map_err(Clone::clone)
     }
 
-    fn find(places: impl Iterator<Item = Place>) -> Result<Self, String> {
-        places::first(places, Self::load).map_err(|tried| format!("no cublasLt was found. Tried:{tried}"))
+    fn find(candidates: impl Iterator<Item = Candidate>) -> Result<Self, String> {
+        places::first(candidates, Self::load).map_err(|tried| format!("no cublasLt was found. Tried:{tried}"))
     }
 
-    fn load(place: &Place) -> Result<Self, String> {
+    fn load(candidate: &Candidate) -> Result<Self, String> {
         // SAFETY: runs constructors of a library that the user, or the system, names cublasLt; cuDNN loads it too.
-        let library = unsafe { place.open() }?;
+        let library = unsafe { candidate.place.open() }?;
         // SAFETY: the user, or the system, names the library cublasLt; a missing function is an error.
         let functions = unsafe { Self::of(in_library(&library)) }?;
         std::mem::forget(library);
         process_end::loaded();
-        log::info!("cublasLt is {place}");
+        log::info!("cublasLt is {}", candidate.place);
         Ok(functions)
     }
 

@@ -1,8 +1,13 @@
-//! The libraries that the process has loaded, and the folders from which its Python imports packages.
+//! The libraries that the process has loaded, those that we look for, and the folders from which its Python imports
+//! packages.
+
+mod place;
 
 use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+pub use place::{Chosen, Place};
 
 /// The load address and the file of the library that contains `address`.
 pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
@@ -65,7 +70,10 @@ fn started_as() -> Option<PathBuf> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let name = OsStr::from_bytes(line.split(|&byte| byte == 0).next()?);
     if name.as_bytes().contains(&b'/') {
-        return std::path::absolute(name).ok();
+        // The program may have changed its folder since. So a relative path counts only if it leads to the program.
+        let path = std::path::absolute(name).ok()?;
+        let program = std::fs::canonicalize("/proc/self/exe").ok()?;
+        return (std::fs::canonicalize(&path).ok()? == program).then_some(path);
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())

@@ -200,6 +200,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Everything goes to cuDNN, and no file is used: for a process with more rights than its user.
+    fn off() -> Self {
+        Self { policy: Policy::Off, rnn: Rnn::Off, database: Database::Off, ..Self::default() }
+    }
+
     /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader { lookup, warnings: Vec::new() };
@@ -358,14 +363,16 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
     SETTINGS.get_or_init(|| {
+        let is_off = trust::has_more_rights_than_its_user();
         // No variable accepts a value that is not UTF-8: the lossy text leads to the usual warning.
         let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        let (settings, warnings) = Settings::read(value);
+        let (settings, warnings) = if is_off { (Settings::off(), Vec::new()) } else { Settings::read(value) };
         // The program may have its own logger. This one belongs to the copy of `log` inside our library.
         let mut logger = env_logger::Builder::new();
         logger.parse_filters(&settings.log).format_timestamp(None).target(Target::Pipe(Box::new(StandardError)));
         let _ = logger.try_init();
-        for warning in warnings.into_iter().chain(unknown::warnings(std::env::vars_os().map(|(name, _)| name))) {
+        let unknown = || unknown::warnings(std::env::vars_os().map(|(name, _)| name));
+        for warning in warnings.into_iter().chain(if is_off { Vec::new() } else { unknown() }) {
             log::warn!("{warning}");
         }
         settings

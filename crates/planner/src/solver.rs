@@ -116,6 +116,8 @@ fn load(path: &Path) -> Result<Functions, String> {
     if !path.exists() {
         return Err("no such file".to_owned());
     }
+    let path = trust::file(path)
+        .inspect_err(|why| log::warn!("{} is passed over, as it is not safe: {why}", path.display()))?;
     // SAFETY: this is our own library, found beside our file; the constructors of GLPK's dependencies do nothing.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| match error {
         libloading::Error::DlOpen { source } => source.to_string(),

@@ -1,5 +1,7 @@
 //! Tests of products by cublasLt, with the library's descriptions alone or with loops in its place.
 
+use guest::libraries::{Chosen, Place};
+
 use super::*;
 use guest::testing::skip;
 
@@ -232,7 +234,8 @@ mod by_loops {
 
 #[test]
 fn what_was_tried_is_told() {
-    let places = [Place { origin: "a test", file: "libc.so.6".into(), major: 12, loaded: true }];
+    let place = Place { origin: "a test", file: "libc.so.6".into(), chosen: Chosen::Loaded };
+    let places = [Candidate { place, major: 12 }];
     let Err(why) = Functions::find(places.into_iter()) else { panic!("found cublasLt") };
     assert!(why.contains("libc.so.6 (a test): it has no cublasLtCreate"), "{why}");
 }

@@ -6,10 +6,10 @@
 //! `UCUDNN_DATABASE=off` keeps nothing.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use once_cell::sync::OnceCell;
@@ -102,25 +102,24 @@ impl Cubins {
 
     /// Returns the code that was kept under this key, if it is intact.
     pub fn find(&self, key: &Key) -> Option<Vec<u8>> {
-        if !self.is_ours() {
-            return None;
-        }
-        let path = self.folder.join(key.file_name());
-        let mut bytes = fs::read(&path).ok()?;
+        let path = self.trusted()?.join(key.file_name());
+        let file = trust::open(&path).ok()?;
+        let mut bytes = Vec::new();
+        (&file).take((HEADER as u64).saturating_add(self.limit)).read_to_end(&mut bytes).ok()?;
         let checksum = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<CHECKSUM>());
         if checksum.is_none_or(|(checksum, image)| *checksum != key.checksum(image)) {
             log::info!("{} is damaged: it is compiled anew", path.display());
             return None;
         }
         // Marks the file as recently used. A read-only folder keeps its order.
-        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEADER);
         Some(bytes)
     }
 
     /// Returns whether the folder has a file under this key. The file may turn out to be damaged.
     pub fn has(&self, key: &Key) -> bool {
-        self.is_ours() && self.folder.join(key.file_name()).is_file()
+        self.trusted().is_some_and(|folder| folder.join(key.file_name()).is_file())
     }
 
     /// Keeps compiled code. A failure is logged only.
@@ -130,48 +129,38 @@ impl Cubins {
             return;
         }
         let _writes = FailingWrites::without_signals();
-        let kept = self.make_folder().and_then(|()| self.write(key, image)).and_then(|()| self.make_room());
+        let kept = self.made().and_then(|folder| write(&folder, key, image).and_then(|()| self.make_room(&folder)));
         if let Err(error) = kept {
             log::info!("compiled code is not kept in {}: {error}", self.folder.display());
         }
     }
 
-    fn make_folder(&self) -> io::Result<()> {
+    /// The folder's real path. Whoever may write there decides which code runs on the GPU, so the path must be safe.
+    fn trusted(&self) -> Option<PathBuf> {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !self.folder.exists() {
+            return None;
+        }
+        let folder = trust::folder(&self.folder);
+        if let Err(why) = &folder
+            && !IS_SAID.swap(true, Ordering::Relaxed)
+        {
+            log::warn!("compiled kernels in {} are not used: {why}", self.folder.display());
+        }
+        folder.ok()
+    }
+
+    fn made(&self) -> io::Result<PathBuf> {
         match DirBuilder::new().mode(0o700).create(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ if !self.is_ours() => Err(io::Error::other("another user may write to it")),
-            _ => Ok(()),
+            _ => trust::folder(&self.folder).map_err(io::Error::other),
         }
-    }
-
-    /// Whoever may write here decides which code runs on the GPU, so only this user and root may.
-    fn is_ours(&self) -> bool {
-        // SAFETY: `geteuid` only returns a number, and never fails.
-        let user = unsafe { libc::geteuid() };
-        fs::metadata(&self.folder).is_ok_and(|folder| {
-            folder.is_dir() && (folder.uid() == user || folder.uid() == 0) && folder.mode() & 0o022 == 0
-        })
-    }
-
-    fn write(&self, key: &Key, image: &[u8]) -> io::Result<()> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = key.file_name();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.folder.join(format!("{name}.{}.{number}{UNFINISHED}", std::process::id()));
-        let mut file = File::create_new(&unfinished)?;
-        let mut write = |bytes: &[u8]| file.write_all(bytes);
-        let written = write(MAGIC).and_then(|()| write(&key.checksum(image))).and_then(|()| write(image));
-        let kept = written.and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
-        if kept.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
-        kept
     }
 
     /// Removes the least recently used files until the rest is within the limit, and the files of dead writers.
-    fn make_room(&self) -> io::Result<()> {
+    fn make_room(&self, folder: &Path) -> io::Result<()> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
+        for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             let has = |suffix: &str| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes());
             // Another process may have removed the file meanwhile.
@@ -194,6 +183,22 @@ impl Cubins {
         }
         Ok(())
     }
+}
+
+/// Writes a file that only this user can change, whatever the process's mask of rights says.
+fn write(folder: &Path, key: &Key, image: &[u8]) -> io::Result<()> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = key.file_name();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let unfinished = folder.join(format!("{name}.{}.{number}{UNFINISHED}", std::process::id()));
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut write = |bytes: &[u8]| file.write_all(bytes);
+    let written = write(MAGIC).and_then(|()| write(&key.checksum(image))).and_then(|()| write(image));
+    let kept = written.and_then(|()| fs::rename(&unfinished, folder.join(name)));
+    if kept.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    kept
 }
 
 /// Removes a file, which another process may have removed already.

@@ -4,13 +4,12 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use once_cell::sync::OnceCell;
 
-use super::places::{self, Place};
+use super::places::{self, Candidate};
 use super::{Error, Source};
 use crate::functions::{functions, in_library};
-use guest::libraries::home;
+use guest::libraries::{Chosen, Place, home};
 use guest::process_end;
 
 /// The library.
@@ -70,23 +69,25 @@ impl Nvrtc {
     }
 
     /// Returns the first NVRTC that loads with a major version of at most `newest`. `Err` lists the places tried.
-    pub fn find(places: impl Iterator<Item = Place>, newest: u32) -> Result<Self, String> {
+    pub fn find(candidates: impl Iterator<Item = Candidate>, newest: u32) -> Result<Self, String> {
         let none = |tried| format!("no NVRTC was found, so no kernel is compiled. Tried:{tried}");
-        places::first(places, |place| Self::load(place, newest)).map_err(none)
+        places::first(candidates, |candidate| Self::load(candidate, newest)).map_err(none)
     }
 
-    fn load(place: &Place, newest: u32) -> Result<Self, String> {
-        if place.major > newest {
+    fn load(candidate: &Candidate, newest: u32) -> Result<Self, String> {
+        if candidate.major > newest {
             return Err(format!("the driver runs code of CUDA {newest} at most"));
         }
         // SAFETY: runs constructors of a library that the user, or the system, names NVRTC.
-        let library = unsafe { place.open() }?;
+        let library = unsafe { candidate.place.open() }?;
         // SAFETY: a library with NVRTC's name has NVRTC's functions.
         let functions = unsafe { Functions::of(in_library(&library)) }?;
         let version = functions.version()?;
         let known = functions.known()?;
-        let path = home(functions.version as *const _).map_or_else(|| PathBuf::from(&place.file), |(_, path)| path);
-        open_builtins(&path, version);
+        let path =
+            home(functions.version as *const _).map_or_else(|| PathBuf::from(&candidate.place.file), |(_, path)| path);
+        let chosen = if candidate.place.chosen == Chosen::ByUs { Chosen::ByUs } else { Chosen::ByLinker };
+        open_builtins(&path, version, chosen);
         std::mem::forget(library);
         process_end::loaded();
         Ok(Self { path, version, known, functions })
@@ -128,10 +129,11 @@ impl Nvrtc {
 /// Loads the builtins library beside NVRTC, for good. NVRTC opens it by its bare name when it compiles, and knows no
 /// folder for it; the linker finds a loaded library whatever its folder. Without this file NVRTC may find another one,
 /// or reports the failure in its log.
-fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32)) {
+fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32), chosen: Chosen) {
     let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
+    let place = Place { origin: "beside NVRTC", file: file.into(), chosen };
     // SAFETY: runs the constructors that NVRTC would run itself.
-    if let Ok(builtins) = unsafe { Library::open(Some(&file), RTLD_LAZY | RTLD_LOCAL) } {
+    if let Ok(builtins) = unsafe { place.open() } {
         std::mem::forget(builtins);
     }
 }

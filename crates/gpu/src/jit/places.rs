@@ -2,13 +2,10 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
-
-use guest::libraries::{loaded_files, package_folders};
+use guest::libraries::{Chosen, Place, loaded_files, package_folders};
 
 /// The major versions whose cubins current drivers load, newest first.
 const MAJORS: [u32; 2] = [13, 12];
@@ -27,83 +24,60 @@ pub const BESIDE: &str = "beside what is loaded";
 
 /// A candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The way we found the candidate.
-    pub origin: &'static str,
-    /// A path, or a bare name for the dynamic linker to find.
-    pub file: OsString,
+pub struct Candidate {
+    /// Where it may be.
+    pub place: Place,
     /// The major version in the file name.
     pub major: u32,
-    /// The library is to be used only if the process has loaded it.
-    pub loaded: bool,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write!(formatter, "{} ({})", self.file.display(), self.origin)
-    }
-}
-
-impl Place {
-    /// Loads the library, or takes the loaded one. `Err` gives the linker's reason.
-    ///
-    /// # Safety
-    /// The library's constructors are safe to run.
-    pub unsafe fn open(&self) -> Result<Library, String> {
-        let flags = RTLD_LAZY | RTLD_LOCAL | if self.loaded { libc::RTLD_NOLOAD } else { 0 };
-        // SAFETY: the caller vouches for the library's constructors.
-        unsafe { Library::open(Some(&self.file), flags) }.map_err(|error| match (error, self.loaded) {
-            (_, true) => "not loaded in this process".to_owned(),
-            (libloading::Error::DlOpen { source }, _) => source.to_string(),
-            (error, _) => error.to_string(),
-        })
-    }
 }
 
 /// Returns the first value that `load` gives. `Err` lists all places with their errors.
 pub fn first<T>(
-    places: impl Iterator<Item = Place>,
-    mut load: impl FnMut(&Place) -> Result<T, String>,
+    candidates: impl Iterator<Item = Candidate>,
+    mut load: impl FnMut(&Candidate) -> Result<T, String>,
 ) -> Result<T, String> {
     let mut tried = String::new();
-    for place in places {
-        match load(&place) {
+    for candidate in candidates {
+        match load(&candidate) {
             Ok(found) => return Ok(found),
-            Err(why) => tried += &format!("\n  {place}: {why}"),
+            Err(why) => tried += &format!("\n  {}: {why}", candidate.place),
         }
     }
     Err(tried)
 }
 
-/// All places of a library such as `libnvrtc`. Each group is enumerated only after those before it have failed.
-pub fn all(library: &'static str) -> impl Iterator<Item = Place> {
-    let groups: [fn(&str) -> Vec<Place>; 5] = [
-        |library| by_name(library, "already loaded", true),
-        |library| by_name(library, "the loader's search path", false),
+/// All candidates for a library such as `libnvrtc`. Each group is enumerated only after those before it have failed. A
+/// process with more rights than its user gets the linker's places alone.
+pub fn all(library: &'static str) -> impl Iterator<Item = Candidate> {
+    let groups: [fn(&str) -> Vec<Candidate>; 5] = [
+        |library| by_name(library, "already loaded", Chosen::Loaded),
+        |library| by_name(library, "the loader's search path", Chosen::ByLinker),
         |library| in_folders(library, BESIDE, beside(&loaded_files())),
         |library| in_folders(library, "the process's Python packages", packages(&package_folders())),
         |library| in_folders(library, "a system folder", SYSTEM.map(PathBuf::from).into()),
     ];
-    groups.into_iter().flat_map(move |group| group(library))
+    let count = if trust::has_more_rights_than_its_user() { 2 } else { groups.len() };
+    groups.into_iter().take(count).flat_map(move |group| group(library))
 }
 
 fn name(library: &str, major: u32) -> OsString {
     format!("{library}.so.{major}").into()
 }
 
-fn by_name(library: &str, origin: &'static str, loaded: bool) -> Vec<Place> {
-    MAJORS.map(|major| Place { origin, file: name(library, major), major, loaded }).into()
+fn by_name(library: &str, origin: &'static str, chosen: Chosen) -> Vec<Candidate> {
+    MAJORS.map(|major| Candidate { place: Place { origin, file: name(library, major), chosen }, major }).into()
 }
 
 /// The existing files, with the newest major version of all folders first.
-pub fn in_folders(library: &str, origin: &'static str, folders: Vec<PathBuf>) -> Vec<Place> {
+pub fn in_folders(library: &str, origin: &'static str, folders: Vec<PathBuf>) -> Vec<Candidate> {
     let mut seen = HashSet::new();
     let files = MAJORS
         .into_iter()
         .flat_map(|major| folders.iter().map(move |folder| (major, folder.join(name(library, major)))));
     let files = files.filter(|(_, file)| file.is_file());
-    let places = files.map(|(major, file)| Place { origin, file: file.into(), major, loaded: false });
-    places.filter(|place| seen.insert(place.clone())).collect()
+    let place = |file: PathBuf| Place { origin, file: file.into(), chosen: Chosen::ByUs };
+    let candidates = files.map(|(major, file)| Candidate { place: place(file), major });
+    candidates.filter(|candidate| seen.insert(candidate.clone())).collect()
 }
 
 /// Folders near the CUDA libraries among these files: their own folders, and the neighbouring folders in packages

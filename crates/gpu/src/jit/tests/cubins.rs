@@ -213,14 +213,21 @@ fn folders_of_others_are_not_used() {
     let folder = root.0.join("cubins");
     let cubins = Cubins::new(folder.clone(), LIMIT);
     cubins.keep(&key("a"), &code("a"));
-    for mode in [0o720, 0o702] {
-        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
-        assert_eq!(cubins.find(&key("a")), None, "{mode:o}");
-        cubins.keep(&key("b"), &code("b"));
+    let file = folder.join(key("a").file_name());
+    for (changed, mode, usual) in [(&folder, 0o702, 0o700), (&root.0, 0o757, 0o755), (&file, 0o606, 0o600)] {
+        fs::set_permissions(changed, Permissions::from_mode(mode)).unwrap();
+        assert_eq!(cubins.find(&key("a")), None, "{} {mode:o}", changed.display());
+        if *changed != file {
+            cubins.keep(&key("b"), &code("b"));
+        }
+        fs::set_permissions(changed, Permissions::from_mode(usual)).unwrap();
+        assert_eq!(cubins.find(&key("a")), Some(code("a")));
     }
-    fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(cubins.find(&key("a")), Some(code("a")));
     assert_eq!(cubins.find(&key("b")), None);
+    // A link may lead to a file of others.
+    fs::rename(&file, root.0.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(root.0.join("elsewhere"), &file).unwrap();
+    assert_eq!(cubins.find(&key("a")), None);
 }
 
 /// The folder is beside the database, and does not exist with the database off. Tested through the compiler, in child

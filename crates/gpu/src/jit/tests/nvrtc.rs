@@ -179,7 +179,7 @@ fn found_beside_the_loaded_cudnn() {
     assert!(why.contains("libnvrtc.so.13") && why.contains("at most"), "{why}");
     // SAFETY: runs the constructors of the real cuDNN.
     let cudnn = unsafe { libloading::os::unix::Library::new(folder.join("libcudnn.so.9")) }.unwrap();
-    let places = places::all("libnvrtc").filter(|place| place.origin == BESIDE);
+    let places = places::all("libnvrtc").filter(|candidate| candidate.place.origin == BESIDE);
     let nvrtc = Nvrtc::find(places, u32::MAX).unwrap();
     let packages = folder.parent().and_then(Path::parent).unwrap().canonicalize().unwrap();
     assert!(nvrtc.path.canonicalize().unwrap().starts_with(packages), "{}", nvrtc.path.display());

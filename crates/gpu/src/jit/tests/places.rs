@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::nvrtc::Nvrtc;
-use super::super::places::{Place, beside, in_folders};
+use guest::libraries::{Chosen, Place};
+
+use super::super::places::{Candidate, beside, in_folders};
 use super::Folder;
 
 fn folders_near(file: &Path) -> Vec<PathBuf> {
@@ -29,7 +31,7 @@ fn found_from_each_package() {
         fs::create_dir_all(nvrtc.parent().unwrap()).unwrap();
         fs::write(&nvrtc, "").unwrap();
         let found = in_folders("libnvrtc", "", folders_near(&root.0.join(loaded)));
-        let files: Vec<_> = found.into_iter().map(|place| PathBuf::from(place.file)).collect();
+        let files: Vec<_> = found.into_iter().map(|it| PathBuf::from(it.place.file)).collect();
         assert_eq!(files, [nvrtc], "from {loaded}");
     }
     assert!(beside(&["/opt/lib/libm.so.6".into()]).is_empty());
@@ -42,7 +44,7 @@ fn the_newest_major_first() {
         fs::write(folder.0.join(name), "").unwrap();
     }
     let found = in_folders("libnvrtc", "", vec![one.0.clone(), two.0.clone(), one.0.clone()]);
-    let majors: Vec<_> = found.iter().map(|place| place.major).collect();
+    let majors: Vec<_> = found.iter().map(|candidate| candidate.major).collect();
     assert_eq!(majors, [13, 12]);
 }
 
@@ -51,10 +53,11 @@ fn what_was_tried_is_told() {
     let folder = Folder::new();
     fs::write(folder.0.join("libnvrtc.so.12"), "no library").unwrap();
     fs::write(folder.0.join("libnvrtc.so.13"), "no library").unwrap();
-    let mut places = in_folders("libnvrtc", "a test", vec![folder.0.clone()]);
+    let mut candidates = in_folders("libnvrtc", "a test", vec![folder.0.clone()]);
     // A library other than NVRTC.
-    places.push(Place { origin: "the C library", file: "libc.so.6".into(), major: 12, loaded: true });
-    let Err(why) = Nvrtc::find(places.into_iter(), 12) else { panic!("found NVRTC") };
+    let place = Place { origin: "the C library", file: "libc.so.6".into(), chosen: Chosen::Loaded };
+    candidates.push(Candidate { place, major: 12 });
+    let Err(why) = Nvrtc::find(candidates.into_iter(), 12) else { panic!("found NVRTC") };
     let lines: Vec<_> = why.lines().collect();
     assert!(lines[1].contains("libnvrtc.so.13 (a test): the driver runs code of CUDA 12 at most"), "{why}");
     assert!(lines[2].contains("libnvrtc.so.12 (a test): ") && lines[2].contains("file too short"), "{why}");

@@ -1,0 +1,204 @@
+//! Which files the library may load or believe in someone else's process: those that only the user, root and the owner of
+//! the program's own file can change. (Whoever owns that file already decides what the process does: a cluster's Python
+//! often belongs to a user for installations.)
+//!
+//! A folder is *safe* if one of these three owns it and nobody else can write to it. A file is trusted if it is safe in
+//! the same sense, and all folders of its real path are. A sticky folder such as `/tmp` may lie further up the path,
+//! since others cannot rename or remove what the user owns there. The folder that holds the file may not be sticky:
+//! others can add files to it.
+//!
+//! The check goes from the root of the file system down. So the folders above a path cannot be exchanged once they are
+//! checked, and nobody but these three can make another file of the real path that the check returns.
+#![warn(missing_docs)]
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// True if the process has more rights than the user who started it (`AT_SECURE`): a program that is setuid, setgid or
+/// has capabilities. Such a process takes no orders from the user's environment.
+pub fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: `getauxval` only reads a table that the kernel made at the process's start.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Returns the real path of a file to load, if the file is trusted. `Err` says which part of the path is not safe.
+pub fn file(path: &Path) -> Result<PathBuf, String> {
+    let real = fs::canonicalize(path).map_err(|error| error.to_string())?;
+    folders(real.parent().unwrap_or(&real))?;
+    let metadata = fs::symlink_metadata(&real).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("not a regular file".into());
+    }
+    safe(&real, &metadata, false)?;
+    Ok(real)
+}
+
+/// Returns the real path of a folder that holds files to trust, if the folder and those above it are safe. `Err` says
+/// which is not.
+pub fn folder(path: &Path) -> Result<PathBuf, String> {
+    let real = fs::canonicalize(path).map_err(|error| error.to_string())?;
+    folders(&real)?;
+    Ok(real)
+}
+
+/// Opens a file of a folder that [`folder`] returned, for reading. The descriptor is checked: it must be a regular file,
+/// and safe.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    safe(path, &metadata, false).map_err(io::Error::other)?;
+    Ok(file)
+}
+
+/// Checks a real path of folders, from the root down.
+fn folders(real: &Path) -> Result<(), String> {
+    let mut downwards: Vec<_> = real.ancestors().collect();
+    downwards.reverse();
+    for folder in downwards {
+        let metadata = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        if !metadata.is_dir() {
+            return Err(format!("{} is not a folder", folder.display()));
+        }
+        safe(folder, &metadata, folder != real)?;
+    }
+    Ok(())
+}
+
+/// The owner of the program's file, if there is one.
+fn owner_of_program() -> Option<u32> {
+    fs::metadata("/proc/self/exe").ok().map(|program| program.uid())
+}
+
+/// `Err` if somebody else owns this or can write to it.
+fn safe(path: &Path, metadata: &Metadata, may_be_sticky: bool) -> Result<(), String> {
+    // SAFETY: both functions only return a number, and never fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode());
+    if owner != user && owner != 0 && Some(owner) != owner_of_program() {
+        return Err(format!("another user (number {owner}) owns {path}"));
+    }
+    // A group with its user's number is that user's alone, by the custom of all distributions.
+    let is_own_group = metadata.gid() == 0 || (metadata.gid() == group && group == user);
+    let others_write = mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_own_group);
+    let is_sticky = mode & libc::S_ISVTX != 0 && may_be_sticky;
+    if others_write && !is_sticky {
+        return Err(format!("other users can write to {path} (mode {:03o})", mode & 0o7777));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// A folder of this test's own, which the test may let others write to.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("ucudnn-trust-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(folder.join("lib/inner")).unwrap();
+            let scratch = Self(fs::canonicalize(&folder).unwrap());
+            scratch.set(".", 0o755);
+            scratch.set("lib", 0o755);
+            scratch.set("lib/inner", 0o755);
+            fs::write(scratch.library(), "").unwrap();
+            scratch.set("lib/inner/library.so", 0o644);
+            scratch
+        }
+
+        fn library(&self) -> PathBuf {
+            self.0.join("lib/inner/library.so")
+        }
+
+        fn set(&self, path: &str, mode: u32) {
+            fs::set_permissions(self.0.join(path), Permissions::from_mode(mode)).unwrap();
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_users_own_file_is_trusted_below_a_sticky_folder_too() {
+        let scratch = Scratch::new("own");
+        assert_eq!(file(&scratch.library()), Ok(scratch.library()));
+        scratch.set("lib", 0o1777);
+        assert_eq!(file(&scratch.library()), Ok(scratch.library()));
+        open(&scratch.library()).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_others_can_change_is_named() {
+        let cases = [("lib", 0o757), ("lib/inner", 0o757), ("lib/inner", 0o1777), ("lib/inner/library.so", 0o646)];
+        for (path, mode) in cases {
+            let scratch = Scratch::new("others");
+            scratch.set(path, mode);
+            let why = file(&scratch.library()).unwrap_err();
+            let expected = format!("other users can write to {} (mode {mode:o})", scratch.0.join(path).display());
+            assert_eq!(why, expected);
+        }
+        let scratch = Scratch::new("others");
+        scratch.set("lib/inner/library.so", 0o646);
+        assert!(open(&scratch.library()).unwrap_err().to_string().contains("other users can write"));
+    }
+
+    /// The path that a program names may lead elsewhere.
+    #[test]
+    fn links_are_followed_before_the_check() {
+        let scratch = Scratch::new("links");
+        let link = scratch.0.join("link.so");
+        symlink(scratch.library(), &link).unwrap();
+        assert_eq!(file(&link), Ok(scratch.library()));
+        assert!(open(&link).is_err(), "a link in the place of a file is followed");
+        scratch.set("lib", 0o757);
+        assert!(file(&link).is_err());
+    }
+
+    #[test]
+    fn other_users_files_are_not_trusted() {
+        let scratch = Scratch::new("owner");
+        if std::os::unix::fs::chown(scratch.library(), Some(65534), None).is_err() {
+            eprintln!("SKIPPED other_users_files_are_not_trusted: only root gives files away");
+            return;
+        }
+        let why = file(&scratch.library()).unwrap_err();
+        assert_eq!(why, format!("another user (number 65534) owns {}", scratch.library().display()));
+        assert!(open(&scratch.library()).is_err());
+        std::os::unix::fs::chown(scratch.0.join("lib"), Some(65534), None).unwrap();
+        assert_eq!(
+            folder(&scratch.0.join("lib/inner")),
+            Err(format!("another user (number 65534) owns {}", scratch.0.join("lib").display()))
+        );
+    }
+
+    /// Opening a pipe that nobody writes to would wait for ever.
+    #[test]
+    fn pipes_and_folders_are_no_files() {
+        let scratch = Scratch::new("pipe");
+        let pipe = scratch.0.join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: `name` is a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert_eq!(file(&pipe), Err("not a regular file".into()));
+        assert_eq!(open(&pipe).unwrap_err().to_string(), "not a regular file");
+        assert_eq!(file(&scratch.0), Err("not a regular file".into()));
+    }
+
+    #[test]
+    fn this_process_has_its_users_rights() {
+        assert!(!has_more_rights_than_its_user());
+    }
+}
