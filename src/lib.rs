@@ -13,5 +13,6 @@ mod boundary;
 mod convolution;
 mod forward;
 mod graph;
+mod load;
 mod rnn;
 pub mod ucudnn;

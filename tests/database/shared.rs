@@ -156,6 +156,35 @@ fn norms(figures: &Path) -> Vec<(String, f64)> {
         .collect()
 }
 
+/// A program must not be promised a workspace that a damaged database names: cuDNN would refuse its calls.
+#[test]
+fn a_wrong_workspace_in_the_database_harms_no_program() {
+    let program = convnet();
+    let (network, figures, database) = (small(&program), program.file("figures.json"), program.file("tuning.sqlite"));
+    for query in ["get", "find", "findex"] {
+        let run = |report: &str| {
+            Run::new(&program, &network, report)
+                .with("UCUDNN_TUNE_SECONDS", PLENTY)
+                .with("UCUDNN_DATABASE", &database)
+                .with("UCUDNN_WORKSPACE_LIMIT", "256KiB")
+                .and(&["--query", query, "--iterations", "120", "--json", figures.to_str().unwrap()])
+        };
+        let first = run("first");
+        first.preloaded();
+        let expected = norms(&figures);
+        for wrong in ["7", "0", "999999999999"] {
+            let set = format!("UPDATE outcomes SET workspace = {wrong}");
+            assert!(Connection::open(&database).unwrap().execute(&set, []).unwrap() > 0);
+            let second = run("second");
+            assert_eq!(second.preloaded().stderr, "", "{query} {wrong}");
+            for ((name, expected), (_, found)) in expected.iter().zip(norms(&figures)) {
+                assert!((found - expected).abs() < 1e-4 * expected, "{query} {wrong} {name}: {found}, not {expected}");
+            }
+        }
+        std::fs::remove_file(&database).unwrap();
+    }
+}
+
 /// A database that cannot be used costs one warning that names it: results are right, and the file stays unchanged.
 #[test]
 fn a_database_that_cannot_be_used_is_one_warning() {

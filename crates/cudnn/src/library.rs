@@ -114,6 +114,7 @@ fn get() -> &'static Library {
 #[cold]
 fn load() -> &'static Library {
     guest::settings::get(); // sets up logging, for the messages below
+    guest::summary::called();
     let mut refused = Vec::new();
     let found = places::all().find_map(|place| try_place(&place).map_err(|why| refused.push((place, why))).ok());
     if found.as_ref().is_some_and(|real| real.host) {

@@ -1,6 +1,6 @@
-//! What a library needs in someone else's process: settings from the environment, logging, the report's file, threads
-//! that end before the process does, signals left to the program, writes that may fail, and the libraries that the process
-//! has loaded.
+//! What a library needs in someone else's process: settings from the environment, logging, the report's file, a summary
+//! at the end, threads that end before the process does, signals left to the program, writes that may fail, and the
+//! libraries that the process has loaded.
 #![warn(missing_docs)]
 
 pub mod background;
@@ -10,5 +10,6 @@ pub mod refusal;
 pub mod report;
 pub mod settings;
 pub mod signals;
+pub mod summary;
 pub mod testing;
 pub mod writes;

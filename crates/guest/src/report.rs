@@ -1,11 +1,12 @@
 //! The file of the report (`UCUDNN_REPORT`): a JSON object a line, one for each event.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::settings;
 use crate::writes::FailingWrites;
@@ -16,15 +17,24 @@ pub fn write(line: impl FnOnce() -> Value) {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let Some(path) = &settings::get().report else { return };
     let _writes = FailingWrites::without_signals();
-    let written = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-        .and_then(|mut file| file.write_all(format!("{}\n", line()).as_bytes()));
+    let written = open(path).and_then(|mut file| append(&mut file, &line()));
     if let Err(error) = written
         && !FAILED.swap(true, Ordering::Relaxed)
     {
         log::warn!("UCUDNN_REPORT={path:?} cannot be written: {error}; what is decided is not reported there");
     }
+}
+
+/// Opens a report to append to it. A file that is new gets a first line with the library's version.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() == 0 {
+        append(&mut file, &json!({ "event": "began", "ucudnn": env!("CARGO_PKG_VERSION") }))?;
+    }
+    Ok(file)
+}
+
+fn append(file: &mut File, line: &Value) -> io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())
 }

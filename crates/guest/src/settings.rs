@@ -9,6 +9,9 @@ mod place;
 mod tests;
 mod unknown;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use env_logger::Target;
 use once_cell::sync::OnceCell;
 
@@ -33,7 +36,7 @@ pub enum Database {
     /// In the user's cache folder.
     User,
     /// In the file of this path.
-    Path(String),
+    Path(PathBuf),
     /// Nowhere.
     Off,
 }
@@ -116,8 +119,9 @@ const RNN: &str = "UCUDNN_RNN";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 /// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
-const LOG: &str = "UCUDNN_LOG";
-const REPORT: &str = "UCUDNN_REPORT";
+pub(crate) const LOG: &str = "UCUDNN_LOG";
+/// The report's file.
+pub const REPORT: &str = "UCUDNN_REPORT";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
 
@@ -141,7 +145,7 @@ pub struct Settings {
     /// Where tuning results are kept.
     pub database: Database,
     /// The path of a seed database, which is only read, for results that the user's database lacks.
-    pub seed_database: Option<String>,
+    pub seed_database: Option<PathBuf>,
     /// Which devices tune.
     pub benchmark_devices: BenchmarkDevices,
     /// Which numerical classes a plan may use.
@@ -155,7 +159,7 @@ pub struct Settings {
     /// The log filter, in env_logger's syntax.
     pub log: String,
     /// The path of the report of decisions, one JSON object a line.
-    pub report: Option<String>,
+    pub report: Option<PathBuf>,
     /// A failure to be made on purpose, for tests.
     pub fault: Option<Fault>,
 }
@@ -206,7 +210,8 @@ impl Settings {
     }
 
     /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
-    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
+    pub fn read<T: Into<OsString>>(lookup: impl Fn(&str) -> Option<T>) -> (Self, Vec<String>) {
+        let lookup = |name: &str| lookup(name).map(Into::into);
         let mut reader = Reader { lookup, warnings: Vec::new() };
         let default = Self::default();
         let total_workspace_size = reader.parse(TOTAL_WORKSPACE_SIZE, None, BYTES, |t| parse_bytes(t).map(Some));
@@ -225,8 +230,8 @@ impl Settings {
                 text.parse().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds))
             }),
             tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
-            database: reader.parse(DATABASE, default.database, "a path or off", parse_database),
-            seed_database: (reader.lookup)(SEED_DATABASE).filter(|path| !path.is_empty()),
+            database: reader.path(DATABASE, "a path or off").map_or(default.database, database_at),
+            seed_database: reader.path(SEED_DATABASE, "a path"),
             benchmark_devices: reader.parse(
                 BENCHMARK_DEVICES,
                 default.benchmark_devices,
@@ -256,7 +261,7 @@ impl Settings {
             log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
                 env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
             }),
-            report: (reader.lookup)(REPORT).filter(|path| !path.is_empty()),
+            report: reader.path(REPORT, "a path"),
             fault: reader.parse(FAULT, None, FAULTS, |text| parse_fault(text).map(Some)),
         };
         (settings, reader.warnings)
@@ -274,7 +279,27 @@ struct Reader<L> {
     warnings: Vec<String>,
 }
 
-impl<L: Fn(&str) -> Option<String>> Reader<L> {
+impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
+    /// The value as text. Shells unset a variable for a single command by setting it to nothing.
+    fn text(&self, name: &str) -> Option<OsString> {
+        (self.lookup)(name).filter(|text| !text.is_empty())
+    }
+
+    /// Reads a path, which may have any bytes. Blanks alone are none.
+    fn path(&mut self, name: &str, accepted: &str) -> Option<PathBuf> {
+        let path = self.text(name)?;
+        if path.to_string_lossy().trim().is_empty() {
+            self.refuse(name, &path.to_string_lossy(), accepted);
+            return None;
+        }
+        Some(path.into())
+    }
+
+    fn refuse(&mut self, name: &str, text: &str, accepted: &str) {
+        let text = shortened(text);
+        self.warnings.push(format!("{name}={text} is not understood: it takes {accepted}; the default is used"));
+    }
+
     fn parse<T: std::fmt::Debug>(
         &mut self,
         name: &str,
@@ -282,12 +307,11 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         accepted: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> T {
-        // Shells unset a variable for a single command by setting it to nothing.
-        let Some(text) = (self.lookup)(name).filter(|text| !text.is_empty()) else {
-            return default;
-        };
+        let Some(text) = self.text(name) else { return default };
+        // None of these values has bytes that are not UTF-8: the lossy text leads to the usual warning.
+        let text = text.to_string_lossy();
         parse(text.trim()).unwrap_or_else(|| {
-            self.warnings.push(format!("{name}={text:?} is not understood: it takes {accepted}; the default is used"));
+            self.refuse(name, &text, accepted);
             default
         })
     }
@@ -313,8 +337,17 @@ fn one_of<T: Copy>(names: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
     move |text| names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
 }
 
-fn parse_database(text: &str) -> Option<Database> {
-    Some(if text == "off" { Database::Off } else { Database::Path(text.to_owned()) })
+fn database_at(path: PathBuf) -> Database {
+    if path.as_os_str() == "off" { Database::Off } else { Database::Path(path) }
+}
+
+/// A value for a message: its beginning, in quotes.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{:?}… ({} bytes)", &text[..end], text.len()),
+        None => format!("{text:?}"),
+    }
 }
 
 fn parse_devices(text: &str) -> Option<BenchmarkDevices> {
@@ -364,9 +397,8 @@ pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
     SETTINGS.get_or_init(|| {
         let is_off = trust::has_more_rights_than_its_user();
-        // No variable accepts a value that is not UTF-8: the lossy text leads to the usual warning.
-        let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        let (settings, warnings) = if is_off { (Settings::off(), Vec::new()) } else { Settings::read(value) };
+        let (settings, warnings) =
+            if is_off { (Settings::off(), Vec::new()) } else { Settings::read(|name| std::env::var_os(name)) };
         // The program may have its own logger. This one belongs to the copy of `log` inside our library.
         let mut logger = env_logger::Builder::new();
         logger.parse_filters(&settings.log).format_timestamp(None).target(Target::Pipe(Box::new(StandardError)));

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 /// Signals of a write that fails: to a pipe that nobody reads, and beyond the limit on a file's size (`ulimit -f`). By
 /// default they end the process.
@@ -50,11 +51,31 @@ impl Drop for FailingWrites {
     }
 }
 
-/// Standard error, for messages that the program survives whatever became of it.
+/// The file of descriptor 2 when the library was loaded, by its device and number; `None` if the descriptor was closed.
+static STANDARD_ERROR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+
+/// Remembers the file of standard error. The library calls this while it is being loaded.
+pub fn remember_standard_error() {
+    STANDARD_ERROR.get_or_init(standard_error);
+}
+
+fn standard_error() -> Option<(u64, u64)> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `fstat` fills the record, or fails.
+    let status = unsafe { (libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }?;
+    Some((status.st_dev, status.st_ino))
+}
+
+/// Standard error, for messages that the program survives whatever became of it. A program may have closed descriptor 2
+/// and opened a file of its own, which gets its number: nothing is written there.
 pub struct StandardError;
 
 impl Write for StandardError {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let file = standard_error();
+        if file.is_none() || *STANDARD_ERROR.get_or_init(|| file) != file {
+            return Ok(text.len());
+        }
         let _writes = FailingWrites::without_signals();
         io::stderr().write(text)
     }

@@ -17,6 +17,7 @@ use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use guest::settings::{self, Policy, Rnn};
+use guest::summary::{self, Counted};
 use tuning::turns::{Started, Timed};
 
 /// Returns true if the settings leave all recurrent networks of the handle to cuDNN.
@@ -95,6 +96,7 @@ impl Running<'_> {
     /// # Safety
     /// As for [`Call::run`].
     unsafe fn run(&self) -> cudnnStatus_t {
+        summary::count(Counted::Network);
         let (device, stream) = (cudnn::device(), self.stream);
         let mut run = self.state.decide(device.is_capturing(stream));
         if matches!(run, Run::Load) {
@@ -179,7 +181,9 @@ impl Running<'_> {
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: the caller promises the call's buffers; the workspace was found large enough above.
-        unsafe { work.launch() }.map_err(Refusal::Failed)
+        unsafe { work.launch() }.map_err(Refusal::Failed)?;
+        summary::count(Counted::OnOurKernels);
+        Ok(())
     }
 }
 

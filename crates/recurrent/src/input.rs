@@ -60,6 +60,11 @@ impl Input {
         Ok(Self { products, prepare: module.function(c"prepare")? })
     }
 
+    /// Compiles the kernels, so that [`Self::load`] is quick.
+    pub fn compile(device: Device, element: Element) -> Result<(), Error> {
+        device.compile(&products::source(element))
+    }
+
     /// Returns true if the kernels are on disk, compiled for the calling thread's device.
     pub fn is_compiled(device: Device, element: Element) -> bool {
         device.is_compiled(&products::source(element))

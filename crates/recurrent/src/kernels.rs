@@ -106,6 +106,14 @@ impl Engine {
         ENGINES.get(cudnn::device(), key, || Self::new(problem, configuration))
     }
 
+    /// Compiles the kernels, so that [`Self::load`] is quick. The program's launches do not wait for it.
+    pub fn compile(problem: &Problem, configuration: &Configuration) -> Result<(), String> {
+        compiling::hang()?;
+        let device = cudnn::device();
+        let input = Input::compile(device, problem.element);
+        input.and_then(|()| device.compile(&source(problem, configuration))).map_err(|error| error.to_string())
+    }
+
     /// Returns true if all kernels are on disk, compiled for the calling thread's device, so that loading is quick.
     pub fn is_compiled(problem: &Problem, configuration: &Configuration) -> bool {
         let device = cudnn::device();

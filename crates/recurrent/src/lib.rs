@@ -12,6 +12,7 @@
 //! | `eligible` | which calls our kernels can answer |
 //! | `registry` | the states of all networks that the program runs |
 //! | `state` | the state of a network: the places of its weights, and the engine that runs it |
+//! | `compiler` | the thread that compiles, and the order in which networks have their turns |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
 //! | `record` | the tuning database: reading and storing results |
 //! | `memory` | the buffers of a network |
@@ -34,6 +35,7 @@
 pub mod ahead;
 pub mod call;
 mod choice;
+mod compiler;
 pub mod configuration;
 pub mod direct;
 mod eligible;

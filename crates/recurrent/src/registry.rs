@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::state::{Key, State, later};
+use super::compiler::later;
+use super::state::{Key, State};
 use crate::inference::Inference;
 use cudnn::rnn::{Data, Network};
 use tuning::registry::Registry;

@@ -1,13 +1,14 @@
 //! The state of a network that the program runs: where its weights lie, and which engine runs it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::call::Call;
 use super::choice::{self, Candidates, Recalled};
+use super::compiler::{self, later};
 use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{Engine, problem};
@@ -16,7 +17,7 @@ use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
-use gpu::background::{Queue, compiling};
+use gpu::background::compiling;
 use guest::settings::{self, Numerics, Rnn};
 use tuning::turns::{Step, Turns};
 
@@ -43,6 +44,7 @@ pub struct State {
     ranked: OnceCell<Option<Ranked>>,
     recalled: OnceCell<Option<Recalled>>,
     course: Mutex<Course>,
+    executions: AtomicU64,
     /// Our kernels failed once: cuDNN runs the network from then on.
     is_broken: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl State {
             ranked: OnceCell::new(),
             recalled: OnceCell::new(),
             course: Mutex::new(Course::New),
+            executions: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
         }
     }
@@ -170,6 +173,7 @@ impl State {
         if self.is_broken.load(Ordering::Relaxed) {
             return Run::Cudnn;
         }
+        self.executions.fetch_add(1, Ordering::Relaxed);
         let mut course = self.course.lock();
         match &mut *course {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
@@ -236,6 +240,7 @@ impl State {
         if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
             let state = self.clone();
             later(move || {
+                state.compile_recalled();
                 compiling::gently(|| state.load_recalled());
             });
         }
@@ -249,6 +254,15 @@ impl State {
         let _before = leaves.then(|| std::mem::replace(&mut *course, to));
         drop(course);
         leaves
+    }
+
+    /// Compiles the best engine by the database. If that fails, loading it says why.
+    fn compile_recalled(&self) {
+        if let (Some(Recalled { chosen: Some(chosen), .. }), Some(Ranked { problem, .. })) =
+            (self.recalled(), self.ranked())
+        {
+            let _ = Engine::compile(problem, chosen);
+        }
     }
 
     /// Loads the best engine by the database. `None`: the database names none, or that engine does not run any more.
@@ -306,41 +320,22 @@ impl State {
     /// Compiles the other candidates in the background. `first` is compiled already; without it, cuDNN is a candidate
     /// too.
     fn load_others(self: &Arc<Self>, first: Option<Arc<Engine>>) {
-        let state = self.clone();
-        let known = first.clone();
-        let load = move || {
-            settings::fault_point("rnn-load");
-            let mut why = NOTHING_FITS.to_owned();
-            let mut engines: Vec<_> = known.iter().cloned().collect();
-            let mut failed = Vec::new();
-            for (problem, configuration) in state.ranked().into_iter().flat_map(Ranked::pairs) {
-                if engines.iter().any(|engine| *engine.configuration() == configuration) {
-                    continue;
-                }
-                match compiling::gently(|| Engine::load(problem, configuration)) {
-                    None => return,
-                    Some(Ok(engine)) => {
-                        engines.push(engine);
-                        if known.is_none() && engines.len() == 1 {
-                            state.try_first(&engines[0]);
-                        }
-                    }
-                    Some(Err(error)) => {
-                        why = error;
-                        failed.push(configuration);
-                    }
-                }
-            }
-            state.loaded(known, engines, failed, &why);
+        let others = || Others {
+            state: self.clone(),
+            first: first.clone(),
+            engines: first.iter().cloned().collect(),
+            failed: Vec::new(),
+            why: NOTHING_FITS.to_owned(),
         };
         if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
-        } else if !later(load) {
+        } else if !compiler::begin(others()) {
             self.settle(first, "there is no thread to compile others on");
         }
     }
 
-    fn loaded(&self, first: Option<Arc<Engine>>, engines: Vec<Arc<Engine>>, failed: Vec<Configuration>, why: &str) {
+    fn loaded(&self, Others { first, engines, failed, why, .. }: &mut Others) {
+        let (first, engines, failed) = (first.take(), std::mem::take(engines), std::mem::take(failed));
         match (&first, engines.len()) {
             (None, 0) => return self.settle(None, why),
             (Some(_), 1) => return self.settle(first, "nothing else runs"),
@@ -427,13 +422,63 @@ impl State {
     }
 }
 
-/// Compiles for one network after another.
-static QUEUE: Queue = Queue::new("RNNs run as they did");
+/// The candidates of a network that the background compiles.
+struct Others {
+    state: Arc<State>,
+    /// Compiled already, because our kernels are forced. Without it, cuDNN is a candidate too.
+    first: Option<Arc<Engine>>,
+    engines: Vec<Arc<Engine>>,
+    failed: Vec<Configuration>,
+    /// Why the last one of them does not run.
+    why: String,
+}
 
-/// Queues a job for the compiling thread, on the calling thread's device.
-pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
-    let device = cudnn::device();
-    QUEUE.later(device, device.ordinal(), job)
+impl compiler::Network for Others {
+    fn device(&self) -> i32 {
+        self.state.key.device
+    }
+
+    fn compiled(&self) -> usize {
+        self.engines.len() + self.failed.len()
+    }
+
+    /// A network of few rows takes about the same time for each step of each layer.
+    fn spent(&self) -> u64 {
+        let Inference { network, steps, .. } = &self.state.key.inference;
+        let executions = self.state.executions.load(Ordering::Relaxed);
+        executions.saturating_mul((steps * network.pseudo_layers()) as u64)
+    }
+
+    fn compile_next(&mut self) -> bool {
+        settings::fault_point("rnn-load");
+        let Self { state, first, engines, failed, .. } = self;
+        let is_open = |configuration: &Configuration| {
+            !failed.contains(configuration) && engines.iter().all(|engine| engine.configuration() != configuration)
+        };
+        let next = state.ranked().and_then(|ranked| ranked.pairs().find(|(_, configuration)| is_open(configuration)));
+        let Some((problem, configuration)) = next else {
+            let state = state.clone();
+            state.loaded(self);
+            return false;
+        };
+        let compiled = Engine::compile(problem, &configuration);
+        match compiled
+            .map_or_else(|why| Some(Err(why)), |()| compiling::gently(|| Engine::load(problem, configuration)))
+        {
+            None => return false,
+            Some(Ok(engine)) => {
+                engines.push(engine);
+                if first.is_none() && engines.len() == 1 {
+                    state.try_first(&engines[0]);
+                }
+            }
+            Some(Err(why)) => {
+                failed.push(configuration);
+                self.why = why;
+            }
+        }
+        true
+    }
 }
 
 /// Returns true if our kernels must run wherever they can.

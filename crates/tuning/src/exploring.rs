@@ -17,7 +17,7 @@ use crate::search::{Candidate, Next, Search};
 use crate::subject::Subject;
 
 /// A subject within one limit, as the executions of a program tune it.
-pub trait Explored: Send + Sync + 'static {
+pub trait Explored: Send + Sync + Sized + 'static {
     /// Its subject.
     type Subject: Subject;
     /// A configuration that is ready to run.
@@ -31,8 +31,9 @@ pub trait Explored: Send + Sync + 'static {
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
-    /// Returns true if a plan may use a micro-configuration that the database knows.
-    fn admits(&self, batch: usize, algorithm: &<Self::Subject as Subject>::Algorithm) -> bool;
+    /// Returns a micro-configuration that the database knows, with the workspace that it really needs. `None` if a plan
+    /// may not use it.
+    fn recalled(&self, known: Known<Self>) -> Option<Known<Self>>;
     /// The requested algorithm, once an execution explores.
     fn requested(&self) -> Option<<Self::Subject as Subject>::Algorithm>;
     /// Enumerates the candidates in the order in which to try them, on a background thread: this may take seconds.
@@ -46,6 +47,9 @@ pub trait Explored: Send + Sync + 'static {
     /// Tuning has ended: lets go of all that only candidates need.
     fn forget_candidates(&self);
 }
+
+/// A micro-configuration of an explored subject.
+pub type Known<E> = Candidate<<<E as Explored>::Subject as Subject>::Algorithm>;
 
 /// Enumerates the candidates of one problem after another.
 static QUEUE: Queue = Queue::new("what was not tuned yet runs as it was ready");
@@ -167,7 +171,7 @@ pub fn settle<E: Explored>(explored: &E) -> Settled<E> {
 pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration<Algorithm<E>>]) -> bool {
     let device = cudnn::device();
     let record = Record::of(explored.subject(), device, device.ordinal());
-    let known = record.candidates(|batch, algorithm| explored.admits(batch, algorithm));
+    let known = record.candidates().into_iter().filter_map(|known| explored.recalled(known)).collect();
     let mut search = record.search(&explored.wanted().with_candidates(known), measured, &[End::Explored]);
     // The times of whole configurations in place decide. They are looked up once no candidate is left to time.
     if !search.has_ended() || search.wants() != Next::Nothing {

@@ -102,14 +102,12 @@ impl<'a, K: Subject> Record<'a, K> {
         self.kept.as_ref().is_none_or(|(database, environment)| database.measured(environment, self.problem).is_empty())
     }
 
-    /// Returns the known micro-configurations with admitted sizes and algorithms, whether they run or not.
-    pub fn candidates(&self, admits: impl Fn(usize, &K::Algorithm) -> bool) -> Vec<Candidate<K::Algorithm>> {
+    /// Returns the known micro-configurations, whether they run or not. Their workspaces are as the database has them.
+    pub fn candidates(&self) -> Vec<Candidate<K::Algorithm>> {
         let Some((database, environment)) = &self.kept else { return Vec::new() };
-        let mut known = database.measured(environment, self.problem);
-        known.retain(|outcome| admits(outcome.batch, &outcome.algorithm));
         let candidate =
             |Outcome { batch, algorithm, workspace, .. }: Outcome<_>| Candidate { batch, algorithm, workspace };
-        known.into_iter().map(candidate).collect()
+        database.measured(environment, self.problem).into_iter().map(candidate).collect()
     }
 
     /// Returns a search that continues from the database and from the results that this process has `measured`. It has

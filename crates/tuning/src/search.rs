@@ -7,7 +7,7 @@ mod trials;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
 
@@ -130,21 +130,32 @@ impl<A: Copy + Eq + Hash> Search<A> {
     /// A search among `candidates` for `batch` images. It begins with the first fitting candidate of each algorithm,
     /// then takes the others in order. It uses times of candidates in `known` instead of measuring them again, and
     /// ignores all other known times. Candidates beyond the goal's limit are not timed, but their known times bound the
-    /// times of others.
+    /// times of others. Known times come with the candidates' workspaces: a database may have wrong ones.
     pub fn new(batch: usize, goal: Goal, candidates: Vec<Candidate<A>>, known: Known<A>) -> Self {
-        let mut timed: Vec<MicroConfiguration<A>> = Vec::new();
-        for candidate in candidates.iter().filter(|candidate| candidate.batch <= batch) {
-            let Candidate { batch, algorithm, workspace } = *candidate;
-            let of_it = |micro: &&MicroConfiguration<A>| micro.batch == batch && micro.algorithm == algorithm;
-            if let Some(micro) = known.measured.iter().find(of_it) {
-                timed.push(MicroConfiguration { workspace, ..*micro });
-            }
-        }
+        let workspaces: HashMap<_, _> = candidates.iter().map(|it| ((it.batch, it.algorithm), it.workspace)).collect();
+        let mut times = HashMap::new();
+        known.measured.iter().for_each(|micro| _ = times.entry((micro.batch, micro.algorithm)).or_insert(micro));
+        let timed = candidates.iter().filter(|candidate| candidate.batch <= batch).filter_map(|candidate| {
+            let micro = times.get(&(candidate.batch, candidate.algorithm))?;
+            Some(MicroConfiguration { workspace: candidate.workspace, ..**micro })
+        });
+        let timed: Vec<_> = timed.collect();
+        let failed: HashSet<_> = known.failed.iter().copied().collect();
+        let known_trials = known.trials.into_iter().filter_map(|(configuration, time)| {
+            let part = |&(count, micro): &(usize, MicroConfiguration<A>)| {
+                let workspace = *workspaces.get(&(micro.batch, micro.algorithm))?;
+                Some((count, MicroConfiguration { workspace, ..micro }))
+            };
+            let parts: Option<Vec<_>> = configuration.parts().iter().map(part).collect();
+            Some((Configuration::new(parts?), time))
+        });
+        let known_trials = known_trials.collect();
         let is_open = |c: &Candidate<A>| {
+            let key = (c.batch, c.algorithm);
             c.batch <= batch
                 && c.workspace <= goal.room().before(batch - c.batch)
-                && !known.failed.contains(&(c.batch, c.algorithm))
-                && !timed.iter().any(|micro| micro.batch == c.batch && micro.algorithm == c.algorithm)
+                && !failed.contains(&key)
+                && !times.contains_key(&key)
         };
         // One time of every algorithm is what `planner::can_win` needs to rule out most of the rest: a
         // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
@@ -152,7 +163,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
         let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
         let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));
         let untimed = first.into_iter().chain(rest).collect();
-        let (known_trials, ended) = (known.trials, known.ended);
+        let ended = known.ended;
         Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
     }
 

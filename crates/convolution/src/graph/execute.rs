@@ -21,6 +21,7 @@ use cudnn::calls::{self, backend};
 use cudnn::policies;
 use gpu::{Device, Stream};
 use guest::settings::{self, Numerics, Policy};
+use guest::summary::{self, Counted};
 use planner::MicroConfiguration;
 use tuning::exploring;
 use tuning::running::{SAMPLES, Step};
@@ -45,6 +46,7 @@ impl Execution<'_> {
     /// The caller promises that the arguments are those of a `cudnnBackendExecute` call.
     pub unsafe fn run(&self) -> cudnnStatus_t {
         settings::fault_point("execute");
+        summary::count(Counted::Convolution);
         let Some(operands) = self.operands() else {
             // SAFETY: `run_fallback` requires only what our caller promised.
             return unsafe { self.run_fallback(None) };
@@ -194,6 +196,9 @@ impl Execution<'_> {
                 self.spent.set(adds);
                 after(batch, engine);
             })?;
+            if plan.configuration().batch() == plan.problem().batch() {
+                summary::count(if plan.configuration().is_undivided() { Counted::Replaced } else { Counted::Divided });
+            }
             self.compare(plan, operands, &checks);
         }
         Ok(())

@@ -113,8 +113,10 @@ impl Explored for State {
         Wanted::of_all(Goal::FastestWithin(self.probe().budget), self.key.sizes, self.key.class)
     }
 
-    fn admits(&self, batch: usize, engine: &EngineConfiguration) -> bool {
-        probe::sizes(&self.key.problem, self.key.sizes).contains(&batch) && self.key.class.admits(engine)
+    /// A plan is made of finalized engines, which have the workspaces that count.
+    fn recalled(&self, known: Candidate<EngineConfiguration>) -> Option<Candidate<EngineConfiguration>> {
+        let sizes = probe::sizes(&self.key.problem, self.key.sizes);
+        (sizes.contains(&known.batch) && self.key.class.admits(&known.algorithm)).then_some(known)
     }
 
     fn requested(&self) -> Option<EngineConfiguration> {

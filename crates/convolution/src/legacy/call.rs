@@ -16,6 +16,7 @@ use cudnn::calls;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
 use gpu::Buffer;
 use guest::settings::{self};
+use guest::summary::{self, Counted};
 use tuning::report;
 
 /// The arguments of one convolution call.
@@ -98,6 +99,7 @@ impl Call {
                 after(batch, algorithm);
             })?;
         }
+        summary::count(if plan.configuration().is_undivided() { Counted::Replaced } else { Counted::Divided });
         if let Some(check) = check {
             // SAFETY: `check` was prepared for this call's result, and our caller promised valid arguments.
             let error = unsafe { self.run_check(&check, problem).and_then(|_workspace| check.error()) };

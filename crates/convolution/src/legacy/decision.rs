@@ -187,9 +187,17 @@ impl Explored for Decision {
         Wanted::of_all(Goal::Fastest { limit: self.ask.limit }, self.ask.sizes, self.class)
     }
 
-    fn admits(&self, batch: usize, algorithm: &Algorithm) -> bool {
-        candidates::sizes(&self.problem, self.ask.sizes, cudnn::device()).contains(&batch)
-            && self.class.admits_algorithm(algorithm)
+    /// cuDNN's algorithms have the workspace that cuDNN names now. An engine checks its own when it is finalized.
+    fn recalled(&self, known: Candidate<Algorithm>) -> Option<Candidate<Algorithm>> {
+        if known.algorithm.engine.is_none() {
+            return self
+                .algorithms
+                .iter()
+                .find(|it| (it.batch, it.algorithm) == (known.batch, known.algorithm))
+                .copied();
+        }
+        let sizes = candidates::sizes(&self.problem, self.ask.sizes, cudnn::device());
+        (sizes.contains(&known.batch) && self.class.admits_algorithm(&known.algorithm)).then_some(known)
     }
 
     fn requested(&self) -> Option<Algorithm> {

@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use cudnn::calls;
 use cudnn::policies;
 use guest::settings::{self, Policy};
+use guest::summary::{self, Counted};
 
 impl Call {
     /// Runs the call by its promise or decision. After a panic, `spent` says whether a second run would give a wrong
@@ -29,6 +30,7 @@ impl Call {
             return unsafe { self.run_fallback() };
         }
         EXECUTED.store(true, Ordering::Relaxed);
+        summary::count(Counted::Convolution);
         settings::fault_point("convolve");
         // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let Some(problem) = (unsafe { Problem::read(&self.descriptors) }) else {

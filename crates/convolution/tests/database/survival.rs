@@ -170,3 +170,65 @@ fn a_forked_child_leaves_it_alone() {
     assert_eq!(status, 0);
     assert_eq!(database.measured(&here, &kernel).len(), 1);
 }
+
+/// Reading and writing would run what others planted.
+#[test]
+fn objects_that_we_did_not_make_are_refused() {
+    let plants = [
+        ("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n", "endless"),
+        ("CREATE TRIGGER planted AFTER INSERT ON outcomes BEGIN DELETE FROM outcomes; END", "planted"),
+        ("ALTER TABLE models ADD COLUMN planted TEXT AS (hex(zeroblob(100000000)))", "models"),
+        (
+            "DROP TABLE outcomes; CREATE VIEW outcomes AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+             SELECT 1 AS kernel, i AS batch, 0 AS summed_in_float, '1:0:deterministic' AS algorithm, 0 AS workspace,
+             1.0 AS time_ms, 0 AS measured_at FROM n",
+            "outcomes",
+        ),
+    ];
+    for (plant, name) in plants {
+        let folder = Folder::new();
+        let path = folder.file("planted");
+        drop(open(&path));
+        Connection::open(&path).unwrap().execute_batch(plant).unwrap();
+        let error = refused(&path);
+        assert!(
+            error.contains(&format!("has {name:?}, which ucudnn did not make")) && error.contains("delete it"),
+            "{error}"
+        );
+    }
+}
+
+/// SQLite's own tables come from commands such as ANALYZE.
+#[test]
+fn what_sqlite_keeps_for_itself_is_no_plant() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("analysed"), environment("A"), forward(8));
+    open(&path).store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    Connection::open(&path).unwrap().execute_batch("ANALYZE; VACUUM").unwrap();
+    assert_eq!(open(&path).measured(&here, &kernel).len(), 1);
+}
+
+/// Hundreds of thousands of rows of one problem would keep a program waiting in each of its starts.
+#[test]
+fn planted_rows_are_bounded() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("rows"), environment("A"), forward(1_000_000));
+    open(&path).store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    let plant = "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+                 INSERT INTO outcomes SELECT 1, i, 0, '1:0:deterministic', 0, 1.0, 0 FROM n";
+    Connection::open(&path).unwrap().execute_batch(plant).unwrap();
+    assert_eq!(open(&path).measured(&here, &kernel).len(), 1 << 15);
+}
+
+/// Opening a pipe would wait for a writer for ever.
+#[test]
+fn a_pipe_is_no_database() {
+    let folder = Folder::new();
+    let path = folder.file("pipe");
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: `name` is a C string.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let error = Database::open(&path, None).err().unwrap();
+    assert!(error.contains("is not a regular file"), "{error}");
+    assert!(Database::open(&folder.file("user"), Some(&path)).is_ok(), "as a seed it is left out");
+}

@@ -44,3 +44,23 @@ fn who_waits_gets_it() {
     });
     assert_eq!(turns.into_inner(), 8);
 }
+
+/// Who can lock the file can delay tuning, and who can put a link there can have the library open another file.
+#[test]
+fn the_lock_is_the_users_alone() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new();
+    let (path, here, lock) = (folder.file("d"), environment("A"), folder.file("d.lock"));
+    let database = open(&path);
+    let mode = || std::fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
+    drop(database.begin_tuning(&here, &forward(8), SHORT));
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&lock, std::fs::Permissions::from_mode(0o644)).unwrap();
+    drop(database.begin_tuning(&here, &forward(8), SHORT));
+    assert_eq!(mode(), 0o600, "an earlier version made it");
+
+    std::fs::remove_file(&lock).unwrap();
+    symlink(folder.file("elsewhere"), &lock).unwrap();
+    assert!(matches!(database.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)), "it excludes nobody");
+    assert!(!folder.file("elsewhere").exists());
+}

@@ -122,17 +122,18 @@ impl Cubins {
         self.trusted().is_some_and(|folder| folder.join(key.file_name()).is_file())
     }
 
-    /// Keeps compiled code. A failure is logged only.
-    pub fn keep(&self, key: &Key, image: &[u8]) {
+    /// Keeps compiled code. Returns false if it cannot; a failure is logged only.
+    pub fn keep(&self, key: &Key, image: &[u8]) -> bool {
         let size = (HEADER + image.len()) as u64;
         if size > self.limit {
-            return;
+            return false;
         }
         let _writes = FailingWrites::without_signals();
         let kept = self.made().and_then(|folder| write(&folder, key, image).and_then(|()| self.make_room(&folder)));
-        if let Err(error) = kept {
+        if let Err(error) = &kept {
             log::info!("compiled code is not kept in {}: {error}", self.folder.display());
         }
+        kept.is_ok()
     }
 
     /// The folder's real path. Whoever may write there decides which code runs on the GPU, so the path must be safe.

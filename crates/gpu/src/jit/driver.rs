@@ -57,7 +57,8 @@ unsafe impl Send for Function {}
 // SAFETY: CUDA's driver allows concurrent calls with one kernel.
 unsafe impl Sync for Function {}
 
-pub fn load(source: &Source) -> Result<Module, Error> {
+/// The compute capability of the calling thread's device, and the driver's version.
+fn target(ordinal: i32) -> Result<(u32, i32), Error> {
     let driver = cuda::driver_version();
     if driver < OLDEST_DRIVER {
         let (major, minor) = (driver / 1000, driver % 1000 / 10);
@@ -66,11 +67,22 @@ pub fn load(source: &Source) -> Result<Module, Error> {
             _ => format!("kernels take a driver of CUDA 12.0 or newer, and this one is of {major}.{minor}"),
         }));
     }
+    let none = || Error::NoDriver(format!("device {ordinal} has no compute capability"));
+    Ok((cuda::compute_capability(ordinal).ok_or_else(none)?, driver))
+}
+
+/// Compiles, for [`load`] to find it.
+pub fn compile(source: &Source) -> Result<(), Error> {
+    let (capability, driver) = target(cuda::ordinal())?;
+    image(source, capability, driver).map(drop)
+}
+
+pub fn load(source: &Source) -> Result<Module, Error> {
     let ordinal = cuda::ordinal();
+    let (capability, driver) = target(ordinal)?;
     // A thread without a context gets the one that CUDA's runtime uses. Captures of other threads continue.
-    let entered = cuda::Entered::new(ordinal);
-    let (Some(_entered), Some(capability)) = (entered, cuda::compute_capability(ordinal)) else {
-        return Err(Error::NoDriver(format!("device {ordinal} has no context or no compute capability")));
+    let Some(_entered) = cuda::Entered::new(ordinal) else {
+        return Err(Error::NoDriver(format!("device {ordinal} has no context")));
     };
     let image = image(source, capability, driver)?;
     let mut library = null_mut();

@@ -138,7 +138,16 @@ impl Device {
         }
     }
 
-    /// Returns whether the code for the calling thread's current device is on disk, so that [`Self::load`] is fast.
+    /// Compiles for the calling thread's current device, so that [`Self::load`] is fast. The compiler takes none of the
+    /// driver's locks: launches of other threads continue.
+    pub fn compile(self, source: &Source) -> Result<(), Error> {
+        match self {
+            Self::Host => emulated::load(source).map(drop),
+            Self::Cuda => driver::compile(source),
+        }
+    }
+
+    /// Returns whether the code for the calling thread's current device was compiled before, so that [`Self::load`] is fast.
     pub fn is_compiled(self, source: &Source) -> bool {
         match self {
             Self::Host => emulated::is_compiled(source),
@@ -156,6 +165,9 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     }
     let (compiler, architecture, key) = compiler_and_key(source, capability, driver)?;
     let cubins = cubins::Cubins::of_process();
+    if let Some(image) = COMPILED.lock().get(&key) {
+        return Ok(image.clone());
+    }
     if let Some(image) = cubins.and_then(|cubins| cubins.find(&key)) {
         return Ok(image);
     }
@@ -172,11 +184,21 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
             REJECTED.lock().insert(key, error.clone());
         }
     })?;
-    if let Some(cubins) = cubins {
-        cubins.keep(&key, &image);
+    let is_kept = cubins.is_some_and(|cubins| cubins.keep(&key, &image));
+    if !is_kept {
+        let mut compiled = COMPILED.lock();
+        if compiled.len() >= MOST_COMPILED {
+            compiled.clear();
+        }
+        compiled.insert(key, image.clone());
     }
     Ok(image)
 }
+
+/// The most images in [`COMPILED`]: those of some networks, which are a few MiB.
+const MOST_COMPILED: usize = 64;
+/// Code that was compiled and is not on disk.
+static COMPILED: Mutex<BTreeMap<cubins::Key, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 fn compiler_and_key(
     source: &Source,
@@ -189,8 +211,10 @@ fn compiler_and_key(
     Ok((compiler, architecture, key))
 }
 
-/// Returns whether [`image`] is on disk.
+/// Returns whether [`image`] need not compile.
 fn has_image(source: &Source, capability: u32, driver: i32) -> bool {
     let key = compiler_and_key(source, capability, driver).map(|(_, _, key)| key);
-    key.is_ok_and(|key| cubins::Cubins::of_process().is_some_and(|cubins| cubins.has(&key)))
+    key.is_ok_and(|key| {
+        COMPILED.lock().contains_key(&key) || cubins::Cubins::of_process().is_some_and(|cubins| cubins.has(&key))
+    })
 }

@@ -10,7 +10,7 @@ use super::Database;
 pub fn place(setting: &Database, lookup: impl Fn(&str) -> Option<OsString>) -> Result<Option<PathBuf>, String> {
     match setting {
         Database::Off => Ok(None),
-        Database::Path(path) => Ok(Some(path.into())),
+        Database::Path(path) => Ok(Some(path.clone())),
         Database::User => {
             // The XDG base directory specification ignores relative paths.
             let folder = |name| lookup(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -43,6 +43,27 @@ fn a_bad_value_is_one_warning_and_the_default() {
     assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
 }
 
+/// A user may have pasted a file's contents.
+#[test]
+fn a_long_value_is_shortened() {
+    let (_, warnings) = read(&[(POLICY, &"é".repeat(1 << 20))]);
+    assert!(warnings[0].len() < 400 && warnings[0].contains("… (2097152 bytes)"), "{}", &warnings[0][..400]);
+}
+
+#[test]
+fn a_path_may_have_any_bytes_but_blanks_alone() {
+    use std::os::unix::ffi::OsStringExt;
+    let path = OsString::from_vec(b"/tmp/\xff.sqlite".to_vec());
+    let (settings, warnings) = Settings::read(|name| [DATABASE, REPORT].contains(&name).then(|| path.clone()));
+    assert_eq!((settings.database, settings.report), (Database::Path((&path).into()), Some(path.into())));
+    assert!(warnings.is_empty());
+    for name in [DATABASE, SEED_DATABASE, REPORT] {
+        let (settings, warnings) = read(&[(name, "  ")]);
+        assert_eq!((settings.database, settings.seed_database, settings.report), (Database::User, None, None));
+        assert_eq!(warnings.len(), 1, "{name}");
+    }
+}
+
 #[test]
 fn a_total_selects_division() {
     assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB")]).0.policy, Policy::Division);

@@ -196,7 +196,9 @@ impl Database {
 
     /// Runs `act` for a command of the `ucudnn` tool, which reports the error.
     pub(super) fn command<T>(&self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, String> {
-        act(&mut self.connections.lock().user).map_err(|error| file::explain(&self.path, &error))
+        let mut connections = self.connections.lock();
+        self.steps.begin_unbounded();
+        act(&mut connections.user).map_err(|error| file::explain(&self.path, &error))
     }
 }
 

@@ -1,8 +1,11 @@
 //! Opening a database's file: its schema and version, and why a file may be refused.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -82,11 +85,41 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The most steps of SQLite's virtual machine in one operation, about a second. A database of ours takes thousands.
+const MOST_STEPS: i64 = 50_000_000;
+/// The steps between two looks at their count.
+const STEPS: u16 = 50_000;
+
+/// The steps of a connection's operation so far.
+#[derive(Clone, Default)]
+pub struct Steps(Arc<AtomicI64>);
+
+impl Steps {
+    /// A new operation begins.
+    pub fn begin(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// A new operation begins that may take any time: its user waits for it and can end it.
+    pub fn begin_unbounded(&self) {
+        self.0.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    /// From now on, operations of more than [`MOST_STEPS`] steps fail: someone may have planted rows without end.
+    fn bound(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let steps = self.0.clone();
+        let is_over = move || steps.fetch_add(STEPS.into(), Ordering::Relaxed) > MOST_STEPS;
+        connection.progress_handler(STEPS.into(), Some(is_over))
+    }
+}
+
 /// Opens a user's database to read and write. Creates the file if there is none.
-pub fn open(path: &Path) -> Result<Connection, String> {
+pub fn open(path: &Path, steps: &Steps) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
+        regular(path)?;
         let mut connection = Connection::open_with_flags(path, flags).map_err(Refusal::Failed)?;
+        steps.bound(&mut connection)?;
         patiently(|| prepare(&mut connection))?;
         Ok(connection)
     };
@@ -94,17 +127,19 @@ pub fn open(path: &Path) -> Result<Connection, String> {
 }
 
 /// Opens a seed for reading only. Its folder may be read-only.
-pub fn open_seed(path: &Path) -> Result<Connection, String> {
+pub fn open_seed(path: &Path, steps: &Steps) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // `immutable` does without locks and without the files for them, which a site's folder may not take. It would miss
     // results that a writer has not yet moved from its log into the file; a seed with such a log opens as usual.
     let log = std::fs::metadata(beside(path, "-wal"));
     let is_whole = log.map_or(true, |log| log.len() == 0);
     let open = || {
-        let connection = Connection::open_with_flags(uri(path, is_whole), flags).map_err(Refusal::Failed)?;
+        regular(path)?;
+        let mut connection = Connection::open_with_flags(uri(path, is_whole), flags).map_err(Refusal::Failed)?;
+        steps.bound(&mut connection)?;
         connection.busy_timeout(PATIENCE)?;
         match version(&connection)? {
-            Version::Ours(SCHEMA) => Ok(connection),
+            Version::Ours(SCHEMA) => is_as_made(&connection).map(|()| connection),
             Version::Ours(other) => Err(Refusal::Schema(other)),
             Version::Empty | Version::Foreign => Err(Refusal::Foreign),
         }
@@ -126,6 +161,7 @@ pub fn explain(path: &Path, error: &rusqlite::Error) -> String {
             "; it is left as it is: delete it, and what has its name with -wal or -shm behind, to begin anew"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "; another process holds it",
+        Some(ErrorCode::OperationInterrupted) => "; reading it takes too many steps",
         _ => "",
     };
     let text = match error {
@@ -143,6 +179,9 @@ enum Refusal {
     Foreign,
     Schema(i64),
     ReadOnly,
+    NoFile,
+    /// It has a view, a trigger or a table that we did not make, by this name.
+    Planted(String),
 }
 
 impl From<rusqlite::Error> for Refusal {
@@ -158,6 +197,10 @@ impl Refusal {
             Self::Failed(error) => explain(path, &error),
             Self::Foreign => format!("{named} is an SQLite database of something else, and left as it is"),
             Self::ReadOnly => format!("{named} cannot be written"),
+            Self::NoFile => format!("{named} is not a regular file"),
+            Self::Planted(name) => {
+                format!("{named} has {name:?}, which ucudnn did not make; it is left as it is: delete it to begin anew")
+            }
             Self::Schema(found) => {
                 let (by, advice) =
                     if found > SCHEMA { ("a newer", "") } else { ("an older", ": delete it to begin anew") };
@@ -203,7 +246,7 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
         }
     }
     match version(connection)? {
-        Version::Ours(SCHEMA) => {}
+        Version::Ours(SCHEMA) => is_as_made(connection)?,
         Version::Ours(other) => return Err(Refusal::Schema(other)),
         Version::Empty | Version::Foreign => return Err(Refusal::Foreign),
     }
@@ -214,6 +257,35 @@ fn prepare(connection: &mut Connection) -> Result<(), Refusal> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(())
+}
+
+/// Refuses what is there but is no regular file: opening a pipe would wait for ever.
+fn regular(path: &Path) -> Result<(), Refusal> {
+    let is_other = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if is_other { Err(Refusal::NoFile) } else { Ok(()) }
+}
+
+/// Refuses views, triggers and tables that we did not make: reading and writing would run them.
+fn is_as_made(connection: &Connection) -> Result<(), Refusal> {
+    let model = Connection::open_in_memory()?;
+    model.execute_batch(TABLES)?;
+    let [expected, found] = [objects(&model)?, objects(connection)?];
+    match found.into_iter().find(|object| !expected.contains(object)) {
+        Some((name, _)) => Err(Refusal::Planted(name)),
+        None => Ok(()),
+    }
+}
+
+/// The names and definitions of a database's objects but SQLite's own, without comments and blanks.
+fn objects(connection: &Connection) -> rusqlite::Result<HashSet<(String, String)>> {
+    let mut statement =
+        connection.prepare("SELECT name, ifnull(sql, '') FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'")?;
+    let rows = statement.query_map([], |row| {
+        let definition: String = row.get(1)?;
+        let code = definition.lines().map(|line| line.split("--").next().unwrap_or_default());
+        Ok((row.get(0)?, code.flat_map(str::split_whitespace).collect()))
+    })?;
+    rows.collect()
 }
 
 enum Version {

@@ -46,6 +46,8 @@ mod texts;
 mod timings;
 mod tuning;
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -78,6 +80,7 @@ pub struct Database {
     /// An operation failed: the database is not used any more.
     given_up: AtomicBool,
     connections: Mutex<Connections>,
+    steps: file::Steps,
 }
 
 /// One connection to each file.
@@ -115,7 +118,7 @@ impl Database {
                 // If this fails, opening the file reports why.
                 let _ = std::fs::create_dir_all(folder);
             }
-            let seed = settings.seed_database.as_ref().map(Path::new);
+            let seed = settings.seed_database.as_deref();
             let opened = Self::open(&path, seed);
             opened.map_err(|why| log::warn!("{why}; tuning results are neither read nor kept")).ok()
         };
@@ -126,9 +129,10 @@ impl Database {
     /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
         let _writes = FailingWrites::without_signals();
-        let user = file::open(path)?;
+        let steps = file::Steps::default();
+        let user = file::open(path, &steps)?;
         let seed = seed.and_then(|seed| {
-            let opened = file::open_seed(seed);
+            let opened = file::open_seed(seed, &steps);
             opened.map_err(|why| log::warn!("UCUDNN_SEED_DATABASE: {why}; it is not used")).ok()
         });
         Ok(Self {
@@ -136,6 +140,7 @@ impl Database {
             process: std::process::id(),
             given_up: AtomicBool::new(false),
             connections: Mutex::new(Connections { user, seed }),
+            steps,
         })
     }
 
@@ -163,6 +168,7 @@ impl Database {
             return T::default();
         }
         let _writes = FailingWrites::without_signals();
+        self.steps.begin();
         act(&mut connections).unwrap_or_else(|error| {
             if !self.given_up.swap(true, Ordering::Relaxed) {
                 let why = file::explain(&self.path, &error);
@@ -172,22 +178,20 @@ impl Database {
         })
     }
 
-    /// Returns the results in the user's file, then those that only the seed has.
-    fn find<T>(
+    /// Returns the results in the user's file, then those whose keys only the seed has.
+    fn find<T, K: Hash + Eq>(
         &self,
         query: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>,
-        same: impl Fn(&T, &T) -> bool,
+        key: impl Fn(&T) -> K,
     ) -> Vec<T> {
         self.ask(|connections| {
             let mut found = query(&connections.user)?;
             match connections.seed.as_ref().map(query) {
                 None => {}
                 Some(Ok(more)) => {
-                    for one in more {
-                        if !found.iter().any(|known| same(known, &one)) {
-                            found.push(one);
-                        }
-                    }
+                    let own: HashSet<_> = found.iter().map(&key).collect();
+                    let more: Vec<_> = more.into_iter().filter(|one| !own.contains(&key(one))).collect();
+                    found.extend(more);
                 }
                 Some(Err(error)) => {
                     log::warn!("UCUDNN_SEED_DATABASE: {error}; it is not used from here on");

@@ -1,5 +1,6 @@
 //! Storing results and finding them again.
 
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -7,6 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use super::{Database, Environment};
 use crate::subject::Subject;
 use planner::{Configuration, MicroConfiguration};
+
+/// The most rows that a question about one problem reads: more than the largest search stores, and few enough to plan
+/// with at once.
+const MOST_ROWS: i64 = 1 << 15;
 
 /// The result of measuring a micro-configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,17 +49,19 @@ impl Database {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
             let mut statement = connection.prepare_cached(
                 "SELECT batch, algorithm, workspace, time_ms FROM outcomes
-                 WHERE kernel = ?1 AND batch <= ?2 AND summed_in_float = (?3 AND batch < ?2)",
+                 WHERE kernel = ?1 AND batch <= ?2 AND summed_in_float = (?3 AND batch < ?2) LIMIT ?4",
             )?;
-            let rows =
-                statement.query_map(params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision()], |row| {
+            let rows = statement.query_map(
+                params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision(), MOST_ROWS],
+                |row| {
                     let algorithm = kernel.algorithm_of(row.get_ref(1)?.as_str()?);
                     let (batch, workspace, time) = (row.get(0)?, row.get(2)?, row.get(3)?);
                     Ok(algorithm.map(|algorithm| Outcome { batch, algorithm, workspace, time }))
-                })?;
+                },
+            )?;
             rows.filter_map(Result::transpose).collect()
         };
-        self.find(query, |a, b| (a.batch, a.algorithm) == (b.batch, b.algorithm))
+        self.find(query, |outcome| (outcome.batch, outcome.algorithm))
     }
 
     /// Stores measured micro-configurations of a problem, and replaces earlier results. Once it returns, killing the
@@ -93,18 +100,19 @@ impl Database {
     ) -> Vec<(Configuration<K::Algorithm>, Option<f64>)> {
         let query = |connection: &Connection| {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
-            let mut statement =
-                connection.prepare_cached("SELECT division, time_ms FROM trials WHERE kernel = ?1 AND batch = ?2")?;
-            let rows = statement.query_map(params![id, kernel.batch() as i64], |row| {
+            let mut statement = connection
+                .prepare_cached("SELECT division, time_ms FROM trials WHERE kernel = ?1 AND batch = ?2 LIMIT ?3")?;
+            let rows = statement.query_map(params![id, kernel.batch() as i64, MOST_ROWS], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, Option<f64>>(1)?))
             })?;
             rows.collect()
         };
-        let stored = self.find(query, |(a, _), (b, _)| a == b);
+        let stored = self.find(query, |(division, _)| division.clone());
         if stored.is_empty() {
             return Vec::new();
         }
         let measured = self.measured(environment, kernel);
+        let measured = measured.iter().map(|outcome| ((outcome.batch, outcome.algorithm), outcome)).collect();
         let trial = |(division, time): (String, _)| Some((division_of(&division, &measured, kernel)?, time));
         stored.into_iter().filter_map(trial).collect()
     }
@@ -140,7 +148,7 @@ impl Database {
             let ended = statement.exists(params![id, kernel.batch() as i64, question])?;
             Ok(if ended { vec![()] } else { Vec::new() })
         };
-        !self.find(query, |(), ()| true).is_empty()
+        !self.find(query, |()| ()).is_empty()
     }
 
     /// Stores the end of a search. Its measurements must be stored already.
@@ -253,13 +261,10 @@ pub(super) fn division_parts<K: Subject>(text: &str, kernel: &K) -> Option<Vec<(
 /// not the whole mini-batch.
 fn division_of<K: Subject>(
     text: &str,
-    measured: &[Outcome<K::Algorithm>],
+    measured: &HashMap<(usize, K::Algorithm), &Outcome<K::Algorithm>>,
     kernel: &K,
 ) -> Option<Configuration<K::Algorithm>> {
-    let micro = |(count, batch, algorithm)| {
-        let known = measured.iter().find(|known| (known.batch, known.algorithm) == (batch, algorithm))?;
-        Some((count, known.micro_configuration()?))
-    };
+    let micro = |(count, batch, algorithm)| Some((count, measured.get(&(batch, algorithm))?.micro_configuration()?));
     let parts: Option<Vec<_>> = division_parts(text, kernel)?.into_iter().map(micro).collect();
     Some(Configuration::new(parts?)).filter(|configuration| configuration.batch() == kernel.batch())
 }

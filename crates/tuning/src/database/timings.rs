@@ -57,11 +57,11 @@ impl Database {
             let values = params![device, multiprocessors, cudnn, driver, family, version, subject];
             let rows = statement.query_map(values, |row| {
                 let time = row.get::<_, Option<f64>>(3)?.filter(|time| is_time(*time));
-                Ok((row.get(0)?, Timing { what: row.get(1)?, part: row.get(2)?, time, runs: row.get(4)? }))
+                Ok((row.get::<_, String>(0)?, Timing { what: row.get(1)?, part: row.get(2)?, time, runs: row.get(4)? }))
             })?;
             rows.collect()
         };
-        self.find(query, |(a, one), (b, other)| a == b && (&one.what, &one.part) == (&other.what, &other.part))
+        self.find(query, |(subject, timing)| (subject.clone(), timing.what.clone(), timing.part.clone()))
     }
 
     /// Stores times of a subject by this version of its family's GPU kernels, and replaces earlier ones. Once it
@@ -100,7 +100,7 @@ impl Database {
             let found = statement.query_row(values, |row| row.get(0)).optional()?;
             Ok(found.into_iter().collect())
         };
-        self.find(query, |_: &String, _| true).pop()
+        self.find(query, |_: &String| ()).pop()
     }
 
     /// Stores the performance model's constants, a text.

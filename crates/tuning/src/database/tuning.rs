@@ -1,8 +1,10 @@
 //! Only one tuner of a problem at a time, over all threads and processes.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Database, Environment, file};
@@ -32,7 +34,7 @@ impl Database {
         }
         let path = file::beside(&self.path, ".lock");
         // Opened anew each time: locks of separate file descriptions exclude other threads of this process too.
-        let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        let opened = open(&path);
         let offset = offset(environment, kernel);
         let deadline = Instant::now() + wait;
         let locked = opened.and_then(|lock| {
@@ -53,6 +55,28 @@ impl Database {
             }
         }
     }
+}
+
+/// Opens the lock's file. Only its owner can lock it: a lock of another user would delay tuning.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        // An earlier version made the file. A file of another user keeps its rights.
+        let _ = file.set_permissions(Permissions::from_mode(0o600));
+    }
+    Ok(file)
 }
 
 impl Drop for TuningLock {

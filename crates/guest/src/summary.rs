@@ -1,0 +1,89 @@
+//! The log's line when the library is loaded, and its line about all that it did when the process ends. Both are at level
+//! `info`; without `UCUDNN_LOG` neither costs more than reading that variable.
+
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::settings;
+
+/// What is counted. A call of cuDNN that the library does not know is forwarded by a jump, and is not counted.
+#[derive(Clone, Copy)]
+pub enum Counted {
+    /// A convolution that the program calls, by either API.
+    Convolution,
+    /// A convolution that ran in micro-batches.
+    Divided,
+    /// A convolution that ran in one piece, by another algorithm or engine than the program's choice.
+    Replaced,
+    /// A recurrent network that the program calls.
+    Network,
+    /// A recurrent network that ran on our kernels.
+    OnOurKernels,
+}
+
+static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+static IS_CALLED: AtomicBool = AtomicBool::new(false);
+/// The process that the library was loaded into. A forked process says nothing of its parent's calls.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts one.
+pub fn count(what: Counted) {
+    COUNTS[what as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Notes that the program calls cuDNN.
+pub fn called() {
+    IS_CALLED.store(true, Ordering::Relaxed);
+}
+
+/// The library is being loaded. Says so, if the log wants it.
+pub fn begin(version: &str) {
+    if std::env::var_os(settings::LOG).is_none() {
+        return;
+    }
+    settings::get();
+    if !log::log_enabled!(log::Level::Info) {
+        return;
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    log::info!("ucudnn {version} is loaded into {} (process {})", program.display(), std::process::id());
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: the handler is a function of this library, which is never unloaded.
+    unsafe { libc::atexit(at_exit) };
+}
+
+extern "C" fn at_exit() {
+    let _ = catch_unwind(|| {
+        if PROCESS.load(Ordering::Relaxed) == std::process::id() {
+            let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
+            log::info!("{}", text(IS_CALLED.load(Ordering::Relaxed), counts));
+        }
+    });
+}
+
+fn text(is_called: bool, [convolutions, divided, replaced, networks, ours]: [u64; 5]) -> String {
+    if !is_called {
+        return "cuDNN was never called. If the program opens cuDNN by name, try `ucudnn run --dlopen`".into();
+    }
+    let unchanged = convolutions.saturating_sub(divided.saturating_add(replaced));
+    let by_cudnn = networks.saturating_sub(ours);
+    format!(
+        "{convolutions} convolutions: {divided} in micro-batches, {replaced} by another algorithm or engine, {unchanged} \
+         unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn every_call_is_in_one_place() {
+        assert_eq!(
+            text(true, [10, 5, 2, 4, 1]),
+            "10 convolutions: 5 in micro-batches, 2 by another algorithm or engine, 3 unchanged; 4 recurrent networks: \
+             1 on our kernels, 3 by cuDNN"
+        );
+        assert!(text(false, [0; 5]).contains("--dlopen"));
+    }
+}
