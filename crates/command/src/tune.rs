@@ -226,7 +226,11 @@ fn search<K: Executable>(
             class: None,
             sizes: options.sizes,
             goal,
-            budget: Budget { time: Duration::from_secs_f64(options.seconds), executions: f64::INFINITY },
+            budget: Budget {
+                time: Duration::from_secs_f64(options.seconds),
+                executions: f64::INFINITY,
+                is_rest: false,
+            },
             bytes: options.bytes,
             devices,
             stop: &interrupt::STOP,

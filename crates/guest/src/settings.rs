@@ -63,6 +63,15 @@ pub enum Numerics {
     Deterministic,
 }
 
+/// How much of the program's time exploring may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Explore {
+    /// This share of the time of the tuned calls, and half a second; nothing if it is 0.
+    Share(f64),
+    /// Any.
+    Unbounded,
+}
+
 /// Which implementation runs inference of recurrent networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rnn {
@@ -89,8 +98,9 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
     Variable { name: DEFAULT_WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
     Variable { name: TOTAL_WORKSPACE_SIZE, values: "unset, bytes or `512MiB`" },
-    Variable { name: TUNE_SECONDS, values: "`10`, seconds" },
-    Variable { name: TUNE_BYTES, values: "`1GiB`, bytes" },
+    Variable { name: EXPLORE, values: "`5%`, a percentage, `0`, `unbounded`" },
+    Variable { name: TUNE_SECONDS, values: "unset, seconds" },
+    Variable { name: TUNE_BYTES, values: "unset, bytes or `1GiB`" },
     Variable { name: DATABASE, values: "user cache folder, a path, `off`" },
     Variable { name: SEED_DATABASE, values: "unset, a path" },
     Variable { name: BENCHMARK_DEVICES, values: "current, `0,1,2`, `all`" },
@@ -108,6 +118,7 @@ const BATCH_SIZE_POLICY: &str = "UCUDNN_BATCH_SIZE_POLICY";
 const WORKSPACE_LIMIT: &str = "UCUDNN_WORKSPACE_LIMIT";
 const DEFAULT_WORKSPACE_LIMIT: &str = "UCUDNN_DEFAULT_WORKSPACE_LIMIT";
 const TOTAL_WORKSPACE_SIZE: &str = "UCUDNN_TOTAL_WORKSPACE_SIZE";
+const EXPLORE: &str = "UCUDNN_EXPLORE";
 const TUNE_SECONDS: &str = "UCUDNN_TUNE_SECONDS";
 const TUNE_BYTES: &str = "UCUDNN_TUNE_BYTES";
 const DATABASE: &str = "UCUDNN_DATABASE";
@@ -138,10 +149,12 @@ pub struct Settings {
     pub default_workspace_limit: Option<usize>,
     /// Workspace Division's budget: the most workspace of all problems of a network together, in bytes.
     pub total_workspace_size: Option<usize>,
-    /// The most seconds that tuning one problem may take while the program waits.
-    pub tune_seconds: f64,
-    /// The most bytes that tuning one problem may allocate.
-    pub tune_bytes: usize,
+    /// How much of the program's time exploring may take.
+    pub explore: Explore,
+    /// The most seconds that tuning one problem may take while the program waits, if the user names them.
+    pub tune_seconds: Option<f64>,
+    /// The most bytes that tuning one problem may allocate, if the user names them.
+    pub tune_bytes: Option<usize>,
     /// Where tuning results are kept.
     pub database: Database,
     /// The path of a seed database, which is only read, for results that the user's database lacks.
@@ -187,8 +200,9 @@ impl Default for Settings {
             workspace_limit: None,
             default_workspace_limit: None,
             total_workspace_size: None,
-            tune_seconds: 10.0,
-            tune_bytes: 1 << 30,
+            explore: Explore::Share(0.05),
+            tune_seconds: None,
+            tune_bytes: None,
             database: Database::User,
             seed_database: None,
             benchmark_devices: BenchmarkDevices::Current,
@@ -203,7 +217,23 @@ impl Default for Settings {
     }
 }
 
+/// The most seconds that tuning one problem takes, if the user names none.
+const DEFAULT_TUNE_SECONDS: f64 = 10.0;
+/// The most bytes that tuning one problem allocates, if the user names none.
+const DEFAULT_TUNE_BYTES: usize = 1 << 30;
+
 impl Settings {
+    /// The most time for tuning one problem where the user wants it tuned at once: under Workspace Division, and by the
+    /// command.
+    pub fn tune_seconds(&self) -> f64 {
+        self.tune_seconds.unwrap_or(DEFAULT_TUNE_SECONDS)
+    }
+
+    /// The most bytes for that.
+    pub fn tune_bytes(&self) -> usize {
+        self.tune_bytes.unwrap_or(DEFAULT_TUNE_BYTES)
+    }
+
     /// Everything goes to cuDNN, and no file is used: for a process with more rights than its user.
     fn off() -> Self {
         Self { policy: Policy::Off, rnn: Rnn::Off, database: Database::Off, ..Self::default() }
@@ -226,10 +256,11 @@ impl Settings {
             workspace_limit: reader.parse(WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
             default_workspace_limit: reader.parse(DEFAULT_WORKSPACE_LIMIT, None, BYTES, |t| parse_bytes(t).map(Some)),
             total_workspace_size,
-            tune_seconds: reader.parse(TUNE_SECONDS, default.tune_seconds, SECONDS, |text| {
-                text.parse().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds))
+            explore: reader.parse(EXPLORE, default.explore, "a percentage such as 5%, 0 or unbounded", parse_explore),
+            tune_seconds: reader.parse(TUNE_SECONDS, None, SECONDS, |text| {
+                text.parse().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds)).map(Some)
             }),
-            tune_bytes: reader.parse(TUNE_BYTES, default.tune_bytes, BYTES, parse_bytes),
+            tune_bytes: reader.parse(TUNE_BYTES, None, BYTES, |t| parse_bytes(t).map(Some)),
             database: reader.path(DATABASE, "a path or off").map_or(default.database, database_at),
             seed_database: reader.path(SEED_DATABASE, "a path"),
             benchmark_devices: reader.parse(
@@ -347,6 +378,17 @@ fn shortened(text: &str) -> String {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{:?}… ({} bytes)", &text[..end], text.len()),
         None => format!("{text:?}"),
+    }
+}
+
+fn parse_explore(text: &str) -> Option<Explore> {
+    match text {
+        "unbounded" => Some(Explore::Unbounded),
+        "0" => Some(Explore::Share(0.0)),
+        _ => {
+            let percentage: f64 = text.strip_suffix('%')?.trim_end().parse().ok()?;
+            (0.0..=100.0).contains(&percentage).then_some(Explore::Share(percentage / 100.0))
+        }
     }
 }
 

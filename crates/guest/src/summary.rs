@@ -22,6 +22,8 @@ pub enum Counted {
 }
 
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+/// Nanoseconds that exploring cost, and those of the program's calls.
+static EXPLORED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 /// The process that the library was loaded into. A forked process says nothing of its parent's calls.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -29,6 +31,12 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Counts one.
 pub fn count(what: Counted) {
     COUNTS[what as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Notes the nanoseconds that exploring has cost so far, and those of the program's calls.
+pub fn explored(cost: u64, calls: u64) {
+    EXPLORED[0].store(cost, Ordering::Relaxed);
+    EXPLORED[1].store(calls, Ordering::Relaxed);
 }
 
 /// Notes that the program calls cuDNN.
@@ -56,20 +64,23 @@ extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
         if PROCESS.load(Ordering::Relaxed) == std::process::id() {
             let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
-            log::info!("{}", text(IS_CALLED.load(Ordering::Relaxed), counts));
+            let explored = EXPLORED.each_ref().map(|time| time.load(Ordering::Relaxed));
+            log::info!("{}", text(IS_CALLED.load(Ordering::Relaxed), counts, explored));
         }
     });
 }
 
-fn text(is_called: bool, [convolutions, divided, replaced, networks, ours]: [u64; 5]) -> String {
+fn text(is_called: bool, [convolutions, divided, replaced, networks, ours]: [u64; 5], explored: [u64; 2]) -> String {
     if !is_called {
         return "cuDNN was never called. If the program opens cuDNN by name, try `ucudnn run --dlopen`".into();
     }
     let unchanged = convolutions.saturating_sub(divided.saturating_add(replaced));
     let by_cudnn = networks.saturating_sub(ours);
+    let [cost, calls] = explored.map(|nanoseconds| nanoseconds as f64 / 1e9);
     format!(
         "{convolutions} convolutions: {divided} in micro-batches, {replaced} by another algorithm or engine, {unchanged} \
-         unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN"
+         unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN; exploring cost \
+         {cost:.3} s beside {calls:.3} s of calls"
     )
 }
 
@@ -80,10 +91,10 @@ mod tests {
     #[test]
     fn every_call_is_in_one_place() {
         assert_eq!(
-            text(true, [10, 5, 2, 4, 1]),
+            text(true, [10, 5, 2, 4, 1], [250_000_000, 4_000_000_000]),
             "10 convolutions: 5 in micro-batches, 2 by another algorithm or engine, 3 unchanged; 4 recurrent networks: \
-             1 on our kernels, 3 by cuDNN"
+             1 on our kernels, 3 by cuDNN; exploring cost 0.250 s beside 4.000 s of calls"
         );
-        assert!(text(false, [0; 5]).contains("--dlopen"));
+        assert!(text(false, [0; 5], [0; 2]).contains("--dlopen"));
     }
 }

@@ -19,6 +19,7 @@ use crate::inference::Inference;
 use cudnn::rnn::Weights;
 use gpu::background::compiling;
 use guest::settings::{self, Numerics, Rnn};
+use tuning::allowance;
 use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
@@ -45,6 +46,8 @@ pub struct State {
     recalled: OnceCell<Option<Recalled>>,
     course: Mutex<Course>,
     executions: AtomicU64,
+    /// The least known milliseconds of a time step, as bits of a number; 0 while none is known.
+    usual: AtomicU64,
     /// Our kernels failed once: cuDNN runs the network from then on.
     is_broken: AtomicBool,
 }
@@ -105,6 +108,7 @@ impl State {
             recalled: OnceCell::new(),
             course: Mutex::new(Course::New),
             executions: AtomicU64::new(0),
+            usual: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
         }
     }
@@ -174,6 +178,8 @@ impl State {
             return Run::Cudnn;
         }
         self.executions.fetch_add(1, Ordering::Relaxed);
+        let step_time = f64::from_bits(self.usual.load(Ordering::Relaxed));
+        allowance::of_process().executed(step_time * self.key.inference.steps as f64);
         let mut course = self.course.lock();
         match &mut *course {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
@@ -195,7 +201,7 @@ impl State {
                 Run::Cudnn
             }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
-            Course::Trying { turns, candidates, meanwhile, is_last } => match turns.step(compiling::is_quiet()) {
+            Course::Trying { turns, candidates, meanwhile, is_last } => match self.step(turns) {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile.clone().into(),
                 Step::Over => {
@@ -217,6 +223,18 @@ impl State {
                 }
             },
         }
+    }
+
+    /// Chooses the next step of the trial, within the promise about exploring.
+    fn step(&self, turns: &mut Turns) -> Step {
+        let account = allowance::of_process();
+        let may_try = account.permits(turns.expected());
+        let step = turns.step(may_try && compiling::is_quiet());
+        if let Some(least) = turns.times().into_iter().flatten().min_by(f64::total_cmp) {
+            self.usual.store(least.to_bits(), Ordering::Relaxed);
+        }
+        account.explored(turns.take_cost());
+        step
     }
 
     /// Starts with the first execution: recalls a result from the database.

@@ -2,6 +2,7 @@
 //! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gpu::background::{self, Queue};
@@ -10,6 +11,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use planner::Configuration;
 
+use crate::allowance;
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step};
@@ -63,6 +65,9 @@ pub struct Exploring<K: Subject, P> {
     course: Mutex<Course<K>>,
     /// The plan that runs once tuning has ended. `None` if tuning found none.
     settled: OnceCell<Option<Arc<P>>>,
+    /// The milliseconds of an execution as requested, or of the settled plan where that is all that is known, as bits of
+    /// a number; 0 while none is known.
+    usual: AtomicU64,
 }
 
 enum Course<K: Subject> {
@@ -78,11 +83,22 @@ enum Course<K: Subject> {
 
 impl<K: Subject, P> Default for Exploring<K, P> {
     fn default() -> Self {
-        Self { course: Mutex::new(Course::Untouched), settled: OnceCell::new() }
+        Self { course: Mutex::new(Course::Untouched), settled: OnceCell::new(), usual: AtomicU64::new(0) }
     }
 }
 
 impl<K: Subject, P> Exploring<K, P> {
+    /// Counts an execution as the program's time, as far as its time is known.
+    pub fn executed(&self) {
+        allowance::of_process().executed(f64::from_bits(self.usual.load(Ordering::Relaxed)));
+    }
+
+    fn is_usual(&self, time: Option<f64>) {
+        if let Some(time) = time {
+            self.usual.store(time.to_bits(), Ordering::Relaxed);
+        }
+    }
+
     /// Returns the settled plan, once tuning has ended; `Some(None)` if tuning found none.
     pub fn settled(&self) -> Option<&Option<Arc<P>>> {
         self.settled.get()
@@ -134,7 +150,11 @@ impl<K: Subject, P> Exploring<K, P> {
 /// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     match &mut *explored.exploring().course.lock() {
-        Course::Exploring(exploration) => return exploration.step(),
+        Course::Exploring(exploration) => {
+            let step = exploration.step(|time| allowance::of_process().permits(time));
+            explored.exploring().is_usual(exploration.requested_time());
+            return step;
+        }
         course @ Course::Untouched => *course = Course::Enumerating,
         Course::Enumerating | Course::Ended => return Step::Wait,
     }
@@ -226,6 +246,9 @@ fn settle_on<E: Explored>(
         Some((plan, time)) => {
             let (configuration, workspace) = E::of_plan(plan);
             let undivided = search.undivided();
+            if explored.exploring().usual.load(Ordering::Relaxed) == 0 {
+                explored.exploring().is_usual(Some(*time));
+            }
             report::chosen(&Chosen {
                 event: "ran",
                 problem: subject,

@@ -16,6 +16,7 @@
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
 pub mod ahead;
+pub mod allowance;
 pub mod database;
 pub mod devices;
 pub mod executable;

@@ -70,7 +70,7 @@ impl End {
     fn suffix(self) -> Option<String> {
         match self {
             Self::Complete => Some(String::new()),
-            Self::Spent(Budget { time, executions }) if executions.is_finite() => {
+            Self::Spent(Budget { time, executions, .. }) if executions.is_finite() => {
                 Some(format!("; as far as {} s and {executions} executions went", time.as_secs_f64()))
             }
             Self::Spent(Budget { time, .. }) => Some(format!("; as far as {} s went", time.as_secs_f64())),

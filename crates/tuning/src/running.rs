@@ -1,6 +1,7 @@
 //! Tuning while the program runs: executions of a problem try candidates in the program's own buffers. Every candidate
 //! computes the right result. Times are read when they are complete, never waited for.
 
+use super::allowance;
 use super::record::Wanted;
 use super::search::{Candidate, Next, Search};
 use super::subject::Subject;
@@ -111,8 +112,8 @@ impl<K: Subject> Exploration<K> {
         &self.search
     }
 
-    /// Decides what the next execution runs.
-    pub fn step(&mut self) -> Step<K::Algorithm> {
+    /// Decides what the next execution runs. `permits` says whether exploring may cost so many milliseconds now.
+    pub fn step(&mut self, permits: impl Fn(f64) -> bool) -> Step<K::Algorithm> {
         if self.in_flight || !self.read_pending() {
             return Step::Wait;
         }
@@ -120,6 +121,8 @@ impl<K: Subject> Exploration<K> {
         let spent = own.is_some_and(|own| self.extra > (MOST_EXTRA * own).max(LEAST_EXTRA))
             || self.executions >= MOST_EXECUTIONS;
         match self.search.wants() {
+            // A candidate may well take twice the requested algorithm's time.
+            Next::Time(_) | Next::Try(_) if !spent && !permits(own.unwrap_or(0.0)) => Step::Wait,
             next @ (Next::Time(_) | Next::Try(_)) if !spent => {
                 self.in_flight = true;
                 self.executions += 1;
@@ -155,8 +158,14 @@ impl<K: Subject> Exploration<K> {
             Elapsed::Lost => None,
         };
         let Some(timing) = self.pending.take() else { return true };
-        if let (Some(total), Some(own)) = (total, self.requested_time()) {
-            self.extra += (total - own).max(0.0);
+        match (total, self.requested_time()) {
+            (Some(total), Some(own)) => {
+                self.extra += (total - own).max(0.0);
+                allowance::of_process().explored(total - own);
+            }
+            // The requested algorithm itself costs nothing, and the cost of others is not known: all of it may be.
+            (Some(total), None) if !self.is_requested(&timing.what) => allowance::of_process().explored(total),
+            _ => {}
         }
         match timing.what {
             Next::Time(candidate) => match (total, timing.least(&candidate)) {
@@ -167,6 +176,12 @@ impl<K: Subject> Exploration<K> {
             Next::Nothing => {}
         }
         true
+    }
+
+    /// Returns whether a step runs the requested algorithm undivided.
+    fn is_requested(&self, step: &Next<K::Algorithm>) -> bool {
+        let whole = self.wanted.candidates.iter().map(|candidate| candidate.batch).max();
+        matches!(step, Next::Time(candidate) if candidate.algorithm == self.own && Some(candidate.batch) == whole)
     }
 
     fn sample(&mut self, candidate: Candidate<K::Algorithm>, time: f64, parts: usize) {
@@ -180,7 +195,7 @@ impl<K: Subject> Exploration<K> {
     }
 
     /// Returns the time of the requested algorithm, once known; if it does not fit, the best time so far.
-    fn requested_time(&self) -> Option<f64> {
+    pub fn requested_time(&self) -> Option<f64> {
         let own = self.search.whole(self.own).map(|micro| micro.time);
         own.or_else(|| self.search.best().map(|(_, time)| time))
     }

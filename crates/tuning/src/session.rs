@@ -249,7 +249,8 @@ impl<K: Executable> Work<'_, K> {
         }
         let spent = self.start.elapsed().as_secs_f64() * 1e3;
         let often = search.fastest_whole(usize::MAX).is_some_and(|whole| spent > executions * whole.time);
-        (often || Instant::now() >= self.deadline).then_some(End::Spent(self.session.budget))
+        let end = if self.session.budget.is_rest { End::Stopped } else { End::Spent(self.session.budget) };
+        (often || Instant::now() >= self.deadline).then_some(end)
     }
 
     /// # Safety

@@ -19,6 +19,10 @@ pub struct Turns<M = Timed> {
     turn: usize,
     pending: Option<Pending<M>>,
     in_flight: bool,
+    /// The milliseconds that executions took beyond the best candidate's time, since the last question.
+    cost: f64,
+    /// The milliseconds of the last execution that was read.
+    last: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -114,7 +118,14 @@ pub fn executions(candidates: usize) -> usize {
 impl<M: Measured> Turns<M> {
     /// This many candidates, not timed yet.
     pub fn new(candidates: usize) -> Self {
-        Self { candidates: vec![Times::default(); candidates], turn: 0, pending: None, in_flight: false }
+        Self {
+            candidates: vec![Times::default(); candidates],
+            turn: 0,
+            pending: None,
+            in_flight: false,
+            cost: 0.0,
+            last: 0.0,
+        }
     }
 
     /// Starts again, with this many candidates. An execution in flight still belongs to its candidate.
@@ -171,6 +182,16 @@ impl<M: Measured> Turns<M> {
         self.candidates[candidate].has_failed = true;
     }
 
+    /// The milliseconds that the next execution may take.
+    pub fn expected(&self) -> f64 {
+        self.last
+    }
+
+    /// The cost of the executions read since the last call: the milliseconds beyond the best candidate's time.
+    pub fn take_cost(&mut self) -> f64 {
+        std::mem::take(&mut self.cost)
+    }
+
     /// The shortest times, in milliseconds a unit of work.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
@@ -179,8 +200,14 @@ impl<M: Measured> Turns<M> {
     /// Reads the pending time. Returns true if none is pending any more.
     fn read_pending(&mut self) -> bool {
         let Some(Pending { candidate, units, measured }) = &self.pending else { return true };
+        let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
+        let reading = measured.read();
+        if let Reading::Ready(time) = reading {
+            self.cost += best.map_or(0.0, |best| (time - best * *units as f64).max(0.0));
+            self.last = time;
+        }
         let times = &mut self.candidates[*candidate];
-        match measured.read() {
+        match reading {
             Reading::Pending => return false,
             Reading::Lost => times.has_failed = true,
             Reading::Disturbed => times.executions -= 1,
@@ -270,6 +297,14 @@ mod tests {
         let reading = |_, execution| if execution % 2 == 1 { Reading::Disturbed } else { Reading::Ready(3.0) };
         assert_eq!(run(&mut turns, 1, reading), [2 * SAMPLES + 1]);
         assert_eq!(turns.times(), [Some(0.3)]);
+    }
+
+    #[test]
+    fn the_cost_is_what_takes_longer_than_the_best() {
+        let mut turns = Turns::new(2);
+        run(&mut turns, 2, |candidate, _| Reading::Ready([2.0, 3.0][candidate]));
+        // Of the second candidate's six executions, the first is read before a time counts.
+        assert_eq!((turns.take_cost(), turns.take_cost()), (5.0, 0.0));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Budget {
     pub time: Duration,
     /// In executions of the fastest undivided algorithm.
     pub executions: f64,
+    /// True if it is what is left of a larger budget, so that a search that spends it has not ended.
+    pub is_rest: bool,
 }
 
 /// Returns the time in milliseconds above which a micro-batch of `batch` images needs only a rough timing, given the

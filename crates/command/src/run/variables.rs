@@ -27,8 +27,14 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
             ("SIZE", "The same, only where the program gives a convolution no limit of its own")
         }
         "UCUDNN_TOTAL_WORKSPACE_SIZE" => ("SIZE", "The most workspace of all convolutions together; selects wd"),
-        "UCUDNN_TUNE_SECONDS" => ("SECONDS", "The most time that tuning one kernel may take [default: 10]"),
-        "UCUDNN_TUNE_BYTES" => ("SIZE", "The most memory that tuning one kernel may take [default: 1GiB]"),
+        "UCUDNN_EXPLORE" => (
+            "PERCENTAGE|0|unbounded",
+            "The most that exploring may cost of the program's time in tuned calls, besides half a second [default: 5%]",
+        ),
+        "UCUDNN_TUNE_SECONDS" => {
+            ("SECONDS", "The most time that tuning one kernel may take while the program waits, whatever exploring may")
+        }
+        "UCUDNN_TUNE_BYTES" => ("SIZE", "The most memory that tuning one kernel may take"),
         "UCUDNN_DATABASE" => ("FILE|off", "Where tuning results are kept [default: in the user's cache folder]"),
         "UCUDNN_SEED_DATABASE" => ("FILE", "More tuning results, which are only read"),
         "UCUDNN_BENCHMARK_DEVICES" => ("0,1|all", "Devices that tune in parallel [default: the program's own]"),

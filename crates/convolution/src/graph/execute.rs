@@ -23,6 +23,7 @@ use gpu::{Device, Stream};
 use guest::settings::{self, Numerics, Policy};
 use guest::summary::{self, Counted};
 use planner::MicroConfiguration;
+use tuning::allowance;
 use tuning::exploring;
 use tuning::running::{SAMPLES, Step};
 use tuning::search::{Candidate, Next};
@@ -60,6 +61,7 @@ impl Execution<'_> {
             Policy::Off => return unsafe { self.run_fallback(Some(&operands)) },
         }
         let state = &*self.planned.state;
+        state.exploring.executed();
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: each function requires only what our caller promised, with this execution's operands.
         unsafe {
@@ -270,7 +272,7 @@ impl Execution<'_> {
         stream: Stream,
     ) -> cudnnStatus_t {
         let problem = &self.planned.graph.problem;
-        let plan = self.wanted(next, operands.add_to_results(problem));
+        let plan = allowance::of_process().timed(|| self.wanted(next, operands.add_to_results(problem)));
         let is_whole = plan.as_ref().is_some_and(|plan| plan.configuration().batch() == problem.batch());
         let run = |after: Option<&mut dyn FnMut(usize, EngineConfiguration)>| match (&plan, after) {
             // SAFETY: `run_parts` requires only what our caller promised.

@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls;
 use gpu::Stream;
+use tuning::allowance;
 use tuning::exploring;
 use tuning::report;
 use tuning::running::Step;
@@ -100,6 +101,7 @@ impl Running<'_> {
                 && (!self.ask.only || plan.runs_only(asked_for))
                 && !(fused && plan.has_engines())
             {
+                allowance::of_process().executed(promise.entry.time.max(0.0).into());
                 return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
             }
         }
@@ -109,7 +111,10 @@ impl Running<'_> {
         match known.decision(self.ask) {
             None if begins => Run::Begin,
             None => Run::Undivided,
-            Some(decision) => of_decision(decision),
+            Some(decision) => {
+                decision.exploring.executed();
+                of_decision(decision)
+            }
         }
     }
 
@@ -165,7 +170,7 @@ impl Running<'_> {
     /// The caller promises the same as for [`Call::run`].
     unsafe fn try_out(&self, decision: &Decision, next: &Next<Algorithm>, stream: Stream) -> cudnnStatus_t {
         // SAFETY: `wanted` requires only what our caller promised for the call.
-        let plan = unsafe { self.wanted(decision, next) };
+        let plan = allowance::of_process().timed(|| unsafe { self.wanted(decision, next) });
         let run = |after: Option<&mut dyn FnMut(usize, Algorithm)>| match (&plan, after) {
             // SAFETY: `run_parts` requires only what our caller promised for the call.
             (Some(plan), Some(after)) => unsafe { self.run_parts(plan, after) },

@@ -25,6 +25,7 @@ use cudnn::convolution::{Descriptors, Operands, Workspace};
 use gpu::Stream;
 use guest::settings;
 use planner::{Configuration, MicroConfiguration};
+use tuning::allowance;
 use tuning::devices;
 use tuning::record::{End, Record, Wanted};
 use tuning::report::{self, Chosen};
@@ -38,6 +39,36 @@ static TUNED: AtomicBool = AtomicBool::new(false);
 /// The budget for tuning the first problem, in executions of it, if the program asked for no timing: the problem may
 /// run once and never come back. A second query before the first execution shows that the program is being set up.
 const FIRST_EXECUTIONS: f64 = 20.0;
+
+/// How long the program may wait for the tuning of one problem.
+#[derive(Default)]
+struct Patience {
+    time: Duration,
+    /// The most memory that tuning may take, in bytes.
+    bytes: usize,
+    /// True if this is what the promise about exploring leaves.
+    is_rest: bool,
+}
+
+impl Patience {
+    /// A shorter time would measure next to nothing.
+    const LEAST: Duration = Duration::from_millis(10);
+    /// The most memory beside the program's, if the user names none.
+    const BYTES: usize = 16 << 20;
+
+    /// What the user's settings and the promise about exploring allow now. `None`: the program does not wait.
+    fn now() -> Option<Self> {
+        let settings = settings::get();
+        let time = Duration::from_secs_f64(settings.tune_seconds());
+        match allowance::of_process().remaining().filter(|_| settings.tune_seconds.is_none()) {
+            None => Some(Self { time, bytes: settings.tune_bytes(), is_rest: false }),
+            Some(rest) if rest < Self::LEAST => None,
+            Some(rest) => {
+                Some(Self { time: time.min(rest), bytes: settings.tune_bytes.unwrap_or(Self::BYTES), is_rest: true })
+            }
+        }
+    }
+}
 
 /// How the program asks for algorithms.
 #[derive(Clone, Copy)]
@@ -96,7 +127,8 @@ impl Asking<'_> {
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
-            let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            let waits =
+                !capturing && Patience::now().is_some() && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
             match known.answer(self.question) {
                 Some(made) if made.is_final || !waits => return Some(made.clone()),
                 _ => {}
@@ -192,7 +224,7 @@ impl Asking<'_> {
         waits: bool,
     ) -> Option<(Search<Algorithm>, Range<usize>)> {
         let Self { handle, problem, question, .. } = self;
-        let (settings, device) = (settings::get(), cudnn::device());
+        let device = cudnn::device();
         let ordinal = device.ordinal();
         let record = Record::of(problem, device, ordinal);
         if !waits && record.is_empty() {
@@ -215,8 +247,8 @@ impl Asking<'_> {
             return None;
         }
         let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
-        let time = Duration::from_secs_f64(settings.tune_seconds);
-        let budget = |executions| Budget { time, executions };
+        let Patience { time, bytes, is_rest } = Patience::now().unwrap_or_default();
+        let budget = |executions| Budget { time, executions, is_rest };
         if !waits {
             let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
             let mut search = record.search(&wanted, known, &ends);
@@ -230,26 +262,30 @@ impl Asking<'_> {
             record: &record,
             budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),
             devices: &devices::tuning_for(device, ordinal),
-            bytes: settings.tune_bytes,
+            bytes,
             stop: &AtomicBool::new(false),
             progress: &|_| (),
         };
-        let prepare = |bytes| match query {
-            Query::FindEx(operands, workspace) => {
+        let prepare = |workspace| match query {
+            Query::FindEx(operands, own) => {
                 let scaling = exec::scaling_type(problem);
                 let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
                 let operands = Operands { alpha, beta, ..*operands };
-                Ok((Bench { device, handle: *handle, stream, operands, workspace: *workspace }, None))
+                Ok((Bench { device, handle: *handle, stream, operands, workspace: *own }, None))
             }
             Query::Get | Query::Find => {
-                let buffers = OwnBuffers::allocate(device, stream, problem, bytes, settings.tune_bytes)?;
+                let buffers = OwnBuffers::allocate(device, stream, problem, workspace, bytes)?;
                 Ok((buffers.bench(device, *handle, stream, problem), Some(buffers)))
             }
         };
-        let _waited = Waited::since(Instant::now());
+        let begin = Instant::now();
+        let _waited = Waited::since(begin);
         // SAFETY: the bench holds this problem's data; its workspace is as large as any candidate's, or as the limit;
         // its handle is the program's, which is in this call and in no other use.
         let searched = unsafe { session.tune(known, prepare) };
+        if is_rest {
+            allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
+        }
         searched.map_err(|why| log::info!("{problem} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
     }
 

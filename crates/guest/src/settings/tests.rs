@@ -21,7 +21,7 @@ fn values_are_read() {
     assert_eq!(settings.policy, Policy::Off);
     assert_eq!(settings.batch_size_policy, BatchSizePolicy::All);
     assert_eq!(settings.workspace_limit, Some(64 << 20));
-    assert_eq!(settings.tune_bytes, 123);
+    assert_eq!(settings.tune_bytes, Some(123));
     assert_eq!(settings.numerics, Numerics::Deterministic);
     assert!(settings.check);
     assert_eq!((settings.rnn, settings.rnn_top_k), (Rnn::Force, 2));
@@ -33,7 +33,7 @@ fn a_bad_value_is_one_warning_and_the_default() {
     let (settings, warnings) =
         read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "1e20"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
     assert_eq!(settings.workspace_limit, None);
-    assert_eq!(settings.tune_seconds, 10.0);
+    assert_eq!(settings.tune_seconds, None);
     assert_eq!(settings.log, "warn");
     assert_eq!(settings.rnn_top_k, 5);
     assert_eq!(warnings.len(), 4);
@@ -41,6 +41,17 @@ fn a_bad_value_is_one_warning_and_the_default() {
         assert_eq!(read(&[(TUNE_SECONDS, seconds)]).1.len(), 1, "{seconds}");
     }
     assert!(warnings[0].contains(WORKSPACE_LIMIT) && warnings[0].contains("lots"));
+}
+
+#[test]
+fn exploring_takes_a_percentage() {
+    let explore = |text| read(&[(EXPLORE, text)]).0.explore;
+    assert_eq!(explore(""), Explore::Share(0.05));
+    assert_eq!([explore("0"), explore("12.5 %")], [Explore::Share(0.0), Explore::Share(0.125)]);
+    assert_eq!(explore("unbounded"), Explore::Unbounded);
+    for wrong in ["5", "-1%", "101%", "NaN%", "all"] {
+        assert_eq!(read(&[(EXPLORE, wrong)]).1.len(), 1, "{wrong}");
+    }
 }
 
 /// A user may have pasted a file's contents.
