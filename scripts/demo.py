@@ -133,9 +133,9 @@ def run_in_turns(options, environments):
 
 def slowness_of(runner):
     """Runs one iteration, and returns how much longer it takes than on a quiet machine."""
-    start, cpu = time.monotonic(), runner.cpu_seconds()
+    before = runner.scheduled()
     runner.iterate()
-    return rounds.slowness(time.monotonic() - start, runner.cpu_seconds() - cpu, len(os.sched_getaffinity(0)))
+    return rounds.slowness(before, runner.scheduled())
 
 
 def read_plans(path):

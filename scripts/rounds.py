@@ -13,9 +13,11 @@ def order(rounds):
     return [(number, side) for number in range(1, rounds + 1) for side in ("plain", "with")]
 
 
-def slowness(seconds, cpu_seconds, cores):
-    """How many times as long a program takes as it would on a quiet machine, if it can use all cores: 1 to PATIENCE."""
-    return min(max(seconds * cores / cpu_seconds, 1.0), PATIENCE) if cpu_seconds else 1.0
+def slowness(before, after):
+    """How many times as long a program takes as on a quiet machine, 1 to PATIENCE. `before` and `after` are the times
+    that its threads ran, and that they waited for a processor."""
+    ran, waited = (end - start for start, end in zip(before, after, strict=True))
+    return min((ran + waited) / ran, PATIENCE) if ran > 0 else 1.0
 
 
 def totals(report, rounds):

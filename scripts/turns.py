@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -41,11 +40,14 @@ class Runner:
         for _ in self.until("ran"):
             pass
 
-    def cpu_seconds(self):
-        """The processor time so far, of all threads."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        user, system = fields[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    def scheduled(self):
+        """Nanoseconds so far that its threads ran, and that they waited for a processor; zeros if Linux counts neither."""
+        ran = waited = 0
+        for thread in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # the thread ended meanwhile
+                fields = thread.read_text().split()
+                ran, waited = ran + int(fields[0]), waited + int(fields[1])
+        return ran, waited
 
     def finish(self):
         """Waits for the end, and returns the report. The program must have run all its iterations."""
