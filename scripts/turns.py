@@ -41,7 +41,7 @@ class Runner:
             pass
 
     def scheduled(self):
-        """Nanoseconds so far that its threads ran, and that they waited for a processor; zeros if Linux counts neither."""
+        """Nanoseconds that its threads ran, and that they waited for a processor; zeros if Linux counts neither."""
         ran = waited = 0
         for thread in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
             with contextlib.suppress(OSError):  # the thread ended meanwhile
