@@ -72,11 +72,12 @@ gpu-canonical-gru: ## canonical GRU on a GPU, by how its blocks exchange
 $(GPU): gpu-%: build
 	$(PYTHON) -B scripts/gpu.py $* --library $(TARGET)/release/libucudnn.so $(ARGS)
 
-check: build build/convnet ## formatting, lints, documentation, layers, the generated headers, the finished libraries
+check: build build/convnet ## formatting, lints, documentation, layers, dependencies, the generated headers, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps
 	$(PYTHON) -B scripts/check_layers.py
+	scripts/deny.sh
 	$(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
 		--solver $(TARGET)/release/libucudnn_solver.so

@@ -87,6 +87,26 @@ static void order_steps(struct training *t) {
     }
 }
 
+/* With --turns: one line for the driver, which reads it at once. */
+static void tell(const struct training *t, const char *done, const struct step *step) {
+    if (!t->options.turns) return;
+    printf("turn: %s", done);
+    if (step) printf(" %s %s", step->layer->shape->name, DIRECTION_NAMES[step->direction]);
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* With --turns: waits until the driver lets the next iteration run. */
+static void wait_for_turn(const struct training *t) {
+    if (!t->options.turns) return;
+    int character;
+    do character = getchar();
+    while (character != '\n' && character != EOF);
+    if (character != EOF) return;
+    fputs("convnet: standard input ended before the last iteration\n", stderr);
+    exit(1);
+}
+
 /* Asks for all layers' algorithms, then for all sizes: a network's planner sees all layers before one runs. */
 static void choose_algorithms(struct training *t) {
     double start = now();
@@ -98,8 +118,10 @@ static void choose_algorithms(struct training *t) {
         }
         return;
     }
-    for (size_t i = 0; i < t->step_count; ++i)
+    for (size_t i = 0; i < t->step_count; ++i) {
         kernel_choose(t->handle, t->steps[i].layer, t->steps[i].direction, t->options.query, t->options.limit);
+        tell(t, "chose", &t->steps[i]);
+    }
     for (size_t i = 0; i < t->step_count; ++i) kernel_size(t->handle, t->steps[i].layer, t->steps[i].direction);
     memory_wait();
     t->asking = now() - start;
@@ -156,7 +178,9 @@ static double median(const double *values, int count) {
 }
 
 static void train(struct training *t) {
+    tell(t, "ready", NULL);
     for (int iteration = -t->options.warmup; iteration < t->options.iterations; ++iteration) {
+        wait_for_turn(t);
         for (size_t i = 0; i < t->step_count; ++i) {
             struct step *step = &t->steps[i];
             /* An element that the last iteration fails to write must not keep an earlier result. */
@@ -166,6 +190,7 @@ static void train(struct training *t) {
             run_step(t, step);
             if (iteration >= 0) step->milliseconds[iteration] = now() - start;
         }
+        tell(t, "ran", NULL);
     }
     for (size_t i = 0; i < t->step_count; ++i) {
         t->steps[i].median = median(t->steps[i].milliseconds, t->options.iterations);

@@ -1,11 +1,13 @@
 """Trains a network's convolutions with and without libucudnn.so, and shows both in one table.
 
-The same program runs twice, unchanged, at the same workspace limit: plain, and with the library preloaded. It runs on
-the GPU if the machine has an NVIDIA GPU and cuDNN 9, else on hostdnn. It needs Python's standard library only.
+The same program runs twice, unchanged, at the same workspace limit: plain, and with the library preloaded. The two take
+turns, round by round, so that another program on the machine slows both. They run on the GPU if the machine has an
+NVIDIA GPU and cuDNN 9, else on hostdnn. The script needs Python's standard library only.
 """
 
 import argparse
 import array
+import contextlib
 import json
 import math
 import os
@@ -19,8 +21,16 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "examples"))
 import demo_picture  # noqa: E402
+import rounds  # noqa: E402
 from harness import cudnn  # noqa: E402
+from harness.arguments import count  # noqa: E402
 from harness.columns import MEBI, aligned  # noqa: E402
+from progress import Progress  # noqa: E402
+from turns import Runner  # noqa: E402
+
+# UCUDNN_TUNE_SECONDS on a quiet machine, unless the caller sets it: AlexNet's 15 kernels are tuned within 45 s. A
+# search begins with the largest micro-batch of each algorithm, so that a third of its time finds nearly the best plan.
+TUNE_SECONDS = 3
 
 
 def say(text):
@@ -38,8 +48,8 @@ def parser_of(doc, name, **defaults):
     parser.add_argument("--type", default="float", choices=["float", "half", "double"])
     parser.add_argument("--format", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--math", default="default", choices=["default", "tensor-op", "fma"])
-    parser.add_argument("--iterations", default=3, type=int, help="timed iterations a run")
-    parser.add_argument("--rounds", type=int, help="runs of each kind, taken in turns; medians over all")
+    parser.add_argument("--iterations", default=3, type=count, help="timed iterations a round [%(default)s]")
+    parser.add_argument("--rounds", type=count, help="plain and preloaded in turns; medians over all [%(default)s]")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / name, help="where results go")
     if "limit" in defaults:
         parser.add_argument("--limit", help="workspace a kernel may use: bytes, 64MiB or none")
@@ -48,27 +58,84 @@ def parser_of(doc, name, **defaults):
     return parser
 
 
+def on_host(options):
+    return (options.cudnn or cudnn.find()) is None
+
+
 def plain_environment(options):
     """The caller's variables without the library's, for the cuDNN to use."""
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
     return plain | {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
 
 
+def command_of(options, folder, iterations, dump=True):
+    """The program's command line. Its report and its outputs, if wanted, go to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        str(options.convnet), "--limit", options.limit, "--batch", options.batch, "--type", options.type,
+        "--format", options.format, "--math", options.math, "--query", options.query, "--iterations", str(iterations),
+        *(["--dump", str(folder)] if dump else []), "--json", str(folder / "convnet.json"),
+        str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
+    ]  # fmt: skip
+
+
 def run(options, environment, folder, dump=True):
     """Runs the program once; returns its report. Its outputs are left in `folder` if wanted."""
-    folder.mkdir(parents=True, exist_ok=True)
-    report = folder / "convnet.json"
-    command = [
-        str(options.convnet), "--limit", options.limit, "--batch", options.batch, "--type", options.type,
-        "--format", options.format, "--math", options.math, "--query", options.query, "--iterations", str(options.iterations),
-        *(["--dump", str(folder)] if dump else []), "--json", str(report), str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
-    ]  # fmt: skip
+    command = command_of(options, folder, options.iterations, dump)
     start = time.monotonic()
     result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit(f"demo: {' '.join(command)}\ndemo: ended with {result.returncode}")
     say(f"demo: … {time.monotonic() - start:.1f} s")
-    return json.loads(report.read_text())
+    return json.loads((folder / "convnet.json").read_text())
+
+
+def run_in_turns(options, environments):
+    """Runs the program plain and preloaded in turns; returns both reports."""
+    with contextlib.ExitStack() as runners:
+
+        def begin(side, hear):
+            folder = options.output / side
+            command = command_of(options, folder, options.rounds * options.iterations)
+            return runners.enter_context(Runner(command, environments[side], folder / "convnet.json", hear))
+
+        plain = begin("plain", say)
+        kernels = [said.removeprefix("chose ") for said in plain.until("ready")]
+        # Units of work are seconds, roughly: tuning a kernel, an iteration, writing and comparing outputs.
+        progress = Progress("demo", 4 * len(kernels) + 2 * (1 + options.rounds * options.iterations) + 5, sys.stderr)
+        runners.callback(progress.close)
+        progress.step("warming up: plain", 1)
+        slower = slowness_of(plain)
+        if not on_host(options):
+            slower = 1.0  # GPUs compute while processors wait
+        if slower > 1 + rounds.DISTURBED:
+            progress.say(f"demo: another program uses this machine, so tuning may take {slower:.1f} times as long")
+        tune = {"UCUDNN_TUNE_SECONDS": f"{TUNE_SECONDS * slower:.1f}"}
+        environments["with"] = tune | environments["with"]
+        preloaded = begin("with", progress.say)
+        steps = preloaded.until("ready")
+        for number, kernel in enumerate(kernels, 1):
+            progress.step(f"tuning {number} of {len(kernels)}: {kernel}", 4)
+            next(steps, None)
+        for _ in steps:
+            pass
+        sides = {"plain": ("plain", plain), "with": ("with libucudnn.so", preloaded)}
+        progress.step("warming up: with libucudnn.so", 1)
+        preloaded.iterate()
+        for number, side in rounds.order(options.rounds):
+            name, runner = sides[side]
+            progress.step(f"round {number} of {options.rounds}: {name}", options.iterations)
+            for _ in range(options.iterations):
+                runner.iterate()
+        progress.step("writing outputs", 5)
+        return plain.finish(), preloaded.finish()
+
+
+def slowness_of(runner):
+    """Runs one iteration, and returns how much longer it takes than on a quiet machine."""
+    before = runner.scheduled()
+    runner.iterate()
+    return rounds.slowness(before, runner.scheduled())
 
 
 def read_plans(path):
@@ -155,47 +222,45 @@ def print_table(rows):
 
 
 def main():
-    options = parser_of(__doc__, "demo", limit="128MiB", rounds=1).parse_args()
+    options = parser_of(__doc__, "demo", limit="128MiB", rounds=3, iterations=2).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    where = "hostdnn, on the CPU" if (options.cudnn or cudnn.find()) is None else "cuDNN, on the GPU"
+    where = "hostdnn, on the CPU" if on_host(options) else "cuDNN, on the GPU"
     plain_variables = plain_environment(options)
     report = options.output / "report.jsonl"
     ours = {name: value for name, value in os.environ.items() if name.startswith("UCUDNN_")}
     preloaded_variables = plain_variables | ours | {
         "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
         "UCUDNN_REPORT": str(report),
-        # The first run of each demonstration tunes; the other runs find its measurements.
+        # Each demonstration tunes anew.
         "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
-    }
-    for old in options.output.glob("tuning.sqlite*"):
-        old.unlink()
+    }  # fmt: skip
+    for old in [*options.output.glob("tuning.sqlite*"), report]:
+        old.unlink(missing_ok=True)
     if options.limit != "none":
         preloaded_variables["UCUDNN_WORKSPACE_LIMIT"] = options.limit
-    plain, preloaded = [], []
-    for number in range(1, options.rounds + 1):
-        of = f" ({number} of {options.rounds})" if options.rounds > 1 else ""
-        say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain{of}")
-        plain.append(run(options, plain_variables, options.output / "plain"))
-        say(f"demo: the same under LD_PRELOAD=libucudnn.so, which tunes first{of}")
-        report.unlink(missing_ok=True)
-        preloaded.append(run(options, preloaded_variables, options.output / "with"))
+    say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain and under "
+        f"LD_PRELOAD=libucudnn.so, {options.rounds} rounds in turns; tuning comes first")  # fmt: skip
+    plain, preloaded = run_in_turns(options, {"plain": plain_variables, "with": preloaded_variables})
     say("demo: comparing outputs")
-    rows = compare(options, plain, preloaded, read_plans(report))
+    rows = compare(options, [plain], [preloaded], read_plans(report))
     everything = total(rows)
 
     title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, "
              f"workspace limit {options.limit} a kernel, {where}")  # fmt: skip
     print(f"\n{title}\n")
     print_table(rows + [everything])
-    asking = statistics.median(r["asking_ms"] for r in preloaded) / 1e3
+    asking = preloaded["asking_ms"] / 1e3
     speed_up = everything["plain_ms"] / everything["ms"]
     accepted = {"float": 1e-5, "half": 2e-3, "double": 1e-5}[options.type]
     agree = everything["difference"] <= accepted
     print(f"\nAn iteration takes {everything['plain_ms']:.0f} ms plain and {everything['ms']:.0f} ms with us: "
-          f"{speed_up:.2f} times as fast. Planning took {asking:.1f} s, once.")  # fmt: skip
+          f"{speed_up:.2f} times as fast (medians). Planning took {asking:.1f} s, once.")  # fmt: skip
+    of_rounds = {"plain_ms": rounds.totals(plain, options.rounds), "ms": rounds.totals(preloaded, options.rounds)}
+    print(rounds.verdict(of_rounds["plain_ms"], of_rounds["ms"]))
     print(f"Outputs {'agree' if agree else 'DO NOT AGREE'}: the largest ‖with − plain‖ / ‖plain‖ is "
           f"{everything['difference']:.1e} (accepted: {accepted:.0e}).")  # fmt: skip
-    (options.output / "demo.json").write_text(json.dumps({"title": title, "rows": rows, "total": everything}, indent=1))
+    result = {"title": title, "rows": rows, "total": everything, "rounds": of_rounds}
+    (options.output / "demo.json").write_text(json.dumps(result, indent=1))
     picture = options.output.parent / "demo.svg"
     picture.write_text(demo_picture.draw(title, rows, everything), encoding="utf-8")
     print(f"Picture: {picture}")

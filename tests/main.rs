@@ -18,6 +18,7 @@ mod programs;
 mod ahead;
 mod command;
 mod database;
+mod demo;
 mod direct;
 mod division;
 mod dlopen;

@@ -1,4 +1,5 @@
 //! docs/settings.md documents every environment variable of the source, and no other, and README names only these.
+//! Lines of the pages fit an editor.
 
 use guest::settings::VARIABLES;
 
@@ -23,4 +24,20 @@ fn the_pages_and_settings_agree() {
         named.len() == 6 && named.iter().all(|(name, _)| known.iter().any(|(known, _)| known == name)),
         "{named:?}"
     );
+}
+
+#[test]
+fn lines_have_at_most_120_characters() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+    assert!(!pages.is_empty());
+    let mut long = Vec::new();
+    for page in pages.iter().chain([&root.join("README.md")]) {
+        let text = std::fs::read_to_string(page).unwrap();
+        // A row of a table cannot be broken.
+        let lines = text.lines().enumerate().filter(|(_, line)| line.chars().count() > 120 && !line.starts_with('|'));
+        long.extend(lines.map(|(number, _)| format!("{}:{}", page.display(), number + 1)));
+    }
+    assert!(long.is_empty(), "{long:#?}");
 }

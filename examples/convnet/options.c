@@ -29,6 +29,8 @@ static const char USAGE[] =
     "  --iterations N             timed; their median is reported        [3]\n"
     "  --warmup N                 iterations before those                [1]\n"
     "  --skip-first-bd            no backward-data for the first layer, whose input needs no gradient\n"
+    "  --turns                    wait for a line on standard input before each iteration, so that several\n"
+    "                             programs can run in turns; print lines that begin with 'turn:' meanwhile\n"
     "  --seed N                   of the random data                     [1]\n"
     "  --dump DIR                 write every output to DIR/LAYER.DIRECTION.raw\n"
     "  --json FILE                write the report as JSON too\n";
@@ -98,6 +100,9 @@ struct options options_read(int argc, char **argv) {
             exit(0);
         } else if (!strcmp(option, "--skip-first-bd")) {
             o.skip_first_backward_data = 1;
+            continue;
+        } else if (!strcmp(option, "--turns")) {
+            o.turns = 1;
             continue;
         } else if (strncmp(option, "--", 2)) {
             if (o.network) refuse("network", option, "one network");

@@ -19,6 +19,7 @@ struct options {
     int shared_workspace; /* one workspace for all kernels, as large as the largest needs */
     int iterations, warmup;
     int skip_first_backward_data;
+    int turns; /* before each iteration, wait for a line on standard input */
     unsigned long long seed;
     const char *dump; /* directory, or NULL */
     const char *json; /* path, or NULL */

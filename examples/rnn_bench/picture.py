@@ -3,7 +3,7 @@
 import math
 
 import networks
-from harness.svg import FAINT, GRID, RED, box, document, text
+from harness.svg import FAINT, GRID, box, document, text
 
 WIDE, HIGH, LEFT, HEAD, GAP, TOP = 88, 36, 44, 54, 26, 96
 ACROSS = 2
@@ -31,11 +31,8 @@ def field(row, x, y):
     shown = stream or graph
     if shown is None:
         return [text(x + WIDE / 2, y + 21, "refused", 10, FAINT, "middle")]
-    edge = {"stroke": RED, "stroke_width": 2} if row.is_below else {"stroke": GRID}
-    parts = [box(x + 1, y + 1, WIDE - 3, HIGH - 3, colour(shown[0]), **edge),
+    parts = [box(x + 1, y + 1, WIDE - 3, HIGH - 3, colour(shown[0]), stroke=GRID),
              text(x + 6, y + 16, times(shown[0]), 13, weight="bold")]  # fmt: skip
-    if row.goal:
-        parts.append(text(x + WIDE - 6, y + 15, f"≥ {row.floor:g}", 9, FAINT, "end"))
     if stream and graph:
         parts.append(text(x + 6, y + 29, f"graph {times(graph[0])}", 9, FAINT))
     return parts
@@ -58,7 +55,7 @@ def panel(cell, type_, rows, x, y):
 LEGEND = [
     "How many times as fast as cuDNN's best algorithm: one call on a stream, and as a CUDA graph. H: hidden units; "
     "B: batch.",
-    "Blue: faster; red: slower; grey: cuDNN runs it, or as fast. ≥: the floor; a red edge: below it in every round.",
+    "Blue: faster; red: slower; grey: cuDNN runs it, or as fast.",
 ]
 
 

@@ -192,11 +192,13 @@ class Picture(unittest.TestCase):
             drawn = picture.draw(rows(line(name, next(ratios), 1.0) for name in names))
             self.assertGreater(texts_apart(self, drawn), 2 * len(names))
 
-    def test_the_floor_and_what_is_below_it_are_marked(self):
-        drawn = picture.draw(rows([line("lstm/float/256/1", 1.5, 1.0)]))
-        self.assertIn("≥ 2<", drawn)
-        self.assertIn('stroke="#d93025"', drawn)
-        self.assertNotIn('stroke="#d93025"', picture.draw(rows([line("lstm/float/256/1", 2.5, 1.0)])))
+    def test_a_network_has_its_speed_up_and_no_floor(self):
+        below, above = (picture.draw(rows([line("lstm/float/256/1", faster, 1.0)])) for faster in (1.5, 2.5))
+        self.assertIn("1.50×<", below)
+        self.assertIn("2.50×<", above)
+        for drawn in (below, above):
+            self.assertNotIn("≥", drawn)
+            self.assertNotIn("#d93025", drawn)
 
 
 class Arguments(unittest.TestCase):

@@ -1,0 +1,70 @@
+"""Runs convnet processes in turns. Each is set up once, and waits while another one runs its iterations."""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+
+from harness.children import end_with_parent
+
+MARK = "turn: "
+
+
+class Runner:
+    """One convnet with --turns. Lines that are not for the driver go to `hear`: warnings and errors."""
+
+    def __init__(self, command, environment, report, hear):
+        self.command, self.report, self.hear = [*map(str, command), "--turns"], report, hear
+        self.process = subprocess.Popen(self.command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent)  # fmt: skip
+
+    def until(self, last):
+        """The program's steps, as it says them, before it says `last`."""
+        for line in self.process.stdout:
+            if not line.startswith(MARK):
+                self.hear(line.rstrip("\n"))
+                continue
+            said = line.removeprefix(MARK).strip()
+            if said == last:
+                return
+            yield said
+        self.fail()
+
+    def iterate(self):
+        """Runs one iteration."""
+        # A program that has ended is found by `until`, with its status.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        for _ in self.until("ran"):
+            pass
+
+    def scheduled(self):
+        """Nanoseconds that its threads ran, and that they waited for a processor; zeros if Linux counts neither."""
+        ran = waited = 0
+        for thread in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # the thread ended meanwhile
+                fields = thread.read_text().split()
+                ran, waited = ran + int(fields[0]), waited + int(fields[1])
+        return ran, waited
+
+    def finish(self):
+        """Waits for the end, and returns the report. The program must have run all its iterations."""
+        rest = self.process.communicate()[0]
+        if self.process.returncode:
+            self.hear(rest.rstrip("\n"))
+            self.fail()
+        return json.loads(self.report.read_text())
+
+    def fail(self):
+        sys.exit(f"demo: {' '.join(self.command)}\ndemo: ended with {self.process.wait()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.communicate()
