@@ -98,7 +98,8 @@ def device_identity(options):
 def environment():
     """The user's environment, without the library and the policies' variables."""
     ours = {name for policy in cells.POLICIES.values() for name in policy}
-    ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_REPORT"}
+    ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_EXPLORE",
+             "UCUDNN_REPORT"}  # fmt: skip
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
@@ -185,6 +186,7 @@ class Runner:
             variables |= cells.POLICIES[run.policy] | {
                 "LD_PRELOAD": str(self.options.shim),
                 "UCUDNN_DATABASE": str(self.options.out / "tuning.sqlite"),
+                "UCUDNN_EXPLORE": "unbounded",  # settled times are compared
                 "UCUDNN_REPORT": str(report),
             }
         words = ["--network", run.network, "--layout", run.layout, "--precision", run.precision, "--benchmark",

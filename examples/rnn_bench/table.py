@@ -114,6 +114,7 @@ class Runner:
             variables |= {"LD_PRELOAD": str(self.options.shim.resolve()), "UCUDNN_RNN": self.options.rnn,
                           "UCUDNN_REPORT": str(self.options.out / "report.jsonl")}  # fmt: skip
             variables.setdefault("UCUDNN_DATABASE", str(self.options.out / "tuning.sqlite"))
+            variables.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
         if self.options.exhaustive:
             # Configurations in the database would not be timed again.
             variables |= {"UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": str(self.options.exhaustive), "UCUDNN_DATABASE": "off"}

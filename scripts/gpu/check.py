@@ -92,7 +92,7 @@ def check_outputs(session, options, variables, kind):
     session.say(f"outputs are checked: alexnet, {kind}")
     log, report = (options.out / f"check-{kind}.{end}" for end in ("log", "jsonl"))
     ours = {"LD_PRELOAD": str(options.library), "UCUDNN_CHECK": "1", "UCUDNN_REPORT": str(report),
-            "UCUDNN_WORKSPACE_LIMIT": "16MiB"}  # fmt: skip
+            "UCUDNN_WORKSPACE_LIMIT": "16MiB", "UCUDNN_EXPLORE": "unbounded"}  # fmt: skip
     command = [options.convnet, "--limit", "16MiB", "--batch", 4 if options.host else 32, *KINDS[kind],
                "--iterations", 1, ROOT / "examples/networks/alexnet.csv"]  # fmt: skip
     status = session.run(command, 60, variables | ours, log, subprocess.STDOUT)
@@ -139,7 +139,8 @@ def run(session, options, variables, cell, ours):
     file = options.out / name_of(cell, ours)
     log, report = (file.with_name(f"{file.name}.{end}") for end in ("log", "json"))
     if ours:
-        variables = variables | {"LD_PRELOAD": str(options.library), "UCUDNN_REPORT": f"{file}.jsonl", "UCUDNN_LOG": "info"}
+        variables = variables | {"LD_PRELOAD": str(options.library), "UCUDNN_REPORT": f"{file}.jsonl", "UCUDNN_LOG": "info",
+                                 "UCUDNN_EXPLORE": "unbounded"}  # fmt: skip
         if limit != "none":
             variables["UCUDNN_WORKSPACE_LIMIT"] = limit
     command = [options.convnet, "--limit", limit, "--batch", 2 if options.host else BATCHES[network], *KINDS[kind],
