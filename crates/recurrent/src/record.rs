@@ -1,7 +1,7 @@
 //! The tuning database: results for networks from earlier processes, and storage for new ones.
 
 use crate::inference::Inference;
-use tuning::database::{Database, Environment, Timing};
+use tuning::database::{Database, Environment, Timing, TuningLock};
 
 /// The name of recurrent networks among the database's families of subjects.
 pub const FAMILY: &str = "recurrent";
@@ -48,6 +48,11 @@ impl Record {
     /// The times of a network.
     pub fn step_times(&self, network: &Inference) -> Vec<StepTime> {
         step_times(self.database.timings(&self.environment, FAMILY, KERNELS, &network.spec()))
+    }
+
+    /// Takes the right to explore a network. `None` if another process explores it now.
+    pub fn begin_exploring(&self, network: &Inference) -> Option<TuningLock> {
+        self.database.begin_exploring(&self.environment, &network.spec())
     }
 
     /// The times of all networks.

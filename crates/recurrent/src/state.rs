@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
@@ -20,7 +21,11 @@ use cudnn::rnn::Weights;
 use gpu::background::compiling;
 use guest::settings::{self, Numerics, Rnn};
 use tuning::allowance;
+use tuning::database::TuningLock;
 use tuning::turns::{Step, Turns};
+
+/// The time between two looks at what another process found.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
@@ -60,9 +65,17 @@ enum Course {
     Untouched(usize),
     /// The background thread compiles; this engine runs meanwhile, or cuDNN.
     Loading(Option<Arc<Engine>>),
+    /// Another process times the network, at least it did at this moment. Its result comes by the database.
+    Elsewhere(Instant),
     /// Executions are timed. `meanwhile` runs those that are not timed. `is_last` is false while more candidates are
-    /// being compiled.
-    Trying { turns: Turns, candidates: Candidates, meanwhile: Option<Arc<Engine>>, is_last: bool },
+    /// being compiled. `_lock` keeps other processes from timing the same.
+    Trying {
+        turns: Turns,
+        candidates: Candidates,
+        meanwhile: Option<Arc<Engine>>,
+        is_last: bool,
+        _lock: Option<TuningLock>,
+    },
     /// Decided; `None` stands for cuDNN.
     Settled(Option<Arc<Engine>>),
 }
@@ -163,13 +176,15 @@ impl State {
 
     /// The result in the database when it was first asked, if that suffices.
     pub fn recalled(&self) -> Option<&Recalled> {
-        let recall = || {
-            let Ranked { problem, configurations, .. } = self.ranked()?;
-            let known = Record::of_device()?.step_times(&self.key.inference);
-            let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
-            choice::recall(known, &space, configurations.len(), !is_forced())
-        };
-        self.recalled.get_or_init(recall).as_ref()
+        self.recalled.get_or_init(|| self.recall()).as_ref()
+    }
+
+    /// The result in the database now, if that suffices.
+    fn recall(&self) -> Option<Recalled> {
+        let Ranked { problem, configurations, .. } = self.ranked()?;
+        let known = Record::of_device()?.step_times(&self.key.inference);
+        let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
+        choice::recall(known, &space, configurations.len(), !is_forced())
     }
 
     /// Decides how the next execution runs. During a capture nothing is compiled or timed.
@@ -200,8 +215,16 @@ impl State {
                 self.load_others(None);
                 Run::Cudnn
             }
+            Course::Elsewhere(since) if is_capturing || since.elapsed() < LOOK => Run::Cudnn,
+            Course::Elsewhere(_) => {
+                *course = Course::Loading(None);
+                drop(course);
+                let state = self.clone();
+                later(move || state.look_again());
+                Run::Cudnn
+            }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
-            Course::Trying { turns, candidates, meanwhile, is_last } => match self.step(turns) {
+            Course::Trying { turns, candidates, meanwhile, is_last, .. } => match self.step(turns) {
                 Step::Run(index) => Run::Timed(index, candidates.engines[index].clone()),
                 Step::Wait => meanwhile.clone().into(),
                 Step::Over => {
@@ -216,8 +239,8 @@ impl State {
                     }
                     let tried = std::mem::replace(&mut *course, Course::Settled(chosen.clone()));
                     drop(course);
-                    if let Course::Trying { candidates, .. } = tried {
-                        self.tried(candidates, &times);
+                    if let Course::Trying { candidates, _lock, .. } = tried {
+                        self.tried(candidates, &times, _lock);
                     }
                     chosen.into()
                 }
@@ -258,8 +281,9 @@ impl State {
         if self.leave(|course| matches!(course, Course::New), Course::Loading(None)) {
             let state = self.clone();
             later(move || {
-                state.compile_recalled();
-                compiling::gently(|| state.load_recalled());
+                if let Some(recalled) = state.recalled() {
+                    state.load_gently(recalled);
+                }
             });
         }
         Run::Cudnn
@@ -274,18 +298,29 @@ impl State {
         leaves
     }
 
-    /// Compiles the best engine by the database. If that fails, loading it says why.
-    fn compile_recalled(&self) {
-        if let (Some(Recalled { chosen: Some(chosen), .. }), Some(Ranked { problem, .. })) =
-            (self.recalled(), self.ranked())
-        {
+    /// Compiles and loads the best engine by the database in the background.
+    fn load_gently(&self, recalled: &Recalled) {
+        if let (Some(chosen), Some(Ranked { problem, .. })) = (&recalled.chosen, self.ranked()) {
+            // If that fails, loading says why.
             let _ = Engine::compile(problem, chosen);
+            compiling::gently(|| self.load_recalled(recalled));
+        } else if self.leave(|course| matches!(course, Course::Loading(None)), Course::Settled(None)) {
+            self.report(None, KNOWN, &recalled.step_times);
+        }
+    }
+
+    /// Asks the database again for what another process has found. If it has found nothing, and has ended, the search
+    /// begins here.
+    fn look_again(self: &Arc<Self>) {
+        match self.recall() {
+            Some(recalled) => self.load_gently(&recalled),
+            None => self.load_others(None),
         }
     }
 
     /// Loads the best engine by the database. `None`: the database names none, or that engine does not run any more.
-    fn load_recalled(&self) -> Option<Arc<Engine>> {
-        let (Recalled { chosen, step_times }, Ranked { problem, .. }) = (self.recalled()?, self.ranked()?);
+    fn load_recalled(&self, Recalled { chosen, step_times }: &Recalled) -> Option<Arc<Engine>> {
+        let Ranked { problem, .. } = self.ranked()?;
         let is_open = |course: &Course| matches!(course, Course::New | Course::Loading(None));
         match Engine::load(problem, (*chosen)?) {
             Ok(engine) => {
@@ -305,7 +340,7 @@ impl State {
     /// Compiles the best engine, by the database or else by the model, while the caller waits. Then begins to compile
     /// other candidates in the background.
     pub fn load(self: &Arc<Self>) -> Option<Arc<Engine>> {
-        let recalled = compiling::now(|| self.load_recalled());
+        let recalled = compiling::now(|| self.recalled().and_then(|recalled| self.load_recalled(recalled)));
         if recalled.is_some() || !is_forced() {
             return recalled;
         }
@@ -331,7 +366,7 @@ impl State {
             }
             // Another thread was faster.
             (Course::Loading(chosen) | Course::Settled(chosen), _) => chosen.clone(),
-            (Course::Trying { .. }, first) => first,
+            (Course::Trying { .. } | Course::Elsewhere(_), first) => first,
         }
     }
 
@@ -344,6 +379,7 @@ impl State {
             engines: first.iter().cloned().collect(),
             failed: Vec::new(),
             why: NOTHING_FITS.to_owned(),
+            lock: None,
         };
         if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
             self.settle(first, "the model's first choice");
@@ -352,7 +388,7 @@ impl State {
         }
     }
 
-    fn loaded(&self, Others { first, engines, failed, why, .. }: &mut Others) {
+    fn loaded(&self, Others { first, engines, failed, why, lock, .. }: &mut Others) {
         let (first, engines, failed) = (first.take(), std::mem::take(engines), std::mem::take(failed));
         match (&first, engines.len()) {
             (None, 0) => return self.settle(None, why),
@@ -370,13 +406,13 @@ impl State {
             _ => (Turns::new(0), first),
         };
         turns.again(candidates.engines.len());
-        *course = Course::Trying { turns, candidates, meanwhile, is_last: true };
+        *course = Course::Trying { turns, candidates, meanwhile, is_last: true, _lock: lock.take() };
     }
 
     /// Times the first compiled engine beside cuDNN; the faster one runs while others are compiled.
     fn try_first(&self, engine: &Arc<Engine>) {
         let candidates = Candidates { engines: vec![None, Some(engine.clone())], failed: Vec::new() };
-        let trying = Course::Trying { turns: Turns::new(2), candidates, meanwhile: None, is_last: false };
+        let trying = Course::Trying { turns: Turns::new(2), candidates, meanwhile: None, is_last: false, _lock: None };
         self.leave(|course| matches!(course, Course::Loading(None)), trying);
     }
 
@@ -404,9 +440,12 @@ impl State {
     }
 
     /// Ends a trial in the background: reports and stores the result, and unloads the losers.
-    fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>]) {
+    fn tried(self: &Arc<Self>, candidates: Candidates, times: &[Option<f64>], lock: Option<TuningLock>) {
         let (state, times) = (self.clone(), times.to_vec());
-        later(move || state.found(&candidates, &times, "timed in place"));
+        later(move || {
+            state.found(&candidates, &times, "timed in place");
+            drop(lock);
+        });
     }
 
     /// Reports and stores the result of a trial.
@@ -449,6 +488,8 @@ struct Others {
     failed: Vec<Configuration>,
     /// Why the last one of them does not run.
     why: String,
+    /// Keeps other processes from timing the same.
+    lock: Option<TuningLock>,
 }
 
 impl compiler::Network for Others {
@@ -469,6 +510,17 @@ impl compiler::Network for Others {
 
     fn compile_next(&mut self) -> bool {
         settings::fault_point("rnn-load");
+        if self.lock.is_none()
+            && self.first.is_none()
+            && let Some(record) = Record::of_device()
+        {
+            self.lock = record.begin_exploring(&self.state.key.inference);
+            if self.lock.is_none() {
+                log::debug!("{}: another process times it", self.state.key.inference);
+                self.state.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));
+                return false;
+            }
+        }
         let Self { state, first, engines, failed, .. } = self;
         let is_open = |configuration: &Configuration| {
             !failed.contains(configuration) && engines.iter().all(|engine| engine.configuration() != configuration)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gpu::background::{self, Queue};
 use gpu::{Device, Stream};
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use planner::Configuration;
 
 use crate::allowance;
+use crate::database::TuningLock;
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step};
@@ -75,8 +76,10 @@ enum Course<K: Subject> {
     Untouched,
     /// A background thread enumerates candidates.
     Enumerating,
-    /// Executions try the candidates.
-    Exploring(Box<Exploration<K>>),
+    /// Another process explores the problem, at least it did at this moment. Its results come by the database.
+    Elsewhere(Instant),
+    /// Executions try the candidates. No other process does.
+    Exploring(Box<Exploration<K>>, Option<TuningLock>),
     /// Tuning has ended.
     Ended,
 }
@@ -118,7 +121,7 @@ impl<K: Subject, P> Exploring<K, P> {
     /// The configuration to try in place at this index.
     pub fn trial(&self, index: usize) -> Option<Configuration<K::Algorithm>> {
         match &*self.course.lock() {
-            Course::Exploring(exploration) => exploration.search().trial(index).cloned(),
+            Course::Exploring(exploration, _) => exploration.search().trial(index).cloned(),
             _ => None,
         }
     }
@@ -140,25 +143,34 @@ impl<K: Subject, P> Exploring<K, P> {
         let is_timed = ran.is_ok();
         let status = finish(ran);
         let timed = timing.filter(|_| is_timed).map(|timing| timing.end(device, stream));
-        if let Course::Exploring(exploration) = &mut *self.course.lock() {
+        if let Course::Exploring(exploration, _) = &mut *self.course.lock() {
             exploration.ran(next, timed);
         }
         status
     }
 }
 
+/// The time between two looks at what another process found.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
-    match &mut *explored.exploring().course.lock() {
-        Course::Exploring(exploration) => {
+    let mut course = explored.exploring().course.lock();
+    let is_first = matches!(*course, Course::Untouched);
+    match &mut *course {
+        Course::Exploring(exploration, _) => {
             let step = exploration.step(|time| allowance::of_process().permits(time));
             explored.exploring().is_usual(exploration.requested_time());
             return step;
         }
-        course @ Course::Untouched => *course = Course::Enumerating,
+        Course::Elsewhere(since) if since.elapsed() < LOOK => return Step::Wait,
         Course::Enumerating | Course::Ended => return Step::Wait,
+        Course::Untouched | Course::Elsewhere(_) => *course = Course::Enumerating,
     }
-    report::exploring(explored.subject(), explored.limit());
+    drop(course);
+    if is_first {
+        report::exploring(explored.subject(), explored.limit());
+    }
     let (explored, device) = (explored.clone(), cudnn::device());
     let ordinal = explored.ordinal().unwrap_or_else(|| device.ordinal());
     QUEUE.later(device, ordinal, move || {
@@ -176,7 +188,8 @@ pub type Settled<E> = (Option<Arc<<E as Explored>::Plan>>, Option<Search<Algorit
 pub fn settle<E: Explored>(explored: &E) -> Settled<E> {
     let exploring = explored.exploring();
     let course = std::mem::replace(&mut *exploring.course.lock(), Course::Ended);
-    let Course::Exploring(exploration) = course else { return (exploring.settled.get().cloned().flatten(), None) };
+    // The lock is released once the results are stored.
+    let Course::Exploring(exploration, _lock) = course else { return (exploring.settled.get().cloned().flatten(), None) };
     let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
     let plan = settle_on(explored, &search, best(explored, &search));
     let device = cudnn::device();
@@ -205,15 +218,25 @@ pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration
     is_found
 }
 
-/// Enumerates the candidates, unless a database knows all of them.
+/// Enumerates the candidates, unless a database knows all of them or another process explores them.
 fn begin<E: Explored>(explored: &E) {
+    let (subject, device) = (explored.subject(), cudnn::device());
+    let record = Record::of(subject, device, device.ordinal());
+    // Taken before the database is asked: whoever held it has stored its results.
+    let lock = record.begin_exploring();
     if recall(explored, &[]) {
         return;
     }
+    let Some(lock) = lock else {
+        log::debug!("{subject}: another process explores it");
+        let mut course = explored.exploring().course.lock();
+        if matches!(*course, Course::Enumerating) {
+            *course = Course::Elsewhere(Instant::now());
+        }
+        return;
+    };
     let begin = Instant::now();
-    let (subject, device) = (explored.subject(), cudnn::device());
     let wanted = explored.wanted().with_candidates(explored.enumerate());
-    let record = Record::of(subject, device, device.ordinal());
     let search = record.search(&wanted, &[], &[End::Explored]);
     log::debug!(
         "{subject}: {} candidates in {:.1} ms, {} of them to be timed",
@@ -225,7 +248,7 @@ fn begin<E: Explored>(explored: &E) {
     let exploration = Exploration::new(wanted, search, requested);
     let mut course = explored.exploring().course.lock();
     if matches!(*course, Course::Enumerating) {
-        *course = Course::Exploring(Box::new(exploration));
+        *course = Course::Exploring(Box::new(exploration), lock);
     }
 }
 

@@ -146,6 +146,12 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 
+    /// Takes the right to explore the problem while the program runs. `None` if another process explores it now.
+    pub fn begin_exploring(&self) -> Option<Option<TuningLock>> {
+        let Some((database, environment)) = &self.kept else { return Some(None) };
+        database.begin_exploring(environment, &self.problem.with_batch(1).spec()).map(Some)
+    }
+
     /// Stores the time of a candidate, in milliseconds, on device `ordinal`.
     pub fn timed(&self, candidate: &Candidate<K::Algorithm>, time: f64, ordinal: i32) {
         let Candidate { batch, algorithm, workspace } = *candidate;

@@ -64,3 +64,25 @@ fn the_lock_is_the_users_alone() {
     assert!(matches!(database.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)), "it excludes nobody");
     assert!(!folder.file("elsewhere").exists());
 }
+
+/// Ranks of one program: one explores, and the others take its results.
+#[test]
+fn one_process_explores_a_problem() {
+    let folder = Folder::new();
+    let (path, here, spec) = (folder.file("d"), environment("A"), forward(1).spec());
+    // Locks of separate databases exclude each other as those of separate processes do.
+    let (one, other) = (open(&path), open(&path));
+    let explores = |database: &Database| database.begin_exploring(&here, &spec);
+    let [first, second] = [explores(&one), explores(&one)];
+    assert!(first.is_some() && second.is_some(), "a process explores a problem within several limits");
+    assert!(explores(&other).is_none());
+    assert!(other.begin_exploring(&here, "another").is_some());
+    assert!(other.begin_exploring(&environment("B"), &spec).is_some());
+    assert!(matches!(one.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)), "the process itself may tune");
+    assert!(matches!(other.begin_tuning(&here, &forward(8), SHORT), Tuning::TimedOut));
+    drop(first);
+    assert!(explores(&other).is_none());
+    drop(second);
+    assert!(explores(&other).is_some());
+    assert!(explores(&one).is_some(), "the other's lock is gone with its process");
+}

@@ -49,6 +49,7 @@ mod tuning;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -81,6 +82,8 @@ pub struct Database {
     given_up: AtomicBool,
     connections: Mutex<Connections>,
     steps: file::Steps,
+    /// The lock's file, for what running programs explore; `None` if it cannot be opened.
+    explored: OnceCell<Option<Arc<tuning::Explored>>>,
 }
 
 /// One connection to each file.
@@ -141,6 +144,7 @@ impl Database {
             given_up: AtomicBool::new(false),
             connections: Mutex::new(Connections { user, seed }),
             steps,
+            explored: OnceCell::new(),
         })
     }
 

@@ -1,11 +1,15 @@
 //! Only one tuner of a problem at a time, over all threads and processes.
 
+use std::collections::HashMap;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Database, Environment, file};
 use crate::subject::Subject;
@@ -23,19 +27,33 @@ pub enum Tuning {
 }
 
 /// The right to tune a problem, over all its batch sizes. It excludes nobody if there is no usable database.
-pub struct TuningLock(Option<(File, i64)>);
+pub struct TuningLock(Option<Held>);
+
+/// A locked byte.
+enum Held {
+    /// In a description of the file that is this lock's own, so that it excludes other threads of this process too.
+    Own(File, i64),
+    /// In the description that all explored problems of the process share, since there may be hundreds.
+    Shared(Arc<Explored>, i64),
+}
+
+/// The problems that running programs of this process explore.
+pub(super) struct Explored {
+    file: File,
+    /// By its byte, the number of locks of a problem: a program may explore it within several limits.
+    locks: Mutex<HashMap<i64, usize>>,
+}
 
 impl Database {
     /// Waits, for `wait` at most, until nobody else tunes this problem. The system frees the lock of a process that
     /// dies.
     pub fn begin_tuning<K: Subject>(&self, environment: &Environment, kernel: &K, wait: Duration) -> Tuning {
-        if !self.is_usable() {
+        let offset = offset(environment, &kernel.with_batch(1).spec());
+        if !self.is_usable() || self.explores(offset) {
             return Tuning::Mine(TuningLock(None));
         }
         let path = file::beside(&self.path, ".lock");
-        // Opened anew each time: locks of separate file descriptions exclude other threads of this process too.
         let opened = open(&path);
-        let offset = offset(environment, kernel);
         let deadline = Instant::now() + wait;
         let locked = opened.and_then(|lock| {
             while !set(&lock, offset, libc::F_WRLCK)? {
@@ -47,13 +65,44 @@ impl Database {
             Ok(Some(lock))
         });
         match locked {
-            Ok(Some(lock)) => Tuning::Mine(TuningLock(Some((lock, offset)))),
+            Ok(Some(lock)) => Tuning::Mine(TuningLock(Some(Held::Own(lock, offset)))),
             Ok(None) => Tuning::TimedOut,
             Err(error) => {
                 log::debug!("{} cannot be locked: {error}; several processes may tune at once", path.display());
                 Tuning::Mine(TuningLock(None))
             }
         }
+    }
+
+    /// Takes the right to explore a subject, by its text, in a running program. `None` if another process explores or
+    /// tunes it now.
+    pub fn begin_exploring(&self, environment: &Environment, subject: &str) -> Option<TuningLock> {
+        if !self.is_usable() {
+            return Some(TuningLock(None));
+        }
+        let shared = self.explored.get_or_init(|| {
+            let path = file::beside(&self.path, ".lock");
+            let failed = |error: &io::Error| {
+                log::debug!("{} cannot be locked: {error}; several processes may explore the same", path.display());
+            };
+            let file = open(&path).inspect_err(failed).ok()?;
+            Some(Arc::new(Explored { file, locks: Mutex::default() }))
+        });
+        let Some(shared) = shared else { return Some(TuningLock(None)) };
+        let offset = offset(environment, subject);
+        let mut locks = shared.locks.lock();
+        // A file that cannot be locked excludes nobody.
+        if !locks.contains_key(&offset) && !set(&shared.file, offset, libc::F_WRLCK).unwrap_or(true) {
+            return None;
+        }
+        *locks.entry(offset).or_default() += 1;
+        Some(TuningLock(Some(Held::Shared(shared.clone(), offset))))
+    }
+
+    /// Returns whether this process explores the problem of this byte.
+    fn explores(&self, offset: i64) -> bool {
+        let shared = self.explored.get().and_then(Option::as_ref);
+        shared.is_some_and(|shared| shared.locks.lock().contains_key(&offset))
     }
 }
 
@@ -81,9 +130,20 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Drop for TuningLock {
     fn drop(&mut self) {
-        if let Some((lock, offset)) = &self.0 {
-            // Closing the file is not enough: a process forked meanwhile also has it open.
-            let _ = set(lock, *offset, libc::F_UNLCK);
+        // Closing the file is not enough: a process forked meanwhile also has it open.
+        match &self.0 {
+            None => {}
+            Some(Held::Own(lock, offset)) => _ = set(lock, *offset, libc::F_UNLCK),
+            Some(Held::Shared(shared, offset)) => {
+                let mut locks = shared.locks.lock();
+                if let Some(count) = locks.get_mut(offset) {
+                    *count -= 1;
+                    if *count == 0 {
+                        locks.remove(offset);
+                        let _ = set(&shared.file, *offset, libc::F_UNLCK);
+                    }
+                }
+            }
         }
     }
 }
@@ -108,10 +168,10 @@ fn set(lock: &File, offset: i64, kind: libc::c_int) -> io::Result<bool> {
     }
 }
 
-/// Returns the byte that stands for a problem: a hash that is the same in every process and version (FNV-1a, 64 bits,
+/// Returns the byte that stands for a subject, by its text: a hash that is the same in every process and version (FNV-1a, 64 bits,
 /// of Fowler, Noll and Vo). Two problems with the same byte wait for each other, which harms nothing.
-fn offset<K: Subject>(environment: &Environment, kernel: &K) -> i64 {
-    let text = format!("{environment}\n{}", kernel.with_batch(1).spec());
+fn offset(environment: &Environment, subject: &str) -> i64 {
+    let text = format!("{environment}\n{subject}");
     let hash = text
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
