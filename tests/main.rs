@@ -23,6 +23,7 @@ mod direct;
 mod division;
 mod dlopen;
 mod end_to_end;
+mod exploring;
 mod faults;
 mod finding;
 mod graph;

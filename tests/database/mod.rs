@@ -1,6 +1,7 @@
 //! `examples/convnet.c`, a program that knows only cudnn.h, trained with a tuning database; and the measurements in its
 //! reports.
 
+mod fuzzed;
 mod killed;
 mod shared;
 
@@ -115,6 +116,15 @@ pub struct Timed {
     /// Whether it is a part whose sum is kept in float.
     pub summed: bool,
     pub algorithm: String,
+}
+
+/// The norms of all results, by layer and direction.
+pub fn network_norms(figures: &Path) -> Vec<(String, f64)> {
+    let figures: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
+    let kernels = figures["kernels"].as_array().unwrap().iter();
+    kernels
+        .map(|kernel| (format!("{} {}", kernel["layer"], kernel["direction"]), kernel["norm"].as_f64().unwrap()))
+        .collect()
 }
 
 /// The measurements in a report, which may end in the middle of a line.

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use rusqlite::Connection;
 use serde_json::Value;
 use trained::hostdnn::Program;
-use trained::{Run, Timed, convnet, network, repeated, timed, write_network};
+use trained::{Run, Timed, convnet, network, network_norms, repeated, timed, write_network};
 
 /// Enough for every search here to finish, however many processes share the machine.
 const PLENTY: &str = "60";
@@ -147,15 +147,6 @@ fn a_seed_is_as_good_as_having_measured() {
     assert!(outcome.stderr.contains("WARN") && outcome.stderr.contains(missing.to_str().unwrap()));
 }
 
-/// The norms of all results, by layer and direction.
-fn norms(figures: &Path) -> Vec<(String, f64)> {
-    let figures: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
-    let kernels = figures["kernels"].as_array().unwrap().iter();
-    kernels
-        .map(|kernel| (format!("{} {}", kernel["layer"], kernel["direction"]), kernel["norm"].as_f64().unwrap()))
-        .collect()
-}
-
 /// A program must not be promised a workspace that a damaged database names: cuDNN would refuse its calls.
 #[test]
 fn a_wrong_workspace_in_the_database_harms_no_program() {
@@ -171,13 +162,13 @@ fn a_wrong_workspace_in_the_database_harms_no_program() {
         };
         let first = run("first");
         first.preloaded();
-        let expected = norms(&figures);
+        let expected = network_norms(&figures);
         for wrong in ["7", "0", "999999999999"] {
             let set = format!("UPDATE outcomes SET workspace = {wrong}");
             assert!(Connection::open(&database).unwrap().execute(&set, []).unwrap() > 0);
             let second = run("second");
             assert_eq!(second.preloaded().stderr, "", "{query} {wrong}");
-            for ((name, expected), (_, found)) in expected.iter().zip(norms(&figures)) {
+            for ((name, expected), (_, found)) in expected.iter().zip(network_norms(&figures)) {
                 assert!((found - expected).abs() < 1e-4 * expected, "{query} {wrong} {name}: {found}, not {expected}");
             }
         }
@@ -197,7 +188,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
             .and(&["--json", figures.to_str().unwrap()])
     };
     run("plain", Path::new("off")).plain();
-    let expected = norms(&figures);
+    let expected = network_norms(&figures);
 
     let [corrupt, newer, older, locked, foreign] =
         ["corrupt", "newer", "older", "locked", "foreign"].map(|name| program.file(name));
@@ -235,7 +226,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
         assert!(warning.contains("WARN") && warning.contains(name) && warning.contains(why), "{warning}");
         assert!(!timed(&run.report).is_empty(), "it tunes all the same");
         assert_eq!(state(), before, "{why}: it stays as it is");
-        for ((kernel, expected), (_, norm)) in expected.iter().zip(norms(&figures)) {
+        for ((kernel, expected), (_, norm)) in expected.iter().zip(network_norms(&figures)) {
             assert!((norm - expected).abs() <= 1e-4 * expected.abs(), "{why}: {kernel}: {norm} for {expected}");
         }
     }

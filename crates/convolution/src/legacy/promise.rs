@@ -63,8 +63,10 @@ impl Patience {
         match allowance::of_process().remaining().filter(|_| settings.tune_seconds.is_none()) {
             None => Some(Self { time, bytes: settings.tune_bytes(), is_rest: false }),
             Some(rest) if rest < Self::LEAST => None,
+            // Half of it: the last candidate may end late, and the next problem waits too.
             Some(rest) => {
-                Some(Self { time: time.min(rest), bytes: settings.tune_bytes.unwrap_or(Self::BYTES), is_rest: true })
+                let bytes = settings.tune_bytes.unwrap_or(Self::BYTES);
+                Some(Self { time: time.min(rest / 2), bytes, is_rest: true })
             }
         }
     }
