@@ -14,7 +14,7 @@ fn decided(row: &Row, direction: &str, own: Value) -> String {
     format!("{line}\n")
 }
 
-fn asked(row: &Row, direction: &str, time: f64) -> String {
+pub fn asked(row: &Row, direction: &str, time: f64) -> String {
     decided(
         row,
         direction,
@@ -110,6 +110,12 @@ fn a_line_that_cannot_be_read_is_named_and_left_out() {
     assert!(said[1].starts_with("ucudnn: r.jsonl:3: direction is missing"), "{}", said[1]);
     assert!(said[2].starts_with("ucudnn: r.jsonl:4: half a line"), "{}", said[2]);
 
+    // Of many such lines the first are named.
+    ucudnn.file("many.jsonl", &(good.clone() + &"no\n".repeat(1000)));
+    let ended = ucudnn.end(&["report", "many.jsonl"], &[]);
+    assert!(ended.code == Some(0) && ended.stderr.lines().count() == 9, "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("many.jsonl: 992 more lines are left out\n"), "{}", ended.stderr);
+
     ucudnn.file("half.jsonl", half);
     assert!(ucudnn.fails(1, &["report", "half.jsonl"]).contains("half.jsonl: not a report"));
     ucudnn.file("empty.jsonl", "");
@@ -117,6 +123,56 @@ fn a_line_that_cannot_be_read_is_named_and_left_out() {
     assert!(ucudnn.fails(1, &["report", "none.jsonl"]).contains("none.jsonl: No such file"));
     std::fs::write(ucudnn.path("binary"), [0xff, 0xfe]).unwrap();
     assert!(ucudnn.fails(1, &["report", "binary"]).contains("binary: it is not text"));
+}
+
+#[test]
+fn a_file_that_is_no_report_is_one_error() {
+    let ucudnn = Installed::new("no-report");
+    filled(&ucudnn.path("t.sqlite"), &NETWORK);
+    ucudnn.file("net.csv", &csv(&NETWORK));
+    ucudnn.file("text.jsonl", &"some\nlines\n".repeat(100));
+    // Each line is an object, but none is an event.
+    ucudnn.run(&["db", "export", "db.jsonl", "--database", "t.sqlite"]);
+    for file in ["net.csv", "text.jsonl", "db.jsonl"] {
+        for arguments in [&["report", file][..], &["plot", "division", file], &["plot", "layers", file]] {
+            let error = ucudnn.fails(1, arguments);
+            assert_eq!(error.lines().count(), 1, "{arguments:?}\n{error}");
+            assert!(error.starts_with(&format!("ucudnn: {file}: not a report: expected the lines")), "{error}");
+            assert!(error.contains("UCUDNN_REPORT") && error.contains(&format!("{file}:1: ")), "{error}");
+        }
+    }
+    let error = ucudnn.fails(1, &["plan", "db.jsonl", "--limit", "none"]);
+    assert!(error.starts_with("ucudnn: db.jsonl: not a report") && error.lines().count() == 1, "{error}");
+    let plan = ucudnn.run(&["plan", "net.csv", "--database", "t.sqlite", "--limit", "none", "--json"]);
+    ucudnn.file("plan.json", &plan);
+    let error = ucudnn.fails(1, &["report", "plan.json"]);
+    assert!(error.starts_with("ucudnn: plan.json: a plan") && error.lines().count() == 1, "{error}");
+}
+
+#[test]
+fn layers_and_kernels_that_match_nothing_are_told() {
+    let ucudnn = Installed::new("unmatched");
+    let [first, second, last] = NETWORK;
+    ucudnn.file("net.csv", &csv(&NETWORK));
+    ucudnn.file("r.jsonl", &(asked(&first, "F", 1.0) + &asked(&Row("", 1, [8, 3, 20, 20], 8, 3), "F", 1.0)));
+    let told = |arguments: &[&str]| {
+        let ended = ucudnn.end(arguments, &[]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
+    };
+    let expected = "ucudnn: net.csv: no kernel is of the layers block.3x3, last-1x1\n\
+                    ucudnn: net.csv: no layer is of the kernels F float 8x3x20x20 * 8x3x3x3 pad 1x1 stride 1x1\n";
+    for arguments in [&["report", "r.jsonl"][..], &["report", "r.jsonl", "--json"], &["plot", "layers", "r.jsonl"]] {
+        assert_eq!(told(&[arguments, &["--network", "net.csv"]].concat()), expected);
+    }
+    ucudnn.file("all.jsonl", &(asked(&first, "F", 1.0) + &asked(&second, "F", 1.0) + &asked(&last, "BF", 1.0)));
+    assert_eq!(told(&["report", "all.jsonl", "--network", "net.csv"]), "");
+    assert_eq!(told(&["report", "r.jsonl"]), "");
+
+    let error = ucudnn.fails(1, &["plan", "r.jsonl", "--kernels", "--layers", "conv1"]);
+    assert!(error.contains("r.jsonl: no layer is called conv1; there are float 8x3x16x16"), "{error}");
+    let error = ucudnn.fails(1, &["plan", "r.jsonl", "--kernels", "--directions", "BD"]);
+    assert!(error.contains("r.jsonl: no kernel of it is left by --layers and --directions"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 mod data;
 mod device;
+mod output;
 mod plot;
+mod reading;
 mod rnn;
 mod run;
 mod tune;

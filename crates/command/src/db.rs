@@ -12,6 +12,7 @@ use serde_json::json;
 use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
 
 use crate::Failure;
+use crate::output;
 use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::Place;
@@ -90,8 +91,8 @@ fn age(text: &str) -> Result<Duration, String> {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     match &options.what {
-        What::List { kernels, json } => list(&options.place.open()?, *kernels, *json),
-        What::Export { file } => export(&options.place.open()?, file.as_ref()),
+        What::List { kernels, json } => list(&options.place.read()?, *kernels, *json),
+        What::Export { file } => export(&options.place.read()?, file.as_ref()),
         What::Import { files } => import(&options.place.create()?, files),
         What::Prune { environment, older_than } => {
             let database = options.place.open()?;
@@ -108,8 +109,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             for what in all.into_iter().flatten() {
                 removed += database.prune(what)?;
             }
-            println!("{removed} results removed from {}", database.path().display());
-            Ok(())
+            output::print(&format!("{removed} results removed from {}\n", database.path().display()))
         }
     }
 }
@@ -127,14 +127,13 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
     if json {
         let environments: Vec<_> =
             listed.iter().map(|(entry, of)| entry_json(entry, with_problems.then_some(of))).collect();
-        println!("{:#}", json!({ "file": database.path(), "schema": SCHEMA, "environments": environments }));
-        return Ok(());
+        let whole = json!({ "file": database.path(), "schema": SCHEMA, "environments": environments });
+        return output::print(&format!("{whole:#}\n"));
     }
     if contents.is_empty() {
-        println!("{}: it holds no results yet", database.path().display());
-        return Ok(());
+        return output::print(&format!("{}: it holds no results yet\n", database.path().display()));
     }
-    println!("{}\n", database.path().display());
+    let mut text = format!("{}\n\n", database.path().display());
     let mut table = Table::new(&[
         ("", Side::Right),
         ("environment", Side::Left),
@@ -155,18 +154,18 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
-    print!("{}", table.lines());
+    text += &table.lines();
     for (entry, (problems, _)) in listed.iter().filter(|(_, (problems, _))| !problems.is_empty()) {
-        println!("\nKernels of {}", entry.environment);
+        text += &format!("\nKernels of {}\n", entry.environment);
         let mut table =
             Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
         for problem in problems {
             table.row(vec![named(problem), problem.outcomes.to_string(), sizes(&problem.sizes)]);
         }
-        print!("{}", table.lines());
+        text += &table.lines();
     }
     for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
-        println!("\nRecurrent networks of {}", entry.environment);
+        text += &format!("\nRecurrent networks of {}\n", entry.environment);
         let mut table = Table::new(&[
             ("network", Side::Left),
             ("timed", Side::Right),
@@ -180,9 +179,9 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
                 fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
             table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
         }
-        print!("{}", table.lines());
+        text += &table.lines();
     }
-    Ok(())
+    output::print(&text)
 }
 
 fn named_network(spec: &str) -> String {
@@ -239,17 +238,17 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
 
 fn export(database: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
     let Some(file) = file else {
-        database.export(&mut io::stdout().lock())?;
-        return Ok(());
+        let mut text = Vec::new();
+        database.export(&mut text)?;
+        return output::write(|output| output.write_all(&text));
     };
     let opened = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let results = database.export(&mut BufWriter::new(opened))?;
-    println!("{results} results written to {}", file.display());
-    Ok(())
+    output::print(&format!("{results} results written to {}\n", file.display()))
 }
 
 fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
-    let mut refused = 0;
+    let (mut refused, mut said) = (0, String::new());
     for file in files {
         let name = file.display().to_string();
         let imported = if name == "-" {
@@ -259,14 +258,16 @@ fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
             database.import(BufReader::new(opened), &name, &TEXTS)?
         };
         for why in &imported.refused {
-            eprintln!("ucudnn: {why}; left out");
+            output::tell(&format!("{why}; left out"));
         }
         refused += imported.refused.len();
-        println!("{name}: {} results are new, {} were known", imported.merged, imported.kept);
+        said += &format!("{name}: {} results are new, {} were known\n", imported.merged, imported.kept);
         if imported.of_other_kernels > 0 {
-            println!("{name}: {} results are of other versions of our kernels; left out", imported.of_other_kernels);
+            let others = imported.of_other_kernels;
+            said += &format!("{name}: {others} results are of other versions of our kernels; left out\n");
         }
     }
+    output::print(&said)?;
     if refused > 0 {
         return Err(Failure::Failed(format!("{refused} lines were not understood")));
     }

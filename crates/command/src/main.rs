@@ -7,20 +7,24 @@
 //! | `report` | a run's `UCUDNN_REPORT` as tables |
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network, from a CSV file or a report |
+//! | `naming` | their names, for the kernels of reports and plans |
 //! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
 //! | `recurrent` | recurrent networks: their descriptions and their results |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
 //! | `table`, `quantity` | text for people |
-//! | `text` | a file's text |
+//! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `failure` | how a command fails |
 //!
-//! The command adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
+//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
 //! `run --dlopen` load a cuDNN.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod db;
 mod decisions;
 mod failure;
+mod naming;
 mod network;
+mod output;
 mod plan;
 mod plot;
 mod quantity;
@@ -70,26 +74,37 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Rust ignores SIGPIPE, so printing to `head` would panic.
+    // Rust ignores SIGPIPE; a command whose reader has left ends quietly, as others do.
     // SAFETY: no other thread runs yet, and the default action installs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let ended = match Cli::parse().command {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => {
+            let _ = error.print();
+            return ExitCode::from(2);
+        }
+        Err(help) => output::print(&help.to_string()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(why)) => {
+            output::tell(&why);
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(why)) => {
+            output::tell(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(options) => run::run(options),
         Command::Report(options) => report::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Plot(options) => plot::run(&options),
         Command::Db(options) => db::run(&options),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(why)) => {
-            eprintln!("ucudnn: {why}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Failed(why)) => {
-            eprintln!("ucudnn: {why}");
-            ExitCode::FAILURE
-        }
     }
 }

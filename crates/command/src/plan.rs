@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
 use crate::network::Layer;
+use crate::output;
 use crate::quantity::{self, ratio};
 use crate::report::text_of;
 use crate::sets;
@@ -93,18 +94,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         plans.push(sets::divide(&costs.groups, total, SOLVE).map_err(|error| refused(total, &error))?);
     }
     if options.json {
-        print_json(&costs, &plans);
-        return Ok(());
+        return output::print(&json_of(&costs, &plans));
     }
-    if let Some(environment) = &costs.environment {
-        println!("Measured on {environment}\n");
-    }
+    let measured = costs.environment.as_ref().map(|environment| format!("Measured on {environment}\n\n"));
     let texts: Vec<_> = plans.iter().map(|plan| text_of(plan, None)).collect();
-    print!("{}", texts.join("\n"));
+    let mut text = measured.unwrap_or_default() + &texts.join("\n");
     if plans.len() > 1 {
-        print!("\n{}", compared(&plans));
+        text += &format!("\n{}", compared(&plans));
     }
-    Ok(())
+    output::print(&text)
 }
 
 /// Lists the convolution problems of the file.
@@ -112,15 +110,14 @@ fn list(options: &Options) -> Result<(), Failure> {
     let (network, _) = options.workload.problems.read()?;
     if options.json {
         let problem = |Layer { name, problem, count }: &Layer| json!({ "layer": name, "count": count, "kernel": problem.to_string(), "spec": problem.spec() });
-        println!("{:#}", json!({ "kernels": network.layers.iter().map(problem).collect::<Vec<_>>() }));
-        return Ok(());
+        let kernels: Vec<_> = network.layers.iter().map(problem).collect();
+        return output::print(&format!("{:#}\n", json!({ "kernels": kernels })));
     }
     let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
     for Layer { name, problem, count } in &network.layers {
         table.row(vec![name.clone(), count.to_string(), problem.to_string()]);
     }
-    print!("{}", table.lines());
-    Ok(())
+    output::print(&table.lines())
 }
 
 fn refused(total: usize, error: &DivisionError) -> Failure {
@@ -136,10 +133,10 @@ fn refused(total: usize, error: &DivisionError) -> Failure {
     })
 }
 
-fn print_json(costs: &Costs, plans: &[Decisions]) {
+fn json_of(costs: &Costs, plans: &[Decisions]) -> String {
     let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
     let environment = costs.environment.as_ref().map(ToString::to_string);
-    println!("{:#}", json!({ "environment": environment, "plans": plans }));
+    format!("{:#}\n", json!({ "environment": environment, "plans": plans }))
 }
 
 /// One table of all plans.

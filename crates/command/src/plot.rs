@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
-use crate::network;
+use crate::naming;
+use crate::output;
 use crate::quantity;
 use crate::report::lines;
 use crate::sets::{self, Group};
@@ -44,7 +45,7 @@ enum What {
         #[command(flatten)]
         workload: Workload,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw the time of each layer, forward and backward, for several runs or plans side by side
     Layers {
@@ -58,7 +59,7 @@ enum What {
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw Workspace Division against Workspace Reuse at equal totals, over a range of totals
     Totals {
@@ -71,7 +72,7 @@ enum What {
         #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
         to: Option<usize>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw how Workspace Division cuts its total among layers
     Division {
@@ -81,12 +82,12 @@ enum What {
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
 }
 
 #[derive(Args)]
-struct Output {
+struct Target {
     /// The picture's file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -134,9 +135,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn write(picture: &str, output: &Output) -> Result<(), Failure> {
+fn write(picture: &str, output: &Target) -> Result<(), Failure> {
     match &output.output {
-        None => print!("{picture}"),
+        None => output::print(picture)?,
         Some(file) => {
             std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
         }
@@ -147,8 +148,7 @@ fn write(picture: &str, output: &Output) -> Result<(), Failure> {
 /// Gives layers the names in a network file, if there is one.
 fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<&Path>) -> Result<(), Failure> {
     if let Some(file) = network {
-        let network = network::parse(file, &text::read(file)?, &network::Shapes::default())?;
-        decisions.for_each(|decisions| network.name_layers(decisions));
+        naming::name(decisions, file)?;
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
     Ok(layers::Source { label: "undivided".into(), decisions })
 }
 
-fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failure> {
+fn desirable_picture(groups: &[Group], output: &Target) -> Result<String, Failure> {
     let group = match groups {
         [group] => group,
         _ => {
@@ -245,7 +245,7 @@ fn totals_picture(
     groups: &[Group],
     from: Option<usize>,
     to: Option<usize>,
-    output: &Output,
+    output: &Target,
 ) -> Result<String, Failure> {
     let sum = |of: &dyn Fn(&Group) -> Option<usize>| -> usize {
         groups.iter().map(|group| of(group).unwrap_or(0) * group.count).sum()

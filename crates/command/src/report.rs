@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::Failure;
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
-use crate::network::{self, Shapes};
+use crate::naming;
+use crate::output;
 use crate::quantity::{self, ratio};
 use crate::recurrent;
 use crate::table::{Side, Table};
@@ -44,8 +45,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let report = lines::parse(&options.file, &text)?;
     let mut decisions = report.decisions();
     if let Some(file) = &options.network {
-        let network = network::parse(file, &text::read(file)?, &Shapes::default())?;
-        decisions.iter_mut().for_each(|decisions| network.name_layers(decisions));
+        naming::name(decisions.iter_mut(), file)?;
     }
     if options.json {
         let (checked, off) = report.checked;
@@ -56,8 +56,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
         });
-        println!("{whole:#}");
-        return Ok(());
+        return output::print(&format!("{whole:#}\n"));
     }
     let mut parts: Vec<String> =
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref())).collect();
@@ -71,8 +70,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if !also.is_empty() {
         parts.push(also);
     }
-    print!("{}", parts.join("\n"));
-    Ok(())
+    output::print(&parts.join("\n"))
 }
 
 /// A report's other results.

@@ -20,6 +20,7 @@ use tuning::executable::Executable;
 
 use crate::Failure;
 use crate::network::{Layer, Shapes};
+use crate::output;
 use crate::quantity;
 use crate::table::{Side, Table};
 use crate::workload::{Place, Problems};
@@ -262,20 +263,20 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
         failed += usize::from(found.is_err());
         table.row(row);
     }
-    print!("{}", table.lines());
     let measured: usize = tuned.iter().map(|tuned| tuned.measured).sum();
-    println!(
-        "\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}",
+    let printed = output::print(&format!(
+        "{}\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}\n",
+        table.lines(),
         tuned.len(),
         took.as_secs_f64(),
         database.display()
-    );
+    ));
     if interrupt::STOP.load(Ordering::Relaxed) {
-        eprintln!("ucudnn: stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len());
+        output::tell(&format!("stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len()));
         interrupt::end();
     }
     if failed > 0 {
         return Err(Failure::Failed(format!("{failed} of {wanted} kernels could not be tuned")));
     }
-    Ok(())
+    printed
 }

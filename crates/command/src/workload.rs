@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use convolution::problem::any::AnyProblem;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-use guest::settings::Settings;
+use guest::settings::{self, Settings};
 use planner::{BatchSizePolicy, Configuration};
 use tuning::database::{self, Database, Environment};
 use tuning::recall::recall;
@@ -93,12 +93,24 @@ impl Problems {
                 None => network.layers.push(Layer { name: row.layer.clone(), problem, count: row.count }),
             }
         }
+        let file = self.file.display();
+        if let Some(unknown) = layers.iter().find(|only| network.layers.iter().all(|layer| layer.name != **only)) {
+            let mut names: Vec<&str> = network.layers.iter().map(|layer| layer.name.as_str()).collect();
+            names.dedup();
+            return Err(Failure::Failed(format!(
+                "{file}: no layer is called {unknown}; there are {}",
+                names.join(", ")
+            )));
+        }
         network.layers.retain(|layer| {
             (layers.is_empty() || layers.contains(&layer.name))
                 && (directions.is_empty() || directions.contains(&layer.problem.direction()))
         });
         if network.layers.is_empty() {
-            return Err(Failure::Failed(format!("{}: no kernel is in it that was asked for", self.file.display())));
+            return Err(Failure::Failed(match (layers.is_empty(), directions.is_empty()) {
+                (true, true) => format!("{file}: no kernel is in it"),
+                _ => format!("{file}: no kernel of it is left by --layers and --directions"),
+            }));
         }
         Ok(network)
     }
@@ -121,14 +133,25 @@ impl Place {
         self.seed_database.clone().or_else(set)
     }
 
-    /// Opens the database for reading; a missing file is an error.
+    /// Opens the database for reading alone; a missing file is an error.
+    pub fn read(&self) -> Result<Database, Failure> {
+        // The log then warns of a seed that cannot be used.
+        settings::get();
+        Ok(Database::read(&self.existing()?, self.seed().as_deref())?)
+    }
+
+    /// Opens the database for writing; a missing file is an error.
     pub fn open(&self) -> Result<Database, Failure> {
+        Ok(Database::open(&self.existing()?, self.seed().as_deref())?)
+    }
+
+    fn existing(&self) -> Result<PathBuf, Failure> {
         let path = self.path()?;
-        if !path.exists() {
-            let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
-            return Err(Failure::Failed(format!("{}: {why}", path.display())));
+        if path.exists() {
+            return Ok(path);
         }
-        Ok(Database::open(&path, self.seed().as_deref())?)
+        let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
+        Err(Failure::Failed(format!("{}: {why}", path.display())))
     }
 
     /// Opens the database for writing; creates the file and its folder if they are missing.
@@ -150,7 +173,7 @@ impl Workload {
             groups.retain(keep);
             return Ok(Costs { groups, environment: None });
         }
-        let database = self.place.open()?;
+        let database = self.place.read()?;
         let environment = self.environment(&database, &network)?;
         let mut groups = Vec::new();
         let mut unknown = Vec::new();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Options;
 use crate::Failure;
 use crate::network::Layer;
+use crate::output;
 use crate::quantity;
 use crate::text;
 use offers::Offered;
@@ -34,7 +35,7 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     let limits = if options.limit.is_empty() { &LIMITS[..] } else { &options.limit };
     let version = library::version().unwrap_or_default();
     if !options.json {
-        println!("{name}, cuDNN {version}\n");
+        output::print(&format!("{name}, cuDNN {version}\n\n"))?;
     }
     let mut problems = Vec::new();
     let mut lacking = 0;
@@ -47,11 +48,11 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
             problems.push(as_json(layer, &offered, limits));
         } else {
             let text = offered.map_or_else(|why| format!("{why}\n"), |offered| offered.text(limits));
-            println!("{} {} (layers: {})\n\n{text}", layer.name, layer.problem, layer.count);
+            output::print(&format!("{} {} (layers: {})\n\n{text}\n", layer.name, layer.problem, layer.count))?;
         }
     }
     if options.json {
-        println!("{:#}", json!({ "device": name, "cudnn": version, "engines": problems }));
+        output::print(&format!("{:#}\n", json!({ "device": name, "cudnn": version, "engines": problems })))?;
     }
     match lacking {
         0 => Ok(()),

@@ -7,6 +7,7 @@ use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
 use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
+use crate::output;
 use crate::recurrent;
 use crate::sets::{Group, front, within};
 
@@ -64,12 +65,15 @@ pub struct Timed {
     pub time: f64,
 }
 
-/// Reads a report's text. Reports an unreadable line to standard error and skips it: a run that was killed, or is still
+/// The most unreadable lines of a report that are named.
+const MOST_NAMED: usize = 8;
+
+/// Reads a report's text. Names an unreadable line on standard error and skips it: a run that was killed, or is still
 /// writing, leaves half a line. `Err` if no line can be read.
 pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     let mut report = Report::default();
     let mut read = 0;
-    let mut first_wrong = None;
+    let mut wrong = Vec::new();
     let cut_off = if text.ends_with('\n') { None } else { text.lines().count().checked_sub(1) };
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = format!("{}:{}", file.display(), index + 1);
@@ -83,19 +87,32 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
         };
         match taken {
             Ok(()) => read += 1,
-            Err(why) => {
-                first_wrong.get_or_insert_with(|| format!("{at}: {why}"));
-                eprintln!("ucudnn: {at}: {why}; left out");
-            }
+            Err(why) => wrong.push(format!("{at}: {why}")),
         }
     }
-    match (read, first_wrong) {
-        (0, None) => Err(format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display())),
-        (0, Some(_)) => {
-            Err(format!("{}: not a report (UCUDNN_REPORT) and not a plan (`ucudnn plan --json`)", file.display()))
-        }
-        _ => Ok(report),
+    if read == 0 {
+        return Err(match wrong.first() {
+            None => format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display()),
+            Some(first) => no_report(file, text, first),
+        });
     }
+    for why in wrong.iter().take(MOST_NAMED) {
+        output::tell(&format!("{why}; left out"));
+    }
+    if let Some(more @ 1..) = wrong.len().checked_sub(MOST_NAMED) {
+        output::tell(&format!("{}: {more} more lines are left out", file.display()));
+    }
+    Ok(report)
+}
+
+/// Says what a file without a single readable line is not, and what it may be.
+fn no_report(file: &Path, text: &str, first: &str) -> String {
+    let whole = serde_json::from_str::<Value>(text);
+    if whole.is_ok_and(|whole| whole.get("plans").is_some()) {
+        return format!("{}: a plan (`ucudnn plan --json`), which `ucudnn plot` draws; not a report", file.display());
+    }
+    let expected = "expected the lines that a run writes to UCUDNN_REPORT, each an object with an \"event\"";
+    format!("{}: not a report: {expected}. The first line: {first}", file.display())
 }
 
 impl Report {

@@ -125,10 +125,24 @@ impl Database {
     /// Opens a database and its seed; creates the database if there is no such file. `Err` names the file and the
     /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        Self::with(path, seed, file::open)
+    }
+
+    /// Opens a database and its seed for reading alone, for the commands that show results. Nothing is created or
+    /// changed, and the file's folder may be read-only. `Err` as of [`Self::open`], and if there is no such file.
+    pub fn read(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        Self::with(path, seed, file::open_to_read)
+    }
+
+    fn with(
+        path: &Path,
+        seed: Option<&Path>,
+        open: impl FnOnce(&Path) -> Result<Connection, String>,
+    ) -> Result<Self, String> {
         let _writes = FailingWrites::without_signals();
-        let user = file::open(path)?;
+        let user = open(path)?;
         let seed = seed.and_then(|seed| {
-            let opened = file::open_seed(seed);
+            let opened = file::open_to_read(seed);
             opened.map_err(|why| log::warn!("UCUDNN_SEED_DATABASE: {why}; it is not used")).ok()
         });
         Ok(Self {
