@@ -8,6 +8,7 @@ mod plot;
 mod reading;
 mod rnn;
 mod run;
+mod times;
 mod tune;
 
 use std::fs::{hard_link, write};

@@ -10,7 +10,9 @@
 //! | `naming` | their names, for the kernels of reports and plans |
 //! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
 //! | `recurrent` | recurrent networks: their descriptions and their results |
+//! | `division_text` | the text of a configuration, taken apart |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
+//! | `times` | the kinds of times in a plan |
 //! | `table`, `quantity` | text for people |
 //! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `failure` | how a command fails |
@@ -21,6 +23,7 @@
 
 mod db;
 mod decisions;
+mod division_text;
 mod failure;
 mod naming;
 mod network;
@@ -34,6 +37,7 @@ mod run;
 mod sets;
 mod table;
 mod text;
+mod times;
 mod tune;
 mod workload;
 

@@ -16,8 +16,9 @@ use crate::network::Layer;
 use crate::output;
 use crate::quantity::{self, ratio};
 use crate::report::text_of;
-use crate::sets;
+use crate::sets::{self, Group};
 use crate::table::{Side, Table};
+use crate::times::{self, Kind};
 use crate::workload::{Costs, Workload};
 
 /// The time limit for solving one division.
@@ -28,6 +29,9 @@ const SOLVE: Duration = Duration::from_secs(10);
 /// Workspace Reuse (--limit) plans each kernel within the same limit; Workspace Division (--total) divides a total
 /// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. Kernels that the database lacks are listed,
 /// with the command that measures them.
+///
+/// A plan compares times of one kind: of micro-batches that ran alone, added up, or of whole mini-batches in place, which
+/// the end of a search takes for the best configurations. --times chooses, and the plan says which it used.
 ///
 /// With --device, cuDNN lists the engines of its graph API for each kernel, with their workspaces at each micro-batch
 /// size, and the engines that each limit admits. Nothing is timed. The file holds cuDNN's device properties of the GPU,
@@ -85,7 +89,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.limit.is_empty() && options.total.is_empty() {
         return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));
     }
-    let costs = options.workload.costs()?;
+    let limits: Vec<usize> = options.limit.iter().chain(&options.total).copied().collect();
+    let costs = options.workload.costs(&limits)?;
     let mut plans = Vec::new();
     for &limit in &options.limit {
         plans.push(sets::reuse(&costs.groups, limit)?);
@@ -96,9 +101,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.json {
         return output::print(&json_of(&costs, &plans));
     }
-    let measured = costs.environment.as_ref().map(|environment| format!("Measured on {environment}\n\n"));
-    let texts: Vec<_> = plans.iter().map(|plan| text_of(plan, None)).collect();
-    let mut text = measured.unwrap_or_default() + &texts.join("\n");
+    let mut text = costs.environment.as_ref().map_or_else(String::new, |on| format!("Measured on {on}\n"));
+    text += &format!("Times are {}.\n", costs.times);
+    if !costs.unmeasured.is_empty() {
+        text += "Micro-batch sizes without times, which no plan uses:\n";
+        text += &times::unmeasured_text(&costs.unmeasured);
+    }
+    for plan in &plans {
+        text += &format!("\n{}{}", text_of(plan, None), undivided_note(plan, &costs));
+    }
     if plans.len() > 1 {
         text += &format!("\n{}", compared(&plans));
     }
@@ -133,10 +144,34 @@ fn refused(total: usize, error: &DivisionError) -> Failure {
     })
 }
 
+/// Says why kernels have no undivided time in a plan.
+fn undivided_note(plan: &Decisions, costs: &Costs) -> String {
+    let lacking = plan.rows.iter().filter(|row| row.undivided.is_none());
+    let (mut unmeasured, mut too_large) = (Vec::new(), Vec::new());
+    for row in lacking {
+        let is_known = |group: &&Group| group.spec == row.spec && !group.undivided.is_empty();
+        if costs.groups.iter().any(|group| is_known(&group)) { &mut too_large } else { &mut unmeasured }
+            .push(row.name());
+    }
+    let mut note = String::new();
+    if !unmeasured.is_empty() {
+        let times = if costs.times == Kind::InPlace { " in place" } else { "" };
+        note += &format!("No undivided time: the whole mini-batch has no time{times} for {}.\n", unmeasured.join(", "));
+    }
+    if !too_large.is_empty() {
+        note += &format!("No undivided time: no undivided way fits for {}.\n", too_large.join(", "));
+    }
+    note
+}
+
 fn json_of(costs: &Costs, plans: &[Decisions]) -> String {
     let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
     let environment = costs.environment.as_ref().map(ToString::to_string);
-    format!("{:#}\n", json!({ "environment": environment, "plans": plans }))
+    let unmeasured = costs.unmeasured.iter().map(|(kernel, sizes)| json!({ "kernel": kernel, "sizes": sizes }));
+    let unmeasured: Vec<_> = unmeasured.collect();
+    let times = costs.times.name();
+    let whole = json!({ "environment": environment, "times": times, "unmeasured": unmeasured, "plans": plans });
+    format!("{whole:#}\n")
 }
 
 /// One table of all plans.

@@ -2,7 +2,6 @@
 
 mod desirable;
 mod division;
-mod division_text;
 mod layers;
 mod scale;
 mod svg;
@@ -22,7 +21,7 @@ use crate::quantity;
 use crate::report::lines;
 use crate::sets::{self, Group};
 use crate::text;
-use crate::workload::{Workload, quoted};
+use crate::workload::{Costs, Workload, quoted};
 
 /// Draw reports and plans as SVG pictures
 ///
@@ -99,7 +98,7 @@ struct Target {
 pub fn run(options: &Options) -> Result<(), Failure> {
     match &options.what {
         What::Desirable { workload, output } => {
-            let picture = desirable_picture(&workload.groups()?, output)?;
+            let picture = desirable_picture(&workload.costs(&[usize::MAX])?, output)?;
             write(&picture, output)
         }
         What::Layers { files, undivided, network, output } => {
@@ -115,8 +114,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             write(&layers::draw(&title, &sources), output)
         }
         What::Totals { workload, from, to, output } => {
-            let groups = workload.groups()?;
-            let picture = totals_picture(&groups, *from, *to, output)?;
+            let costs = workload.costs(&[usize::MAX])?;
+            let picture = totals_picture(&costs, *from, *to, output)?;
             write(&picture, output)
         }
         What::Division { file, network, output } => {
@@ -223,17 +222,17 @@ fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
     Ok(layers::Source { label: "undivided".into(), decisions })
 }
 
-fn desirable_picture(groups: &[Group], output: &Target) -> Result<String, Failure> {
-    let group = match groups {
+fn desirable_picture(costs: &Costs, output: &Target) -> Result<String, Failure> {
+    let group = match &costs.groups[..] {
         [group] => group,
-        _ => {
+        groups => {
             let name =
                 |group: &Group| format!("\n  --layers {} --directions {}", quoted(&group.layer), group.direction);
             let names: String = groups.iter().map(name).collect();
             return Err(Failure::Usage(format!("the picture is of one kernel; choose one of{names}")));
         }
     };
-    Ok(desirable::draw(group, output.title.as_deref()))
+    Ok(desirable::draw(group, costs.times, output.title.as_deref()))
 }
 
 /// The number of totals in the picture.
@@ -241,12 +240,8 @@ const TOTALS: usize = 24;
 /// The time limit for solving each total. A result that is not optimal then differs by less than a line's width.
 const SOLVE: Duration = Duration::from_millis(500);
 
-fn totals_picture(
-    groups: &[Group],
-    from: Option<usize>,
-    to: Option<usize>,
-    output: &Target,
-) -> Result<String, Failure> {
+fn totals_picture(costs: &Costs, from: Option<usize>, to: Option<usize>, output: &Target) -> Result<String, Failure> {
+    let groups = &costs.groups[..];
     let sum = |of: &dyn Fn(&Group) -> Option<usize>| -> usize {
         groups.iter().map(|group| of(group).unwrap_or(0) * group.count).sum()
     };
@@ -280,7 +275,7 @@ fn totals_picture(
     }
     let layers: usize = groups.iter().map(|group| group.count).sum();
     let lines = [
-        format!("time of all {layers} kernels over the workspace of all together"),
+        format!("time of all {layers} kernels over the workspace of all together; times are {}", costs.times),
         "\"One limit for all\": the highest at which the kernels' workspaces add up to the total.".to_owned(),
     ];
     let curves = curves.map(|(name, points)| totals::Curve { name: name.to_owned(), points });
