@@ -3,13 +3,16 @@
 
 mod data;
 mod device;
+mod doctor;
 mod output;
 mod plot;
 mod reading;
 mod rnn;
 mod run;
+mod shell;
 mod times;
 mod tune;
+mod width;
 
 use std::fs::{hard_link, write};
 use std::os::unix::fs::symlink;

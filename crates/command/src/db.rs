@@ -15,6 +15,7 @@ use crate::Failure;
 use crate::output;
 use crate::quantity;
 use crate::table::{Side, Table};
+use crate::width::Width;
 use crate::workload::Place;
 
 /// The problems and networks whose results an import takes.
@@ -53,6 +54,8 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        width: Width,
     },
     /// Write the whole database as text, one JSON object per line
     Export {
@@ -91,7 +94,7 @@ fn age(text: &str) -> Result<Duration, String> {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     match &options.what {
-        What::List { kernels, json } => list(&options.place.read()?, *kernels, *json),
+        What::List { kernels, json, width } => list(&options.place.read()?, *kernels, *json, width.columns()),
         What::Export { file } => export(&options.place.read()?, file.as_ref()),
         What::Import { files } => import(&options.place.create()?, files),
         What::Prune { environment, older_than } => {
@@ -114,7 +117,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Failure> {
+fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> Result<(), Failure> {
     let contents = database.contents()?;
     let mut listed = Vec::new();
     for entry in &contents {
@@ -142,7 +145,8 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
         ("in place", Side::Right),
         ("RNNs", Side::Right),
         ("last", Side::Left),
-    ]);
+    ])
+    .short(1, short_environment);
     for entry in &contents {
         table.row(vec![
             entry.id.to_string(),
@@ -154,15 +158,16 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
-    text += &table.lines();
+    text += &table.lines(width);
     for (entry, (problems, _)) in listed.iter().filter(|(_, (problems, _))| !problems.is_empty()) {
         text += &format!("\nKernels of {}\n", entry.environment);
         let mut table =
-            Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
+            Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)])
+                .short(0, quantity::short_shape);
         for problem in problems {
             table.row(vec![named(problem), problem.outcomes.to_string(), sizes(&problem.sizes)]);
         }
-        text += &table.lines();
+        text += &table.lines(width);
     }
     for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
         text += &format!("\nRecurrent networks of {}\n", entry.environment);
@@ -172,14 +177,15 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             ("fastest", Side::Left),
             ("step µs", Side::Right),
             ("our kernels", Side::Left),
-        ]);
+        ])
+        .optional([4]);
         for TimedContents { subject, version, timings, .. } in networks {
             let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
             let (what, time) =
                 fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
             table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
         }
-        text += &table.lines();
+        text += &table.lines(width);
     }
     output::print(&text)
 }
@@ -190,6 +196,12 @@ fn named_network(spec: &str) -> String {
 
 fn named(problem: &ProblemContents) -> String {
     AnyProblem::from_spec(&problem.spec).map_or_else(|_| problem.spec.clone(), |problem| problem.to_string())
+}
+
+/// The text of an environment without its multiprocessors and without what stands in brackets.
+fn short_environment(text: &str) -> String {
+    let words = text.split(", ").filter(|part| !part.ends_with("multiprocessors"));
+    words.map(|part| part.split(" (").next().unwrap_or(part)).collect::<Vec<_>>().join(", ")
 }
 
 /// A few numbers, or their count and range.

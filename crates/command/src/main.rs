@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `run` | starting a program with the library in front of its cuDNN |
 //! | `tune`, `plan`, `db` | filling the tuning database, planning from it, maintaining it |
+//! | `doctor` | the parts that the library would use, and whether a program reaches it |
+//! | `python` | the Python in PATH, whose packages may hold cuDNN |
 //! | `report` | a run's `UCUDNN_REPORT` as tables |
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network, from a CSV file or a report |
@@ -13,37 +15,42 @@
 //! | `division_text` | the text of a configuration, taken apart |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
 //! | `times` | the kinds of times in a plan |
-//! | `table`, `quantity` | text for people |
+//! | `shell` | completions and manual pages |
+//! | `table`, `width`, `quantity` | text for people |
 //! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `failure` | how a command fails |
 //!
-//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
-//! `run --dlopen` load a cuDNN.
+//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to the library's planner and database. Only `tune`,
+//! `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod db;
 mod decisions;
 mod division_text;
+mod doctor;
 mod failure;
 mod naming;
 mod network;
 mod output;
 mod plan;
 mod plot;
+mod python;
 mod quantity;
 mod recurrent;
 mod report;
 mod run;
 mod sets;
+mod shell;
 mod table;
 mod text;
 mod times;
 mod tune;
+mod width;
 mod workload;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -75,6 +82,9 @@ enum Command {
     Plan(plan::Options),
     Plot(plot::Options),
     Db(db::Options),
+    Doctor(doctor::Options),
+    Completions(shell::Completions),
+    Man(shell::Manual),
 }
 
 fn main() -> ExitCode {
@@ -110,5 +120,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(options) => plan::run(&options),
         Command::Plot(options) => plot::run(&options),
         Command::Db(options) => db::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
+        Command::Completions(options) => shell::completions(&options, Cli::command()),
+        Command::Man(options) => shell::manual(&options, Cli::command()),
     }
 }

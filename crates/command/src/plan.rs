@@ -19,6 +19,7 @@ use crate::report::text_of;
 use crate::sets::{self, Group};
 use crate::table::{Side, Table};
 use crate::times::{self, Kind};
+use crate::width::Width;
 use crate::workload::{Costs, Workload};
 
 /// The time limit for solving one division.
@@ -70,6 +71,9 @@ pub struct Options {
     /// Print JSON, for `ucudnn plot` and other programs
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    width: Width,
 }
 
 fn limit(text: &str) -> Result<usize, String> {
@@ -107,11 +111,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         text += "Micro-batch sizes without times, which no plan uses:\n";
         text += &times::unmeasured_text(&costs.unmeasured);
     }
+    let width = options.width.columns();
     for plan in &plans {
-        text += &format!("\n{}{}", text_of(plan, None), undivided_note(plan, &costs));
+        text += &format!("\n{}{}", text_of(plan, None, width), undivided_note(plan, &costs));
     }
     if plans.len() > 1 {
-        text += &format!("\n{}", compared(&plans));
+        text += &format!("\n{}", compared(&plans, width));
     }
     output::print(&text)
 }
@@ -124,11 +129,12 @@ fn list(options: &Options) -> Result<(), Failure> {
         let kernels: Vec<_> = network.layers.iter().map(problem).collect();
         return output::print(&format!("{:#}\n", json!({ "kernels": kernels })));
     }
-    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
+    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)])
+        .short(2, quantity::short_shape);
     for Layer { name, problem, count } in &network.layers {
         table.row(vec![name.clone(), count.to_string(), problem.to_string()]);
     }
-    output::print(&table.lines())
+    output::print(&table.lines(options.width.columns()))
 }
 
 fn refused(total: usize, error: &DivisionError) -> Failure {
@@ -175,7 +181,7 @@ fn json_of(costs: &Costs, plans: &[Decisions]) -> String {
 }
 
 /// One table of all plans.
-fn compared(plans: &[Decisions]) -> String {
+fn compared(plans: &[Decisions], width: usize) -> String {
     let mut table = Table::new(&[
         ("plan", Side::Left),
         ("workspace", Side::Right),
@@ -199,5 +205,5 @@ fn compared(plans: &[Decisions]) -> String {
             undivided.map_or_else(String::new, |undivided| ratio(undivided, plan.time())),
         ]);
     }
-    table.lines()
+    table.lines(width)
 }

@@ -52,22 +52,43 @@ pub struct Options {
 /// Replaces this process with the program. Returns only on failure.
 pub fn run(options: Options) -> Result<(), Failure> {
     options.variables.check()?;
-    let library = find_library(options.library.as_deref())?;
-    let (name, arguments) = options.command.split_first().expect("clap requires the program");
+    let names_cudnn = options.variables.sets(guest::settings::CUDNN_LIBRARY);
+    let prepared = prepare(&options.command, options.library.as_deref(), options.dlopen, names_cudnn)?;
+    let mut command = prepared.command;
+    for (name, value) in options.variables.absolute()? {
+        command.env(name, value);
+    }
+    let error = command.exec();
+    Err(Failure::Failed(format!("{} cannot be run: {error}", command.get_program().display())))
+}
+
+/// A program that is ready to start with the library in front of its cuDNN.
+pub struct Prepared {
+    pub command: Command,
+    /// The library's file.
+    pub library: PathBuf,
+}
+
+/// Prepares a program and its arguments. `names_cudnn` says that an option names the real cuDNN.
+pub fn prepare(
+    words: &[OsString],
+    library: Option<&Path>,
+    dlopen: bool,
+    names_cudnn: bool,
+) -> Result<Prepared, Failure> {
+    let library = find_library(library)?;
+    let (name, arguments) = words.split_first().expect("clap requires the program");
     let program = find_program(name)?;
     refuse_secure_execution(&program)?;
 
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments);
     let mut preloaded = vec![library.as_path()];
-    for (name, value) in options.variables.absolute()? {
-        command.env(name, value);
-    }
-    let folder = if options.dlopen { Some(disguise::folder(&library)?) } else { None };
+    let folder = if dlopen { Some(disguise::folder(&library)?) } else { None };
     let disguise = folder.as_ref().map(|folder| folder.join(disguise::CUDNN));
     if let (Some(folder), Some(disguise)) = (&folder, &disguise) {
         listable(disguise)?;
-        if !options.variables.sets(guest::settings::CUDNN_LIBRARY)
+        if !names_cudnn
             && std::env::var_os(guest::settings::CUDNN_LIBRARY).is_none_or(|value| value.is_empty())
             && let Some(real) = disguise::real_cudnn()
         {
@@ -77,12 +98,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     preloaded.extend(disguise.as_deref());
     command.env(LD_PRELOAD, preload(&preloaded, std::env::var_os(LD_PRELOAD)));
-    let error = command.exec();
-    Err(Failure::Failed(format!("{} cannot be run: {error}", program.display())))
+    Ok(Prepared { command, library })
 }
 
 /// The library's absolute path, which the loader's lists must be able to hold.
-fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
+pub fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match given {
         Some(path) => {
             let found = path.canonicalize().map_err(|error| format!("--library {}: {error}", path.display()))?;

@@ -21,8 +21,10 @@ use tuning::executable::Executable;
 use crate::Failure;
 use crate::network::{Layer, Shapes};
 use crate::output;
+use crate::python;
 use crate::quantity;
 use crate::table::{Side, Table};
+use crate::width::Width;
 use crate::workload::{Place, Problems};
 use progress::Bar;
 
@@ -94,9 +96,12 @@ pub struct Options {
 
     #[command(flatten)]
     place: Place,
+
+    #[command(flatten)]
+    width: Width,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= MOST_SECONDS);
     seconds.ok_or_else(|| format!("expected a number of seconds, more than 0 and at most {MOST_SECONDS}"))
 }
@@ -151,10 +156,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if !kept && tuned.iter().any(|tuned| tuned.measured > 0) {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
     }
-    summarize(&tuned, layers.len(), begin.elapsed(), &database)
+    summarize(&tuned, layers.len(), begin.elapsed(), &database, options.width.columns())
 }
 
 fn check_library() -> Result<(), Failure> {
+    python::search_its_packages();
     if library::path().is_none() {
         return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
     }
@@ -241,7 +247,13 @@ fn search<K: Executable>(
 }
 
 /// Shows the results. A problem without a result makes the command fail; after an interrupt it ends by the signal.
-fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::path::Path) -> Result<(), Failure> {
+fn summarize(
+    tuned: &[Tuned],
+    wanted: usize,
+    took: Duration,
+    database: &std::path::Path,
+    width: usize,
+) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("kernel", Side::Left),
         ("", Side::Left),
@@ -250,7 +262,8 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("", Side::Left),
-    ]);
+    ])
+    .short(0, quantity::short_shape);
     let mut failed = 0;
     for Tuned { layer, found, measured } in tuned {
         let mut row = vec![layer.name.clone(), layer.problem.direction().to_string(), measured.to_string()];
@@ -266,7 +279,7 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
     let measured: usize = tuned.iter().map(|tuned| tuned.measured).sum();
     let printed = output::print(&format!(
         "{}\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}\n",
-        table.lines(),
+        table.lines(width),
         tuned.len(),
         took.as_secs_f64(),
         database.display()

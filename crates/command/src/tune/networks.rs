@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     bar.finish();
-    let mut text = if decisions.is_empty() { String::new() } else { recurrent::text_of(&decisions) };
+    let mut text =
+        if decisions.is_empty() { String::new() } else { recurrent::text_of(&decisions, options.width.columns()) };
     let took = begin.elapsed().as_secs_f64();
     let count = quantity::counted(timed, "network");
     text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.display());

@@ -55,7 +55,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 pub use contents::{Contents, ProblemContents, Prune, TimedContents};
-pub use environment::Environment;
+pub use environment::{Environment, cudnn_version};
 pub use exchange::Imported;
 pub use file::SCHEMA;
 pub use results::Outcome;
