@@ -84,6 +84,11 @@ fn a_linked_program_s_functions_are_counted() {
     assert!(ended.stdout.contains("doctor ended with status 0.\n2 functions of cuDNN were bound to libucudnn.so.\n"));
     assert!(!ended.stdout.contains("past it"), "{}", ended.stdout);
 
+    // The program gets the variables of whoever started the doctor.
+    let ended = doctor(&ucudnn, &["--", "env"], &[("UCUDNN_LOG", "info")]);
+    assert!(ended.stderr.contains("\nUCUDNN_LOG=info\n") && !ended.stderr.contains("VIRTUAL_ENV"), "{}", ended.stderr);
+    assert!(!doctor(&ucudnn, &["--", "env"], &[]).stderr.contains("UCUDNN_LOG"));
+
     // The program's own end says nothing about the library.
     let ended = doctor(&ucudnn, &["--", path.to_str().unwrap(), "fail"], &[]);
     assert!(ended.stdout.contains("doctor ended with status 3.\n"), "{}", ended.stdout);

@@ -4,6 +4,7 @@
 mod data;
 mod device;
 mod doctor;
+mod examples;
 mod output;
 mod plot;
 mod reading;

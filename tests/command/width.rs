@@ -95,7 +95,7 @@ fn a_pipe_gets_everything() {
     for (arguments, whole) in WIDE_COMMANDS {
         let text = ucudnn.run(arguments);
         assert!(text.contains(whole) && !text.contains("cut to fit"), "{text}");
-        // What is no number of columns is ignored.
+        // Other values than a number of columns are ignored.
         for columns in ["0", "", "wide"] {
             assert_eq!(ucudnn.end(arguments, &[("COLUMNS", columns)]).stdout, text);
         }

@@ -34,8 +34,9 @@ const TEXTS: Texts = Texts {
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn db list --kernels\n  \
-    ucudnn db export results.jsonl            on one machine\n  \
-    ucudnn db import results.jsonl            on another with the same GPU, driver and cuDNN\n  \
+    # on one machine, and on another with the same GPU, driver and cuDNN\n  \
+    ucudnn db export results.jsonl\n  \
+    ucudnn db import results.jsonl\n  \
     ucudnn db prune --older-than 90d")]
 pub struct Options {
     #[command(subcommand)]
@@ -198,7 +199,7 @@ fn named(problem: &ProblemContents) -> String {
     AnyProblem::from_spec(&problem.spec).map_or_else(|_| problem.spec.clone(), |problem| problem.to_string())
 }
 
-/// The text of an environment without its multiprocessors and without what stands in brackets.
+/// The text of an environment without its multiprocessors and without its brackets.
 fn short_environment(text: &str) -> String {
     let words = text.split(", ").filter(|part| !part.ends_with("multiprocessors"));
     words.map(|part| part.split(" (").next().unwrap_or(part)).collect::<Vec<_>>().join(", ")

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use guest::settings;
 
 use crate::Failure;
 use crate::output;
@@ -55,13 +56,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         true => None,
         false => Some(prepare(&options.command, options.library.as_deref(), options.dlopen, false)?),
     };
-    let settings = facts::settings();
-    let is_set = python::search_its_packages();
+    let in_effect = facts::settings();
+    // The facts below need variables of this process that the program must not get.
+    let before = [settings::LOG, python::PREFIX].map(|name| (name, std::env::var_os(name)));
+    python::search_its_packages();
     let mut facts = facts::all(options.library.as_deref());
-    output::print(&(facts::text(&facts) + &settings))?;
+    output::print(&(facts::text(&facts) + &in_effect))?;
     if let Some(mut prepared) = prepared {
-        if is_set {
-            prepared.command.env_remove(python::PREFIX);
+        for (name, value) in before {
+            match value {
+                Some(value) => prepared.command.env(name, value),
+                None => prepared.command.env_remove(name),
+            };
         }
         let run = program::run(prepared.command, &prepared.library, Duration::from_secs_f64(options.seconds))?;
         let name = options.command[0].display();

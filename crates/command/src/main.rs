@@ -67,6 +67,8 @@ use failure::Failure;
         ucudnn report run.jsonl\n  \
         ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program\n  \
         ucudnn plot division wd.jsonl -o wd.svg\n\n\
+        Whether the library reaches the program:\n\n  \
+        ucudnn doctor -- ./program\n\n\
         Exit status: 0 done, 1 failed, 2 wrong usage; `ucudnn run` ends as the program does."
 )]
 struct Cli {

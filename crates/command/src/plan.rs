@@ -42,8 +42,11 @@ const SOLVE: Duration = Duration::from_secs(10);
     ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
     ucudnn plan examples/networks/resnet50.csv --total 512MiB --json > plan.json\n  \
     ucudnn plot division plan.json -o division.svg\n  \
-    ucudnn plan run.jsonl --total 120MiB          the kernels of a run\n  \
-    ucudnn plan --device examples/devices/h200.json examples/networks/resnet18.csv --type half --limit 0,64MiB")]
+    # the kernels of a run\n  \
+    ucudnn plan run.jsonl --total 120MiB\n  \
+    # cuDNN's engines on a GPU that need not be here\n  \
+    ucudnn plan --device examples/devices/h200.json --type half --limit 0,64MiB \\\n      \
+    examples/networks/resnet18.csv")]
 pub struct Options {
     #[command(flatten)]
     workload: Workload,

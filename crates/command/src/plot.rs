@@ -28,9 +28,13 @@ use crate::workload::{Costs, Workload, quoted};
 /// A report comes from a run (`ucudnn run --report FILE`), a plan from `ucudnn plan --json`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg     time per layer of two runs\n  \
-    ucudnn plot division wd.jsonl -o division.svg                how a total is divided among layers\n  \
-    ucudnn plot totals alexnet.csv --batch 128 -o totals.svg     WD against WR, from the tuning database\n  \
+    # time per layer of two runs\n  \
+    ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg\n  \
+    # how a total is divided among layers\n  \
+    ucudnn plot division wd.jsonl -o division.svg\n  \
+    # WD against WR, from the tuning database\n  \
+    ucudnn plot totals alexnet.csv --batch 128 -o totals.svg\n  \
+    # the fastest ways of one kernel, by their workspace\n  \
     ucudnn plot desirable alexnet.csv --layers conv2 --directions F -o conv2.svg")]
 pub struct Options {
     #[command(subcommand)]

@@ -8,15 +8,15 @@ use std::path::PathBuf;
 pub const PREFIX: &str = "VIRTUAL_ENV";
 
 /// Lets this process search the packages of the Python in PATH, as the library does in a program that runs this Python.
-/// Returns true if that sets [`PREFIX`], which a program started from here must not get.
-pub fn search_its_packages() -> bool {
+/// Sets [`PREFIX`] if it is not set.
+pub fn search_its_packages() {
     if std::env::var_os(PREFIX).is_some_and(|folder| !folder.is_empty()) {
-        return false;
+        return;
     }
-    let Some(prefix) = prefix() else { return false };
-    // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
-    unsafe { std::env::set_var(PREFIX, prefix) };
-    true
+    if let Some(prefix) = prefix() {
+        // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
+        unsafe { std::env::set_var(PREFIX, prefix) };
+    }
 }
 
 /// The folder that Python is installed in: `/usr` for `/usr/bin/python3`.

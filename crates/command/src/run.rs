@@ -25,9 +25,12 @@ const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// exit status is this command's.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn run --workspace-limit 64MiB ./train --epochs 3     each convolution within 64 MiB\n  \
-    ucudnn run --total-workspace-size 512MiB ./train          all of them together within 512 MiB\n  \
-    ucudnn run --dlopen --report run.jsonl python train.py    a program that opens cuDNN by name\n\n\
+    # each convolution within 64 MiB\n  \
+    ucudnn run --workspace-limit 64MiB ./train --epochs 3\n  \
+    # all of them together within 512 MiB\n  \
+    ucudnn run --total-workspace-size 512MiB ./train\n  \
+    # a program that opens cuDNN by name\n  \
+    ucudnn run --dlopen --report run.jsonl python train.py\n\n\
     Sizes are bytes, or numbers with KiB, MiB or GiB behind them. A variable that is set already holds \
     where its option is not given.")]
 pub struct Options {

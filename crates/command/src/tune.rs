@@ -35,11 +35,15 @@ use progress::Bar;
 /// measured again, so a command that was stopped (Ctrl-C) continues where it was.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn tune examples/networks/alexnet.csv --batch 128              for any limit and any total\n  \
-    ucudnn tune run.jsonl --limit 64MiB                                what a run at this limit will ask for\n  \
-    ucudnn tune net.csv --type half --math tensor-op --devices all     on all GPUs of this kind at once\n  \
+    # for any limit and any total\n  \
+    ucudnn tune examples/networks/alexnet.csv --batch 128\n  \
+    # what a run at this limit will ask for\n  \
+    ucudnn tune run.jsonl --limit 64MiB\n  \
+    # on all GPUs of this kind at once\n  \
+    ucudnn tune net.csv --type half --math tensor-op --devices all\n  \
+    # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
-    ucudnn tune --rnn run.jsonl --top-k 20                             the networks that a run ran")]
+    ucudnn tune --rnn run.jsonl --top-k 20")]
 pub struct Options {
     /// A network's CSV file, as in examples/networks, or a run's report
     #[arg(required_unless_present = "rnn")]

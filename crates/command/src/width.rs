@@ -8,7 +8,7 @@ use clap::Args;
 /// The width of a terminal that does not tell its own.
 const USUAL: usize = 100;
 
-/// Whether tables fit the terminal.
+/// The option that shows tables in full.
 #[derive(Args, Clone, Copy)]
 pub struct Width {
     /// Show tables in full, however wide

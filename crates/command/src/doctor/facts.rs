@@ -42,7 +42,7 @@ fn line(name: &str, text: &str) -> String {
     format!("{name:14}{text}\n")
 }
 
-/// The settings in effect, and what is wrong with them. Silences the log of this process, which would repeat that.
+/// The settings in effect, and the warnings about them.
 pub fn settings() -> String {
     let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let (_, mut wrong) = Settings::read(value);
@@ -60,6 +60,7 @@ pub fn settings() -> String {
 /// All parts.
 pub fn all(library: Option<&Path>) -> Vec<Fact> {
     let (settings, _) = Settings::read(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
+    // The log would repeat these facts.
     // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
     unsafe { std::env::set_var(settings::LOG, "off") };
     let own = run::find_library(library).map_err(|failure| match failure {

@@ -107,7 +107,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Says what a file without a single readable line is not, and what it may be.
+/// The error for a file without a single readable line: its kind if that is known, and the expected contents.
 fn no_report(file: &Path, text: &str, first: &str) -> String {
     let whole = serde_json::from_str::<Value>(text);
     if whole.is_ok_and(|whole| whole.get("plans").is_some()) {
