@@ -83,6 +83,12 @@ fn a_linked_program_s_functions_are_counted() {
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("doctor ended with status 0.\n2 functions of cuDNN were bound to libucudnn.so.\n"));
     assert!(!ended.stdout.contains("past it"), "{}", ended.stdout);
+    let real = ucudnn.path("cudnn/libcudnn.so.9");
+    assert!(
+        ended.stdout.contains(&format!("The cuDNN behind libucudnn.so was {}", real.display())),
+        "{}",
+        ended.stdout
+    );
 
     // The program gets the variables of whoever started the doctor.
     let ended = doctor(&ucudnn, &["--", "env"], &[("UCUDNN_LOG", "info")]);
@@ -105,12 +111,13 @@ fn functions_that_pass_the_library_by_are_named() {
     let arguments = ["--", path.to_str().unwrap(), "dlopen"];
     let ended = doctor(&ucudnn, &arguments, &[]);
     assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("1 were bound past it, to ") && ended.stdout.contains(": cudnnGetVersion.\n"));
+    assert!(ended.stdout.contains("1 function of cuDNN was bound past it, to "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": cudnnGetVersion.\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("Try --dlopen"), "{}", ended.stdout);
     assert!(ended.stderr.contains("version 9") && ended.stderr.ends_with("ucudnn: not usable: the program\n"));
     let ended = doctor(&ucudnn, &[&["--dlopen"], &arguments[..]].concat(), &[]);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("\n1 functions of cuDNN were bound to libucudnn.so.\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\n1 function of cuDNN was bound to libucudnn.so.\n"), "{}", ended.stdout);
 }
 
 #[test]

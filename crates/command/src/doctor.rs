@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::output;
 use crate::python;
 use crate::run::prepare;
-use bindings::Bindings;
+use bindings::{Bindings, Files};
 use facts::Fact;
 
 /// The most functions that are named for a library.
@@ -69,7 +69,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
                 None => prepared.command.env_remove(name),
             };
         }
-        let run = program::run(prepared.command, &prepared.library, Duration::from_secs_f64(options.seconds))?;
+        let files = Files { library: prepared.library, disguise: prepared.disguise };
+        let run = program::run(prepared.command, &files, Duration::from_secs_f64(options.seconds))?;
         let name = options.command[0].display();
         let mut text = format!("\n{name} {}.\n", run.end);
         if run.is_reported {
@@ -92,17 +93,16 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 fn bound(bindings: &Bindings, dlopen: bool) -> String {
     let mut text = String::new();
     if bindings.ours.is_empty() && bindings.past.is_empty() {
-        text += "cuDNN was never called through the linker";
-        text += match dlopen {
-            false => ": try --dlopen, if the program opens cuDNN by name; ",
-            true => ", nor by its name: ",
-        };
-        return text + "a program that is linked statically with cuDNN cannot be reached.\n";
+        return match dlopen {
+            false => "cuDNN was never called through the linker: try --dlopen, if the program opens cuDNN by name.\n",
+            true => "cuDNN was never called through the linker, nor by its name. A static cuDNN cannot be reached.\n",
+        }
+        .into();
     }
-    text += &format!("{} functions of cuDNN were bound to libucudnn.so.\n", bindings.ours.len());
+    text += &format!("{} bound to libucudnn.so.\n", functions(bindings.ours.len()));
     for (library, functions) in &bindings.past {
         let library = library.display();
-        text += &format!("{} were bound past it, to {library}: {}.\n", functions.len(), named(functions));
+        text += &format!("{} bound past it, to {library}: {}.\n", self::functions(functions.len()), named(functions));
     }
     if !bindings.past.is_empty() {
         text += match dlopen {
@@ -114,6 +114,10 @@ fn bound(bindings: &Bindings, dlopen: bool) -> String {
         text += &format!("The cuDNN behind libucudnn.so was {}.\n", real.display());
     }
     text
+}
+
+fn functions(count: usize) -> String {
+    if count == 1 { "1 function of cuDNN was".into() } else { format!("{count} functions of cuDNN were") }
 }
 
 /// The first names of a set, and how many there are more.

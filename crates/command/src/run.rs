@@ -70,6 +70,8 @@ pub struct Prepared {
     pub command: Command,
     /// The library's file.
     pub library: PathBuf,
+    /// The library of cuDNN's name that stands for it, for a program that opens cuDNN by name.
+    pub disguise: Option<PathBuf>,
 }
 
 /// Prepares a program and its arguments. `names_cudnn` says that an option names the real cuDNN.
@@ -101,7 +103,7 @@ pub fn prepare(
     }
     preloaded.extend(disguise.as_deref());
     command.env(LD_PRELOAD, preload(&preloaded, std::env::var_os(LD_PRELOAD)));
-    Ok(Prepared { command, library })
+    Ok(Prepared { command, library, disguise })
 }
 
 /// The library's absolute path, which the loader's lists must be able to hold.

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::bindings::Bindings;
+use super::bindings::{Bindings, Files};
 
 /// How long a program that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub struct Run {
 
 /// Runs a prepared command for at most `time`. Its standard output becomes standard error, so that the doctor's own
 /// stays readable.
-pub fn run(mut command: Command, library: &Path, time: Duration) -> Result<Run, String> {
+pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, String> {
     let folder = Folder::new()?;
     let name = command.get_program().to_owned();
     let failed = |error: io::Error| format!("{} cannot be run: {error}", name.display());
@@ -47,7 +47,7 @@ pub fn run(mut command: Command, library: &Path, time: Duration) -> Result<Run, 
         let text = entry.and_then(|entry| std::fs::read(entry.path()));
         let text = text.map_err(|error| format!("{}: {error}", folder.0.display()))?;
         is_reported = true;
-        bindings.add(&String::from_utf8_lossy(&text), library);
+        bindings.add(&String::from_utf8_lossy(&text), files);
     }
     Ok(Run { bindings, end, is_reported })
 }
