@@ -19,7 +19,7 @@ fn doctor(ucudnn: &Installed, arguments: &[&str], variables: &[(&str, &str)]) ->
 }
 
 /// A program that is linked with cuDNN, and not with libucudnn.so.
-fn program() -> Program {
+pub fn program() -> Program {
     let options = ["-Wl,-z,lazy"];
     Program::build("doctor", Build { sources: &["doctor.c"], options: &options, ..Build::default() })
 }
