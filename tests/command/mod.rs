@@ -13,6 +13,7 @@ mod run;
 mod shell;
 mod times;
 mod tune;
+mod unfit;
 mod width;
 
 use std::fs::{hard_link, write};

@@ -127,7 +127,8 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
     ])
     .short(0, quantity::short_shape)
     // In a narrow table the undivided way has its time alone.
-    .optional([6, 7]);
+    .optional([6, 7])
+    .alone(8, "undivided");
     for row in &merged {
         let undivided = row.undivided.as_ref();
         table.row(vec![

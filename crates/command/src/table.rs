@@ -23,6 +23,8 @@ struct Column {
     name: String,
     side: Side,
     shorten: Option<Shorten>,
+    /// The name in a table without optional columns.
+    alone: Option<&'static str>,
 }
 
 /// Columns of text are not cut below this many characters while an optional column remains.
@@ -34,14 +36,22 @@ const GAP: &str = "  ";
 
 impl Table {
     pub fn new(columns: &[(impl ToString, Side)]) -> Self {
-        let columns =
-            columns.iter().map(|(name, side)| Column { name: name.to_string(), side: *side, shorten: None }).collect();
+        let columns = columns
+            .iter()
+            .map(|(name, side)| Column { name: name.to_string(), side: *side, shorten: None, alone: None })
+            .collect();
         Self { columns, rows: Vec::new(), total: None, optional: Vec::new() }
     }
 
     /// Gives the cells of a column a shorter form, for a table that is too wide.
     pub fn short(mut self, column: usize, shorten: Shorten) -> Self {
         self.columns[column].shorten = Some(shorten);
+        self
+    }
+
+    /// Gives a column another name for a table that does without optional columns, which explained it.
+    pub fn alone(mut self, column: usize, name: &'static str) -> Self {
+        self.columns[column].alone = Some(name);
         self
     }
 
@@ -92,6 +102,12 @@ impl Table {
         self.rows.iter().chain(&self.total).map(move |row| row[column].as_str())
     }
 
+    fn name(&self, column: usize, shown: &[usize]) -> &str {
+        let Column { name, alone, .. } = &self.columns[column];
+        let is_alone = self.optional.iter().any(|optional| !shown.contains(optional));
+        alone.filter(|_| is_alone).unwrap_or(name)
+    }
+
     /// A cell in the form that a table shows.
     fn form(&self, column: usize, cell: &str, is_short: bool) -> String {
         match self.columns[column].shorten.filter(|_| is_short) {
@@ -103,7 +119,7 @@ impl Table {
     fn widths(&self, shown: &[usize], is_short: bool) -> Vec<usize> {
         let width = |&column: &usize| {
             let cells = self.cells(column).map(|cell| self.form(column, cell, is_short).chars().count());
-            cells.chain([self.columns[column].name.chars().count()]).max().unwrap_or(0)
+            cells.chain([self.name(column, shown).chars().count()]).max().unwrap_or(0)
         };
         shown.iter().map(width).collect()
     }
@@ -132,7 +148,7 @@ impl Table {
             format!("{}\n", line.trim_end())
         };
         let rule: String = widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join(GAP) + "\n";
-        let mut lines = line(&|column| self.columns[column].name.clone()) + &rule;
+        let mut lines = line(&|column| self.name(column, shown).to_owned()) + &rule;
         lines.extend(self.rows.iter().map(|row| line(&|column| self.form(column, &row[column], is_short))));
         if let Some(total) = &self.total {
             lines += &rule;
@@ -174,7 +190,8 @@ mod tests {
     #[test]
     fn a_table_that_is_too_wide_is_shortened_then_narrowed() {
         let columns = [("kernel", Side::Left), ("algorithm", Side::Left), ("workspace", Side::Right)];
-        let mut table = Table::new(&columns).short(0, |cell| cell.replace(" pad 0x0", "")).optional([1]);
+        let mut table =
+            Table::new(&columns).short(0, |cell| cell.replace(" pad 0x0", "")).optional([1]).alone(2, "bytes");
         table.row(vec!["1x2x3 pad 0x0".into(), "an algorithm with a long name".into(), "8 MiB".into()]);
         let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
         for width in 20..70 {
@@ -183,10 +200,11 @@ mod tests {
                 widest(&text.lines().take(3).map(|line| format!("{line}\n")).collect::<String>()) <= width,
                 "{text}"
             );
-            let (is_whole, is_shown) = (width >= 55, width >= 34);
+            let (is_whole, is_shown) = (width >= 55, width >= 35);
             assert_eq!(text.contains("pad 0x0"), is_whole, "{width}\n{text}");
             assert_eq!(text.contains("algorithm"), is_shown, "{width}\n{text}");
-            assert_eq!(text.contains("--wide"), width < 47, "{width}\n{text}");
+            assert_eq!(text.contains("bytes"), !is_shown, "{width}\n{text}");
+            assert_eq!(text.contains("--wide"), width < 48, "{width}\n{text}");
         }
     }
 }
