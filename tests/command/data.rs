@@ -399,7 +399,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
 fn help_is_for_newcomers() {
     let ucudnn = Installed::new("help");
     let help = ucudnn.run(&["--help"]);
-    for command in ["run", "tune", "plan", "report", "plot", "db"] {
+    for command in ["run", "tune", "plan", "report", "plot", "db", "doctor", "completions", "man"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in {help}");
         let own = ucudnn.run(&[command, "--help"]);
         assert!(own.contains("Example"), "no example in {own}");

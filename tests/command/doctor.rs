@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Ended, Installed, NETWORK, filled};
 use crate::hostdnn::{Build, Program};
-use crate::programs::{compile, source};
+use crate::programs::compile;
 use guest::testing::skip;
 
 /// The line of a part.

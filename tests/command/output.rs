@@ -48,6 +48,23 @@ fn a_full_disk_is_a_failure() {
     }
 }
 
+/// Beyond the limit on a file's size, a write also has a signal.
+#[test]
+fn a_file_that_may_not_grow_is_a_failure() {
+    let ucudnn = prepared("output-limit");
+    for arguments in PRINTING {
+        let file = File::create(ucudnn.path("out")).unwrap();
+        let command = ucudnn.command(arguments, &[]);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+        shell.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null()).stdout(file);
+        // A command that writes to a database fails at that.
+        if !arguments.contains(&"import") {
+            one_message(arguments, &shell.output().unwrap(), "File too large");
+        }
+    }
+}
+
 #[test]
 fn a_closed_standard_output_is_a_failure() {
     let ucudnn = prepared("output-closed");

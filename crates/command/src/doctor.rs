@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     let in_effect = facts::settings();
     // The facts below need variables of this process that the program must not get.
-    let before = [settings::LOG, python::PREFIX].map(|name| (name, std::env::var_os(name)));
+    let before = [settings::LOG, settings::REPORT, python::PREFIX].map(|name| (name, std::env::var_os(name)));
     python::search_its_packages();
     let mut facts = facts::all(options.library.as_deref());
     output::print(&(facts::text(&facts) + &in_effect))?;

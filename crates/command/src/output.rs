@@ -30,10 +30,15 @@ pub fn write(act: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), F
     if IS_CLOSED.load(Ordering::Relaxed) {
         return Err(Failure::Failed("standard output: it is closed".into()));
     }
+    // Beyond `ulimit -f`, a write is an error like others, and not the command's end.
+    // SAFETY: ignoring a signal installs no handler.
+    let before = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let mut output = io::BufWriter::new(io::stdout().lock());
     let written = act(&mut output).and_then(|()| output.flush()).and_then(|()| output.get_mut().flush());
     // Dropping the writer would write the rest once more.
     let _ = output.into_parts();
+    // SAFETY: this is the action of before, and this command installs none for the signal.
+    unsafe { libc::signal(libc::SIGXFSZ, before) };
     written.map_err(|error| Failure::Failed(format!("standard output: {error}")))
 }
 

@@ -119,7 +119,8 @@ const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 /// The log's filter, which a command sets for itself.
 pub const LOG: &str = "UCUDNN_LOG";
-const REPORT: &str = "UCUDNN_REPORT";
+/// The report's file, which a command that loads the library does not write.
+pub const REPORT: &str = "UCUDNN_REPORT";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
 

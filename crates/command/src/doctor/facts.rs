@@ -60,9 +60,12 @@ pub fn settings() -> String {
 /// All parts.
 pub fn all(library: Option<&Path>) -> Vec<Fact> {
     let (settings, _) = Settings::read(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
-    // The log would repeat these facts.
+    // The log would repeat these facts, and the report is a program's.
     // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
-    unsafe { std::env::set_var(settings::LOG, "off") };
+    unsafe {
+        std::env::set_var(settings::LOG, "off");
+        std::env::remove_var(settings::REPORT);
+    }
     let own = run::find_library(library).map_err(|failure| match failure {
         crate::Failure::Usage(why) | crate::Failure::Failed(why) => why,
     });

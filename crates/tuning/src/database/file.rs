@@ -98,7 +98,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // `immutable` does without locks and without the files for them, which a site's folder may not take. It would miss
     // results that a writer has not yet moved from its log into the file; a database with such a log opens as usual,
-    // and shares the writer's files.
+    // and shares the writer's files. SQLite makes the log's index (`-shm`) anew only where someone removed it.
     let log = std::fs::metadata(beside(path, "-wal"));
     let is_whole = log.map_or(true, |log| log.len() == 0);
     let open = || {
