@@ -14,7 +14,7 @@ fn decided(row: &Row, direction: &str, own: Value) -> String {
     format!("{line}\n")
 }
 
-fn asked(row: &Row, direction: &str, time: f64) -> String {
+pub fn asked(row: &Row, direction: &str, time: f64) -> String {
     decided(
         row,
         direction,
@@ -109,6 +109,12 @@ fn a_line_that_cannot_be_read_is_named_and_left_out() {
     assert!(said[0].starts_with("ucudnn: r.jsonl:2: column 2: not a JSON object"), "{}", said[0]);
     assert!(said[1].starts_with("ucudnn: r.jsonl:3: direction is missing"), "{}", said[1]);
     assert!(said[2].starts_with("ucudnn: r.jsonl:4: half a line"), "{}", said[2]);
+
+    // Of many such lines the first are named.
+    ucudnn.file("many.jsonl", &(good.clone() + &"no\n".repeat(1000)));
+    let ended = ucudnn.end(&["report", "many.jsonl"], &[]);
+    assert!(ended.code == Some(0) && ended.stderr.lines().count() == 9, "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("many.jsonl: 992 more lines are left out\n"), "{}", ended.stderr);
 
     ucudnn.file("half.jsonl", half);
     assert!(ucudnn.fails(1, &["report", "half.jsonl"]).contains("half.jsonl: not a report"));
@@ -393,7 +399,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
 fn help_is_for_newcomers() {
     let ucudnn = Installed::new("help");
     let help = ucudnn.run(&["--help"]);
-    for command in ["run", "tune", "plan", "report", "plot", "db"] {
+    for command in ["run", "tune", "plan", "report", "plot", "db", "doctor", "completions", "man"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in {help}");
         let own = ucudnn.run(&[command, "--help"]);
         assert!(own.contains("Example"), "no example in {own}");

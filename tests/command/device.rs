@@ -1,10 +1,12 @@
 //! `ucudnn plan --device`: each problem's engines, on hostdnn, and on the real cuDNN for a GPU that may be absent.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Ended, HEADER, Installed, NETWORK, csv};
 use crate::programs::{compile, real_cudnn, source};
+use guest::testing::skip;
 use serde_json::Value;
 
 const H200: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/devices/h200.json");
@@ -82,12 +84,38 @@ fn engines_and_limits_on_hostdnn() {
     assert!(divided > 0, "no limit admits an engine at a part of the batch alone");
 
     let table = succeeds(plan(&ucudnn, &cudnn, &[H200, "net.csv", "--layers", "conv1", "--directions", "F"]));
-    for part in ["NVIDIA H200, cuDNN ", "conv1 F float 8x3x16x16 * 8x3x5x5", "8 images", "64 MiB", "engines undivided"]
-    {
+    let from = cudnn.join("libcudnn.so.9");
+    for part in [
+        "NVIDIA H200, cuDNN 9",
+        " (hostdnn ",
+        from.to_str().unwrap(),
+        "conv1 F float 8x3x16x16 * 8x3x5x5",
+        "8 images",
+        "64 MiB",
+        "engines undivided",
+    ] {
         assert!(table.contains(part), "no {part:?} in:\n{table}");
     }
     let undivided = json(plan(&ucudnn, &cudnn, &[H200, "net.csv", "--sizes", "undivided", "--json"]));
     assert!(list(&undivided["engines"][0], "offers").iter().all(|offer| offer["batch"] == 8));
+}
+
+/// A wheel of cuDNN in the packages of the Python in PATH is found, as the library finds it in that Python.
+#[test]
+fn a_wheel_in_site_packages_is_found() {
+    let ucudnn = Installed::new("device-wheel");
+    ucudnn.file("net.csv", &csv(&NETWORK));
+    let python = ucudnn.file("env/bin/python3", "#!/bin/sh\n");
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let wheel = ucudnn.path("env/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+    std::fs::rename(ucudnn.path("cudnn/libcudnn.so.9"), &wheel).unwrap();
+    let path = python.parent().unwrap().to_str().unwrap();
+    let arguments = ["plan", "--device", H200, "net.csv", "--layers=conv1", "--directions=F"];
+    let ended = ucudnn.end(&arguments, &[("PATH", path)]);
+    if ended.code == Some(0) && !ended.stdout.contains(wheel.to_str().unwrap()) {
+        return skip("the loader finds a cuDNN");
+    }
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]

@@ -3,10 +3,18 @@
 
 mod data;
 mod device;
+mod doctor;
+mod examples;
+mod output;
 mod plot;
+mod reading;
 mod rnn;
 mod run;
+mod shell;
+mod times;
 mod tune;
+mod unfit;
+mod width;
 
 use std::fs::{hard_link, write};
 use std::os::unix::fs::symlink;

@@ -111,6 +111,11 @@ fn what_stands_in_the_way_is_named() {
             ended.stderr
         );
     }
+    for seconds in ["0", "-0.5", "nan", "inf", "-inf", "1e10", "1e20", "1e300", "1e999", "ten", ""] {
+        let ended = tune(&ucudnn, &["net.csv", "--database", "t.sqlite", &format!("--seconds={seconds}")]);
+        let bounds = "expected a number of seconds, more than 0 and at most 1000000000";
+        assert!(ended.code == Some(2) && ended.stderr.contains(bounds), "{seconds}: {}", ended.stderr);
+    }
     let ended = ucudnn.end(&["tune", "net.csv"], &[("UCUDNN_DATABASE", "off")]);
     assert!(ended.code == Some(2) && ended.stderr.contains("--database"), "{}", ended.stderr);
 }

@@ -12,8 +12,10 @@ use serde_json::json;
 use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
 
 use crate::Failure;
+use crate::output;
 use crate::quantity;
 use crate::table::{Side, Table};
+use crate::width::Width;
 use crate::workload::Place;
 
 /// The problems and networks whose results an import takes.
@@ -32,8 +34,9 @@ const TEXTS: Texts = Texts {
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn db list --kernels\n  \
-    ucudnn db export results.jsonl            on one machine\n  \
-    ucudnn db import results.jsonl            on another with the same GPU, driver and cuDNN\n  \
+    # on one machine, and on another with the same GPU, driver and cuDNN\n  \
+    ucudnn db export results.jsonl\n  \
+    ucudnn db import results.jsonl\n  \
     ucudnn db prune --older-than 90d")]
 pub struct Options {
     #[command(subcommand)]
@@ -52,6 +55,8 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        width: Width,
     },
     /// Write the whole database as text, one JSON object per line
     Export {
@@ -90,8 +95,8 @@ fn age(text: &str) -> Result<Duration, String> {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     match &options.what {
-        What::List { kernels, json } => list(&options.place.open()?, *kernels, *json),
-        What::Export { file } => export(&options.place.open()?, file.as_ref()),
+        What::List { kernels, json, width } => list(&options.place.read()?, *kernels, *json, width.columns()),
+        What::Export { file } => export(&options.place.read()?, file.as_ref()),
         What::Import { files } => import(&options.place.create()?, files),
         What::Prune { environment, older_than } => {
             let database = options.place.open()?;
@@ -108,13 +113,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             for what in all.into_iter().flatten() {
                 removed += database.prune(what)?;
             }
-            println!("{removed} results removed from {}", database.path().display());
-            Ok(())
+            output::print(&format!("{removed} results removed from {}\n", database.path().display()))
         }
     }
 }
 
-fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Failure> {
+fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> Result<(), Failure> {
     let contents = database.contents()?;
     let mut listed = Vec::new();
     for entry in &contents {
@@ -127,14 +131,13 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
     if json {
         let environments: Vec<_> =
             listed.iter().map(|(entry, of)| entry_json(entry, with_problems.then_some(of))).collect();
-        println!("{:#}", json!({ "file": database.path(), "schema": SCHEMA, "environments": environments }));
-        return Ok(());
+        let whole = json!({ "file": database.path(), "schema": SCHEMA, "environments": environments });
+        return output::print(&format!("{whole:#}\n"));
     }
     if contents.is_empty() {
-        println!("{}: it holds no results yet", database.path().display());
-        return Ok(());
+        return output::print(&format!("{}: it holds no results yet\n", database.path().display()));
     }
-    println!("{}\n", database.path().display());
+    let mut text = format!("{}\n\n", database.path().display());
     let mut table = Table::new(&[
         ("", Side::Right),
         ("environment", Side::Left),
@@ -143,7 +146,8 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
         ("in place", Side::Right),
         ("RNNs", Side::Right),
         ("last", Side::Left),
-    ]);
+    ])
+    .short(1, short_environment);
     for entry in &contents {
         table.row(vec![
             entry.id.to_string(),
@@ -155,34 +159,36 @@ fn list(database: &Database, with_problems: bool, json: bool) -> Result<(), Fail
             entry.measured.map_or_else(String::new, |(_, last)| ago(last)),
         ]);
     }
-    print!("{}", table.lines());
+    text += &table.lines(width);
     for (entry, (problems, _)) in listed.iter().filter(|(_, (problems, _))| !problems.is_empty()) {
-        println!("\nKernels of {}", entry.environment);
+        text += &format!("\nKernels of {}\n", entry.environment);
         let mut table =
-            Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)]);
+            Table::new(&[("kernel, of one image", Side::Left), ("measured", Side::Right), ("sizes", Side::Left)])
+                .short(0, quantity::short_shape);
         for problem in problems {
             table.row(vec![named(problem), problem.outcomes.to_string(), sizes(&problem.sizes)]);
         }
-        print!("{}", table.lines());
+        text += &table.lines(width);
     }
     for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
-        println!("\nRecurrent networks of {}", entry.environment);
+        text += &format!("\nRecurrent networks of {}\n", entry.environment);
         let mut table = Table::new(&[
             ("network", Side::Left),
             ("timed", Side::Right),
             ("fastest", Side::Left),
             ("step µs", Side::Right),
             ("our kernels", Side::Left),
-        ]);
+        ])
+        .optional([4]);
         for TimedContents { subject, version, timings, .. } in networks {
             let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
             let (what, time) =
                 fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
             table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
         }
-        print!("{}", table.lines());
+        text += &table.lines(width);
     }
-    Ok(())
+    output::print(&text)
 }
 
 fn named_network(spec: &str) -> String {
@@ -191,6 +197,12 @@ fn named_network(spec: &str) -> String {
 
 fn named(problem: &ProblemContents) -> String {
     AnyProblem::from_spec(&problem.spec).map_or_else(|_| problem.spec.clone(), |problem| problem.to_string())
+}
+
+/// The text of an environment without its multiprocessors and without its brackets.
+fn short_environment(text: &str) -> String {
+    let words = text.split(", ").filter(|part| !part.ends_with("multiprocessors"));
+    words.map(|part| part.split(" (").next().unwrap_or(part)).collect::<Vec<_>>().join(", ")
 }
 
 /// A few numbers, or their count and range.
@@ -239,17 +251,17 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
 
 fn export(database: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
     let Some(file) = file else {
-        database.export(&mut io::stdout().lock())?;
-        return Ok(());
+        let mut text = Vec::new();
+        database.export(&mut text)?;
+        return output::write(|output| output.write_all(&text));
     };
     let opened = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let results = database.export(&mut BufWriter::new(opened))?;
-    println!("{results} results written to {}", file.display());
-    Ok(())
+    output::print(&format!("{results} results written to {}\n", file.display()))
 }
 
 fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
-    let mut refused = 0;
+    let (mut refused, mut said) = (0, String::new());
     for file in files {
         let name = file.display().to_string();
         let imported = if name == "-" {
@@ -259,14 +271,16 @@ fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
             database.import(BufReader::new(opened), &name, &TEXTS)?
         };
         for why in &imported.refused {
-            eprintln!("ucudnn: {why}; left out");
+            output::tell(&format!("{why}; left out"));
         }
         refused += imported.refused.len();
-        println!("{name}: {} results are new, {} were known", imported.merged, imported.kept);
+        said += &format!("{name}: {} results are new, {} were known\n", imported.merged, imported.kept);
         if imported.of_other_kernels > 0 {
-            println!("{name}: {} results are of other versions of our kernels; left out", imported.of_other_kernels);
+            let others = imported.of_other_kernels;
+            said += &format!("{name}: {others} results are of other versions of our kernels; left out\n");
         }
     }
+    output::print(&said)?;
     if refused > 0 {
         return Err(Failure::Failed(format!("{refused} lines were not understood")));
     }

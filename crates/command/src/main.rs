@@ -4,38 +4,53 @@
 //! | --- | --- |
 //! | `run` | starting a program with the library in front of its cuDNN |
 //! | `tune`, `plan`, `db` | filling the tuning database, planning from it, maintaining it |
+//! | `doctor` | the parts that the library would use, and whether a program reaches it |
+//! | `python` | the Python in PATH, whose packages may hold cuDNN |
 //! | `report` | a run's `UCUDNN_REPORT` as tables |
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network, from a CSV file or a report |
+//! | `naming` | their names, for the kernels of reports and plans |
 //! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
 //! | `recurrent` | recurrent networks: their descriptions and their results |
+//! | `division_text` | the text of a configuration, taken apart |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
-//! | `table`, `quantity` | text for people |
-//! | `text` | a file's text |
+//! | `times` | the kinds of times in a plan |
+//! | `shell` | completions and manual pages |
+//! | `table`, `width`, `quantity` | text for people |
+//! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `failure` | how a command fails |
 //!
-//! The command adds no logic of its own to the library's planner and database. Only `tune`, `plan --device` and
-//! `run --dlopen` load a cuDNN.
+//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to the library's planner and database. Only `tune`,
+//! `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod db;
 mod decisions;
+mod division_text;
+mod doctor;
 mod failure;
+mod naming;
 mod network;
+mod output;
 mod plan;
 mod plot;
+mod python;
 mod quantity;
 mod recurrent;
 mod report;
 mod run;
 mod sets;
+mod shell;
 mod table;
 mod text;
+mod times;
 mod tune;
+mod width;
 mod workload;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -52,6 +67,8 @@ use failure::Failure;
         ucudnn report run.jsonl\n  \
         ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program\n  \
         ucudnn plot division wd.jsonl -o wd.svg\n\n\
+        Whether the library reaches the program:\n\n  \
+        ucudnn doctor -- ./program\n\n\
         Exit status: 0 done, 1 failed, 2 wrong usage; `ucudnn run` ends as the program does."
 )]
 struct Cli {
@@ -67,29 +84,46 @@ enum Command {
     Plan(plan::Options),
     Plot(plot::Options),
     Db(db::Options),
+    Doctor(doctor::Options),
+    Completions(shell::Completions),
+    Man(shell::Manual),
 }
 
 fn main() -> ExitCode {
-    // Rust ignores SIGPIPE, so printing to `head` would panic.
+    // Rust ignores SIGPIPE; a command whose reader has left ends quietly, as others do.
     // SAFETY: no other thread runs yet, and the default action installs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let ended = match Cli::parse().command {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => {
+            let _ = error.print();
+            return ExitCode::from(2);
+        }
+        Err(help) => output::print(&help.to_string()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(why)) => {
+            output::tell(&why);
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(why)) => {
+            output::tell(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(options) => run::run(options),
         Command::Report(options) => report::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Plot(options) => plot::run(&options),
         Command::Db(options) => db::run(&options),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(why)) => {
-            eprintln!("ucudnn: {why}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Failed(why)) => {
-            eprintln!("ucudnn: {why}");
-            ExitCode::FAILURE
-        }
+        Command::Doctor(options) => doctor::run(&options),
+        Command::Completions(options) => shell::completions(&options, Cli::command()),
+        Command::Man(options) => shell::manual(&options, Cli::command()),
     }
 }

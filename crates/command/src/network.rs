@@ -9,8 +9,6 @@ use cudnn::Direction;
 use cudnn::tensor::Tensor;
 use cudnn_abi::*;
 
-use crate::decisions::{Decision, Decisions, Policy};
-
 /// The choices that a file of layers leaves open.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Network (of a CSV file)")]
@@ -93,62 +91,6 @@ pub struct Layer {
 pub struct Network {
     pub name: String,
     pub layers: Vec<Layer>,
-}
-
-impl Network {
-    /// Gives the decisions' layers this network's names where their shapes agree; batch and types do not matter. A
-    /// decision by problem counts for all layers that have the problem.
-    pub fn name_layers(&self, decisions: &mut Decisions) {
-        let is_division = matches!(decisions.policy, Policy::Division(_));
-        let shapes: Vec<_> = self.layers.iter().map(|layer| Shape::of(&layer.problem)).collect();
-        let mut named = vec![0; self.layers.len()];
-        let mut rows = Vec::new();
-        for row in decisions.rows.drain(..) {
-            let wanted = AnyProblem::from_spec(&row.spec).ok().map(|problem| Shape::of(&problem));
-            let layers = self.layers.iter().enumerate();
-            let mut alike = layers.filter(|(index, _)| wanted.as_ref() == Some(&shapes[*index]));
-            let before = rows.len();
-            if is_division {
-                // A row is one layer, so each name is given out once per layer.
-                if let Some((index, layer)) = alike.find(|(index, layer)| named[*index] < layer.count) {
-                    named[index] += row.count;
-                    rows.push(Decision { layer: layer.name.clone(), ..row.clone() });
-                }
-            } else {
-                let of =
-                    |(_, layer): (_, &Layer)| Decision { layer: layer.name.clone(), count: layer.count, ..row.clone() };
-                rows.extend(alike.map(of));
-            }
-            if rows.len() == before {
-                rows.push(row);
-            }
-        }
-        decisions.rows = rows;
-    }
-}
-
-/// The identity of a layer, whatever its batch and its types.
-#[derive(PartialEq, Eq)]
-struct Shape {
-    direction: Direction,
-    /// The extents of x, w and y, without the batch.
-    tensors: [Vec<i64>; 3],
-    /// Padding before and after, stride, and dilation.
-    parameters: [Vec<i64>; 4],
-}
-
-impl Shape {
-    fn of(problem: &AnyProblem) -> Self {
-        let graph = problem.graph();
-        let convolution = graph.convolution();
-        let graph::Convolution { direction, x, w, y, pre_padding, post_padding, stride, dilation, .. } = convolution;
-        let image = |place: &usize| graph.tensors[*place].dims[1..].to_vec();
-        Self {
-            direction: *direction,
-            tensors: [image(x), graph.tensors[*w].dims.clone(), image(y)],
-            parameters: [pre_padding, post_padding, stride, dilation].map(Vec::clone),
-        }
-    }
 }
 
 /// The columns of a network file, in order; numbers have a least value.

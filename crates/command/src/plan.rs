@@ -13,10 +13,13 @@ use serde_json::json;
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
 use crate::network::Layer;
+use crate::output;
 use crate::quantity::{self, ratio};
 use crate::report::text_of;
-use crate::sets;
+use crate::sets::{self, Group};
 use crate::table::{Side, Table};
+use crate::times::{self, Kind};
+use crate::width::Width;
 use crate::workload::{Costs, Workload};
 
 /// The time limit for solving one division.
@@ -28,6 +31,9 @@ const SOLVE: Duration = Duration::from_secs(10);
 /// among all layers. Nothing is run, and neither a GPU nor cuDNN is needed. Kernels that the database lacks are listed,
 /// with the command that measures them.
 ///
+/// A plan compares times of one kind: of micro-batches that ran alone, added up, or of whole mini-batches in place, which
+/// the end of a search takes for the best configurations. --times chooses, and the plan says which it used.
+///
 /// With --device, cuDNN lists the engines of its graph API for each kernel, with their workspaces at each micro-batch
 /// size, and the engines that each limit admits. Nothing is timed. The file holds cuDNN's device properties of the GPU,
 /// so the GPU itself is not needed.
@@ -36,8 +42,11 @@ const SOLVE: Duration = Duration::from_secs(10);
     ucudnn plan examples/networks/alexnet.csv --batch 128 --limit 8MiB,64MiB,none\n  \
     ucudnn plan examples/networks/resnet50.csv --total 512MiB --json > plan.json\n  \
     ucudnn plot division plan.json -o division.svg\n  \
-    ucudnn plan run.jsonl --total 120MiB          the kernels of a run\n  \
-    ucudnn plan --device examples/devices/h200.json examples/networks/resnet18.csv --type half --limit 0,64MiB")]
+    # the kernels of a run\n  \
+    ucudnn plan run.jsonl --total 120MiB\n  \
+    # cuDNN's engines on a GPU that need not be here\n  \
+    ucudnn plan --device examples/devices/h200.json --type half --limit 0,64MiB \\\n      \
+    examples/networks/resnet18.csv")]
 pub struct Options {
     #[command(flatten)]
     workload: Workload,
@@ -65,6 +74,9 @@ pub struct Options {
     /// Print JSON, for `ucudnn plot` and other programs
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    width: Width,
 }
 
 fn limit(text: &str) -> Result<usize, String> {
@@ -84,7 +96,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.limit.is_empty() && options.total.is_empty() {
         return Err(Failure::Usage("give --limit (Workspace Reuse) or --total (Workspace Division), or both".into()));
     }
-    let costs = options.workload.costs()?;
+    let limits: Vec<usize> = options.limit.iter().chain(&options.total).copied().collect();
+    let costs = options.workload.costs(&limits)?;
     let mut plans = Vec::new();
     for &limit in &options.limit {
         plans.push(sets::reuse(&costs.groups, limit)?);
@@ -93,18 +106,22 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         plans.push(sets::divide(&costs.groups, total, SOLVE).map_err(|error| refused(total, &error))?);
     }
     if options.json {
-        print_json(&costs, &plans);
-        return Ok(());
+        return output::print(&json_of(&costs, &plans));
     }
-    if let Some(environment) = &costs.environment {
-        println!("Measured on {environment}\n");
+    let mut text = costs.environment.as_ref().map_or_else(String::new, |on| format!("Measured on {on}\n"));
+    text += &format!("Times are {}.\n", costs.times);
+    if !costs.unmeasured.is_empty() {
+        text += "Micro-batch sizes without times, which no plan uses:\n";
+        text += &times::unmeasured_text(&costs.unmeasured);
     }
-    let texts: Vec<_> = plans.iter().map(|plan| text_of(plan, None)).collect();
-    print!("{}", texts.join("\n"));
+    let width = options.width.columns();
+    for plan in &plans {
+        text += &format!("\n{}{}", text_of(plan, None, width), undivided_note(plan, &costs));
+    }
     if plans.len() > 1 {
-        print!("\n{}", compared(&plans));
+        text += &format!("\n{}", compared(&plans, width));
     }
-    Ok(())
+    output::print(&text)
 }
 
 /// Lists the convolution problems of the file.
@@ -112,15 +129,15 @@ fn list(options: &Options) -> Result<(), Failure> {
     let (network, _) = options.workload.problems.read()?;
     if options.json {
         let problem = |Layer { name, problem, count }: &Layer| json!({ "layer": name, "count": count, "kernel": problem.to_string(), "spec": problem.spec() });
-        println!("{:#}", json!({ "kernels": network.layers.iter().map(problem).collect::<Vec<_>>() }));
-        return Ok(());
+        let kernels: Vec<_> = network.layers.iter().map(problem).collect();
+        return output::print(&format!("{:#}\n", json!({ "kernels": kernels })));
     }
-    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)]);
+    let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)])
+        .short(2, quantity::short_shape);
     for Layer { name, problem, count } in &network.layers {
         table.row(vec![name.clone(), count.to_string(), problem.to_string()]);
     }
-    print!("{}", table.lines());
-    Ok(())
+    output::print(&table.lines(options.width.columns()))
 }
 
 fn refused(total: usize, error: &DivisionError) -> Failure {
@@ -136,14 +153,38 @@ fn refused(total: usize, error: &DivisionError) -> Failure {
     })
 }
 
-fn print_json(costs: &Costs, plans: &[Decisions]) {
+/// Says why kernels have no undivided time in a plan.
+fn undivided_note(plan: &Decisions, costs: &Costs) -> String {
+    let lacking = plan.rows.iter().filter(|row| row.undivided.is_none());
+    let (mut unmeasured, mut too_large) = (Vec::new(), Vec::new());
+    for row in lacking {
+        let is_known = |group: &&Group| group.spec == row.spec && !group.undivided.is_empty();
+        if costs.groups.iter().any(|group| is_known(&group)) { &mut too_large } else { &mut unmeasured }
+            .push(row.name());
+    }
+    let mut note = String::new();
+    if !unmeasured.is_empty() {
+        let times = if costs.times == Kind::InPlace { " in place" } else { "" };
+        note += &format!("No undivided time: the whole mini-batch has no time{times} for {}.\n", unmeasured.join(", "));
+    }
+    if !too_large.is_empty() {
+        note += &format!("No undivided time: no undivided way fits for {}.\n", too_large.join(", "));
+    }
+    note
+}
+
+fn json_of(costs: &Costs, plans: &[Decisions]) -> String {
     let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
     let environment = costs.environment.as_ref().map(ToString::to_string);
-    println!("{:#}", json!({ "environment": environment, "plans": plans }));
+    let unmeasured = costs.unmeasured.iter().map(|(kernel, sizes)| json!({ "kernel": kernel, "sizes": sizes }));
+    let unmeasured: Vec<_> = unmeasured.collect();
+    let times = costs.times.name();
+    let whole = json!({ "environment": environment, "times": times, "unmeasured": unmeasured, "plans": plans });
+    format!("{whole:#}\n")
 }
 
 /// One table of all plans.
-fn compared(plans: &[Decisions]) -> String {
+fn compared(plans: &[Decisions], width: usize) -> String {
     let mut table = Table::new(&[
         ("plan", Side::Left),
         ("workspace", Side::Right),
@@ -167,5 +208,5 @@ fn compared(plans: &[Decisions]) -> String {
             undivided.map_or_else(String::new, |undivided| ratio(undivided, plan.time())),
         ]);
     }
-    table.lines()
+    table.lines(width)
 }

@@ -2,7 +2,6 @@
 
 mod desirable;
 mod division;
-mod division_text;
 mod layers;
 mod scale;
 mod svg;
@@ -16,21 +15,26 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
-use crate::network;
+use crate::naming;
+use crate::output;
 use crate::quantity;
 use crate::report::lines;
 use crate::sets::{self, Group};
 use crate::text;
-use crate::workload::{Workload, quoted};
+use crate::workload::{Costs, Workload, quoted};
 
 /// Draw reports and plans as SVG pictures
 ///
 /// A report comes from a run (`ucudnn run --report FILE`), a plan from `ucudnn plan --json`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg     time per layer of two runs\n  \
-    ucudnn plot division wd.jsonl -o division.svg                how a total is divided among layers\n  \
-    ucudnn plot totals alexnet.csv --batch 128 -o totals.svg     WD against WR, from the tuning database\n  \
+    # time per layer of two runs\n  \
+    ucudnn plot layers wr.jsonl=WR wd.jsonl=WD -o layers.svg\n  \
+    # how a total is divided among layers\n  \
+    ucudnn plot division wd.jsonl -o division.svg\n  \
+    # WD against WR, from the tuning database\n  \
+    ucudnn plot totals alexnet.csv --batch 128 -o totals.svg\n  \
+    # the fastest ways of one kernel, by their workspace\n  \
     ucudnn plot desirable alexnet.csv --layers conv2 --directions F -o conv2.svg")]
 pub struct Options {
     #[command(subcommand)]
@@ -44,7 +48,7 @@ enum What {
         #[command(flatten)]
         workload: Workload,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw the time of each layer, forward and backward, for several runs or plans side by side
     Layers {
@@ -58,7 +62,7 @@ enum What {
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw Workspace Division against Workspace Reuse at equal totals, over a range of totals
     Totals {
@@ -71,7 +75,7 @@ enum What {
         #[arg(long, value_name = "SIZE", value_parser = quantity::read_bytes)]
         to: Option<usize>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
     /// Draw how Workspace Division cuts its total among layers
     Division {
@@ -81,12 +85,12 @@ enum What {
         #[arg(long, value_name = "FILE")]
         network: Option<PathBuf>,
         #[command(flatten)]
-        output: Output,
+        output: Target,
     },
 }
 
 #[derive(Args)]
-struct Output {
+struct Target {
     /// The picture's file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -98,7 +102,7 @@ struct Output {
 pub fn run(options: &Options) -> Result<(), Failure> {
     match &options.what {
         What::Desirable { workload, output } => {
-            let picture = desirable_picture(&workload.groups()?, output)?;
+            let picture = desirable_picture(&workload.costs(&[usize::MAX])?, output)?;
             write(&picture, output)
         }
         What::Layers { files, undivided, network, output } => {
@@ -114,8 +118,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             write(&layers::draw(&title, &sources), output)
         }
         What::Totals { workload, from, to, output } => {
-            let groups = workload.groups()?;
-            let picture = totals_picture(&groups, *from, *to, output)?;
+            let costs = workload.costs(&[usize::MAX])?;
+            let picture = totals_picture(&costs, *from, *to, output)?;
             write(&picture, output)
         }
         What::Division { file, network, output } => {
@@ -134,9 +138,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn write(picture: &str, output: &Output) -> Result<(), Failure> {
+fn write(picture: &str, output: &Target) -> Result<(), Failure> {
     match &output.output {
-        None => print!("{picture}"),
+        None => output::print(picture)?,
         Some(file) => {
             std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
         }
@@ -147,8 +151,7 @@ fn write(picture: &str, output: &Output) -> Result<(), Failure> {
 /// Gives layers the names in a network file, if there is one.
 fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, network: Option<&Path>) -> Result<(), Failure> {
     if let Some(file) = network {
-        let network = network::parse(file, &text::read(file)?, &network::Shapes::default())?;
-        decisions.for_each(|decisions| network.name_layers(decisions));
+        naming::name(decisions, file)?;
     }
     Ok(())
 }
@@ -223,17 +226,17 @@ fn undivided_source(of: &layers::Source) -> Result<layers::Source, String> {
     Ok(layers::Source { label: "undivided".into(), decisions })
 }
 
-fn desirable_picture(groups: &[Group], output: &Output) -> Result<String, Failure> {
-    let group = match groups {
+fn desirable_picture(costs: &Costs, output: &Target) -> Result<String, Failure> {
+    let group = match &costs.groups[..] {
         [group] => group,
-        _ => {
+        groups => {
             let name =
                 |group: &Group| format!("\n  --layers {} --directions {}", quoted(&group.layer), group.direction);
             let names: String = groups.iter().map(name).collect();
             return Err(Failure::Usage(format!("the picture is of one kernel; choose one of{names}")));
         }
     };
-    Ok(desirable::draw(group, output.title.as_deref()))
+    Ok(desirable::draw(group, costs.times, output.title.as_deref()))
 }
 
 /// The number of totals in the picture.
@@ -241,12 +244,8 @@ const TOTALS: usize = 24;
 /// The time limit for solving each total. A result that is not optimal then differs by less than a line's width.
 const SOLVE: Duration = Duration::from_millis(500);
 
-fn totals_picture(
-    groups: &[Group],
-    from: Option<usize>,
-    to: Option<usize>,
-    output: &Output,
-) -> Result<String, Failure> {
+fn totals_picture(costs: &Costs, from: Option<usize>, to: Option<usize>, output: &Target) -> Result<String, Failure> {
+    let groups = &costs.groups[..];
     let sum = |of: &dyn Fn(&Group) -> Option<usize>| -> usize {
         groups.iter().map(|group| of(group).unwrap_or(0) * group.count).sum()
     };
@@ -280,7 +279,7 @@ fn totals_picture(
     }
     let layers: usize = groups.iter().map(|group| group.count).sum();
     let lines = [
-        format!("time of all {layers} kernels over the workspace of all together"),
+        format!("time of all {layers} kernels over the workspace of all together; times are {}", costs.times),
         "\"One limit for all\": the highest at which the kernels' workspaces add up to the total.".to_owned(),
     ];
     let curves = curves.map(|(name, points)| totals::Curve { name: name.to_owned(), points });

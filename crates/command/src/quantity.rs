@@ -65,6 +65,39 @@ pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// A convolution problem's text for a narrow table: `8x3x16x16*8x3x5x5 p2 s2`. The usual values are left out: float,
+/// padding 0, stride 1.
+pub fn short_shape(text: &str) -> String {
+    let mut words = text.split(' ').peekable();
+    let mut short = String::new();
+    while let Some(word) = words.next() {
+        let key = match word {
+            "pad" => "p",
+            "stride" => "s",
+            "dilation" => "d",
+            "groups" => "g",
+            "*" => {
+                short += "*";
+                continue;
+            }
+            "float" => continue,
+            _ => {
+                let gap = if short.is_empty() || short.ends_with('*') { "" } else { " " };
+                short += &format!("{gap}{word}");
+                continue;
+            }
+        };
+        let values = words.next().unwrap_or_default();
+        let (first, is_usual) = (values.split('x').next().unwrap_or_default(), if key == "p" { "0" } else { "1" });
+        match values.split('x').all(|value| value == first) {
+            true if first == is_usual => {}
+            true => short += &format!(" {key}{first}"),
+            false => short += &format!(" {key}{values}"),
+        }
+    }
+    short
+}
+
 /// Reads the size in an option.
 pub fn read_bytes(text: &str) -> Result<usize, String> {
     parse_bytes(text).ok_or_else(|| "expected a number of bytes, with KiB, MiB or GiB behind it if wanted".into())
@@ -97,6 +130,18 @@ mod tests {
         }
         assert_eq!(exact_bytes(64 << 20), "64MiB");
         assert!(read_bytes("lots").is_err());
+    }
+
+    #[test]
+    fn shapes_are_shortened() {
+        for (text, short) in [
+            ("float 8x3x16x16 * 8x3x5x5 pad 2x2 stride 1x1", "8x3x16x16*8x3x5x5 p2"),
+            ("F half 8x3x9x9 * 8x3x1x1 pad 0x0 stride 2x2 nhwc", "F half 8x3x9x9*8x3x1x1 s2 nhwc"),
+            ("8x4x9x9 * 8x2x3x3 pad 1x0 stride 1x1 dilation 2x2 groups 2", "8x4x9x9*8x2x3x3 p1x0 d2 g2"),
+            ("conv1", "conv1"),
+        ] {
+            assert_eq!(short_shape(text), short);
+        }
     }
 
     #[test]

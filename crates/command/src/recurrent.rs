@@ -70,7 +70,7 @@ impl Decision {
 }
 
 /// A heading, a table of networks, and the quality of the model's first choices.
-pub fn text_of(decisions: &[Decision]) -> String {
+pub fn text_of(decisions: &[Decision], width: usize) -> String {
     let networks = quantity::counted(decisions.len(), "recurrent network");
     let mut table = Table::new(&[
         ("network", Side::Left),
@@ -80,7 +80,8 @@ pub fn text_of(decisions: &[Decision]) -> String {
         ("ratio", Side::Right),
         ("first choice", Side::Right),
         ("why", Side::Left),
-    ]);
+    ])
+    .optional([5, 6]);
     let digits = |time: Option<f64>| time.map_or_else(String::new, |time| quantity::digits(1e3 * time));
     for decision in decisions {
         let (time, cudnn) = (decision.time(&decision.chosen), decision.time(CUDNN));
@@ -94,7 +95,7 @@ pub fn text_of(decisions: &[Decision]) -> String {
             decision.why.clone(),
         ]);
     }
-    format!("{networks}\n\n{}{}", table.lines(), summary(decisions))
+    format!("{networks}\n\n{}{}", table.lines(width), summary(decisions))
 }
 
 fn summary(decisions: &[Decision]) -> String {
@@ -312,7 +313,7 @@ mod tests {
             step_times: Vec::new(),
         };
         assert_eq!((timed.first_over_best(), refused.first_over_best()), (Some(1.25), None));
-        let text = text_of(&[timed, refused]);
+        let text = text_of(&[timed, refused], usize::MAX);
         let row = text.lines().find(|line| line.starts_with("LSTM")).unwrap();
         assert_eq!(
             row.split_whitespace().collect::<Vec<_>>(),

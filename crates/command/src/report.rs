@@ -9,11 +9,13 @@ use serde_json::json;
 
 use crate::Failure;
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
-use crate::network::{self, Shapes};
+use crate::naming;
+use crate::output;
 use crate::quantity::{self, ratio};
 use crate::recurrent;
 use crate::table::{Side, Table};
 use crate::text;
+use crate::width::Width;
 use lines::Divided;
 
 /// Show what a run chose for each convolution, and what that saves
@@ -37,6 +39,9 @@ pub struct Options {
     /// Print JSON: the contents of the tables, and the totals
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    width: Width,
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -44,8 +49,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let report = lines::parse(&options.file, &text)?;
     let mut decisions = report.decisions();
     if let Some(file) = &options.network {
-        let network = network::parse(file, &text::read(file)?, &Shapes::default())?;
-        decisions.iter_mut().for_each(|decisions| network.name_layers(decisions));
+        naming::name(decisions.iter_mut(), file)?;
     }
     if options.json {
         let (checked, off) = report.checked;
@@ -56,13 +60,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
         });
-        println!("{whole:#}");
-        return Ok(());
+        return output::print(&format!("{whole:#}\n"));
     }
+    let width = options.width.columns();
     let mut parts: Vec<String> =
-        decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref())).collect();
+        decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
     if !report.networks.is_empty() {
-        parts.push(recurrent::text_of(&report.networks));
+        parts.push(recurrent::text_of(&report.networks, width));
     } else if decisions.is_empty() {
         let what = "no convolution that can be divided and no recurrent network that ours can run";
         parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
@@ -71,8 +75,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if !also.is_empty() {
         parts.push(also);
     }
-    print!("{}", parts.join("\n"));
-    Ok(())
+    output::print(&parts.join("\n"))
 }
 
 /// A report's other results.
@@ -107,7 +110,7 @@ fn also(report: &lines::Report) -> String {
 }
 
 /// Decisions as a heading, a table and a summary.
-pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
+pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -> String {
     let mut text = heading(decisions, divided) + "\n\n";
     let merged = merged(&decisions.rows);
     let mut table = Table::new(&[
@@ -121,7 +124,11 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("ratio", Side::Right),
-    ]);
+    ])
+    .short(0, quantity::short_shape)
+    // In a narrow table the undivided way has its time alone.
+    .optional([6, 7])
+    .alone(8, "undivided");
     for row in &merged {
         let undivided = row.undivided.as_ref();
         table.row(vec![
@@ -150,7 +157,7 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>) -> String {
         undivided.map_or_else(String::new, quantity::digits),
         undivided.map_or_else(String::new, |undivided| ratio(undivided, decisions.time())),
     ]);
-    text += &table.lines();
+    text += &table.lines(width);
     text += &summary(decisions);
     text
 }

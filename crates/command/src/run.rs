@@ -25,9 +25,12 @@ const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// exit status is this command's.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn run --workspace-limit 64MiB ./train --epochs 3     each convolution within 64 MiB\n  \
-    ucudnn run --total-workspace-size 512MiB ./train          all of them together within 512 MiB\n  \
-    ucudnn run --dlopen --report run.jsonl python train.py    a program that opens cuDNN by name\n\n\
+    # each convolution within 64 MiB\n  \
+    ucudnn run --workspace-limit 64MiB ./train --epochs 3\n  \
+    # all of them together within 512 MiB\n  \
+    ucudnn run --total-workspace-size 512MiB ./train\n  \
+    # a program that opens cuDNN by name\n  \
+    ucudnn run --dlopen --report run.jsonl python train.py\n\n\
     Sizes are bytes, or numbers with KiB, MiB or GiB behind them. A variable that is set already holds \
     where its option is not given.")]
 pub struct Options {
@@ -52,14 +55,9 @@ pub struct Options {
 /// Replaces this process with the program. Returns only on failure.
 pub fn run(options: Options) -> Result<(), Failure> {
     options.variables.check()?;
-    let library = find_library(options.library.as_deref())?;
-    let (name, arguments) = options.command.split_first().expect("clap requires the program");
-    let program = find_program(name)?;
-    refuse_secure_execution(&program)?;
-
-    let mut command = Command::new(&program);
-    command.arg0(name).args(arguments);
-    let mut preloaded = vec![library.as_path()];
+    let names_cudnn = options.variables.sets(guest::settings::CUDNN_LIBRARY);
+    let prepared = prepare(&options.command, options.library.as_deref(), options.dlopen, names_cudnn)?;
+    let mut command = prepared.command;
     for (name, value) in options.variables.absolute()? {
         if name == guest::settings::REPORT {
             // The file is there even if the program never calls cuDNN.
@@ -67,11 +65,39 @@ pub fn run(options: Options) -> Result<(), Failure> {
         }
         command.env(name, value);
     }
-    let folder = if options.dlopen { Some(disguise::folder(&library)?) } else { None };
+    let error = command.exec();
+    Err(Failure::Failed(format!("{} cannot be run: {error}", command.get_program().display())))
+}
+
+/// A program that is ready to start with the library in front of its cuDNN.
+pub struct Prepared {
+    pub command: Command,
+    /// The library's file.
+    pub library: PathBuf,
+    /// The library of cuDNN's name that stands for it, for a program that opens cuDNN by name.
+    pub disguise: Option<PathBuf>,
+}
+
+/// Prepares a program and its arguments. `names_cudnn` says that an option names the real cuDNN.
+pub fn prepare(
+    words: &[OsString],
+    library: Option<&Path>,
+    dlopen: bool,
+    names_cudnn: bool,
+) -> Result<Prepared, Failure> {
+    let library = find_library(library)?;
+    let (name, arguments) = words.split_first().expect("clap requires the program");
+    let program = find_program(name)?;
+    refuse_secure_execution(&program)?;
+
+    let mut command = Command::new(&program);
+    command.arg0(name).args(arguments);
+    let mut preloaded = vec![library.as_path()];
+    let folder = if dlopen { Some(disguise::folder(&library)?) } else { None };
     let disguise = folder.as_ref().map(|folder| folder.join(disguise::CUDNN));
     if let (Some(folder), Some(disguise)) = (&folder, &disguise) {
         listable(disguise)?;
-        if !options.variables.sets(guest::settings::CUDNN_LIBRARY)
+        if !names_cudnn
             && std::env::var_os(guest::settings::CUDNN_LIBRARY).is_none_or(|value| value.is_empty())
             && let Some(real) = disguise::real_cudnn()
         {
@@ -81,12 +107,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     preloaded.extend(disguise.as_deref());
     command.env(LD_PRELOAD, preload(&preloaded, std::env::var_os(LD_PRELOAD)));
-    let error = command.exec();
-    Err(Failure::Failed(format!("{} cannot be run: {error}", program.display())))
+    Ok(Prepared { command, library, disguise })
 }
 
 /// The library's absolute path, which the loader's lists must be able to hold.
-fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
+pub fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match given {
         Some(path) => {
             let found = path.canonicalize().map_err(|error| format!("--library {}: {error}", path.display()))?;

@@ -40,6 +40,11 @@ pub fn front(mut choices: Vec<Choice>) -> Vec<Choice> {
 }
 
 impl Group {
+    /// The layer with its direction.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.layer, self.direction)
+    }
+
     fn decision(&self, choice: &Choice, count: usize) -> Decision {
         let undivided = within(&self.undivided, choice.workspace.max(self.least_undivided()));
         Decision {

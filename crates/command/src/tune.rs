@@ -20,8 +20,11 @@ use tuning::executable::Executable;
 
 use crate::Failure;
 use crate::network::{Layer, Shapes};
+use crate::output;
+use crate::python;
 use crate::quantity;
 use crate::table::{Side, Table};
+use crate::width::Width;
 use crate::workload::{Place, Problems};
 use progress::Bar;
 
@@ -32,11 +35,15 @@ use progress::Bar;
 /// measured again, so a command that was stopped (Ctrl-C) continues where it was.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
-    ucudnn tune examples/networks/alexnet.csv --batch 128              for any limit and any total\n  \
-    ucudnn tune run.jsonl --limit 64MiB                                what a run at this limit will ask for\n  \
-    ucudnn tune net.csv --type half --math tensor-op --devices all     on all GPUs of this kind at once\n  \
+    # for any limit and any total\n  \
+    ucudnn tune examples/networks/alexnet.csv --batch 128\n  \
+    # what a run at this limit will ask for\n  \
+    ucudnn tune run.jsonl --limit 64MiB\n  \
+    # on all GPUs of this kind at once\n  \
+    ucudnn tune net.csv --type half --math tensor-op --devices all\n  \
+    # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
-    ucudnn tune --rnn run.jsonl --top-k 20                             the networks that a run ran")]
+    ucudnn tune --rnn run.jsonl --top-k 20")]
 pub struct Options {
     /// A network's CSV file, as in examples/networks, or a run's report
     #[arg(required_unless_present = "rnn")]
@@ -93,9 +100,12 @@ pub struct Options {
 
     #[command(flatten)]
     place: Place,
+
+    #[command(flatten)]
+    width: Width,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= MOST_SECONDS);
     seconds.ok_or_else(|| format!("expected a number of seconds, more than 0 and at most {MOST_SECONDS}"))
 }
@@ -150,10 +160,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if !kept && tuned.iter().any(|tuned| tuned.measured > 0) {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
     }
-    summarize(&tuned, layers.len(), begin.elapsed(), &database)
+    summarize(&tuned, layers.len(), begin.elapsed(), &database, options.width.columns())
 }
 
 fn check_library() -> Result<(), Failure> {
+    python::search_its_packages();
     if library::path().is_none() {
         return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
     }
@@ -244,7 +255,13 @@ fn search<K: Executable>(
 }
 
 /// Shows the results. A problem without a result makes the command fail; after an interrupt it ends by the signal.
-fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::path::Path) -> Result<(), Failure> {
+fn summarize(
+    tuned: &[Tuned],
+    wanted: usize,
+    took: Duration,
+    database: &std::path::Path,
+    width: usize,
+) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("kernel", Side::Left),
         ("", Side::Left),
@@ -253,7 +270,8 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("", Side::Left),
-    ]);
+    ])
+    .short(0, quantity::short_shape);
     let mut failed = 0;
     for Tuned { layer, found, measured } in tuned {
         let mut row = vec![layer.name.clone(), layer.problem.direction().to_string(), measured.to_string()];
@@ -266,20 +284,20 @@ fn summarize(tuned: &[Tuned], wanted: usize, took: Duration, database: &std::pat
         failed += usize::from(found.is_err());
         table.row(row);
     }
-    print!("{}", table.lines());
     let measured: usize = tuned.iter().map(|tuned| tuned.measured).sum();
-    println!(
-        "\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}",
+    let printed = output::print(&format!(
+        "{}\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}\n",
+        table.lines(width),
         tuned.len(),
         took.as_secs_f64(),
         database.display()
-    );
+    ));
     if interrupt::STOP.load(Ordering::Relaxed) {
-        eprintln!("ucudnn: stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len());
+        output::tell(&format!("stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len()));
         interrupt::end();
     }
     if failed > 0 {
         return Err(Failure::Failed(format!("{failed} of {wanted} kernels could not be tuned")));
     }
-    Ok(())
+    printed
 }

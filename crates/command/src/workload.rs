@@ -5,20 +5,25 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use convolution::problem::Algorithm;
 use convolution::problem::any::AnyProblem;
+use convolution::problem::graph::EngineConfiguration;
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-use guest::settings::Settings;
-use planner::{BatchSizePolicy, Configuration};
+use guest::settings::{self, Settings};
+use planner::BatchSizePolicy;
 use tuning::database::{self, Database, Environment};
 use tuning::recall::recall;
-use tuning::subject::Subject;
 
 use crate::Failure;
-use crate::decisions::Choice;
 use crate::network::{self, Layer, Network, Shapes};
 use crate::report::lines;
-use crate::sets::{self, Group};
+use crate::sets::Group;
 use crate::text;
+use crate::times::Kind;
+use crate::times::Known;
+
+/// The most kernels that a message names.
+const MOST_NAMED: usize = 10;
 
 /// The selection of convolution problems.
 #[derive(Args)]
@@ -57,11 +62,18 @@ pub struct Workload {
     /// Only deterministic algorithms
     #[arg(long, help_heading = "Tuning results")]
     pub deterministic: bool,
+    /// Times to compare: alone or in-place [default: in-place if every kernel has these, else alone]
+    #[arg(long, value_name = "KIND", help_heading = "Tuning results", hide_possible_values = true)]
+    times: Option<Kind>,
 }
 
 /// The choices and costs of a command's problems.
 pub struct Costs {
     pub groups: Vec<Group>,
+    /// The one kind of times in all groups.
+    pub times: Kind,
+    /// Kernels with the micro-batch sizes that have no times.
+    pub unmeasured: Vec<(String, Vec<usize>)>,
     /// The environment that measured them; `None` for a report, which has its own results.
     pub environment: Option<Environment>,
 }
@@ -93,12 +105,24 @@ impl Problems {
                 None => network.layers.push(Layer { name: row.layer.clone(), problem, count: row.count }),
             }
         }
+        let file = self.file.display();
+        if let Some(unknown) = layers.iter().find(|only| network.layers.iter().all(|layer| layer.name != **only)) {
+            let mut names: Vec<&str> = network.layers.iter().map(|layer| layer.name.as_str()).collect();
+            names.dedup();
+            return Err(Failure::Failed(format!(
+                "{file}: no layer is called {unknown}; there are {}",
+                names.join(", ")
+            )));
+        }
         network.layers.retain(|layer| {
             (layers.is_empty() || layers.contains(&layer.name))
                 && (directions.is_empty() || directions.contains(&layer.problem.direction()))
         });
         if network.layers.is_empty() {
-            return Err(Failure::Failed(format!("{}: no kernel is in it that was asked for", self.file.display())));
+            return Err(Failure::Failed(match (layers.is_empty(), directions.is_empty()) {
+                (true, true) => format!("{file}: no kernel is in it"),
+                _ => format!("{file}: no kernel of it is left by --layers and --directions"),
+            }));
         }
         Ok(network)
     }
@@ -121,14 +145,25 @@ impl Place {
         self.seed_database.clone().or_else(set)
     }
 
-    /// Opens the database for reading; a missing file is an error.
+    /// Opens the database for reading alone; a missing file is an error.
+    pub fn read(&self) -> Result<Database, Failure> {
+        // The log then warns of a seed that cannot be used.
+        settings::get();
+        Ok(Database::read(&self.existing()?, self.seed().as_deref())?)
+    }
+
+    /// Opens the database for writing; a missing file is an error.
     pub fn open(&self) -> Result<Database, Failure> {
+        Ok(Database::open(&self.existing()?, self.seed().as_deref())?)
+    }
+
+    fn existing(&self) -> Result<PathBuf, Failure> {
         let path = self.path()?;
-        if !path.exists() {
-            let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
-            return Err(Failure::Failed(format!("{}: {why}", path.display())));
+        if path.exists() {
+            return Ok(path);
         }
-        Ok(Database::open(&path, self.seed().as_deref())?)
+        let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
+        Err(Failure::Failed(format!("{}: {why}", path.display())))
     }
 
     /// Opens the database for writing; creates the file and its folder if they are missing.
@@ -142,28 +177,38 @@ impl Place {
 }
 
 impl Workload {
-    /// The choices for each problem. `Err` lists the problems without results, and the command that measures them.
-    pub fn costs(&self) -> Result<Costs, Failure> {
+    /// The choices for each problem, for plans within some limits. `Err` lists the problems without results, and the
+    /// command that measures them.
+    pub fn costs(&self, limits: &[usize]) -> Result<Costs, Failure> {
         let (network, report) = self.problems.read()?;
         let keep = |group: &Group| network.layers.iter().any(|layer| layer.problem.spec() == group.spec);
-        if let Some(Ok(mut groups)) = report.as_ref().map(lines::Report::groups) {
+        if let Some(Ok((mut groups, times))) = report.as_ref().map(lines::Report::groups) {
             groups.retain(keep);
-            return Ok(Costs { groups, environment: None });
+            if let Some(other) = self.times.filter(|wanted| *wanted != times) {
+                let (file, other) = (self.problems.file.display(), other.name());
+                let why = format!("--times {other}: the times in {file} are {times}");
+                return Err(Failure::Usage(why));
+            }
+            return Ok(Costs { groups, times, unmeasured: Vec::new(), environment: None });
         }
-        let database = self.place.open()?;
+        let database = self.place.read()?;
         let environment = self.environment(&database, &network)?;
-        let mut groups = Vec::new();
+        let mut known = Vec::new();
         let mut unknown = Vec::new();
         for layer in &network.layers {
-            let group = self.group(&database, &environment, layer);
-            if group.choices.is_empty() {
+            let of_layer = self.known(&database, &environment, layer, limits);
+            if of_layer.alone.choices.is_empty() {
                 unknown.push(layer);
             } else {
-                groups.push(group);
+                known.push(of_layer);
             }
         }
         if unknown.is_empty() {
-            return Ok(Costs { groups, environment: Some(environment) });
+            let times = self.times_of(&known)?;
+            let sizes = known.iter().filter(|known| !known.unmeasured.is_empty());
+            let unmeasured = sizes.map(|known| (known.alone.name(), known.unmeasured.clone())).collect();
+            let groups = known.into_iter().map(|known| known.into_group(times)).collect();
+            return Ok(Costs { groups, times, unmeasured, environment: Some(environment) });
         }
         let mut why = format!(
             "{}: {} of {} kernels have not been measured on {environment}:",
@@ -171,58 +216,57 @@ impl Workload {
             unknown.len(),
             network.layers.len()
         );
-        for layer in unknown.iter().take(10) {
+        for layer in unknown.iter().take(MOST_NAMED) {
             let _ = write!(why, "\n  {} {}", layer.name, layer.problem);
         }
-        if unknown.len() > 10 {
-            let _ = write!(why, "\n  … and {} more", unknown.len() - 10);
+        if let Some(more @ 1..) = unknown.len().checked_sub(MOST_NAMED) {
+            let _ = write!(why, "\n  … and {more} more");
         }
         let _ = write!(why, "\nMeasure them on that device with\n  {}", self.tune_line(&network, &unknown));
         Err(Failure::Failed(why))
     }
 
-    /// The choices for each problem.
-    pub fn groups(&self) -> Result<Vec<Group>, Failure> {
-        self.costs().map(|costs| costs.groups)
+    /// The kind of times that the options request, or the best that all problems have.
+    fn times_of(&self, known: &[Known]) -> Result<Kind, Failure> {
+        let Some(wanted) = self.times else {
+            return Ok(if known.iter().all(|known| known.is_tried) { Kind::InPlace } else { Kind::Alone });
+        };
+        let lacking: Vec<_> = known.iter().filter(|known| known.in_place.choices.is_empty()).collect();
+        if wanted != Kind::InPlace || lacking.is_empty() {
+            return Ok(wanted);
+        }
+        let mut why = format!("--times in-place: {} of {} kernels have no such times:", lacking.len(), known.len());
+        for known in lacking.iter().take(MOST_NAMED) {
+            let _ = write!(why, "\n  {} {}", known.alone.name(), known.alone.problem);
+        }
+        if let Some(more @ 1..) = lacking.len().checked_sub(MOST_NAMED) {
+            let _ = write!(why, "\n  … and {more} more");
+        }
+        Err(Failure::Failed(why))
     }
 
-    fn group(&self, database: &Database, environment: &Environment, layer: &Layer) -> Group {
-        let (choices, undivided) = match &layer.problem {
-            AnyProblem::Convolution(problem) => self.choices(database, environment, problem, |it| it.deterministic),
-            AnyProblem::Graph(problem) => self.choices(database, environment, problem, |engine| {
-                !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
-            }),
-        };
-        Group {
+    fn known(&self, database: &Database, environment: &Environment, layer: &Layer, limits: &[usize]) -> Known {
+        let group = Group {
             layer: layer.name.clone(),
             direction: layer.problem.direction().to_string(),
             problem: layer.problem.to_string(),
             spec: layer.problem.spec(),
             count: layer.count,
-            choices,
-            undivided,
-        }
-    }
-
-    /// A problem's desirable set, and the desirable set of its undivided mini-batch.
-    fn choices<K: Subject>(
-        &self,
-        database: &Database,
-        environment: &Environment,
-        problem: &K,
-        is_deterministic: impl Fn(&K::Algorithm) -> bool,
-    ) -> (Vec<Choice>, Vec<Choice>) {
-        let admits = |algorithm: &K::Algorithm| !self.deterministic || is_deterministic(algorithm);
-        let recalled = recall(database, environment, problem, self.sizes, admits);
-        let choice = |(configuration, time): &(Configuration<K::Algorithm>, f64), division: String| Choice {
-            division,
-            workspace: configuration.workspace(),
-            time: *time,
+            choices: Vec::new(),
+            undivided: Vec::new(),
         };
-        let divided = recalled.desirable.iter().map(|known| choice(known, known.0.to_string()));
-        let algorithm = |known: &Configuration<K::Algorithm>| known.parts()[0].1.algorithm.to_string();
-        let undivided = recalled.undivided.iter().map(|known| choice(known, algorithm(&known.0)));
-        (sets::front(divided.collect()), sets::front(undivided.collect()))
+        match &layer.problem {
+            AnyProblem::Convolution(problem) => {
+                let admits = |algorithm: &Algorithm| !self.deterministic || algorithm.deterministic;
+                Known::new(group, &recall(database, environment, problem, self.sizes, admits), limits)
+            }
+            AnyProblem::Graph(problem) => {
+                let admits = |engine: &EngineConfiguration| {
+                    !self.deterministic || !engine.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+                };
+                Known::new(group, &recall(database, environment, problem, self.sizes, admits), limits)
+            }
+        }
     }
 
     /// The requested environment, or the latest one that has results for any of the problems.

@@ -92,6 +92,11 @@ pub fn path() -> Option<&'static Path> {
     get().real.as_ref().inspect_err(say).ok().map(|real| real.path.as_path())
 }
 
+/// The same without a log. `Err` has one line for each place that was tried.
+pub fn found() -> Result<&'static Path, &'static str> {
+    get().real.as_ref().map(|real| real.path.as_path()).map_err(String::as_str)
+}
+
 /// cuDNN numbered its versions by thousands up to 8, and by ten thousands since.
 fn major(version: usize) -> usize {
     if version < 90_000 { version / 1_000 } else { version / 10_000 }

@@ -18,6 +18,7 @@ use once_cell::sync::OnceCell;
 use crate::writes::StandardError;
 pub use place::place;
 use planner::BatchSizePolicy;
+pub use unknown::warnings as unknown_warnings;
 
 /// How workspace limits apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +131,9 @@ const RNN: &str = "UCUDNN_RNN";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 /// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
-pub(crate) const LOG: &str = "UCUDNN_LOG";
-/// The report's file.
+/// The log's filter, which a command sets for itself.
+pub const LOG: &str = "UCUDNN_LOG";
+/// The report's file, which a command that loads the library does not write.
 pub const REPORT: &str = "UCUDNN_REPORT";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";

@@ -37,6 +37,6 @@ pub use configuration::{Configuration, MicroConfiguration};
 pub use desirable_set::{desirable_set, workspace_reuse};
 pub use policy::{BatchSizePolicy, LARGEST_DIVIDED_BATCH};
 pub use pruning::{can_be_desirable, can_win, can_win_within};
-pub use solver::solver_available;
+pub use solver::{solver_available, solver_of};
 pub use workspace_budget::{WorkspaceBudget, best_within};
 pub use workspace_division::{Alternative, Division, DivisionError, Group, MOST_DIVIDED_LAYERS, workspace_division};

@@ -46,6 +46,12 @@ pub fn solver_available() -> Result<(), String> {
     functions().as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
+/// The solver's file for `libucudnn.so` at `library`, which need not be the file that holds this code. `Err` gives the
+/// reason if it cannot be loaded.
+pub fn solver_of(library: &Path) -> Result<PathBuf, String> {
+    find(library).map(|(path, _)| path)
+}
+
 /// Solves `programme` as well as `time` allows.
 pub(super) fn solve(programme: &Programme, time: Duration) -> Result<Solved, String> {
     let functions = functions().as_ref().map_err(Clone::clone)?;
@@ -91,15 +97,15 @@ struct Functions {
 
 fn functions() -> &'static Result<Functions, String> {
     static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| find(&own_file()?))
+    FUNCTIONS.get_or_init(|| find(&own_file()?).map(|(_, functions)| functions))
 }
 
 /// Loads the solver from its places for `own`, the file that holds this code.
-fn find(own: &Path) -> Result<Functions, String> {
+fn find(own: &Path) -> Result<(PathBuf, Functions), String> {
     let mut tried = String::new();
     for path in places(own) {
         match load(&path) {
-            Ok(functions) => return Ok(functions),
+            Ok(functions) => return Ok((path, functions)),
             Err(why) => write!(tried, "\n  {}: {why}", path.display()).expect("writing to a string does not fail"),
         }
     }

@@ -10,10 +10,13 @@ use cudnn::graph::{Target, refusal};
 use cudnn::library;
 use guest::settings;
 use serde_json::{Value, json};
+use tuning::database::cudnn_version;
 
 use super::Options;
 use crate::Failure;
 use crate::network::Layer;
+use crate::output;
+use crate::python;
 use crate::quantity;
 use crate::text;
 use offers::Offered;
@@ -32,10 +35,12 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
         Failure::Failed(format!("{}: {why}", device.display()))
     })?;
     let limits = if options.limit.is_empty() { &LIMITS[..] } else { &options.limit };
-    let version = library::version().unwrap_or_default();
+    let version = cudnn_version().unwrap_or_default();
     if !options.json {
-        println!("{name}, cuDNN {version}\n");
+        let from = library::path().map_or_else(String::new, |path| path.display().to_string());
+        output::print(&format!("{name}, cuDNN {version}, {from}\n\n"))?;
     }
+    let width = options.width.columns();
     let mut problems = Vec::new();
     let mut lacking = 0;
     for (done, layer) in layers.iter().enumerate() {
@@ -46,12 +51,15 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
         if options.json {
             problems.push(as_json(layer, &offered, limits));
         } else {
-            let text = offered.map_or_else(|why| format!("{why}\n"), |offered| offered.text(limits));
-            println!("{} {} (layers: {})\n\n{text}", layer.name, layer.problem, layer.count);
+            let text = offered.map_or_else(|why| format!("{why}\n"), |offered| offered.text(limits, width));
+            output::print(&format!("{} {} (layers: {})\n\n{text}\n", layer.name, layer.problem, layer.count))?;
         }
     }
     if options.json {
-        println!("{:#}", json!({ "device": name, "cudnn": version, "engines": problems }));
+        output::print(&format!(
+            "{:#}\n",
+            json!({ "device": name, "cudnn": library::version(), "hostdnn": library::is_host(), "engines": problems })
+        ))?;
     }
     match lacking {
         0 => Ok(()),
@@ -88,6 +96,7 @@ fn find_cudnn(options: &Options) -> Result<(), Failure> {
         // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
         unsafe { std::env::set_var(settings::CUDNN_LIBRARY, library) };
     }
+    python::search_its_packages();
     if library::path().is_none() {
         return Err(Failure::Failed("there is no cuDNN to ask; --cudnn-library may name one".into()));
     }

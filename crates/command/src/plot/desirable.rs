@@ -1,12 +1,13 @@
 //! The desirable set of a convolution problem, as in the paper's Fig. 8: time over workspace, with the division of the
 //! mini-batch in each configuration.
 
-use super::division_text;
 use super::scale::Scale;
 use super::svg::{self, Anchor, INK, PALETTE, Picture, Style, text_width};
 use crate::decisions::{Choice, shapes};
+use crate::division_text;
 use crate::quantity;
 use crate::sets::Group;
+use crate::times::Kind;
 
 const LEFT: f64 = 84.0;
 const PLOT: f64 = 440.0;
@@ -15,7 +16,7 @@ const LEADERS: f64 = 70.0;
 const STRIP: f64 = 130.0;
 const ROW: f64 = 20.0;
 
-pub fn draw(group: &Group, title: Option<&str>) -> String {
+pub fn draw(group: &Group, times: Kind, title: Option<&str>) -> String {
     let named = group.layer != shapes(&group.problem);
     let title = match title {
         Some(title) => title.to_owned(),
@@ -24,7 +25,7 @@ pub fn draw(group: &Group, title: Option<&str>) -> String {
     };
     let points = &group.choices;
     let lines = [
-        group.problem.clone(),
+        format!("{}; times are {times}", group.problem),
         format!("{} that no other beats in both time and workspace", quantity::counted(points.len(), "configuration")),
     ];
     let divisions: Vec<_> = points.iter().map(|point| division_text::parts(&point.division)).collect();

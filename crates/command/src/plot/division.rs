@@ -1,9 +1,9 @@
 //! How Workspace Division divides its total among layers, as in the paper's Fig. 13: the total as one strip, and below
 //! it each segment with its bytes and its micro-batches.
 
-use super::division_text;
 use super::svg::{self, Anchor, DIRECTIONS, GRID, INK, PALETTE, Picture, Style, text_width};
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
+use crate::division_text;
 use crate::quantity;
 
 const STRIP: f64 = 900.0;

@@ -7,8 +7,11 @@ use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
 use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
+use crate::division_text;
+use crate::output;
 use crate::recurrent;
 use crate::sets::{Group, front, within};
+use crate::times::Kind;
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -64,12 +67,15 @@ pub struct Timed {
     pub time: f64,
 }
 
-/// Reads a report's text. Reports an unreadable line to standard error and skips it: a run that was killed, or is still
+/// The most unreadable lines of a report that are named.
+const MOST_NAMED: usize = 8;
+
+/// Reads a report's text. Names an unreadable line on standard error and skips it: a run that was killed, or is still
 /// writing, leaves half a line. `Err` if no line can be read.
 pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     let mut report = Report::default();
     let mut read = 0;
-    let mut first_wrong = None;
+    let mut wrong = Vec::new();
     let cut_off = if text.ends_with('\n') { None } else { text.lines().count().checked_sub(1) };
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = format!("{}:{}", file.display(), index + 1);
@@ -83,19 +89,32 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
         };
         match taken {
             Ok(()) => read += 1,
-            Err(why) => {
-                first_wrong.get_or_insert_with(|| format!("{at}: {why}"));
-                eprintln!("ucudnn: {at}: {why}; left out");
-            }
+            Err(why) => wrong.push(format!("{at}: {why}")),
         }
     }
-    match (read, first_wrong) {
-        (0, None) => Err(format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display())),
-        (0, Some(_)) => {
-            Err(format!("{}: not a report (UCUDNN_REPORT) and not a plan (`ucudnn plan --json`)", file.display()))
-        }
-        _ => Ok(report),
+    if read == 0 {
+        return Err(match wrong.first() {
+            None => format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display()),
+            Some(first) => no_report(file, text, first),
+        });
     }
+    for why in wrong.iter().take(MOST_NAMED) {
+        output::tell(&format!("{why}; left out"));
+    }
+    if let Some(more @ 1..) = wrong.len().checked_sub(MOST_NAMED) {
+        output::tell(&format!("{}: {more} more lines are left out", file.display()));
+    }
+    Ok(report)
+}
+
+/// The error for a file without a single readable line: its kind if that is known, and the expected contents.
+fn no_report(file: &Path, text: &str, first: &str) -> String {
+    let whole = serde_json::from_str::<Value>(text);
+    if whole.is_ok_and(|whole| whole.get("plans").is_some()) {
+        return format!("{}: a plan (`ucudnn plan --json`), which `ucudnn plot` draws; not a report", file.display());
+    }
+    let expected = "expected the lines that a run writes to UCUDNN_REPORT, each an object with an \"event\"";
+    format!("{}: not a report: {expected}. The first line: {first}", file.display())
 }
 
 impl Report {
@@ -187,8 +206,9 @@ impl Report {
         decisions
     }
 
-    /// The problems with their desirable sets. `Err` names a problem without one.
-    pub fn groups(&self) -> Result<Vec<Group>, String> {
+    /// The problems with their desirable sets, and the kind of all their times: alone, if the run told these of every
+    /// micro-batch, else its own. `Err` names a problem without a set.
+    pub fn groups(&self) -> Result<(Vec<Group>, Kind), String> {
         let mut groups: Vec<Group> = Vec::new();
         for row in self.decisions().iter().flat_map(|decisions| &decisions.rows) {
             if let Some(known) = groups.iter_mut().find(|known| known.spec == row.spec) {
@@ -206,10 +226,50 @@ impl Report {
                 spec: row.spec.clone(),
                 count: row.count,
                 choices: front(set.points.clone()),
-                undivided: front(self.undivided_choices(&row.spec)),
+                undivided: front(self.tried_undivided(&row.spec, set)),
             });
         }
-        Ok(groups)
+        let alone: Option<Vec<Group>> = groups.iter().map(|group| self.alone(group)).collect();
+        Ok(alone.map_or((groups, Kind::OfRun), |groups| (groups, Kind::Alone)))
+    }
+
+    /// The group with the times of micro-batches that ran alone; `None` if the run did not tell all of them.
+    fn alone(&self, group: &Group) -> Option<Group> {
+        let of_part = |part: &division_text::Part| {
+            let is_it = |timed: &&Timed| {
+                timed.spec == group.spec && timed.batch == part.size && timed.algorithm == part.algorithm
+            };
+            Some(self.timed.iter().find(is_it)?.time * part.count as f64)
+        };
+        let choice = |choice: &Choice| {
+            let parts = division_text::parts(&choice.division);
+            let time = parts.iter().map(of_part).sum::<Option<f64>>().filter(|_| !parts.is_empty())?;
+            Some(Choice { time, ..choice.clone() })
+        };
+        let choices = group.choices.iter().map(choice).collect::<Option<Vec<_>>>()?;
+        let undivided = self.timed_undivided(&group.spec).map(|timed| Choice {
+            division: timed.algorithm.clone(),
+            workspace: timed.workspace,
+            time: timed.time,
+        });
+        Some(Group { choices: front(choices), undivided: front(undivided.collect()), ..group.clone() })
+    }
+
+    /// The undivided ways in a desirable set.
+    fn tried_undivided(&self, spec: &str, set: &DesirableSet) -> Vec<Choice> {
+        let tried = |Timed { batch, algorithm, .. }: &Timed| {
+            let division = format!("1×{batch}[{algorithm}]");
+            let point = set.points.iter().find(|point| point.division == division)?;
+            Some(Choice { division: algorithm.clone(), ..point.clone() })
+        };
+        self.timed_undivided(spec).filter_map(tried).collect()
+    }
+
+    /// The measured micro-configurations of a problem's whole mini-batch.
+    fn timed_undivided(&self, spec: &str) -> impl Iterator<Item = &Timed> {
+        // The problem's text includes its mini-batch.
+        let batch = AnyProblem::from_spec(spec).ok().map(|problem| problem.batch());
+        self.timed.iter().filter(move |timed| timed.spec == spec && Some(timed.batch) == batch)
     }
 
     /// The fastest measured undivided way to run a division's layer in its segment.
@@ -219,16 +279,13 @@ impl Report {
 
     /// The measured choices for a problem's whole mini-batch. Times in place are preferred, as for divisions.
     fn undivided_choices(&self, spec: &str) -> Vec<Choice> {
-        // The problem's text includes its mini-batch.
-        let Ok(problem) = AnyProblem::from_spec(spec) else { return Vec::new() };
         let points = self.desirable.iter().filter(|set| set.spec == spec).flat_map(|set| &set.points);
-        let whole = self.timed.iter().filter(|timed| timed.spec == spec && timed.batch == problem.batch());
         let choice = |Timed { batch, algorithm, workspace, time, .. }: &Timed| {
             let division = format!("1×{batch}[{algorithm}]");
             let in_place = points.clone().find(|tried| tried.division == division).map(|tried| tried.time);
             Choice { division: algorithm.clone(), workspace: *workspace, time: in_place.unwrap_or(*time) }
         };
-        whole.map(choice).collect()
+        self.timed_undivided(spec).map(choice).collect()
     }
 }
 

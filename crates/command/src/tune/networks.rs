@@ -12,6 +12,7 @@ use super::progress::Bar;
 use super::{Options, check_library, interrupt, set_variables};
 use crate::Failure;
 use crate::network::Shapes;
+use crate::output;
 use crate::quantity;
 use crate::recurrent::{self, Decision};
 
@@ -61,14 +62,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     bar.finish();
-    if !decisions.is_empty() {
-        print!("{}", recurrent::text_of(&decisions));
-    }
+    let mut text =
+        if decisions.is_empty() { String::new() } else { recurrent::text_of(&decisions, options.width.columns()) };
     let took = begin.elapsed().as_secs_f64();
     let count = quantity::counted(timed, "network");
-    println!("{count} timed in {took:.1} s, kept in {}", database.display());
+    text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.display());
+    let printed = output::print(&text);
     if interrupt::STOP.load(Ordering::Relaxed) {
-        eprintln!("ucudnn: stopped after {} of {} networks; the same command goes on", decisions.len(), networks.len());
+        let (done, all) = (decisions.len(), networks.len());
+        output::tell(&format!("stopped after {done} of {all} networks; the same command goes on"));
         interrupt::end();
     }
     // For a program's sake the library only warns if its database fails. Here the results are the purpose.
@@ -77,10 +79,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
     }
     for why in &failed {
-        eprintln!("ucudnn: {why}");
+        output::tell(why);
     }
     match failed.len() {
-        0 => Ok(()),
+        0 => printed,
         count => Err(Failure::Failed(format!("{count} of {} networks could not be timed", networks.len()))),
     }
 }

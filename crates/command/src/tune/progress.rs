@@ -84,7 +84,8 @@ impl Problem<'_> {
         let measured = self.measured.load(Ordering::Relaxed);
         if !self.bar.terminal {
             let took = self.begin.elapsed().as_secs_f64();
-            eprintln!("{done}/{} {}: {measured} measured in {took:.1} s", self.bar.problems, self.name);
+            let (problems, name) = (self.bar.problems, &self.name);
+            let _ = writeln!(stderr(), "{done}/{problems} {name}: {measured} measured in {took:.1} s");
         }
         measured
     }

@@ -27,11 +27,7 @@ impl Environment {
     /// The environment of a device with the loaded cuDNN: the device's name, its multiprocessors, and the newest CUDA
     /// version that its driver supports, 0 on the host. `None` if there is no cuDNN.
     pub fn of(device: String, multiprocessors: i32, driver: i32) -> Option<Self> {
-        let version = library::version()?;
-        let mut cudnn = match hostdnn() {
-            Some(own) => format!("{version} (hostdnn {own})"),
-            None => version.to_string(),
-        };
+        let mut cudnn = cudnn_version()?;
         // The variable takes cuDNN's TF32 kernels away, whatever math type a call requests.
         if let Ok(value) = std::env::var("NVIDIA_TF32_OVERRIDE") {
             cudnn += &format!(", NVIDIA_TF32_OVERRIDE={value}");
@@ -43,6 +39,15 @@ impl Environment {
         };
         Some(Self { device, multiprocessors: u32::try_from(multiprocessors).ok()?, cudnn, driver })
     }
+}
+
+/// The version of the loaded cuDNN, with hostdnn's own where that answers: `91900 (hostdnn 0.1.0)`.
+pub fn cudnn_version() -> Option<String> {
+    let version = library::version()?;
+    Some(match hostdnn() {
+        Some(own) => format!("{version} (hostdnn {own})"),
+        None => version.to_string(),
+    })
 }
 
 /// As in `NVIDIA H200, 132 multiprocessors, cuDNN 91900, driver 13000 (580.95.05)`.

@@ -126,11 +126,12 @@ pub fn open(path: &Path, steps: &Steps) -> Result<Connection, String> {
     open().map_err(|refusal: Refusal| refusal.of(path))
 }
 
-/// Opens a seed for reading only. Its folder may be read-only.
-pub fn open_seed(path: &Path, steps: &Steps) -> Result<Connection, String> {
+/// Opens a database for reading only: a seed, or the user's for a command that shows it. Its folder may be read-only.
+pub fn open_to_read(path: &Path, steps: &Steps) -> Result<Connection, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // `immutable` does without locks and without the files for them, which a site's folder may not take. It would miss
-    // results that a writer has not yet moved from its log into the file; a seed with such a log opens as usual.
+    // results that a writer has not yet moved from its log into the file; a database with such a log opens as usual,
+    // and shares the writer's files. SQLite makes the log's index (`-shm`) anew only where someone removed it.
     let log = std::fs::metadata(beside(path, "-wal"));
     let is_whole = log.map_or(true, |log| log.len() == 0);
     let open = || {
@@ -141,7 +142,8 @@ pub fn open_seed(path: &Path, steps: &Steps) -> Result<Connection, String> {
         match version(&connection)? {
             Version::Ours(SCHEMA) => is_as_made(&connection).map(|()| connection),
             Version::Ours(other) => Err(Refusal::Schema(other)),
-            Version::Empty | Version::Foreign => Err(Refusal::Foreign),
+            Version::Empty => Err(Refusal::Empty),
+            Version::Foreign => Err(Refusal::Foreign),
         }
     };
     open().map_err(|refusal| refusal.of(path))
@@ -177,6 +179,8 @@ enum Refusal {
     Failed(rusqlite::Error),
     /// Another program's SQLite database.
     Foreign,
+    /// Nothing is in it, which only a writer may change.
+    Empty,
     Schema(i64),
     ReadOnly,
     NoFile,
@@ -196,6 +200,7 @@ impl Refusal {
         match self {
             Self::Failed(error) => explain(path, &error),
             Self::Foreign => format!("{named} is an SQLite database of something else, and left as it is"),
+            Self::Empty => format!("{named} is an empty file"),
             Self::ReadOnly => format!("{named} cannot be written"),
             Self::NoFile => format!("{named} is not a regular file"),
             Self::Planted(name) => {

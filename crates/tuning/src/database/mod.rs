@@ -58,7 +58,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 pub use contents::{Contents, ProblemContents, Prune, TimedContents};
-pub use environment::Environment;
+pub use environment::{Environment, cudnn_version};
 pub use exchange::Imported;
 pub use file::SCHEMA;
 pub use results::Outcome;
@@ -131,11 +131,25 @@ impl Database {
     /// Opens a database and its seed; creates the database if there is no such file. `Err` names the file and the
     /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        Self::with(path, seed, file::open)
+    }
+
+    /// Opens a database and its seed for reading alone, for the commands that show results. Nothing is created or
+    /// changed, and the file's folder may be read-only. `Err` as of [`Self::open`], and if there is no such file.
+    pub fn read(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        Self::with(path, seed, file::open_to_read)
+    }
+
+    fn with(
+        path: &Path,
+        seed: Option<&Path>,
+        open: impl FnOnce(&Path, &file::Steps) -> Result<Connection, String>,
+    ) -> Result<Self, String> {
         let _writes = FailingWrites::without_signals();
         let steps = file::Steps::default();
-        let user = file::open(path, &steps)?;
+        let user = open(path, &steps)?;
         let seed = seed.and_then(|seed| {
-            let opened = file::open_seed(seed, &steps);
+            let opened = file::open_to_read(seed, &steps);
             opened.map_err(|why| log::warn!("UCUDNN_SEED_DATABASE: {why}; it is not used")).ok()
         });
         Ok(Self {

@@ -85,21 +85,24 @@ impl Offered {
     }
 
     /// Two tables: each engine's least workspace at each size, and the engines that each limit admits.
-    pub fn text(&self, limits: &[usize]) -> String {
+    pub fn text(&self, limits: &[usize], width: usize) -> String {
         if !self.is_any() {
             return "cuDNN has no engine for it\n".into();
         }
-        format!("{}\n{}", self.workspaces(), self.admitted(limits))
+        format!("{}\n{}", self.workspaces(width), self.admitted(limits, width))
     }
 
-    fn workspaces(&self) -> String {
+    fn workspaces(&self, width: usize) -> String {
         let mut columns = vec![
             ("engine".to_owned(), Side::Right),
             ("notes".to_owned(), Side::Left),
             ("settings".to_owned(), Side::Right),
         ];
         columns.extend(self.sizes.iter().map(|&size| (quantity::counted(size, "image"), Side::Right)));
-        let mut table = Table::new(&columns);
+        // A narrow table keeps the mini-batch, and every other size of its parts as long as it can.
+        let sizes = (3..columns.len()).skip(1);
+        let (others, rest): (Vec<_>, Vec<_>) = sizes.rev().partition(|column| column % 2 == 0);
+        let mut table = Table::new(&columns).optional([2].into_iter().chain(others).chain(rest));
         for offer in self.engines() {
             let engine = offer.engine.engine;
             let mut settings: Vec<_> = self.of(engine).map(|offer| offer.engine.knobs).collect();
@@ -110,10 +113,10 @@ impl Offered {
             row.extend(self.sizes.iter().map(|&size| self.least(engine, size).map_or("–".into(), quantity::bytes)));
             table.row(row);
         }
-        table.lines()
+        table.lines(width)
     }
 
-    fn admitted(&self, limits: &[usize]) -> String {
+    fn admitted(&self, limits: &[usize], width: usize) -> String {
         let mut table = Table::new(&[
             ("limit", Side::Right),
             ("engines undivided", Side::Left),
@@ -133,7 +136,7 @@ impl Offered {
                 .collect();
             table.row(vec![limit_text(limit), such(Fit::Undivided), divided.join(", "), such(Fit::Never)]);
         }
-        table.lines()
+        table.lines(width)
     }
 
     /// All candidates.

@@ -1,0 +1,112 @@
+//! A short run of a program under the loader's own report.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::bindings::{Bindings, Files};
+
+/// How long a program that was asked to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the program is looked at.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a program did.
+pub struct Run {
+    pub bindings: Bindings,
+    /// How it ended: `with status 0`.
+    pub end: String,
+    /// The loader wrote something, which it does for every dynamically linked program.
+    pub is_reported: bool,
+}
+
+/// Runs a prepared command for at most `time`. Its standard output becomes standard error, so that the doctor's own
+/// stays readable.
+pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, String> {
+    let folder = Folder::new()?;
+    let name = command.get_program().to_owned();
+    let failed = |error: io::Error| format!("{} cannot be run: {error}", name.display());
+    let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(|error| format!("standard error: {error}"))?;
+    command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", folder.0.join("bindings")).stdout(stdout);
+    command.stdin(Stdio::null());
+    let mut child = command.spawn().map_err(failed)?;
+    let end = match wait(&mut child, time).map_err(failed)? {
+        Some(status) => text_of(status),
+        None => {
+            end(&mut child).map_err(failed)?;
+            format!("was ended after {} s", time.as_secs_f64())
+        }
+    };
+    let mut bindings = Bindings::default();
+    let mut is_reported = false;
+    // One file for each process: the program may start others.
+    for entry in std::fs::read_dir(&folder.0).map_err(|error| format!("{}: {error}", folder.0.display()))? {
+        let text = entry.and_then(|entry| std::fs::read(entry.path()));
+        let text = text.map_err(|error| format!("{}: {error}", folder.0.display()))?;
+        is_reported = true;
+        bindings.add(&String::from_utf8_lossy(&text), files);
+    }
+    Ok(Run { bindings, end, is_reported })
+}
+
+fn text_of(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// The child's status, if it ends in time.
+fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begin.elapsed() >= time {
+            return Ok(None);
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Asks the child to end, and kills it if it does not.
+fn end(child: &mut Child) -> io::Result<()> {
+    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    if wait(child, GRACE)?.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(())
+}
+
+/// A folder among temporary files, removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, String> {
+        let template = std::env::temp_dir().join("ucudnn-doctor-XXXXXX");
+        let mut name = std::ffi::CString::new(template.into_os_string().into_encoded_bytes())
+            .map_err(|_| "TMPDIR holds a zero byte")?
+            .into_bytes_with_nul();
+        // SAFETY: mkdtemp changes the six X in place, in a C string that lives on.
+        let made = unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) };
+        name.pop();
+        let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(name));
+        if made.is_null() {
+            return Err(format!("{}: {}", path.display(), io::Error::last_os_error()));
+        }
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

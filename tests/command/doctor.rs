@@ -1,0 +1,139 @@
+//! `ucudnn doctor` on hostdnn: the parts that the library would use, and whether a program reaches it.
+
+use std::path::PathBuf;
+
+use super::{Ended, Installed, NETWORK, filled};
+use crate::hostdnn::{Build, Program};
+use crate::programs::compile;
+use guest::testing::skip;
+
+/// The line of a part.
+fn part<'a>(ended: &'a Ended, name: &str) -> &'a str {
+    let line = ended.stdout.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in\n{}\n{}", ended.stdout, ended.stderr)).trim()
+}
+
+fn doctor(ucudnn: &Installed, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let cudnn = ucudnn.path("cudnn").to_str().unwrap().to_owned();
+    ucudnn.end(&[&["doctor"], arguments].concat(), &[&[("LD_LIBRARY_PATH", cudnn.as_str())], variables].concat())
+}
+
+/// A program that is linked with cuDNN, and not with libucudnn.so.
+pub fn program() -> Program {
+    let options = ["-Wl,-z,lazy"];
+    Program::build("doctor", Build { sources: &["doctor.c"], options: &options, ..Build::default() })
+}
+
+#[test]
+fn each_part_is_named() {
+    let ucudnn = Installed::new("doctor");
+    let ended = doctor(&ucudnn, &[], &[]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{}", ended.stdout);
+    assert!(part(&ended, "libucudnn.so").contains(&format!("libucudnn.so, version {}", env!("CARGO_PKG_VERSION"))));
+    let cudnn = part(&ended, "cuDNN");
+    assert!(cudnn.starts_with(ucudnn.path("cudnn/libcudnn.so.9").to_str().unwrap()), "{cudnn}");
+    assert!(cudnn.contains(", version 9") && cudnn.contains("(hostdnn "), "{cudnn}");
+    assert!(part(&ended, "GPU").starts_with("none: hostdnn computes on 0: "), "{}", ended.stdout);
+    assert!(part(&ended, "driver").starts_with("none") && part(&ended, "NVRTC").starts_with("none"));
+    assert!(part(&ended, "solver").ends_with("libucudnn_solver.so"), "{}", ended.stdout);
+    assert_eq!(part(&ended, "settings"), "none: the defaults hold");
+    let database = part(&ended, "database");
+    assert!(database.contains("home/.cache/ucudnn/tuning.sqlite: not there yet"), "{database}");
+    assert!(!ucudnn.path("bin").with_file_name("home").exists(), "a folder was made");
+
+    filled(&ucudnn.path("t.sqlite"), &NETWORK);
+    let ended = doctor(&ucudnn, &[], &[("UCUDNN_DATABASE", "t.sqlite"), ("UCUDNN_LOG", "debug")]);
+    assert_eq!((part(&ended, "database"), &*ended.stderr), ("t.sqlite: 72 results", ""));
+    assert!(ended.stdout.contains("UCUDNN_DATABASE=t.sqlite\n") && ended.stdout.contains("UCUDNN_LOG=debug\n"));
+    let ended = doctor(&ucudnn, &[], &[("UCUDNN_DATABASE", "off"), ("UCUDNN_TUNE_SECOND", "1"), ("UCUDNN_RNN", "x")]);
+    assert!(part(&ended, "database").starts_with("off") && ended.code == Some(0));
+    assert!(ended.stdout.contains("UCUDNN_TUNE_SECOND is not a setting, and is ignored. Is UCUDNN_TUNE_SECONDS"));
+    assert!(ended.stdout.contains("UCUDNN_RNN=\"x\" is not understood"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_cannot_be_used_is_a_failure_with_its_reason() {
+    let ucudnn = Installed::new("doctor-broken");
+    ucudnn.file("none.sqlite", &"no database ".repeat(100));
+    let ended = doctor(&ucudnn, &[], &[("UCUDNN_DATABASE", "none.sqlite")]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), "ucudnn: not usable: database\n"), "{}", ended.stdout);
+    assert!(part(&ended, "database").contains("none.sqlite"), "{}", ended.stdout);
+
+    // Without its solver, the library only divides no total.
+    std::fs::remove_file(ucudnn.path("lib/libucudnn_solver.so")).unwrap();
+    let ended = doctor(&ucudnn, &[], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = doctor(&ucudnn, &["--library", "lib/none.so"], &[("UCUDNN_TOTAL_WORKSPACE_SIZE", "1GiB")]);
+    assert_eq!(ended.stderr, "ucudnn: not usable: libucudnn.so, solver\n");
+
+    let ended = ucudnn.end(&["doctor", "--library", "lib/libucudnn.so"], &[]);
+    if ended.code == Some(0) {
+        return skip("the loader finds a cuDNN");
+    }
+    assert!(part(&ended, "cuDNN").starts_with("none was found. Tried:"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("libcudnn.so.9 (the loader's search path): "), "{}", ended.stdout);
+    assert!(ended.stderr.starts_with("ucudnn: not usable: cuDNN"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_linked_program_s_functions_are_counted() {
+    let (ucudnn, program) = (Installed::new("doctor-linked"), program());
+    let path = program.file("doctor");
+    let ended = doctor(&ucudnn, &["--", path.to_str().unwrap(), "linked"], &[]);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("doctor ended with status 0.\n2 functions of cuDNN were bound to libucudnn.so.\n"));
+    assert!(!ended.stdout.contains("past it"), "{}", ended.stdout);
+    let real = ucudnn.path("cudnn/libcudnn.so.9");
+    assert!(
+        ended.stdout.contains(&format!("The cuDNN behind libucudnn.so was {}", real.display())),
+        "{}",
+        ended.stdout
+    );
+
+    // The program gets the variables of whoever started the doctor.
+    let ended = doctor(&ucudnn, &["--", "env"], &[("UCUDNN_LOG", "info")]);
+    assert!(ended.stderr.contains("\nUCUDNN_LOG=info\n") && !ended.stderr.contains("VIRTUAL_ENV"), "{}", ended.stderr);
+    assert!(!doctor(&ucudnn, &["--", "env"], &[]).stderr.contains("UCUDNN_LOG"));
+
+    // The program's own end says nothing about the library.
+    let ended = doctor(&ucudnn, &["--", path.to_str().unwrap(), "fail"], &[]);
+    assert!(ended.stdout.contains("doctor ended with status 3.\n"), "{}", ended.stdout);
+    // A program that runs on is ended.
+    let ended = doctor(&ucudnn, &["--seconds", "1", "--", path.to_str().unwrap(), "sleep"], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("doctor was ended after 1 s.\n2 functions"), "{}", ended.stdout);
+}
+
+#[test]
+fn functions_that_pass_the_library_by_are_named() {
+    let (ucudnn, program) = (Installed::new("doctor-past"), program());
+    let path = program.file("doctor");
+    let arguments = ["--", path.to_str().unwrap(), "dlopen"];
+    let ended = doctor(&ucudnn, &arguments, &[]);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 function of cuDNN was bound past it, to "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": cudnnGetVersion.\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Try --dlopen"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("version 9") && ended.stderr.ends_with("ucudnn: not usable: the program\n"));
+    let ended = doctor(&ucudnn, &[&["--dlopen"], &arguments[..]].concat(), &[]);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("\n1 function of cuDNN was bound to libucudnn.so.\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_program_without_cudnn_is_told() {
+    let ucudnn = Installed::new("doctor-without");
+    let ended = doctor(&ucudnn, &["true"], &[]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("cuDNN was never called through the linker: try --dlopen"), "{}", ended.stdout);
+    let ended = doctor(&ucudnn, &["--dlopen", "true"], &[]);
+    assert!(ended.stdout.contains("nor by its name") && ended.code == Some(1), "{}", ended.stdout);
+    let file: PathBuf = ucudnn.file("static.c", "int main(void) { return 0; }\n");
+    let program = ucudnn.path("static");
+    compile(&program, ["-static".into(), file]);
+    let ended = doctor(&ucudnn, &[program.to_str().unwrap()], &[]);
+    assert!(ended.stdout.contains("The loader reported nothing"), "{}", ended.stdout);
+    let ended = doctor(&ucudnn, &["./none"], &[]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("./none"), "{}", ended.stderr);
+    assert_eq!(doctor(&ucudnn, &["--dlopen"], &[]).code, Some(2));
+}

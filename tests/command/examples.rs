@@ -1,0 +1,125 @@
+//! Every example in a help text runs, on hostdnn and in a folder with small stand-ins for what the examples name.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use recurrent::inference::Inference;
+use serde_json::json;
+
+use super::{Installed, Row, csv};
+use crate::database::convnet;
+use crate::hostdnn::{Program, has_emulator};
+
+/// A network in the place of the real ones.
+const SMALL: [Row; 2] = [Row("conv1", 1, [4, 3, 9, 9], 4, 3), Row("conv2", 1, [4, 4, 9, 9], 4, 3)];
+
+/// All help texts on a narrow terminal, with the words of their subcommands.
+fn helps(ucudnn: &Installed, words: &[String], all: &mut Vec<(Vec<String>, String)>) {
+    let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+    let ended = ucudnn.end(&arguments, &[("COLUMNS", "80")]);
+    assert_eq!(ended.code, Some(0), "{arguments:?}\n{}", ended.stderr);
+    let listed = ended.stdout.split_once("Commands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap());
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<String> = names.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect();
+    all.push((words.to_vec(), ended.stdout));
+    for name in names.into_iter().filter(|name| name != "help") {
+        helps(ucudnn, &[words, &[name]].concat(), all);
+    }
+}
+
+/// The examples in a help text: lines that begin with the command's name, with those that they go on in.
+fn examples(help: &str) -> Vec<String> {
+    let mut examples: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in help.lines() {
+        let text = line.trim();
+        if goes_on {
+            *examples.last_mut().unwrap() += &format!("\n{text}");
+        } else if text.starts_with("ucudnn ") && line.starts_with("  ") {
+            examples.push(text.to_owned());
+        } else {
+            continue;
+        }
+        goes_on = text.ends_with('\\');
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    examples
+}
+
+/// A folder with everything that the examples name.
+fn scratch() -> Installed {
+    let ucudnn = Installed::new("examples");
+    for name in ["alexnet", "resnet18", "resnet50"] {
+        ucudnn.file(&format!("examples/networks/{name}.csv"), &csv(&SMALL));
+    }
+    for name in ["net.csv", "alexnet.csv"] {
+        ucudnn.file(name, &csv(&SMALL));
+    }
+    ucudnn.file("examples/devices/h200.json", include_str!("../../examples/devices/h200.json"));
+    // The stand-ins for programs take any arguments.
+    let stand_in = |name: &str, compiled: &Program, file: &str, arguments: &str| {
+        let program = ucudnn.path(&format!("tools/{file}-of-{}", name.replace('/', "-")));
+        std::fs::hard_link(compiled.file(file), &program).unwrap();
+        let script = ucudnn.file(name, &format!("#!/bin/sh\nexec '{}' {arguments}\n", program.display()));
+        std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    for name in ["program", "train"] {
+        stand_in(name, &convnet(), "convnet", "--limit 64MiB --iterations 2 net.csv");
+    }
+    stand_in("tools/python", &super::doctor::program(), "doctor", "linked");
+    ucudnn
+}
+
+/// Numbers of recurrent networks that take minutes on a processor, and smaller ones.
+const SMALLER: [(&str, &str); 2] =
+    [("hidden=256 layers=2 batch=1,10 steps=100", "hidden=8 layers=2 batch=1,2 steps=2"), ("--top-k 20", "--top-k 1")];
+
+fn run(ucudnn: &Installed, line: &str) {
+    if line.contains("--rnn") && !has_emulator() {
+        return;
+    }
+    let line = SMALLER.iter().fold(line.to_owned(), |line, (large, small)| line.replace(large, small));
+    let at = |name: &str| ucudnn.path(name).parent().unwrap().display().to_string();
+    let path = format!("{}:{}:/usr/bin:/bin", at("bin/x"), at("tools/x"));
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", &line]).current_dir(at("x")).env_clear().env("PATH", path).env("HOME", at("home/x"));
+    shell.env("LD_LIBRARY_PATH", at("cudnn/x")).env("UCUDNN_RNN_TOP_K", "1");
+    let output = shell.output().unwrap();
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{line}\n{}\n{stdout}\n{stderr}", output.status);
+}
+
+#[test]
+fn every_example_runs() {
+    let ucudnn = scratch();
+    let mut all = Vec::new();
+    helps(&ucudnn, &[], &mut all);
+    let leaves: Vec<_> = all.iter().map(|(words, _)| words.join(" ")).collect();
+    for leaf in ["run", "doctor", "tune", "plan", "db prune", "plot desirable", "completions", "man"] {
+        assert!(leaves.iter().any(|found| found == leaf), "{leaf} is not in {leaves:?}");
+    }
+    let mut lines: Vec<String> = all.iter().flat_map(|(_, help)| examples(help)).collect();
+    assert!(lines.len() > 25, "{lines:#?}");
+    // Examples use what those of other commands make: runs come first, then what measures.
+    let order = |line: &String| {
+        ["run", "doctor", "tune"].iter().position(|name| line.split(' ').nth(1) == Some(name)).unwrap_or(usize::MAX)
+    };
+    lines.sort_by_key(order);
+    let (runs, others) = lines.split_at(lines.partition_point(|line| order(line) == 0));
+    runs.iter().for_each(|line| run(&ucudnn, line));
+    // Two more reports and a recurrent network, whose origins no example shows.
+    run(&ucudnn, "ucudnn run --workspace-limit 64MiB --report wr.jsonl ./program");
+    run(&ucudnn, "ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program");
+    let network = Inference::from_spec(
+        "LSTM input=8 hidden=8 layers=1 directions=1 bias=double type=float math=default algorithm=standard \
+         layout=sequence-major padded=yes batch=1 steps=2 full=yes",
+    );
+    let line = json!({ "event": "rnn", "spec": network.unwrap().spec() });
+    let report = ucudnn.path("run.jsonl");
+    std::fs::write(&report, format!("{}{line}\n", std::fs::read_to_string(&report).unwrap())).unwrap();
+    run(&ucudnn, "ucudnn tune alexnet.csv && ucudnn tune examples/networks/resnet50.csv");
+    others.iter().for_each(|line| run(&ucudnn, line));
+    for picture in ["layers.svg", "division.svg", "totals.svg", "conv2.svg"] {
+        assert!(std::fs::read_to_string(ucudnn.path(picture)).unwrap().contains("<svg"), "{picture}");
+    }
+}
