@@ -11,10 +11,10 @@ if ! cmp -s "$list" "$venv/installed.txt"; then
     mkdir -p build
     rm -rf "$venv"
     "${PYTHON:-python3}" -m venv "$venv"
-    # One at a time, and without a cache: the largest packages are gigabytes.
+    # One at a time, and without a cache: the largest packages are gigabytes. pip reads hashes from files only.
     grep -v '^#' "$list" | while read -r package; do
         "$venv/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --no-cache-dir --no-deps \
-            --only-binary=:all: "$package" >&2
+            --only-binary=:all: --requirement <(echo "$package") >&2
     done
     cp "$list" "$venv/installed.txt"
 fi
