@@ -102,9 +102,11 @@ uninstall: ## remove what `make install` put there, and nothing else
 wheel: tools ## pack the same as a Python wheel in build/dist/, for older systems than this too
 	scripts/wheels.sh zig >/dev/null
 	build/zig/bin/python -B scripts/glpk.py --glibc $(GLIBC) --into build/wheel/glpk
-	PATH="$(abspath build/zig/bin):$$PATH" GLPK_DIR=$(abspath build/wheel/glpk) \
+	@# In another folder than above zig's, because zig names its headers relative to a folder above them.
+	cd build/wheel && PATH="$(abspath build/zig/bin):$$PATH" GLPK_DIR=$(abspath build/wheel/glpk) \
 		LIBGCC_S=$$($(CC) -print-file-name=libgcc_s.so.1) CARGO_ZIGBUILD_CACHE_DIR=$(abspath build/wheel/cache) \
-		$(CARGO) zigbuild --release --locked --target $(ZIG_TARGET).$(GLIBC) --target-dir build/wheel/target -p ucudnn -p ucudnn-solver -p ucudnn-command
+		$(CARGO) zigbuild --manifest-path ../../Cargo.toml --release --locked --target $(ZIG_TARGET).$(GLIBC) \
+		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command
 	$(PYTHON) -B scripts/wheel.py --target build/wheel/target/$(ZIG_TARGET)/release --glpk build/wheel/glpk \
 		--glibc $(GLIBC) --into build/dist --cargo $(CARGO)
 

@@ -17,7 +17,7 @@ import zipfile
 
 import dist
 import glpk
-from check_symbols import LOADER, SYSTEM, dynamic, output
+from check_symbols import LOADER, SYSTEM, dynamic, exports, output
 
 PYTHON = dist.ROOT / "python/ucudnn"
 # Parts of glibc that glibc 2.34 moved into libc.so.6. Later versions still have the files.
@@ -69,9 +69,15 @@ def needed_glibc(file):
 
 
 def check_needs(files):
-    """Ends the process if a file needs a library that neither the wheel nor every Linux system has."""
+    """Ends the process if a file needs a library or a function that neither the wheel nor every Linux system has."""
     shipped = {file.name for file in files}
+    defined = {name for file in files for name in exports(file)}
     for file in files:
+        # zig's glibc gives a version to each function that it has. A later glibc's function stays without one, and
+        # linking a library does not fail for that.
+        undefined = re.findall(r"^\s+U ([^@\s]+)$", output("nm", "--dynamic", "--undefined-only", file), re.M)
+        if stray := set(undefined) - defined:
+            sys.exit(f"wheel: {file.name} needs {' '.join(sorted(stray))}, which nothing that it is linked with defines")
         stray = {name for name in dynamic(file, "NEEDED") if not LOADER.fullmatch(name)} - SYSTEM - MOVED - shipped
         if stray:
             sys.exit(f"wheel: {file.name} needs {' '.join(sorted(stray))}, which the wheel does not have")
