@@ -13,12 +13,15 @@ CFLAGS    ?= -O2 -Wall -Wextra -Wpedantic
 PREFIX    ?= /usr/local
 VERSION   := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
+# The oldest glibc that the wheel runs with.
+GLIBC     := 2.28
+ZIG_TARGET := $(shell uname -m)-unknown-linux-gnu
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
 GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-canonical-gru
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install test-dist test-aarch64 test-miri test-real test-pytorch clean
+.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -92,10 +95,32 @@ dist: build ## pack library, command, header and GLPK in build/dist/: unpacked a
 	@echo "$(DIST).tar.gz"
 
 install: build ## put the same into PREFIX=/usr/local (below DESTDIR, for packagers)
-	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --cargo $(CARGO)
+	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --list --cargo $(CARGO)
 
-test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden
-	scripts/test-dist.sh $(DIST).tar.gz build/convnet build/hostdnn
+uninstall: ## remove what `make install` put there, and nothing else
+	$(PYTHON) -B scripts/uninstall.py "$(DESTDIR)$(PREFIX)"
+
+wheel: tools ## pack the same as a Python wheel in build/dist/, for older systems than this too
+	scripts/wheels.sh zig >/dev/null
+	build/zig/bin/python -B scripts/glpk.py --glibc $(GLIBC) --into build/wheel/glpk
+	@# In another folder than above zig's, because zig names its headers relative to a folder above them.
+	cd build/wheel && PATH="$(abspath build/zig/bin):$$PATH" GLPK_DIR=$(abspath build/wheel/glpk) \
+		LIBGCC_S=$$($(CC) -print-file-name=libgcc_s.so.1) CARGO_ZIGBUILD_CACHE_DIR=$(abspath build/wheel/cache) \
+		$(CARGO) zigbuild --manifest-path ../../Cargo.toml --release --locked --target $(ZIG_TARGET).$(GLIBC) \
+		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command
+	$(PYTHON) -B scripts/wheel.py --target build/wheel/target/$(ZIG_TARGET)/release --glpk build/wheel/glpk \
+		--glibc $(GLIBC) --into build/dist --cargo $(CARGO)
+
+test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden; install, uninstall
+	scripts/without-glpk.sh scripts/test-dist.sh $(DIST).tar.gz build/convnet build/hostdnn
+	scripts/test-install.sh
+
+test-wheel: wheel build/convnet ## the wheel in each Python that is here, with the system's GLPK hidden
+	scripts/without-glpk.sh scripts/test-wheel.sh build/dist/ucudnn-$(VERSION)-py3-none-*_$(shell uname -m).whl \
+		build/convnet build/hostdnn
+
+test-readme: wheel build/convnet ## the shell blocks of README and docs/, from the wheel and from a clone, on hostdnn
+	$(PYTHON) -B scripts/test_readme.py --target $(TARGET) --convnet build/convnet
 
 test-aarch64: tools ## the library's tests for AArch64, under qemu
 	scripts/test-aarch64.sh

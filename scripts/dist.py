@@ -7,9 +7,10 @@
     lib/ucudnn/                    GLPK and its dependencies, for the solver alone: no system-wide search finds them
     lib/ucudnn/libcudnn.so, .so.9  libucudnn.so under cuDNN's names, for linkers
     lib/pkgconfig/ucudnn.pc
+    share/ucudnn/                  example networks and devices, for the command; the list of what was installed
     share/doc/ucudnn/              README.md, its pages, and the licences of all shipped parts
 
-No file knows where the folder is, so the folder may be moved.
+No file knows where the folder is, so the folder may be moved. wheel.py packs the same layout.
 """
 
 import argparse
@@ -21,9 +22,11 @@ import shutil
 import subprocess
 import sys
 
+import uninstall
 from check_symbols import LOADER, SYSTEM, output
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOC = "share/doc/ucudnn"
 LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
 
 PKG_CONFIG = """\
@@ -39,30 +42,46 @@ Cflags: -I${{includedir}}
 """
 
 
-def put(source, place, mode=0o644, strip=None):
-    """Copies a file and puts the copy in place at once: a program that uses the old file keeps it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = place.with_name(f".{place.name}.new")
-    shutil.copyfile(source, new)
-    if strip:
-        subprocess.run([*strip, new], check=True)
-    new.chmod(mode)
-    os.replace(new, place)
+class Layout:
+    """A folder that is being filled. It remembers what was put there, by places relative to it."""
 
+    def __init__(self, into):
+        self.into = into
+        self.files = set()
+        self.folders = set()  # those that were not there before
 
-def link(target, place):
-    """Puts a symbolic link in place at once."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = place.with_name(f".{place.name}.new")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    os.replace(new, place)
+    def put(self, source, place, mode=0o644, strip=None):
+        """Copies a file and puts the copy in place at once: a program that uses the old file keeps it."""
+        new = self._new(place)
+        shutil.copyfile(source, new)
+        if strip:
+            subprocess.run([*strip, new], check=True)
+        new.chmod(mode)
+        os.replace(new, self.into / place)
 
+    def link(self, target, place):
+        """Puts a symbolic link in place at once."""
+        new = self._new(place)
+        new.symlink_to(target)
+        os.replace(new, self.into / place)
 
-def write(text, place):
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
-    place.chmod(0o644)
+    def write(self, text, place):
+        new = self._new(place)
+        new.write_text(text)
+        new.chmod(0o644)
+        os.replace(new, self.into / place)
+
+    def _new(self, place):
+        """The name under which a file is made, beside its place."""
+        place = pathlib.PurePath(place)
+        for folder in reversed(place.parents):
+            if not (self.into / folder).is_dir():
+                (self.into / folder).mkdir(parents=True)
+                self.folders.add(folder)
+        self.files.add(place)
+        new = self.into / place.with_name(f".{place.name}.new")
+        new.unlink(missing_ok=True)
+        return new
 
 
 def needed(library):
@@ -90,24 +109,24 @@ def package(library):
         return None
 
 
-def put_libraries(solver, lib, doc):
+def put_libraries(solver, layout):
     """Puts in place the libraries that the solver needs, and lists their licences."""
     lines = []
     for name, place in sorted(needed(solver).items()):
-        put(place, lib / "ucudnn" / name)
+        layout.put(place, f"lib/ucudnn/{name}")
         owner = package(place)
         copyright = pathlib.Path("/usr/share/doc") / owner[0] / "copyright" if owner else None
         if copyright and copyright.exists():
-            put(copyright, doc / "libraries" / f"{owner[0]}.copyright")
+            layout.put(copyright, f"{DOC}/libraries/{owner[0]}.copyright")
             lines.append(f"{name}  from Debian's package {owner[0]} {owner[1]}: {owner[0]}.copyright")
         else:
             print(f"dist: no licence was found for {name} ({place}): add it before you pass this on", file=sys.stderr)
             lines.append(f"{name}  from {place}")
     text = "The libraries in lib/ucudnn, unchanged. Their sources: apt-get source PACKAGE=VERSION.\n\n"
-    write(text + "\n".join(lines) + "\n", doc / "libraries" / "README")
+    layout.write(text + "\n".join(lines) + "\n", f"{DOC}/libraries/README")
 
 
-def put_crates(cargo, doc):
+def put_crates(cargo, layout):
     """Puts in place the licences of the Rust crates that are linked into the shipped files."""
     command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
@@ -125,38 +144,51 @@ def put_crates(cargo, doc):
         crate = f"{package['name']}-{package['version']}"
         for file in sorted(folder.iterdir()):
             if file.is_file() and LICENCE.match(file.name):
-                put(file, doc / "crates" / crate / file.name)
+                layout.put(file, f"{DOC}/crates/{crate}/{file.name}")
         lines.append(f"{crate}: {package['license'] or package['license_file']}; {package['repository']}")
-    write("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n", doc / "crates" / "README")
+    layout.write("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n", f"{DOC}/crates/README")
 
 
 def host():
     return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
 
 
+def version():
+    return re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+
+
+def lay_out(layout, target, cargo, put_libraries):
+    """Puts everything in place; `put_libraries` does so with GLPK, for a solver and a layout."""
+    for name in ("libucudnn.so", "libucudnn_solver.so"):
+        layout.put(target / name, f"lib/{name}", strip=["strip", "--strip-unneeded"])
+    layout.put(target / "ucudnn", "bin/ucudnn", 0o755, strip=["strip"])
+    for name in ("libcudnn.so", "libcudnn.so.9"):
+        layout.link("../libucudnn.so", f"lib/ucudnn/{name}")
+    put_libraries(target / "libucudnn_solver.so", layout)
+    layout.put(ROOT / "include/ucudnn.h", "include/ucudnn.h")
+    layout.write(PKG_CONFIG.format(version=version()), "lib/pkgconfig/ucudnn.pc")
+    for name in ("networks", "devices"):
+        for file in (ROOT / "examples" / name).iterdir():
+            layout.put(file, f"share/ucudnn/{name}/{file.name}")
+    for name in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
+        layout.put(ROOT / name, f"{DOC}/{name}")
+    for page in (ROOT / "docs").iterdir():
+        layout.put(page, f"{DOC}/docs/{page.name}")
+    layout.put(ROOT / "solver/LICENSE-GPL", f"{DOC}/LICENSE-GPL.libucudnn_solver")
+    put_crates(cargo, layout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder to lay it out in")
+    parser.add_argument("--list", action="store_true", help="leave the list by which uninstall.py removes the files")
     parser.add_argument("--cargo", default="cargo")
     options = parser.parse_args()
-    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-    lib, doc = options.into / "lib", options.into / "share/doc/ucudnn"
-
-    for name in ("libucudnn.so", "libucudnn_solver.so"):
-        put(options.target / name, lib / name, strip=["strip", "--strip-unneeded"])
-    put(options.target / "ucudnn", options.into / "bin/ucudnn", 0o755, strip=["strip"])
-    for name in ("libcudnn.so", "libcudnn.so.9"):
-        link("../libucudnn.so", lib / "ucudnn" / name)
-    put_libraries(options.target / "libucudnn_solver.so", lib, doc)
-    put(ROOT / "include/ucudnn.h", options.into / "include/ucudnn.h")
-    write(PKG_CONFIG.format(version=version), lib / "pkgconfig/ucudnn.pc")
-    for source in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
-        put(ROOT / source, doc / source)
-    for page in (ROOT / "docs").iterdir():
-        put(page, doc / "docs" / page.name)
-    put(ROOT / "solver/LICENSE-GPL", doc / "LICENSE-GPL.libucudnn_solver")
-    put_crates(options.cargo, doc)
+    layout = Layout(options.into)
+    lay_out(layout, options.target, options.cargo, put_libraries)
+    if options.list:
+        uninstall.leave_list(layout)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,14 @@
 #!/bin/bash
 # test-dist.sh TARBALL CONVNET HOSTDNN: unpacks the tarball of `make dist` into its own folder and uses it there, as on
-# a machine without GLPK: a mount namespace, if one may be made, hides the system's GLPK. CONVNET is the program to run,
-# and HOSTDNN the folder of the cuDNN to run it on.
+# a machine without GLPK, if without-glpk.sh runs this. CONVNET is the program to run, and HOSTDNN the folder of the
+# cuDNN to run it on.
 set -euo pipefail
-if [[ -z ${UCUDNN_TEST_GLPK_HIDDEN:-} ]]; then
-    for namespace in --mount "--mount --map-root-user"; do
-        # shellcheck disable=SC2086
-        if unshare $namespace mount --bind /dev/null /dev/null 2>/dev/null; then
-            # shellcheck disable=SC2086
-            UCUDNN_TEST_GLPK_HIDDEN=1 exec unshare $namespace "$0" "$@"
-        fi
-    done
-    echo "SKIPPED: hiding the system's GLPK takes a mount namespace; only where the loader finds it is checked"
-    export UCUDNN_TEST_GLPK_HIDDEN=0
-fi
 
+scripts=$(realpath "$(dirname "$0")")
 tarball=$(realpath "$1")
 convnet=$(realpath "$2")
 hostdnn=$(realpath "$3")
-networks=$(realpath "$(dirname "$0")/../examples/networks")
+examples=$(realpath "$scripts/../examples")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tar -C "$folder" -xzf "$tarball"
@@ -31,11 +21,14 @@ fail() {
 }
 needed() { readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
+network=$top/share/ucudnn/networks/alexnet.csv
+
 echo "=== $tarball"
-if [[ $UCUDNN_TEST_GLPK_HIDDEN == 1 ]]; then
-    for file in /usr/lib/*/lib{glpk,colamd,amd,suitesparseconfig,ltdl}.so* /usr/local/lib/libglpk.so*; do
-        [[ ! -f $file || -L $file ]] || mount --bind /dev/null "$file"
-    done
+for kind in networks devices; do
+    diff -r "$examples/$kind" "$top/share/ucudnn/$kind" || fail "the example $kind are not all there"
+done
+echo "  ok: the example networks and devices are there"
+if [[ ${UCUDNN_TEST_GLPK_HIDDEN:-0} == 1 ]]; then
     cp "$top/lib/libucudnn_solver.so" alone.so
     python3 -c 'import ctypes; ctypes.CDLL("./alone.so")' 2>/dev/null && fail "the system's GLPK is still to be had"
     echo "  ok: the system's GLPK is hidden"
@@ -54,25 +47,7 @@ echo "  ok: the solver finds GLPK and what that needs in the tarball"
 debug=$(find "$top" -name '*.so*' -exec readelf --sections --wide {} + | grep -c '\.debug_info' || true)
 [[ $debug == 0 ]] || fail "$debug libraries have debug information"
 
-# Three layers; each takes 2 ms, or 1 ms and one byte of two: its ABI is in crates/planner/src/solver/abi.rs.
-python3 - "$top/lib/libucudnn_solver.so" <<'PYTHON' || fail "the solver does not solve"
-import ctypes, sys
-from ctypes import POINTER, c_char, c_double, c_size_t, pointer
-numbers = lambda *values: (c_double * len(values))(*values)
-class Programme(ctypes.Structure):
-    _fields_ = [("groups", c_size_t), ("group_choices", POINTER(c_size_t)), ("layers", POINTER(c_double)),
-                ("choices", c_size_t), ("costs", POINTER(c_double)), ("most", POINTER(c_double)),
-                ("resources", c_size_t), ("needs", POINTER(c_double)), ("capacities", POINTER(c_double)),
-                ("seconds", c_double)]
-class Answer(ctypes.Structure):
-    _fields_ = [("counts", POINTER(c_double)), ("bound", c_double), ("reason", c_char * 160)]
-counts = numbers(3, 0)
-answer = Answer(counts, 0, b"")
-programme = Programme(1, pointer(c_size_t(2)), numbers(3), 2, numbers(2, 1), numbers(3, 3), 1, numbers(0, 1), numbers(2), 9)
-status = ctypes.CDLL(sys.argv[1]).ucudnn_solver_solve(ctypes.byref(programme), ctypes.byref(answer))
-if (status, list(counts), answer.bound) != (0, [1, 2], 4):
-    sys.exit(f"status {status}, {list(counts)}, bound {answer.bound}, {answer.reason}")
-PYTHON
+python3 -B "$scripts/solve.py" "$top/lib/libucudnn_solver.so" || fail "the solver does not solve"
 echo "  ok: the solver solves"
 
 # Computes pkg-config's output, because pkg-config may be missing.
@@ -97,12 +72,11 @@ cat >version.c <<'C'
 int main(void) { return printf("%zu\n", (size_t)ucudnnGetVersion()) < 0; }
 C
 # shellcheck disable=SC2086
-"${CC:-gcc}" -I"$hostdnn" -I"$(dirname "$networks")/../hostdnn/include" version.c $flags -o version
+"${CC:-gcc}" -I"$hostdnn" -I"$examples/../hostdnn/include" version.c $flags -o version
 LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
 echo "  ok: a C program is built with pkg-config's flags, and runs"
 
 # A program that names cuDNN itself, as Caffe's Makefile does, before the library or behind it.
-examples=$(dirname "$networks")
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     for needed_only in --as-needed --no-as-needed; do
@@ -112,7 +86,7 @@ for compiler in gcc clang; do
                 -Wl,$needed_only $libraries -ldl -lm -o linked
             ! needed linked | grep -q '^libcudnn' || fail "by $compiler $needed_only $libraries a program needs cuDNN itself"
             LD_BIND_NOW=1 LD_DEBUG=bindings LD_LIBRARY_PATH=$top/lib:$hostdnn UCUDNN_DATABASE=off ./linked --batch 1 \
-                --iterations 1 --layers conv5 "$networks/alexnet.csv" 2>&1 >linked.out |
+                --iterations 1 --layers conv5 "$network" 2>&1 >linked.out |
                 grep "linked.* symbol .cudnn" >bindings || true
             [[ $(wc -l <bindings) -ge 20 ]] || fail "by $compiler $needed_only $libraries too few symbols are bound"
             elsewhere=$(grep -v "to $top/lib/libucudnn.so " bindings || true)
@@ -126,7 +100,7 @@ echo "  ok: a program that links -lcudnn with pkg-config's flags binds every sym
 run() {
     rm -f run.jsonl
     LD_LIBRARY_PATH=$hostdnn LD_PRELOAD=$1 UCUDNN_TOTAL_WORKSPACE_SIZE=8MiB UCUDNN_DATABASE=off UCUDNN_REPORT=run.jsonl \
-        "$convnet" --batch 4 --limit none --iterations 1 --layers conv3,conv4 "$networks/alexnet.csv" >run.out 2>run.err ||
+        "$convnet" --batch 4 --limit none --iterations 1 --layers conv3,conv4 "$network" >run.out 2>run.err ||
         fail "convnet under $1 failed:"$'\n'"$(cat run.err)"
 }
 run "$top/lib/libucudnn.so"
@@ -144,14 +118,14 @@ grep -q '"event":"asked"' run.jsonl || fail "libucudnn.so alone planned nothing"
 echo "  ok: libucudnn.so alone runs Workspace Reuse, with one message"
 
 export UCUDNN_DATABASE=$folder/tuning.sqlite
-LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" tune --batch 4 --layers conv3 "$networks/alexnet.csv" >tune.out 2>&1 ||
+LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" tune --batch 4 --layers conv3 "$network" >tune.out 2>&1 ||
     fail "ucudnn tune failed:"$'\n'"$(cat tune.out)"
-"$top/bin/ucudnn" plan --batch 4 --layers conv3 --total 8MiB --json "$networks/alexnet.csv" >plan.json 2>plan.err ||
+"$top/bin/ucudnn" plan --batch 4 --layers conv3 --total 8MiB --json "$network" >plan.json 2>plan.err ||
     fail "ucudnn plan failed:"$'\n'"$(cat plan.err)"
 python3 -m json.tool plan.json /dev/null || fail "ucudnn plan printed no JSON"
 echo "  ok: its command tunes, and plans the division of a total"
 LD_LIBRARY_PATH=$hostdnn UCUDNN_DATABASE=off "$top/bin/ucudnn" run --total-workspace-size 8MiB --report command.jsonl \
-    "$convnet" --batch 4 --limit none --iterations 1 --layers conv3 "$networks/alexnet.csv" >run.out 2>run.err ||
+    "$convnet" --batch 4 --limit none --iterations 1 --layers conv3 "$network" >run.out 2>run.err ||
     fail "ucudnn run failed:"$'\n'"$(cat run.err)"
 grep -q '"event":"divided"' command.jsonl || fail "ucudnn run divided no workspace"
 echo "  ok: its command runs a program on its library"

@@ -41,8 +41,9 @@ thread_local! {
 }
 
 fn is_main_thread() -> bool {
-    // SAFETY: both functions take nothing and return a number.
-    unsafe { libc::gettid() == libc::getpid() }
+    // glibc has gettid itself only since 2.30.
+    // SAFETY: both calls take nothing and return a number.
+    unsafe { libc::syscall(libc::SYS_gettid) == libc::c_long::from(libc::getpid()) }
 }
 
 extern "C" fn at_exit() {

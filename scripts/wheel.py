@@ -1,0 +1,180 @@
+"""Packs a Python wheel: the package `ucudnn` of python/, with dist.py's layout inside it.
+
+All parts lie in the package's own folder, because pip puts that in place whole: in a virtual environment, for a user
+alone (--user), or in any folder (--target). pip makes the command `ucudnn` from the wheel's entry point.
+
+The wheel's tag names a glibc. It is at least the one that zig builds for, and later if a file needs later symbols.
+"""
+
+import argparse
+import base64
+import hashlib
+import pathlib
+import re
+import sys
+import tempfile
+import zipfile
+
+import dist
+import glpk
+from check_symbols import LOADER, SYSTEM, dynamic, exports, output
+
+PYTHON = dist.ROOT / "python/ucudnn"
+# Parts of glibc that glibc 2.34 moved into libc.so.6. Later versions still have the files.
+MOVED = {"libdl.so.2", "libpthread.so.0"}
+# The earliest time that a zip archive can hold: the same files make the same wheel.
+LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: ucudnn
+Version: {version}
+Summary: cuDNN's convolutions in micro-batches, and recurrent networks on persistent GPU kernels
+License-Expression: (MIT OR Apache-2.0) AND GPL-3.0-or-later
+Requires-Python: >=3.10
+Description-Content-Type: text/markdown
+
+{readme}"""
+
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: ucudnn's scripts/wheel.py
+Root-Is-Purelib: false
+Tag: {tag}
+"""
+
+# A wheel holds no links. A linker takes this text for the library that it names, and finds that beside the folder.
+LINKER_SCRIPT = "/* libucudnn.so under cuDNN's name, for linkers */\nINPUT(-lucudnn)\n"
+
+GLPK = """\
+{soname} is GLPK 5.0, unchanged, without GNU MP. It was built by scripts/glpk.py from the source distribution of PyPI's
+package {requirement}, which contains GLPK's source. Its licence: glpk/COPYING.
+
+libucudnn_solver.so and the command contain LLVM's unwinder, which zig links (Apache-2.0 with the LLVM exception).
+"""
+
+
+def elf_files(folder):
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink())
+    return [file for file in files if file.read_bytes()[:4] == b"\x7fELF"]
+
+
+def needed_glibc(file):
+    """The latest version of glibc whose symbols a file needs, as (major, minor)."""
+    versions = re.findall(r"Name: (GLIBC_\S+)", output("readelf", "--version-info", "--wide", file))
+    numbers = [re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", version) for version in versions]
+    if not all(numbers):
+        sys.exit(f"wheel: {file} needs {versions}, and not all of these are plain versions of glibc")
+    return max(((int(number[1]), int(number[2])) for number in numbers), default=(0, 0))
+
+
+def check_needs(files):
+    """Ends the process if a file needs a library or a function that neither the wheel nor every Linux system has."""
+    shipped = {file.name for file in files}
+    defined = {name for file in files for name in exports(file)}
+    for file in files:
+        # zig's glibc gives a version to each function that it has. A later glibc's function stays without one, and
+        # linking a library does not fail for that.
+        undefined = re.findall(r"^\s+U ([^@\s]+)$", output("nm", "--dynamic", "--undefined-only", file), re.M)
+        if stray := set(undefined) - defined:
+            sys.exit(f"wheel: {file.name} needs {' '.join(sorted(stray))}, which nothing that it is linked with defines")
+        stray = {name for name in dynamic(file, "NEEDED") if not LOADER.fullmatch(name)} - SYSTEM - MOVED - shipped
+        if stray:
+            sys.exit(f"wheel: {file.name} needs {' '.join(sorted(stray))}, which the wheel does not have")
+
+
+def tag(files, glibc):
+    """The tag that is true for these files, which were built for this version of glibc or a later one."""
+    machines = {re.search(r"Machine:\s+(.*)", output("readelf", "--file-header", file))[1] for file in files}
+    names = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
+    if len(machines) != 1 or not machines <= set(names):
+        sys.exit(f"wheel: its files are for {' and '.join(sorted(machines)) or 'no machine'}, and not for one of "
+                 f"{' or '.join(names)}")
+    major, minor = max([glibc, *(needed_glibc(file) for file in files)])
+    return f"py3-none-manylinux_{major}_{minor}_{names[machines.pop()]}"
+
+
+def put_glpk(folder):
+    """Puts in place the GLPK that glpk.py built."""
+
+    def put(_solver, layout):
+        layout.put(folder / "lib" / glpk.SONAME, f"lib/ucudnn/{glpk.SONAME}", strip=["strip", "--strip-unneeded"])
+        layout.put(folder / "COPYING", f"{dist.DOC}/libraries/glpk/COPYING")
+        text = GLPK.format(soname=glpk.SONAME, requirement=glpk.requirement())
+        layout.write(text, f"{dist.DOC}/libraries/README")
+
+    return put
+
+
+def fill(package, options):
+    """Lays out the package's folder."""
+    layout = dist.Layout(package)
+    dist.lay_out(layout, options.target, options.cargo, put_glpk(options.glpk))
+    for file in layout.files:
+        if (package / file).is_symlink():
+            layout.write(LINKER_SCRIPT, file)
+    for file in PYTHON.glob("*.py"):
+        layout.put(file, file.name)
+    layout.write(f'__version__ = "{dist.version()}"\n', "version.py")
+
+
+def describe(information, wheel_tag):
+    """Writes the folder that tells pip about the wheel, but not its list of files."""
+    layout = dist.Layout(information)
+    readme = (dist.ROOT / "README.md").read_text()
+    layout.write(METADATA.format(version=dist.version(), readme=readme), "METADATA")
+    layout.write(WHEEL.format(tag=wheel_tag), "WHEEL")
+    layout.write("[console_scripts]\nucudnn = ucudnn.__main__:main\n", "entry_points.txt")
+    for source in ("LICENSE-MIT", "LICENSE-APACHE", "solver/LICENSE-GPL"):
+        layout.put(dist.ROOT / source, f"licenses/{source}")
+
+
+def pack(folder, record, wheel):
+    """Packs the folder. `record` is the place of the list of files, which has each file's hash and size."""
+    lines = []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+
+        def add(place, content, mode):
+            entry = zipfile.ZipInfo(place, LONG_AGO)
+            entry.create_system = 3  # Unix, so that the mode counts
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+
+        for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+            place, content = file.relative_to(folder).as_posix(), file.read_bytes()
+            add(place, content, file.stat().st_mode & 0o777)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            lines.append(f"{place},sha256={digest},{len(content)}\n")
+        add(record, "".join([*lines, f"{record},,\n"]), 0o644)
+
+
+def make(content, options):
+    fill(content / "ucudnn", options)
+    files = elf_files(content)
+    check_needs(files)
+    wheel_tag = tag(files, tuple(map(int, options.glibc.split("."))))
+    name = f"ucudnn-{dist.version()}"
+    describe(content / f"{name}.dist-info", wheel_tag)
+    options.into.mkdir(parents=True, exist_ok=True)
+    for old in options.into.glob(f"{name}-*.whl"):
+        old.unlink()
+    wheel = options.into / f"{name}-{wheel_tag}.whl"
+    pack(content, f"{name}.dist-info/RECORD", wheel)
+    print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
+    parser.add_argument("--glpk", type=pathlib.Path, required=True, help="glpk.py's folder")
+    parser.add_argument("--glibc", required=True, help="the glibc that both were built for, such as 2.28")
+    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder for the wheel")
+    parser.add_argument("--cargo", default="cargo")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as content:
+        make(pathlib.Path(content), options)
+
+
+if __name__ == "__main__":
+    main()
