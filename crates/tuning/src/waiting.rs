@@ -194,7 +194,11 @@ fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataTyp
         state ^= state << 17;
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
-    let mut tile = Vec::with_capacity(TILE);
+    let mut tile = Vec::new();
+    // The program goes on where there is no memory.
+    if tile.try_reserve_exact(TILE).is_err() {
+        return false;
+    }
     for _ in 0..TILE / element_size(data_type).unwrap_or(1) {
         let value = random();
         match data_type {

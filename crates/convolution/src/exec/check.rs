@@ -47,7 +47,13 @@ impl Check {
     /// # Safety
     /// The promise of [`Self::prepare`] still holds.
     pub unsafe fn error(&self) -> Result<f64, String> {
-        let (mut ours, mut theirs) = (vec![0; self.copy.bytes()], vec![0; self.copy.bytes()]);
+        let host = || {
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(self.copy.bytes()).map_err(|_| "there is no memory for the results".to_owned())?;
+            bytes.resize(self.copy.bytes(), 0);
+            Ok::<_, String>(bytes)
+        };
+        let (mut ours, mut theirs) = (host()?, host()?);
         // SAFETY: the caller promises a live result, which is as long as the copy and both vectors.
         let read = unsafe {
             self.device.read(&mut ours, self.result, self.stream)
