@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use crate::hostdnn::{Program, report};
+use crate::hostdnn::{Build, Program, report};
 use crate::programs::Outcome;
 use serde_json::Value;
 
@@ -217,4 +217,19 @@ fn processes_at_once_measure_each_micro_configuration_once() {
     assert_eq!(events(&lines, "asked").len(), 8 * 6);
     assert_eq!(answers(&told[0]).len(), 6);
     assert!(told.iter().all(|one| answers(one) == answers(&told[0])), "{told:?}");
+}
+
+/// Tuning's own data do not fit in memory: tuning ends, and the program goes on.
+#[test]
+fn where_there_is_no_memory_tuning_ends() {
+    let sources = ["asked.c", "kernel.c", "kernel_calls.c", "no_memory.c"];
+    let program = Program::build("asked_no_memory", Build { sources: &sources, ..Build::default() });
+    let network = program.file("network.csv");
+    std::fs::write(&network, SMALL).unwrap();
+    let variables = [("UCUDNN_TUNE_SECONDS", "60"), ("UCUDNN_DATABASE", "off"), ("UCUDNN_LOG", "info")];
+    let ended = program.preloaded(&[network.to_str().unwrap(), "8", "get"], &variables);
+    let refused = ended.stderr.lines().find_map(|line| line.strip_prefix("refused ")).unwrap();
+    assert_ne!(refused, "0", "nothing needed that much memory");
+    assert!(ended.stderr.contains("its buffers cannot be filled"), "{}", ended.stderr);
+    assert!(!answers(&ended.stdout).is_empty());
 }
