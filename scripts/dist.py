@@ -8,6 +8,9 @@
     lib/ucudnn/libcudnn.so, .so.9  libucudnn.so under cuDNN's names, for linkers
     lib/pkgconfig/ucudnn.pc
     share/ucudnn/                  example networks and devices, for the command; the list of what was installed
+    share/man/man1/                the command's manual pages
+    share/bash-completion/, share/zsh/, share/fish/
+                                   its completions
     share/doc/ucudnn/              README.md, its pages, and the licences of all shipped parts
 
 No file knows where the folder is, so the folder may be moved. wheel.py packs the same layout.
@@ -21,6 +24,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import uninstall
 from check_symbols import LOADER, SYSTEM, output
@@ -157,6 +161,23 @@ def version():
     return re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 
 
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/ucudnn",
+    "zsh": "share/zsh/site-functions/_ucudnn",
+    "fish": "share/fish/vendor_completions.d/ucudnn.fish",
+}
+
+
+def put_shell(command, layout):
+    """Has the built command write its completions and its manual pages."""
+    for shell, place in COMPLETIONS.items():
+        layout.write(output(command, "completions", shell), place)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([command, "man", folder], check=True)
+        for page in pathlib.Path(folder).iterdir():
+            layout.put(page, f"share/man/man1/{page.name}")
+
+
 def lay_out(layout, target, cargo, put_libraries):
     """Puts everything in place; `put_libraries` does so with GLPK, for a solver and a layout."""
     for name in ("libucudnn.so", "libucudnn_solver.so"):
@@ -167,6 +188,7 @@ def lay_out(layout, target, cargo, put_libraries):
     put_libraries(target / "libucudnn_solver.so", layout)
     layout.put(ROOT / "include/ucudnn.h", "include/ucudnn.h")
     layout.write(PKG_CONFIG.format(version=version()), "lib/pkgconfig/ucudnn.pc")
+    put_shell(target / "ucudnn", layout)
     for name in ("networks", "devices"):
         for file in (ROOT / "examples" / name).iterdir():
             layout.put(file, f"share/ucudnn/{name}/{file.name}")
