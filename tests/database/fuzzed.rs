@@ -53,11 +53,24 @@ fn change(random: &mut StdRng, database: &Connection) {
             let old = database
                 .query_row(&format!("SELECT {column} FROM {table} ORDER BY random() LIMIT 1"), [], |row| row.get(0))
                 .unwrap_or_else(|_| String::new());
-            let _ = database.execute(&format!("UPDATE OR IGNORE {table} SET {column} = ?1 WHERE {some}"), [text(random, &old)]);
+            let _ = database
+                .execute(&format!("UPDATE OR IGNORE {table} SET {column} = ?1 WHERE {some}"), [text(random, &old)]);
         } else {
             let number = [
-                "0", "1", "-1", "7", "3", "9223372036854775807", "-9223372036854775808", "NULL", "1e308", "-1e308", "1e-300",
-                "9e999", "4294967297", "2147483648",
+                "0",
+                "1",
+                "-1",
+                "7",
+                "3",
+                "9223372036854775807",
+                "-9223372036854775808",
+                "NULL",
+                "1e308",
+                "-1e308",
+                "1e-300",
+                "9e999",
+                "4294967297",
+                "2147483648",
             ][random.random_range(0..14)];
             let _ = database.execute(&format!("UPDATE OR IGNORE {table} SET {column} = {number} WHERE {some}"), []);
         }
@@ -106,7 +119,10 @@ fn random_contents_harm_no_program() {
         let query = ["get", "find", "findex", "none"][random.random_range(0..4)];
         run(&database, query).preloaded();
         for ((name, expected), (_, found)) in expected.iter().zip(network_norms(&figures)) {
-            assert!((found - expected).abs() < 1e-4 * expected, "seed {seed}, {number}: {name}: {found}, not {expected}");
+            assert!(
+                (found - expected).abs() < 1e-4 * expected,
+                "seed {seed}, {number}: {name}: {found}, not {expected}"
+            );
         }
     }
 }

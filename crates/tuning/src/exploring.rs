@@ -189,7 +189,9 @@ pub fn settle<E: Explored>(explored: &E) -> Settled<E> {
     let exploring = explored.exploring();
     let course = std::mem::replace(&mut *exploring.course.lock(), Course::Ended);
     // The lock is released once the results are stored.
-    let Course::Exploring(exploration, _lock) = course else { return (exploring.settled.get().cloned().flatten(), None) };
+    let Course::Exploring(exploration, _lock) = course else {
+        return (exploring.settled.get().cloned().flatten(), None);
+    };
     let (wanted, mut search) = (exploration.wanted().clone(), exploration.search().clone());
     let plan = settle_on(explored, &search, best(explored, &search));
     let device = cudnn::device();
