@@ -20,8 +20,8 @@
 //! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `failure` | how a command fails |
 //!
-//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to the library's planner and database. Only `tune`,
-//! `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
+//! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to
+//! the library's planner and database. Only `tune`, `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod db;

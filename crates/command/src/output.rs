@@ -37,8 +37,11 @@ pub fn write(act: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), F
     let written = act(&mut output).and_then(|()| output.flush()).and_then(|()| output.get_mut().flush());
     // Dropping the writer would write the rest once more.
     let _ = output.into_parts();
-    // SAFETY: this is the action of before, and this command installs none for the signal.
-    unsafe { libc::signal(libc::SIGXFSZ, before) };
+    if written.is_ok() {
+        // Otherwise Rust writes the rest once more when the process ends.
+        // SAFETY: this is the action of before, and this command installs none for the signal.
+        unsafe { libc::signal(libc::SIGXFSZ, before) };
+    }
     written.map_err(|error| Failure::Failed(format!("standard output: {error}")))
 }
 
