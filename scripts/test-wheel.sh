@@ -13,6 +13,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 candidates=(python3 python3.{10,11,12,13,14} "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3)
+candidates+=(${PYTHONS:-})
+hidden=${UCUDNN_TEST_GLPK_HIDDEN:-0}
 # Nothing of the user's settings or files counts.
 unset "${!UCUDNN_@}" "${!PYTHON@}" VIRTUAL_ENV CONDA_PREFIX
 export HOME=$folder/home UCUDNN_DATABASE=off PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -37,7 +39,7 @@ echo "=== $wheel"
 version=$(basename "$wheel" | cut -d- -f2)
 
 pythons=()
-for python in "${candidates[@]}" ${PYTHONS:-}; do
+for python in "${candidates[@]}"; do
     program=$("$python" -c 'import sys; print(sys.executable)' 2>/dev/null) || continue
     number=$("$program" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     [[ $number == 3.* && ${number#3.} -ge 10 && " ${pythons[*]} " != *" $number="* ]] || continue
@@ -49,7 +51,7 @@ for entry in "${pythons[@]}"; do
     number=${entry%%=*}
     venv=$folder/venv-$number
     "${entry#*=}" -m venv "$venv"
-    (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) >before
+    (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) >"before-$number"
     "$venv/bin/pip" install --quiet --no-index "$wheel"
     said=$("$venv/bin/ucudnn" --version)
     [[ $said == "ucudnn $version" ]] || fail "Python $number: ucudnn --version says '$said'"
@@ -73,7 +75,7 @@ missing=$(for number in 3.{10,11,12,13,14}; do [[ " ${pythons[*]} " == *" $numbe
 # The rest is one Python's business.
 python=$venv/bin/python
 "$python" -B "$scripts/check_wheel.py" "$wheel"
-if [[ ${UCUDNN_TEST_GLPK_HIDDEN:-0} == 1 ]]; then
+if [[ $hidden == 1 ]]; then
     cp "$package/lib/libucudnn_solver.so" alone.so
     "$python" -c 'import ctypes; ctypes.CDLL("./alone.so")' 2>/dev/null && fail "the system's GLPK is still to be had"
     echo "  ok: the system's GLPK is hidden"
@@ -122,7 +124,7 @@ for entry in "${pythons[@]}"; do
     number=${entry%%=*}
     venv=$folder/venv-$number
     "$venv/bin/pip" uninstall --quiet --yes ucudnn
-    (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) | diff before - ||
+    (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) | diff "before-$number" - ||
         fail "Python $number: pip uninstall leaves something"
     [[ ! -e $(echo "$venv"/lib/python*/site-packages)/ucudnn ]] || fail "Python $number: pip uninstall leaves folders"
 done
