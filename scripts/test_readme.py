@@ -54,6 +54,8 @@ COMMANDS = {
     "make uninstall PREFIX=$HOME/.local": CLONE,
     "make test": LONG,
     "make wheel": "has made the wheel that is installed here",
+    "ucudnn run torchrun --nproc_per_node 2 train.py": "needs two GPUs",
+    "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",
     "ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10,20 steps=100' --top-k 20": "emulating it takes too long",
     "ucudnn tune --rnn run.jsonl": "needs a report of recurrent networks, which train.py does not run",
     "ucudnn plan --device examples/devices/h200.json examples/networks/vgg16.csv --batch 256 --type half "
