@@ -1,7 +1,7 @@
 //! The state of a network that the program runs: where its weights lie, and which engine runs it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
@@ -26,6 +26,8 @@ use tuning::turns::{Step, Turns};
 
 /// The time between two looks at what another process found.
 const LOOK: Duration = Duration::from_secs(1);
+/// After so many looks, a process times the network itself: the other one may have stopped to run it.
+const MOST_LOOKS: u32 = 60;
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
@@ -53,6 +55,8 @@ pub struct State {
     executions: AtomicU64,
     /// The least known milliseconds of a time step, as bits of a number; 0 while none is known.
     usual: AtomicU64,
+    /// How often another process was found to time the network.
+    looks: AtomicU32,
     /// Our kernels failed once: cuDNN runs the network from then on.
     is_broken: AtomicBool,
 }
@@ -122,6 +126,7 @@ impl State {
             course: Mutex::new(Course::New),
             executions: AtomicU64::new(0),
             usual: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
             is_broken: AtomicBool::new(false),
         }
     }
@@ -209,6 +214,7 @@ impl State {
                 *executions += 1;
                 Run::Cudnn
             }
+            Course::Untouched(_) if !allowance::of_process().explores() => Run::Cudnn,
             Course::Untouched(_) => {
                 *course = Course::Loading(None);
                 drop(course);
@@ -381,7 +387,8 @@ impl State {
             why: NOTHING_FITS.to_owned(),
             lock: None,
         };
-        if (settings::get().rnn_top_k == 1 || is_deterministic()) && first.is_some() {
+        let is_only = settings::get().rnn_top_k == 1 || is_deterministic() || !allowance::of_process().explores();
+        if is_only && first.is_some() {
             self.settle(first, "the model's first choice");
         } else if !compiler::begin(others()) {
             self.settle(first, "there is no thread to compile others on");
@@ -515,7 +522,7 @@ impl compiler::Network for Others {
             && let Some(record) = Record::of_device()
         {
             self.lock = record.begin_exploring(&self.state.key.inference);
-            if self.lock.is_none() {
+            if self.lock.is_none() && self.state.looks.fetch_add(1, Ordering::Relaxed) < MOST_LOOKS {
                 log::debug!("{}: another process times it", self.state.key.inference);
                 self.state.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));
                 return false;
@@ -532,6 +539,9 @@ impl compiler::Network for Others {
             return false;
         };
         let compiled = Engine::compile(problem, &configuration);
+        if gpu::background::stopped() {
+            return false; // a failure that the process's end causes says nothing
+        }
         match compiled
             .map_or_else(|why| Some(Err(why)), |()| compiling::gently(|| Engine::load(problem, configuration)))
         {

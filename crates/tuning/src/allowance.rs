@@ -54,6 +54,11 @@ impl Allowance {
         prepared
     }
 
+    /// Returns whether anything may ever be explored.
+    pub fn explores(&self) -> bool {
+        settings::get().explore != Explore::Share(0.0)
+    }
+
     /// Returns whether exploring may cost this much more.
     pub fn permits(&self, time: f64) -> bool {
         self.within(settings::get().explore, time)
@@ -76,7 +81,7 @@ impl Allowance {
 
     fn left(&self, share: f64) -> f64 {
         if share == 0.0 {
-            return f64::NEG_INFINITY;
+            return f64::NEG_INFINITY; // `explores` is false
         }
         let [calls, cost] = [&self.calls, &self.cost].map(|time| time.load(Ordering::Relaxed) as f64 / NANOSECONDS);
         FREE + share * calls - cost

@@ -2,7 +2,7 @@
 //! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gpu::background::{self, Queue};
@@ -69,6 +69,8 @@ pub struct Exploring<K: Subject, P> {
     /// The milliseconds of an execution as requested, or of the settled plan where that is all that is known, as bits of
     /// a number; 0 while none is known.
     usual: AtomicU64,
+    /// How often another process was found to explore the problem.
+    looks: AtomicU32,
 }
 
 enum Course<K: Subject> {
@@ -86,7 +88,12 @@ enum Course<K: Subject> {
 
 impl<K: Subject, P> Default for Exploring<K, P> {
     fn default() -> Self {
-        Self { course: Mutex::new(Course::Untouched), settled: OnceCell::new(), usual: AtomicU64::new(0) }
+        Self {
+            course: Mutex::new(Course::Untouched),
+            settled: OnceCell::new(),
+            usual: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
+        }
     }
 }
 
@@ -152,6 +159,8 @@ impl<K: Subject, P> Exploring<K, P> {
 
 /// The time between two looks at what another process found.
 const LOOK: Duration = Duration::from_secs(1);
+/// After so many looks, a process explores the problem itself: the other one may have stopped to run it.
+const MOST_LOOKS: u32 = 60;
 
 /// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
@@ -229,14 +238,19 @@ fn begin<E: Explored>(explored: &E) {
     if recall(explored, &[]) {
         return;
     }
-    let Some(lock) = lock else {
+    if !allowance::of_process().explores() {
+        return;
+    }
+    let is_patient = lock.is_none() && explored.exploring().looks.fetch_add(1, Ordering::Relaxed) < MOST_LOOKS;
+    if is_patient {
         log::debug!("{subject}: another process explores it");
         let mut course = explored.exploring().course.lock();
         if matches!(*course, Course::Enumerating) {
             *course = Course::Elsewhere(Instant::now());
         }
         return;
-    };
+    }
+    let lock = lock.flatten();
     let begin = Instant::now();
     let wanted = explored.wanted().with_candidates(explored.enumerate());
     let search = record.search(&wanted, &[], &[End::Explored]);

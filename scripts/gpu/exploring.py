@@ -1,0 +1,141 @@
+"""The cost of exploring in whole programs, from an empty database: the promise, several RNNs, memory.
+
+Three rounds of plain and ours in turns, and their medians:
+- training in PyTorch: the time of the first 10 and the first 100 steps. Exploring may cost 5% of plain's, and 0.5 s;
+- the device memory that the same runs use at the most: at most 16 MiB more than plain;
+- a legacy client (convnet) with nothing set: the same for whole processes of 10 and 100 iterations;
+- six recurrent networks in one program: each network's ratio to plain over windows of a second, at least 0.97 after the
+  first, and the engine of each after 10 seconds.
+"""
+
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import time
+
+from gpu import machine
+from harness import cudnn
+from harness.arguments import count
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+FIRST = (10, 100)
+SHARE, FREE = 0.05, 500.0  # of the promise; milliseconds
+MOST_BYTES = 16 << 20
+LEAST_RATIO = 0.97
+KINDS = ("plain", "with")
+
+
+def add_arguments(parser):
+    machine.add_arguments(parser, "library", "convnet", out="build/gpu-exploring")
+    machine.add_arguments(parser, "python", "cudnn", "host")
+    parser.add_argument("--rounds", type=count, default=3, help="[3]")
+    parser.add_argument("--network", default="resnet50", help="of the training [resnet50]")
+    parser.add_argument("--precision", default="half", choices=["half", "float"])
+
+
+def ours(options, kind, name, **variables):
+    """The variables of a run: with us an empty database, and a report."""
+    database = options.out / f"{name}.sqlite"
+    for old in options.out.glob(f"{database.name}*"):
+        old.unlink() if old.is_file() else None
+    if kind == "plain":
+        return variables
+    report = options.out / f"{name}.jsonl"
+    report.unlink(missing_ok=True)
+    return variables | {"LD_PRELOAD": options.library, "UCUDNN_DATABASE": database, "UCUDNN_REPORT": report}
+
+
+def in_turns(options, run):
+    """run(kind, round) of all rounds, by kind."""
+    found = {kind: [] for kind in KINDS}
+    for number in range(options.rounds):
+        for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+            found[kind].append(run(kind, number))
+    return found
+
+
+def promise(what, first, found):
+    """Compares the milliseconds of runs' first steps. Returns whether the promise holds."""
+    plain, with_ = (statistics.median(found[kind]) for kind in KINDS)
+    allowed = (1 + SHARE) * plain + FREE
+    holds = with_ <= allowed
+    print(f"{what}, first {first:3} steps: plain {plain:9.1f} ms, with us {with_:9.1f} ({with_ / plain:.2f}), allowed"
+          f" {allowed:9.1f}: {'ok' if holds else 'WRONG'}")  # fmt: skip
+    return holds
+
+
+def training(options, python):
+    def run(kind, number):
+        name = f"training-{kind}-{number}"
+        steps = 4 if options.host else FIRST[-1]
+        words = [options.network, str(steps), options.precision, "cpu" if options.host else "cuda"]
+        command = machine.program("first_steps", *words, python=python)
+        environment = machine.torch_environment(**ours(options, kind, name))
+        said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [float(line) for line in said.splitlines()]
+
+    found = in_turns(options, run)
+    memory = {kind: statistics.median(run.pop() for run in found[kind]) for kind in KINDS}
+    sums = [(first, {kind: [sum(run[:first]) for run in found[kind]] for kind in KINDS}) for first in FIRST]
+    holds = all([promise(options.network, first, of) for first, of in sums])
+    more = memory["with"] - memory["plain"]
+    fits = more <= MOST_BYTES
+    print(f"{options.network}, most device memory: plain {memory['plain'] / 2**20:.0f} MiB, with us {more / 2**20:+.0f} MiB:"
+          f" {'ok' if fits else 'WRONG'}")  # fmt: skip
+    return holds and fits
+
+
+def legacy(options):
+    network = ROOT / "examples/networks/alexnet.csv"
+    libraries = {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
+
+    def whole(steps):
+        def run(kind, number):
+            command = [options.convnet, network, "--limit", "64MiB", "--warmup", "0", "--iterations", str(steps)]
+            command += ["--batch", "2" if options.host else "128"]
+            environment = machine.environment(**ours(options, kind, f"legacy-{steps}-{kind}-{number}", **libraries))
+            begin = time.perf_counter()
+            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+            return 1e3 * (time.perf_counter() - begin)
+
+        return run
+
+    counts = (1, 4) if options.host else FIRST
+    return all([promise("legacy client", steps, in_turns(options, whole(steps))) for steps in counts])
+
+
+def recurrent(options, python):
+    seconds = 2 if options.host else 20
+
+    def run(kind, number):
+        command = machine.program("several_rnns", str(seconds), "cpu" if options.host else "cuda", python=python)
+        environment = machine.torch_environment(**ours(options, kind, f"rnns-{kind}-{number}"))
+        said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [(name, float(begin), float(took)) for name, begin, took in csv.reader(said.splitlines())]
+
+    found = in_turns(options, run)
+    holds = True
+    for name in dict.fromkeys(name for name, _, _ in found["plain"][0]):
+        calls = {kind: [(at, took) for run in found[kind] for who, at, took in run if who == name] for kind in KINDS}
+        plain = statistics.median(took for _, took in calls["plain"])
+        windows = [[took for at, took in calls["with"] if window <= at < window + 1] for window in range(1, seconds)]
+        ratios = [plain / statistics.median(times) for times in windows if times]
+        last = ratios[-1] if ratios else float("nan")
+        fine = min(ratios, default=1.0) >= LEAST_RATIO
+        holds &= fine
+        print(f"{name:22}: plain {plain:7.3f} ms; times as fast: {min(ratios, default=1.0):5.2f} in the worst second,"
+              f" {last:5.2f} in the last: {'ok' if fine else 'WRONG'}")  # fmt: skip
+    report = options.out / "rnns-with-0.jsonl"
+    lines = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+    for line in (line for line in lines if line["event"] == "rnn"):
+        print(f"  {line.get('chosen')}: {line.get('why')}")
+    return holds
+
+
+def main(options):
+    python = machine.required_torch(options)
+    held = [legacy(options), training(options, python), recurrent(options, python)]
+    return 0 if all(held) else 1
