@@ -99,7 +99,7 @@ echo "  ok: a program that links -lcudnn with pkg-config's flags binds every sym
 # run LIBRARY: trains two layers within a total; the report goes to run.jsonl, messages go to run.err
 run() {
     rm -f run.jsonl
-    LD_LIBRARY_PATH=$hostdnn LD_PRELOAD=$1 UCUDNN_TOTAL_WORKSPACE_SIZE=8MiB UCUDNN_DATABASE=off UCUDNN_REPORT=run.jsonl \
+    LD_LIBRARY_PATH=$hostdnn LD_PRELOAD=$1 UCUDNN_TOTAL_WORKSPACE_SIZE=8MiB UCUDNN_DATABASE=off UCUDNN_EXPLORE=unbounded UCUDNN_REPORT=run.jsonl \
         "$convnet" --batch 4 --limit none --iterations 1 --layers conv3,conv4 "$network" >run.out 2>run.err ||
         fail "convnet under $1 failed:"$'\n'"$(cat run.err)"
 }

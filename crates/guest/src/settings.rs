@@ -436,6 +436,22 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
     (unit > 1 && (0.0..9e15).contains(&bytes)).then_some(bytes as usize)
 }
 
+/// Starts the log before the settings are read, which happens at the first call: a program may set variables until then.
+pub(crate) fn start_log_early() {
+    if !trust::has_more_rights_than_its_user() {
+        let (settings, _) = Settings::read(|name| std::env::var_os(name).filter(|_| name == LOG));
+        start_log(&settings.log);
+    }
+}
+
+/// Starts the log; the first start counts.
+fn start_log(filter: &str) {
+    // The program may have its own logger. This one belongs to the copy of `log` inside our library.
+    let mut logger = env_logger::Builder::new();
+    logger.parse_filters(filter).format_timestamp(None).target(Target::Pipe(Box::new(StandardError)));
+    let _ = logger.try_init();
+}
+
 /// The settings of this process; the first call reads the environment and sets up logging.
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
@@ -443,10 +459,7 @@ pub fn get() -> &'static Settings {
         let is_off = trust::has_more_rights_than_its_user();
         let (settings, warnings) =
             if is_off { (Settings::off(), Vec::new()) } else { Settings::read(|name| std::env::var_os(name)) };
-        // The program may have its own logger. This one belongs to the copy of `log` inside our library.
-        let mut logger = env_logger::Builder::new();
-        logger.parse_filters(&settings.log).format_timestamp(None).target(Target::Pipe(Box::new(StandardError)));
-        let _ = logger.try_init();
+        start_log(&settings.log);
         let unknown = || unknown::warnings(std::env::vars_os().map(|(name, _)| name));
         for warning in warnings.into_iter().chain(if is_off { Vec::new() } else { unknown() }) {
             log::warn!("{warning}");

@@ -49,7 +49,7 @@ pub fn begin(version: &str) {
     if std::env::var_os(settings::LOG).is_none() {
         return;
     }
-    settings::get();
+    settings::start_log_early();
     if !log::log_enabled!(log::Level::Info) {
         return;
     }

@@ -67,13 +67,30 @@ fn standard_error() -> Option<(u64, u64)> {
 }
 
 /// Standard error, for messages that the program survives whatever became of it. A program may have closed descriptor 2
-/// and opened a file of its own, which gets its number: nothing is written there.
+/// and opened a file of its own, which gets its number: nothing is written there. It may also have redirected its
+/// messages, to a terminal, a pipe or a log that it appends to.
 pub struct StandardError;
+
+/// Returns whether descriptor 2 takes messages: it is what it was when the library was loaded, or a place for messages.
+fn takes_messages() -> bool {
+    let file = standard_error();
+    let first = *STANDARD_ERROR.get_or_init(|| file);
+    if file.is_none() || first.is_none() || file == first {
+        return file.is_some() && first.is_some();
+    }
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `fstat` fills the record, or fails; `fcntl` only returns the descriptor's flags, or fails with -1.
+    let (mode, flags) = unsafe {
+        let is_filled = libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0;
+        (if is_filled { status.assume_init().st_mode } else { 0 }, libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL))
+    };
+    let is_appended = flags != -1 && flags & libc::O_APPEND != 0;
+    [libc::S_IFIFO, libc::S_IFCHR].contains(&(mode & libc::S_IFMT)) || is_appended
+}
 
 impl Write for StandardError {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let file = standard_error();
-        if file.is_none() || *STANDARD_ERROR.get_or_init(|| file) != file {
+        if !takes_messages() {
             return Ok(text.len());
         }
         let _writes = FailingWrites::without_signals();

@@ -37,11 +37,14 @@ static WAITING: Mutex<Vec<Box<dyn Network>>> = Mutex::new(Vec::new());
 /// thread to do so; then nothing is compiled.
 pub fn begin(network: impl Network) -> bool {
     let device = network.device();
-    WAITING.lock().push(Box::new(network));
+    let network: Box<dyn Network> = Box::new(network);
+    let this = (&raw const *network).addr();
+    WAITING.lock().push(network);
     let is_queued = later(move || compile_one(device));
     if !is_queued {
         let mut waiting = WAITING.lock();
-        let dropped: Vec<_> = waiting.extract_if(.., |network| network.device() == device).collect();
+        let index = waiting.iter().position(|network| (&raw const **network).addr() == this);
+        let dropped = index.map(|index| waiting.swap_remove(index));
         drop(waiting);
         drop(dropped);
     }
@@ -56,7 +59,10 @@ fn compile_one(device: i32) {
     drop(waiting);
     if network.compile_next() {
         WAITING.lock().push(network);
-        // If there is no thread any more, the process is about to end.
+    }
+    let is_done = WAITING.lock().iter().all(|network| network.device() != device);
+    if !is_done {
+        // Networks may wait without a job of their own, if no thread started for them.
         later(move || compile_one(device));
     }
 }

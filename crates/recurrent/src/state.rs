@@ -226,7 +226,9 @@ impl State {
                 *course = Course::Loading(None);
                 drop(course);
                 let state = self.clone();
-                later(move || state.look_again());
+                if !later(move || state.look_again()) {
+                    self.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));
+                }
                 Run::Cudnn
             }
             Course::Trying { meanwhile, .. } if is_capturing => meanwhile.clone().into(),
@@ -257,7 +259,8 @@ impl State {
     /// Chooses the next step of the trial, within the promise about exploring.
     fn step(&self, turns: &mut Turns) -> Step {
         let account = allowance::of_process();
-        let may_try = account.permits(turns.expected());
+        // The first executions tell what the others may cost: they need no permission.
+        let may_try = turns.times().iter().all(Option::is_none) || account.permits(turns.expected());
         let step = turns.step(may_try && compiling::is_quiet());
         if let Some(least) = turns.times().into_iter().flatten().min_by(f64::total_cmp) {
             self.usual.store(least.to_bits(), Ordering::Relaxed);
@@ -482,6 +485,8 @@ impl State {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             log::warn!("{}: our kernels failed: {why}; cuDNN runs it from now on", self.key.inference);
             self.report(None, why, &[]);
+            // Other processes may time it now.
+            self.leave(|_| true, Course::Settled(None));
         }
     }
 }
@@ -539,6 +544,9 @@ impl compiler::Network for Others {
             return false;
         };
         let compiled = Engine::compile(problem, &configuration);
+        if state.is_broken.load(Ordering::Relaxed) {
+            return false;
+        }
         if gpu::background::stopped() {
             return false; // a failure that the process's end causes says nothing
         }

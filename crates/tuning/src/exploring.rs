@@ -169,7 +169,7 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     match &mut *course {
         Course::Exploring(exploration, _) => {
             let step = exploration.step(|time| allowance::of_process().permits(time));
-            explored.exploring().is_usual(exploration.requested_time());
+            explored.exploring().is_usual(exploration.usual_time());
             return step;
         }
         Course::Elsewhere(since) if since.elapsed() < LOOK => return Step::Wait,

@@ -30,6 +30,8 @@ pub struct Exploration<K: Subject> {
     executions: usize,
     /// The milliseconds spent beyond the requested algorithm's time.
     extra: f64,
+    /// The least milliseconds of an explored execution.
+    least: f64,
 }
 
 /// What the next execution runs.
@@ -94,7 +96,17 @@ impl<A: Copy + PartialEq> Marks<A> {
 impl<K: Subject> Exploration<K> {
     /// Explores what `search` has to time for `wanted`, in a program that requested the algorithm `own`.
     pub fn new(wanted: Wanted<K>, search: Search<K::Algorithm>, own: K::Algorithm) -> Self {
-        Self { wanted, search, own, warmed: None, pending: None, in_flight: false, executions: 0, extra: 0.0 }
+        Self {
+            wanted,
+            search,
+            own,
+            warmed: None,
+            pending: None,
+            in_flight: false,
+            executions: 0,
+            extra: 0.0,
+            least: f64::INFINITY,
+        }
     }
 
     /// The requested algorithm.
@@ -121,8 +133,11 @@ impl<K: Subject> Exploration<K> {
         let spent = own.is_some_and(|own| self.extra > (MOST_EXTRA * own).max(LEAST_EXTRA))
             || self.executions >= MOST_EXECUTIONS;
         match self.search.wants() {
-            // A candidate may well take twice the requested algorithm's time.
-            Next::Time(_) | Next::Try(_) if !spent && !permits(own.unwrap_or(0.0)) => Step::Wait,
+            // The first execution tells what the others may cost: it needs no permission. A candidate may well take twice
+            // the usual time.
+            Next::Time(_) | Next::Try(_) if !spent && self.usual_time().is_some_and(|usual| !permits(usual)) => {
+                Step::Wait
+            }
             next @ (Next::Time(_) | Next::Try(_)) if !spent => {
                 self.in_flight = true;
                 self.executions += 1;
@@ -158,14 +173,12 @@ impl<K: Subject> Exploration<K> {
             Elapsed::Lost => None,
         };
         let Some(timing) = self.pending.take() else { return true };
-        match (total, self.requested_time()) {
-            (Some(total), Some(own)) => {
-                self.extra += (total - own).max(0.0);
-                allowance::of_process().explored(total - own);
-            }
-            // The requested algorithm itself costs nothing, and the cost of others is not known: all of it may be.
-            (Some(total), None) if !self.is_requested(&timing.what) => allowance::of_process().explored(total),
-            _ => {}
+        if let Some(total) = total {
+            self.least = self.least.min(total);
+            allowance::of_process().explored(total - self.usual_time().unwrap_or(total));
+        }
+        if let (Some(total), Some(own)) = (total, self.requested_time()) {
+            self.extra += (total - own).max(0.0);
         }
         match timing.what {
             Next::Time(candidate) => match (total, timing.least(&candidate)) {
@@ -178,12 +191,6 @@ impl<K: Subject> Exploration<K> {
         true
     }
 
-    /// Returns whether a step runs the requested algorithm undivided.
-    fn is_requested(&self, step: &Next<K::Algorithm>) -> bool {
-        let whole = self.wanted.candidates.iter().map(|candidate| candidate.batch).max();
-        matches!(step, Next::Time(candidate) if candidate.algorithm == self.own && Some(candidate.batch) == whole)
-    }
-
     fn sample(&mut self, candidate: Candidate<K::Algorithm>, time: f64, parts: usize) {
         // With one micro-batch in each execution, the first execution is the warm-up.
         if parts > 1 || self.warmed == Some(candidate) {
@@ -194,8 +201,14 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
+    /// The milliseconds of an execution of the program, as far as they are known: at the most those of the fastest
+    /// execution that explored.
+    pub fn usual_time(&self) -> Option<f64> {
+        self.requested_time().or(Some(self.least).filter(|least| least.is_finite()))
+    }
+
     /// Returns the time of the requested algorithm, once known; if it does not fit, the best time so far.
-    pub fn requested_time(&self) -> Option<f64> {
+    fn requested_time(&self) -> Option<f64> {
         let own = self.search.whole(self.own).map(|micro| micro.time);
         own.or_else(|| self.search.best().map(|(_, time)| time))
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, S
     let failed = |error: io::Error| format!("{} cannot be run: {error}", name.display());
     let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(|error| format!("standard error: {error}"))?;
     command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", folder.0.join("bindings")).stdout(stdout);
-    command.stdin(Stdio::null());
+    command.stdin(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let end = match wait(&mut child, time).map_err(failed)? {
         Some(status) => text_of(status),
@@ -76,10 +76,12 @@ fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
 
 /// Asks the child to end, and kills it if it does not.
 fn end(child: &mut Child) -> io::Result<()> {
-    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its own.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its group's: the
+    // programs that it started end with it.
+    let signal = |signal| unsafe { libc::kill(-(child.id() as i32), signal) };
+    signal(libc::SIGTERM);
     if wait(child, GRACE)?.is_none() {
-        child.kill()?;
+        signal(libc::SIGKILL);
         child.wait()?;
     }
     Ok(())

@@ -41,7 +41,6 @@ static TUNED: AtomicBool = AtomicBool::new(false);
 const FIRST_EXECUTIONS: f64 = 20.0;
 
 /// How long the program may wait for the tuning of one problem.
-#[derive(Default)]
 struct Patience {
     time: Duration,
     /// The most memory that tuning may take, in bytes.
@@ -122,30 +121,35 @@ impl Asking<'_> {
         // SAFETY: the handle is the program's, from this query.
         let stream = unsafe { calls::stream_of(self.handle) }?;
         let capturing = cudnn::device().is_capturing(stream);
-        let (known, waits) = {
+        let (known, patience) = {
             let mut known = state.known.lock();
             while known.busy {
                 state.tuned.wait(&mut known);
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
-            let waits =
-                !capturing && Patience::now().is_some() && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
+            let patience = Patience::now().filter(|_| waits);
             match known.answer(self.question) {
-                Some(made) if made.is_final || !waits => return Some(made.clone()),
+                Some(made) if made.is_final || patience.is_none() => return Some(made.clone()),
                 _ => {}
             }
-            known.busy |= waits;
-            (known.measured.clone(), waits)
+            known.busy |= patience.is_some();
+            (known.measured.clone(), patience)
         };
-        let _busy = waits.then(|| Busy(state));
+        let _busy = patience.is_some().then(|| Busy(state));
+        let is_rest = patience.as_ref().is_some_and(|patience| patience.is_rest);
         // SAFETY: `tune` requires only what our caller promised for this query.
-        let Some((search, covers)) = (unsafe { self.tune(query, stream, &known, waits) }) else {
-            // SAFETY: `reserve` requires only what our caller promised for this query.
-            return unsafe { self.reserve(query) };
-        };
-        state.known.lock().learn(search.measured());
-        self.make(&search, covers)
+        let tuned = unsafe { self.tune(query, stream, &known, patience) };
+        if let Some((mut search, covers)) = tuned {
+            state.known.lock().learn(search.measured());
+            // What a short wait left out, the program's executions time, and no promise must keep them from it.
+            if !is_rest || search.wants() == Next::Nothing {
+                return self.make(&search, covers);
+            }
+        }
+        // SAFETY: `reserve` requires only what our caller promised for this query.
+        unsafe { self.reserve(query) }
     }
 
     /// Returns cuDNN's algorithms in cuDNN's order of preference. Find leaves out algorithms that do not fit undivided,
@@ -213,7 +217,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Searches with the known times. If the program `waits`, times the rest on the program's buffers or our own.
+    /// Searches with the known times. If the program waits, with `patience`, times the rest on its buffers or our own.
     /// `None` if the search is not possible.
     ///
     /// # Safety
@@ -223,13 +227,13 @@ impl Asking<'_> {
         query: &Query,
         stream: Stream,
         known: &[MicroConfiguration<Algorithm>],
-        waits: bool,
+        patience: Option<Patience>,
     ) -> Option<(Search<Algorithm>, Range<usize>)> {
         let Self { handle, problem, question, .. } = self;
         let device = cudnn::device();
         let ordinal = device.ordinal();
         let record = Record::of(problem, device, ordinal);
-        if !waits && record.is_empty() {
+        if patience.is_none() && record.is_empty() {
             return None;
         }
         settings::fault_point("tune");
@@ -240,7 +244,7 @@ impl Asking<'_> {
         let mut candidates = unsafe {
             candidates::candidates(*handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
         };
-        if waits && class.engines {
+        if patience.is_some() && class.engines {
             targets::learn(*handle);
             candidates.extend(&Engines::ours(problem, class, question.limit).candidates);
         }
@@ -249,13 +253,14 @@ impl Asking<'_> {
             return None;
         }
         let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
-        let Patience { time, bytes, is_rest } = Patience::now().unwrap_or_default();
-        let budget = |executions| Budget { time, executions, is_rest };
-        if !waits {
+        let Some(Patience { time, bytes, is_rest }) = patience else {
+            let time = Duration::from_secs_f64(settings::get().tune_seconds());
+            let budget = |executions| Budget { time, executions, is_rest: false };
             let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
             let mut search = record.search(&wanted, known, &ends);
             return (search.wants() == Next::Nothing).then_some((search, covers));
-        }
+        };
+        let budget = |executions| Budget { time, executions, is_rest };
         let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let session = Session {
             problem,

@@ -78,8 +78,9 @@ fn one_process_explores_a_problem() {
     assert!(explores(&other).is_none());
     assert!(other.begin_exploring(&here, "another").is_some());
     assert!(other.begin_exploring(&environment("B"), &spec).is_some());
-    assert!(matches!(one.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)), "the process itself may tune");
-    assert!(matches!(other.begin_tuning(&here, &forward(8), SHORT), Tuning::TimedOut));
+    for database in [&one, &other] {
+        assert!(matches!(database.begin_tuning(&here, &forward(8), SHORT), Tuning::Mine(_)), "a tuner does not wait");
+    }
     drop(first);
     assert!(explores(&other).is_none());
     drop(second);

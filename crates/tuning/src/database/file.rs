@@ -133,7 +133,8 @@ pub fn open_to_read(path: &Path, steps: &Steps) -> Result<Connection, String> {
     // results that a writer has not yet moved from its log into the file; a database with such a log opens as usual,
     // and shares the writer's files. SQLite makes the log's index (`-shm`) anew only where someone removed it.
     let log = std::fs::metadata(beside(path, "-wal"));
-    let is_whole = log.map_or(true, |log| log.len() == 0);
+    let is_open = ["-shm", "-journal"].iter().any(|suffix| beside(path, suffix).exists());
+    let is_whole = !is_open && log.map_or(true, |log| log.len() == 0);
     let open = || {
         regular(path)?;
         let mut connection = Connection::open_with_flags(uri(path, is_whole), flags).map_err(Refusal::Failed)?;

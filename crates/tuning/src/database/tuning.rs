@@ -40,6 +40,8 @@ enum Held {
 /// The problems that running programs of this process explore.
 pub(super) struct Explored {
     file: File,
+    /// The process that opened the file. A forked process shares its locks, and must not release them.
+    process: u32,
     /// By its byte, the number of locks of a problem: a program may explore it within several limits.
     locks: Mutex<HashMap<i64, usize>>,
 }
@@ -48,10 +50,10 @@ impl Database {
     /// Waits, for `wait` at most, until nobody else tunes this problem. The system frees the lock of a process that
     /// dies.
     pub fn begin_tuning<K: Subject>(&self, environment: &Environment, kernel: &K, wait: Duration) -> Tuning {
-        let offset = offset(environment, &kernel.with_batch(1).spec());
-        if !self.is_usable() || self.explores(offset) {
+        if !self.is_usable() {
             return Tuning::Mine(TuningLock(None));
         }
+        let offset = offset(environment, &kernel.with_batch(1).spec());
         let path = file::beside(&self.path, ".lock");
         let opened = open(&path);
         let deadline = Instant::now() + wait;
@@ -74,8 +76,8 @@ impl Database {
         }
     }
 
-    /// Takes the right to explore a subject, by its text, in a running program. `None` if another process explores or
-    /// tunes it now.
+    /// Takes the right to explore a subject, by its text, in a running program. `None` if another process explores it now.
+    /// A tuner does not wait for it: exploring may take minutes.
     pub fn begin_exploring(&self, environment: &Environment, subject: &str) -> Option<TuningLock> {
         if !self.is_usable() {
             return Some(TuningLock(None));
@@ -86,10 +88,10 @@ impl Database {
                 log::debug!("{} cannot be locked: {error}; several processes may explore the same", path.display());
             };
             let file = open(&path).inspect_err(failed).ok()?;
-            Some(Arc::new(Explored { file, locks: Mutex::default() }))
+            Some(Arc::new(Explored { file, process: self.process, locks: Mutex::default() }))
         });
         let Some(shared) = shared else { return Some(TuningLock(None)) };
-        let offset = offset(environment, subject);
+        let offset = EXPLORED + offset(environment, subject);
         let mut locks = shared.locks.lock();
         // A file that cannot be locked excludes nobody.
         if !locks.contains_key(&offset) && !set(&shared.file, offset, libc::F_WRLCK).unwrap_or(true) {
@@ -97,12 +99,6 @@ impl Database {
         }
         *locks.entry(offset).or_default() += 1;
         Some(TuningLock(Some(Held::Shared(shared.clone(), offset))))
-    }
-
-    /// Returns whether this process explores the problem of this byte.
-    fn explores(&self, offset: i64) -> bool {
-        let shared = self.explored.get().and_then(Option::as_ref);
-        shared.is_some_and(|shared| shared.locks.lock().contains_key(&offset))
     }
 }
 
@@ -134,6 +130,7 @@ impl Drop for TuningLock {
         match &self.0 {
             None => {}
             Some(Held::Own(lock, offset)) => _ = set(lock, *offset, libc::F_UNLCK),
+            Some(Held::Shared(shared, _)) if shared.process != std::process::id() => {}
             Some(Held::Shared(shared, offset)) => {
                 let mut locks = shared.locks.lock();
                 if let Some(count) = locks.get_mut(offset) {
@@ -175,6 +172,9 @@ fn offset(environment: &Environment, subject: &str) -> i64 {
     let hash = text
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    // The offset must be positive, and so must the offset of the byte after it.
+    // Below `EXPLORED`.
     (hash >> 2) as i64
 }
+
+/// The first byte of those for exploring. Each stands for the same subject as the byte so far before it.
+const EXPLORED: i64 = 1 << 62;
