@@ -3,11 +3,12 @@
 
 mod place;
 
-use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 pub use place::{Chosen, Place};
+pub use trust::loaded_files;
 
 /// The load address and the file of the library that contains `address`.
 pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
@@ -77,24 +78,4 @@ fn started_as() -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// The files of all libraries in the process.
-pub fn loaded_files() -> Vec<OsString> {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and passes on the vector
-        // that the call below hands it.
-        unsafe {
-            let name = (*info).dlpi_name;
-            if !name.is_null() {
-                let name = CStr::from_ptr(name).to_bytes().to_vec();
-                (*files.cast::<Vec<OsString>>()).push(OsString::from_vec(name));
-            }
-        }
-        0
-    }
-    let mut files = Vec::<OsString>::new();
-    // SAFETY: `note` expects a `Vec<OsString>`, and this call passes one that outlives it.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
-    files
 }

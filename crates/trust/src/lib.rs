@@ -1,18 +1,20 @@
-//! Which files the library may load or believe in someone else's process: those that only the user, root and the owner of
-//! the program's own file can change. (Whoever owns that file already decides what the process does: a cluster's Python
-//! often belongs to a user for installations.)
+//! Which files the library may load or believe in someone else's process: those that only the user, root and whoever can
+//! change the process's code already can change. (A cluster's Python often belongs to a user for installations, and its
+//! folders to a group.)
 //!
-//! A folder is *safe* if one of these three owns it and nobody else can write to it. A file is trusted if it is safe in
+//! A folder is *safe* if one of these owns it and nobody else can write to it. A file is trusted if it is safe in
 //! the same sense, and all folders of its real path are. A sticky folder such as `/tmp` may lie further up the path,
 //! since others cannot rename or remove what the user owns there. The folder that holds the file may not be sticky:
 //! others can add files to it.
 //!
 //! The check goes from the root of the file system down. So the folders above a path cannot be exchanged once they are
-//! checked, and nobody but these three can make another file of the real path that the check returns.
+//! checked, and nobody but these can make another file of the real path that the check returns.
 #![warn(missing_docs)]
 
+use std::ffi::{CStr, OsString, c_int, c_void};
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -69,9 +71,33 @@ fn folders(real: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The owner of the program's file, if there is one.
-fn owner_of_program() -> Option<u32> {
-    fs::metadata("/proc/self/exe").ok().map(|program| program.uid())
+/// The files of all libraries in the process.
+pub fn loaded_files() -> Vec<OsString> {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and passes on the vector
+        // that the call below hands it.
+        unsafe {
+            let name = (*info).dlpi_name;
+            if !name.is_null() {
+                let name = CStr::from_ptr(name).to_bytes().to_vec();
+                (*files.cast::<Vec<OsString>>()).push(OsString::from_vec(name));
+            }
+        }
+        0
+    }
+    let mut files = Vec::<OsString>::new();
+    // SAFETY: `note` expects a `Vec<OsString>`, and this call passes one that outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
+    files
+}
+
+/// Returns whether a user or a group can change the process's code already: the program, a library that it has loaded,
+/// or a folder that holds one of them.
+fn changes_code_already(is_who: impl Fn(&Metadata) -> bool) -> bool {
+    let program = fs::canonicalize("/proc/self/exe").ok();
+    let files = loaded_files().into_iter().map(PathBuf::from).chain(program);
+    let mut places = files.flat_map(|file| [file.parent().map(Path::to_owned), Some(file)]).flatten();
+    places.any(|place| fs::metadata(place).is_ok_and(|metadata| is_who(&metadata)))
 }
 
 /// `Err` if somebody else owns this or can write to it.
@@ -79,12 +105,16 @@ fn safe(path: &Path, metadata: &Metadata, may_be_sticky: bool) -> Result<(), Str
     // SAFETY: both functions only return a number, and never fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode());
-    if owner != user && owner != 0 && Some(owner) != owner_of_program() {
+    if owner != user && owner != 0 && !changes_code_already(|code| code.uid() == owner) {
         return Err(format!("another user (number {owner}) owns {path}"));
     }
     // A group with its user's number is that user's alone, by the custom of all distributions.
-    let is_own_group = metadata.gid() == 0 || (metadata.gid() == group && group == user);
-    let others_write = mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_own_group);
+    let gid = metadata.gid();
+    let is_safe_group = || {
+        let writes = |code: &Metadata| code.gid() == gid && code.mode() & 0o020 != 0;
+        gid == 0 || (gid == group && group == user) || changes_code_already(writes)
+    };
+    let others_write = mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_safe_group());
     let is_sticky = mode & libc::S_ISVTX != 0 && may_be_sticky;
     if others_write && !is_sticky {
         return Err(format!("other users can write to {path} (mode {:03o})", mode & 0o7777));
@@ -182,6 +212,28 @@ mod tests {
             folder(&scratch.0.join("lib/inner")),
             Err(format!("another user (number 65534) owns {}", scratch.0.join("lib").display()))
         );
+    }
+
+    /// A group that can change neither the program nor a library of the process cannot be let in by a folder.
+    #[test]
+    fn folders_of_other_groups_are_not_trusted() {
+        let scratch = Scratch::new("group");
+        if std::os::unix::fs::chown(scratch.0.join("lib"), None, Some(65534)).is_err() {
+            eprintln!("SKIPPED folders_of_other_groups_are_not_trusted: only root gives folders to any group");
+            return;
+        }
+        assert_eq!(file(&scratch.library()), Ok(scratch.library()));
+        scratch.set("lib", 0o775);
+        let why = format!("other users can write to {} (mode 775)", scratch.0.join("lib").display());
+        assert_eq!(file(&scratch.library()), Err(why));
+    }
+
+    #[test]
+    fn who_owns_the_program_changes_its_code() {
+        let program = fs::metadata("/proc/self/exe").unwrap();
+        assert!(changes_code_already(|code| code.uid() == program.uid()));
+        assert!(!changes_code_already(|code| code.uid() == 65534));
+        assert!(loaded_files().iter().any(|file| file.to_string_lossy().contains("libc.so")));
     }
 
     /// Opening a pipe that nobody writes to would wait for ever.

@@ -76,9 +76,10 @@ fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
 
 /// Asks the child to end, and kills it if it does not.
 fn end(child: &mut Child) -> io::Result<()> {
+    let group = -(child.id() as i32);
     // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its group's: the
     // programs that it started end with it.
-    let signal = |signal| unsafe { libc::kill(-(child.id() as i32), signal) };
+    let signal = |signal| unsafe { libc::kill(group, signal) };
     signal(libc::SIGTERM);
     if wait(child, GRACE)?.is_none() {
         signal(libc::SIGKILL);
