@@ -71,6 +71,9 @@ fn started_as() -> Option<PathBuf> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let name = OsStr::from_bytes(line.split(|&byte| byte == 0).next()?);
     if name.as_bytes().contains(&b'/') {
+        if name.as_bytes().starts_with(b"/") {
+            return Some(name.into());
+        }
         // The program may have changed its folder since. So a relative path counts only if it leads to the program.
         let path = std::path::absolute(name).ok()?;
         let program = std::fs::canonicalize("/proc/self/exe").ok()?;
