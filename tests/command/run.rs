@@ -230,3 +230,21 @@ fn a_folder_of_others_is_not_loaded_from() {
         ended.stderr
     );
 }
+
+/// Users look for the file first, whether or not the program calls cuDNN.
+#[test]
+fn a_report_is_there_whatever_the_program_does() {
+    let ucudnn = Installed::new("empty-report");
+    let path = ucudnn.path("run.jsonl");
+    let report = path.to_str().unwrap();
+    ucudnn.run(&["run", "--report", report, "true"]);
+    let began = format!("{{\"event\":\"began\",\"ucudnn\":\"{}\"}}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), began);
+    let said = ucudnn.run(&["report", report]);
+    assert!(said.starts_with("Nothing was decided") && !said.contains("does not know"), "{said}");
+
+    let nowhere = path.with_file_name("missing").join("run.jsonl");
+    let ended = ucudnn.end(&["run", "--report", nowhere.to_str().unwrap(), "true"], &[]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("--report") && ended.stderr.contains("No such file"), "{}", ended.stderr);
+}

@@ -129,6 +129,7 @@ impl Report {
                 }
                 put(&mut self.reused, (decision, limit), |(decision, _)| &decision.spec);
             }
+            "began" => {} // the library's version, for people
             "exploring" => {
                 *self.exploring.entry((spec(&fields)?, fields.optional("limit"))).or_default() += 1;
             }
