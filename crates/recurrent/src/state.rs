@@ -199,7 +199,8 @@ impl State {
         }
         self.executions.fetch_add(1, Ordering::Relaxed);
         let step_time = f64::from_bits(self.usual.load(Ordering::Relaxed));
-        allowance::of_process().executed(step_time * self.key.inference.steps as f64);
+        // The key's steps are rounded up to a power of two: a call has at least half as many.
+        allowance::of_process().executed(step_time * (self.key.inference.steps as f64 / 2.0));
         let mut course = self.course.lock();
         match &mut *course {
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
