@@ -62,7 +62,7 @@ impl Tuned<'_> {
             class: None,
             sizes: BatchSizePolicy::PowerOfTwo,
             goal: self.goal,
-            budget: Budget { time: Duration::from_secs(60), executions: f64::INFINITY, is_rest: false },
+            budget: Budget::of_time(Duration::from_secs(60)),
             bytes: self.bytes,
             devices: self.devices,
             stop: &AtomicBool::new(self.stop),

@@ -1,8 +1,8 @@
 //! The Python that a shell would start. Its packages may hold cuDNN and NVRTC.
 
-use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+use crate::run::in_path;
 
 /// The variable by which the library's search knows a Python's folder.
 pub const PREFIX: &str = "VIRTUAL_ENV";
@@ -21,14 +21,9 @@ pub fn search_its_packages() {
 
 /// The folder that Python is installed in: `/usr` for `/usr/bin/python3`.
 fn prefix() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let is_program = |file: &PathBuf| file.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
-    let named = |name: &'static str| {
-        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-        folders
-            .map(|folder| folder.join(OsStr::new(name)))
-            .find(is_program)
-            .and_then(|file| Some(file.parent()?.parent()?.to_owned()))
+    let named = |name: &str| {
+        let file = in_path(name.as_ref()).find(|file| file.is_absolute())?;
+        Some(file.parent()?.parent()?.to_owned())
     };
     ["python", "python3"].into_iter().find_map(named)
 }

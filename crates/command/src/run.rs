@@ -173,14 +173,19 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             Err(error) => Err(Failure::Failed(format!("{}: {error}", path.display()))),
         };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut listed = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let executable =
-        |file: &PathBuf| file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
-    listed.find(executable).ok_or_else(|| {
+    in_path(name).next().ok_or_else(|| {
         let name = name.to_string_lossy();
         Failure::Failed(format!("{name}: no program of this name in PATH (a file in this folder is ./{name})"))
     })
+}
+
+/// The programs of this name in the folders of PATH, in their order.
+pub fn in_path(name: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let files: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join(name)).collect();
+    let is_program =
+        |file: &PathBuf| file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
+    files.into_iter().filter(is_program)
 }
 
 /// Refuses a program that gains rights as it starts: the loader ignores LD_PRELOAD for it, so it would run without us.

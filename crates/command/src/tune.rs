@@ -237,11 +237,7 @@ fn search<K: Executable>(
             class: None,
             sizes: options.sizes,
             goal,
-            budget: Budget {
-                time: Duration::from_secs_f64(options.seconds),
-                executions: f64::INFINITY,
-                is_rest: false,
-            },
+            budget: Budget::of_time(Duration::from_secs_f64(options.seconds)),
             bytes: options.bytes,
             devices,
             stop: &interrupt::STOP,

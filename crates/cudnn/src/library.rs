@@ -84,12 +84,12 @@ pub fn older_major() -> Option<usize> {
 /// cuDNN gets here: one that uses our own API alone needs no cuDNN.
 pub fn path() -> Option<&'static Path> {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
-    let say = |tried: &&String| {
+    let say = |tried: &&str| {
         if !IS_SAID.swap(true, Ordering::Relaxed) {
             log::error!("no cuDNN was found, so every cuDNN call will fail. Tried:{tried}");
         }
     };
-    get().real.as_ref().inspect_err(say).ok().map(|real| real.path.as_path())
+    found().inspect_err(say).ok()
 }
 
 /// The same without a log. `Err` has one line for each place that was tried.

@@ -21,6 +21,13 @@ pub enum Counted {
     OnOurKernels,
 }
 
+impl Counted {
+    /// A convolution that ran by a plan of ours, other than what the program would have run.
+    pub fn planned(is_undivided: bool) -> Self {
+        if is_undivided { Self::Replaced } else { Self::Divided }
+    }
+}
+
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 /// Nanoseconds that exploring cost, and those of the program's calls.
 static EXPLORED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];

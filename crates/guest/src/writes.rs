@@ -51,19 +51,23 @@ impl Drop for FailingWrites {
     }
 }
 
-/// The file of descriptor 2 when the library was loaded, by its device and number; `None` if the descriptor was closed.
-static STANDARD_ERROR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+/// The file of descriptor 2 when the library was loaded; `None` if the descriptor was closed.
+static STANDARD_ERROR: OnceLock<Option<Identity>> = OnceLock::new();
+
+/// A file's device and number.
+type Identity = (u64, u64);
 
 /// Remembers the file of standard error. The library calls this while it is being loaded.
 pub fn remember_standard_error() {
-    STANDARD_ERROR.get_or_init(standard_error);
+    STANDARD_ERROR.get_or_init(|| standard_error().map(|(file, _)| file));
 }
 
-fn standard_error() -> Option<(u64, u64)> {
+/// The file of descriptor 2 now, with its mode.
+fn standard_error() -> Option<(Identity, libc::mode_t)> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `fstat` fills the record, or fails.
     let status = unsafe { (libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }?;
-    Some((status.st_dev, status.st_ino))
+    Some(((status.st_dev, status.st_ino), status.st_mode))
 }
 
 /// Standard error, for messages that the program survives whatever became of it. A program may have closed descriptor 2
@@ -73,19 +77,15 @@ pub struct StandardError;
 
 /// Returns whether descriptor 2 takes messages: it is what it was when the library was loaded, or a place for messages.
 fn takes_messages() -> bool {
-    let file = standard_error();
-    let first = *STANDARD_ERROR.get_or_init(|| file);
-    if file.is_none() || first.is_none() || file == first {
-        return file.is_some() && first.is_some();
-    }
-    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `fstat` fills the record, or fails; `fcntl` only returns the descriptor's flags, or fails with -1.
-    let (mode, flags) = unsafe {
-        let is_filled = libc::fstat(libc::STDERR_FILENO, status.as_mut_ptr()) == 0;
-        (if is_filled { status.assume_init().st_mode } else { 0 }, libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL))
+    let now = standard_error();
+    let first = *STANDARD_ERROR.get_or_init(|| now.map(|(file, _)| file));
+    let (Some((file, mode)), Some(first)) = (now, first) else { return false };
+    // SAFETY: `fcntl` only returns the descriptor's flags, or fails with -1.
+    let is_appended = || match unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } {
+        -1 => false,
+        flags => flags & libc::O_APPEND != 0,
     };
-    let is_appended = flags != -1 && flags & libc::O_APPEND != 0;
-    [libc::S_IFIFO, libc::S_IFCHR].contains(&(mode & libc::S_IFMT)) || is_appended
+    file == first || [libc::S_IFIFO, libc::S_IFCHR].contains(&(mode & libc::S_IFMT)) || is_appended()
 }
 
 impl Write for StandardError {

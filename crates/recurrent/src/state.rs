@@ -1,8 +1,8 @@
 //! The state of a network that the program runs: where its weights lie, and which engine runs it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
@@ -22,12 +22,8 @@ use gpu::background::compiling;
 use guest::settings::{self, Numerics, Rnn};
 use tuning::allowance;
 use tuning::database::TuningLock;
+use tuning::elsewhere::Elsewhere;
 use tuning::turns::{Step, Turns};
-
-/// The time between two looks at what another process found.
-const LOOK: Duration = Duration::from_secs(1);
-/// After so many looks, a process times the network itself: the other one may have stopped to run it.
-const MOST_LOOKS: u32 = 60;
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
 const UNTOUCHED: usize = 16;
@@ -55,8 +51,7 @@ pub struct State {
     executions: AtomicU64,
     /// The least known milliseconds of a time step, as bits of a number; 0 while none is known.
     usual: AtomicU64,
-    /// How often another process was found to time the network.
-    looks: AtomicU32,
+    elsewhere: Elsewhere,
     /// Our kernels failed once: cuDNN runs the network from then on.
     is_broken: AtomicBool,
 }
@@ -126,7 +121,7 @@ impl State {
             course: Mutex::new(Course::New),
             executions: AtomicU64::new(0),
             usual: AtomicU64::new(0),
-            looks: AtomicU32::new(0),
+            elsewhere: Elsewhere::default(),
             is_broken: AtomicBool::new(false),
         }
     }
@@ -222,7 +217,7 @@ impl State {
                 self.load_others(None);
                 Run::Cudnn
             }
-            Course::Elsewhere(since) if is_capturing || since.elapsed() < LOOK => Run::Cudnn,
+            Course::Elsewhere(since) if is_capturing || !Elsewhere::is_due(*since) => Run::Cudnn,
             Course::Elsewhere(_) => {
                 *course = Course::Loading(None);
                 drop(course);
@@ -528,7 +523,7 @@ impl compiler::Network for Others {
             && let Some(record) = Record::of_device()
         {
             self.lock = record.begin_exploring(&self.state.key.inference);
-            if self.lock.is_none() && self.state.looks.fetch_add(1, Ordering::Relaxed) < MOST_LOOKS {
+            if self.lock.is_none() && self.state.elsewhere.waits() {
                 log::debug!("{}: another process times it", self.state.key.inference);
                 self.state.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));
                 return false;

@@ -2,8 +2,8 @@
 //! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use gpu::background::{self, Queue};
 use gpu::{Device, Stream};
@@ -13,6 +13,7 @@ use planner::Configuration;
 
 use crate::allowance;
 use crate::database::TuningLock;
+use crate::elsewhere::Elsewhere;
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step};
@@ -69,8 +70,7 @@ pub struct Exploring<K: Subject, P> {
     /// The milliseconds of an execution as requested, or of the settled plan where that is all that is known, as bits of
     /// a number; 0 while none is known.
     usual: AtomicU64,
-    /// How often another process was found to explore the problem.
-    looks: AtomicU32,
+    elsewhere: Elsewhere,
 }
 
 enum Course<K: Subject> {
@@ -92,7 +92,7 @@ impl<K: Subject, P> Default for Exploring<K, P> {
             course: Mutex::new(Course::Untouched),
             settled: OnceCell::new(),
             usual: AtomicU64::new(0),
-            looks: AtomicU32::new(0),
+            elsewhere: Elsewhere::default(),
         }
     }
 }
@@ -157,22 +157,17 @@ impl<K: Subject, P> Exploring<K, P> {
     }
 }
 
-/// The time between two looks at what another process found.
-const LOOK: Duration = Duration::from_secs(1);
-/// After so many looks, a process explores the problem itself: the other one may have stopped to run it.
-const MOST_LOOKS: u32 = 60;
-
 /// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     let mut course = explored.exploring().course.lock();
     let is_first = matches!(*course, Course::Untouched);
     match &mut *course {
         Course::Exploring(exploration, _) => {
-            let step = exploration.step(|time| allowance::of_process().permits(time));
+            let step = exploration.step(allowance::of_process());
             explored.exploring().is_usual(exploration.usual_time());
             return step;
         }
-        Course::Elsewhere(since) if since.elapsed() < LOOK => return Step::Wait,
+        Course::Elsewhere(since) if !Elsewhere::is_due(*since) => return Step::Wait,
         Course::Enumerating | Course::Ended => return Step::Wait,
         Course::Untouched | Course::Elsewhere(_) => *course = Course::Enumerating,
     }
@@ -241,8 +236,7 @@ fn begin<E: Explored>(explored: &E) {
     if !allowance::of_process().explores() {
         return;
     }
-    let is_patient = lock.is_none() && explored.exploring().looks.fetch_add(1, Ordering::Relaxed) < MOST_LOOKS;
-    if is_patient {
+    if lock.is_none() && explored.exploring().elsewhere.waits() {
         log::debug!("{subject}: another process explores it");
         let mut course = explored.exploring().course.lock();
         if matches!(*course, Course::Enumerating) {

@@ -8,6 +8,7 @@
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
 //! | [`session`], [`devices`] | carries a search out while somebody waits, on one device or several |
 //! | [`exploring`], [`running`] | carries a search out in the program's own executions |
+//! | [`elsewhere`] | waits for what another process tunes |
 //! | [`turns`] | timed contenders in turns |
 //! | [`record`], [`database`] | known results, and where new ones go |
 //! | [`recall`] | plans from a database alone |
@@ -19,6 +20,7 @@ pub mod ahead;
 pub mod allowance;
 pub mod database;
 pub mod devices;
+pub mod elsewhere;
 pub mod executable;
 pub mod exploring;
 pub mod recall;

@@ -1,6 +1,7 @@
 //! Planning from the database alone: measures nothing, and needs neither cuDNN nor a device.
 
 use super::database::{Database, Environment, Outcome};
+use super::search::{by_workspace, undominated};
 use super::subject::Subject;
 use planner::{BatchSizePolicy, Configuration, TIE};
 
@@ -64,7 +65,7 @@ pub fn recall<K: Subject>(
     let ran: Vec<_> = trials.iter().filter_map(|(tried, time)| Some((tried.clone(), (*time)?))).collect();
     let undivided = ran.iter().filter(|(tried, _)| tried.is_undivided()).cloned().collect();
     let tried = ran.iter().map(|(tried, _)| tried.clone()).collect();
-    let in_place = Times { desirable: front(by_workspace(ran)), undivided: by_workspace(undivided) };
+    let in_place = Times { desirable: undominated(ran), undivided: by_workspace(undivided) };
     let unmeasured = sizes.iter().copied().filter(|size| !is_timed(size)).collect();
     Recalled { alone, in_place, unmeasured, tried }
 }
@@ -86,20 +87,4 @@ impl<A> Recalled<A> {
         let undivided = |times: &Times<A>| times.undivided.iter().any(|known| fits(&known));
         as_fast && (undivided(&self.in_place) || !undivided(&self.alone))
     }
-}
-
-fn by_workspace<A>(mut known: Vec<(Configuration<A>, f64)>) -> Vec<(Configuration<A>, f64)> {
-    known.sort_by(|(a, a_time), (b, b_time)| a.workspace().cmp(&b.workspace()).then(a_time.total_cmp(b_time)));
-    known
-}
-
-/// The configurations that are faster than all before them.
-fn front<A>(mut known: Vec<(Configuration<A>, f64)>) -> Vec<(Configuration<A>, f64)> {
-    let mut fastest = f64::INFINITY;
-    known.retain(|(_, time)| {
-        let is_faster = *time < fastest;
-        fastest = fastest.min(*time);
-        is_faster
-    });
-    known
 }

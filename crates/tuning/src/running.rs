@@ -1,7 +1,7 @@
 //! Tuning while the program runs: executions of a problem try candidates in the program's own buffers. Every candidate
 //! computes the right result. Times are read when they are complete, never waited for.
 
-use super::allowance;
+use super::allowance::Allowance;
 use super::record::Wanted;
 use super::search::{Candidate, Next, Search};
 use super::subject::Subject;
@@ -124,9 +124,9 @@ impl<K: Subject> Exploration<K> {
         &self.search
     }
 
-    /// Decides what the next execution runs. `permits` says whether exploring may cost so many milliseconds now.
-    pub fn step(&mut self, permits: impl Fn(f64) -> bool) -> Step<K::Algorithm> {
-        if self.in_flight || !self.read_pending() {
+    /// Decides what the next execution runs, as far as the account permits. Charges what the last one cost.
+    pub fn step(&mut self, account: &Allowance) -> Step<K::Algorithm> {
+        if self.in_flight || !self.read_pending(account) {
             return Step::Wait;
         }
         let own = self.requested_time();
@@ -135,7 +135,9 @@ impl<K: Subject> Exploration<K> {
         match self.search.wants() {
             // The first execution tells what the others may cost: it needs no permission. A candidate may well take twice
             // the usual time.
-            Next::Time(_) | Next::Try(_) if !spent && self.usual_time().is_some_and(|usual| !permits(usual)) => {
+            Next::Time(_) | Next::Try(_)
+                if !spent && self.usual_time().is_some_and(|usual| !account.permits(usual)) =>
+            {
                 Step::Wait
             }
             next @ (Next::Time(_) | Next::Try(_)) if !spent => {
@@ -164,8 +166,8 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
-    /// Reads the outstanding time. Returns false if it is still pending.
-    fn read_pending(&mut self) -> bool {
+    /// Reads the outstanding time, and charges it to the account. Returns false if it is still pending.
+    fn read_pending(&mut self, account: &Allowance) -> bool {
         let Some(timing) = &self.pending else { return true };
         let total = match timing.total() {
             Elapsed::Pending => return false,
@@ -175,7 +177,7 @@ impl<K: Subject> Exploration<K> {
         let Some(timing) = self.pending.take() else { return true };
         if let Some(total) = total {
             self.least = self.least.min(total);
-            allowance::of_process().explored(total - self.usual_time().unwrap_or(total));
+            account.explored(total - self.usual_time().unwrap_or(total));
         }
         if let (Some(total), Some(own)) = (total, self.requested_time()) {
             self.extra += (total - own).max(0.0);

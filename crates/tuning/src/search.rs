@@ -141,15 +141,15 @@ impl<A: Copy + Eq + Hash> Search<A> {
         });
         let timed: Vec<_> = timed.collect();
         let failed: HashSet<_> = known.failed.iter().copied().collect();
-        let known_trials = known.trials.into_iter().filter_map(|(configuration, time)| {
-            let part = |&(count, micro): &(usize, MicroConfiguration<A>)| {
-                let workspace = *workspaces.get(&(micro.batch, micro.algorithm))?;
-                Some((count, MicroConfiguration { workspace, ..micro }))
-            };
-            let parts: Option<Vec<_>> = configuration.parts().iter().map(part).collect();
-            Some((Configuration::new(parts?), time))
-        });
-        let known_trials = known_trials.collect();
+        let with_workspace = |&(count, micro): &(usize, MicroConfiguration<A>)| {
+            let workspace = *workspaces.get(&(micro.batch, micro.algorithm))?;
+            Some((count, MicroConfiguration { workspace, ..micro }))
+        };
+        let trial = |(configuration, time): &(Configuration<A>, Option<f64>)| {
+            let parts: Option<Vec<_>> = configuration.parts().iter().map(with_workspace).collect();
+            Some((Configuration::new(parts?), *time))
+        };
+        let known_trials = known.trials.iter().filter_map(trial).collect();
         let is_open = |c: &Candidate<A>| {
             let key = (c.batch, c.algorithm);
             c.batch <= batch
@@ -163,8 +163,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
         let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
         let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));
         let untimed = first.into_iter().chain(rest).collect();
-        let ended = known.ended;
-        Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended, trials: None }
+        Self { batch, goal, untimed, known: timed.len(), timed, known_trials, ended: known.ended, trials: None }
     }
 
     /// Returns the next task, and drops candidates that have become useless.
@@ -323,14 +322,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
             front.retain(|configuration| !self.has_failed(configuration));
             found = front.into_iter().map(|configuration| (configuration.clone(), configuration.time())).collect();
         }
-        found.sort_by(|(a, a_time), (b, b_time)| cost(a).0.cmp(&cost(b).0).then(a_time.total_cmp(b_time)));
-        let mut fastest = f64::INFINITY;
-        found.retain(|(_, time)| {
-            let is_faster = *time < fastest;
-            fastest = fastest.min(*time);
-            is_faster
-        });
-        found
+        undominated(found)
     }
 
     /// Returns the fastest undivided algorithm within the limit, with its time as from [`Self::best`].
@@ -345,6 +337,24 @@ impl<A: Copy + Eq + Hash> Search<A> {
     fn has_failed(&self, configuration: &Configuration<A>) -> bool {
         self.trials.iter().flatten().any(|trial| trial.has_failed() && trial.configuration == *configuration)
     }
+}
+
+/// Sorts configurations with their times by workspace, then by time.
+pub(crate) fn by_workspace<A>(mut timed: Vec<(Configuration<A>, f64)>) -> Vec<(Configuration<A>, f64)> {
+    timed.sort_by(|(a, a_time), (b, b_time)| a.workspace().cmp(&b.workspace()).then(a_time.total_cmp(b_time)));
+    timed
+}
+
+/// Returns the configurations that no other beats in both time and workspace: workspace ascending, time descending.
+pub(crate) fn undominated<A>(timed: Vec<(Configuration<A>, f64)>) -> Vec<(Configuration<A>, f64)> {
+    let mut timed = by_workspace(timed);
+    let mut fastest = f64::INFINITY;
+    timed.retain(|(_, time)| {
+        let is_faster = *time < fastest;
+        fastest = fastest.min(*time);
+        is_faster
+    });
+    timed
 }
 
 /// The order of configurations that take the same time: less workspace first, then fewer micro-batches.

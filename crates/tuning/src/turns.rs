@@ -140,7 +140,7 @@ impl<M: Measured> Turns<M> {
         if self.in_flight || !self.read_pending() || !is_quiet {
             return Step::Wait;
         }
-        let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
+        let best = self.best();
         let wants = |times: &Times| {
             let hopeless = times.executions > HOPELESS_SAMPLES
                 && times.least.zip(best).is_some_and(|(least, best)| least > HOPELESS * best);
@@ -197,10 +197,15 @@ impl<M: Measured> Turns<M> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
     }
 
+    /// The shortest time of all candidates, in milliseconds a unit of work.
+    fn best(&self) -> Option<f64> {
+        self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp)
+    }
+
     /// Reads the pending time. Returns true if none is pending any more.
     fn read_pending(&mut self) -> bool {
         let Some(Pending { candidate, units, measured }) = &self.pending else { return true };
-        let best = self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp);
+        let best = self.best();
         let reading = measured.read();
         if let Reading::Ready(time) = reading {
             self.cost += best.map_or(0.0, |best| (time - best * *units as f64).max(0.0));

@@ -46,6 +46,13 @@ pub struct Budget {
     pub is_rest: bool,
 }
 
+impl Budget {
+    /// A whole budget of wall-clock time, without a bound on executions.
+    pub fn of_time(time: Duration) -> Self {
+        Self { time, executions: f64::INFINITY, is_rest: false }
+    }
+}
+
 /// Returns the time in milliseconds above which a micro-batch of `batch` images needs only a rough timing, given the
 /// times `measured` so far.
 pub fn far_above<A>(measured: &[MicroConfiguration<A>], batch: usize) -> f64 {

@@ -155,11 +155,7 @@ impl Tuning {
             class,
             sizes: self.sizes,
             goal: Goal::DesirableSet { limit: self.limit },
-            budget: Budget {
-                time: Duration::from_secs_f64(settings.tune_seconds()),
-                executions: f64::INFINITY,
-                is_rest: false,
-            },
+            budget: Budget::of_time(Duration::from_secs_f64(settings.tune_seconds())),
             bytes: settings.tune_bytes(),
             devices: &self.devices,
             stop: &background::STOP,

@@ -199,7 +199,7 @@ impl Execution<'_> {
                 after(batch, engine);
             })?;
             if plan.configuration().batch() == plan.problem().batch() {
-                summary::count(if plan.configuration().is_undivided() { Counted::Replaced } else { Counted::Divided });
+                summary::count(Counted::planned(plan.configuration().is_undivided()));
             }
             self.compare(plan, operands, &checks);
         }

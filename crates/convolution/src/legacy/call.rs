@@ -99,7 +99,7 @@ impl Call {
                 after(batch, algorithm);
             })?;
         }
-        summary::count(if plan.configuration().is_undivided() { Counted::Replaced } else { Counted::Divided });
+        summary::count(Counted::planned(plan.configuration().is_undivided()));
         if let Some(check) = check {
             // SAFETY: `check` was prepared for this call's result, and our caller promised valid arguments.
             let error = unsafe { self.run_check(&check, problem).and_then(|_workspace| check.error()) };

@@ -129,7 +129,7 @@ impl Asking<'_> {
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
             let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
-            let patience = Patience::now().filter(|_| waits);
+            let patience = if waits { Patience::now() } else { None };
             match known.answer(self.question) {
                 Some(made) if made.is_final || patience.is_none() => return Some(made.clone()),
                 _ => {}
@@ -255,8 +255,8 @@ impl Asking<'_> {
         let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
         let Some(Patience { time, bytes, is_rest }) = patience else {
             let time = Duration::from_secs_f64(settings::get().tune_seconds());
-            let budget = |executions| Budget { time, executions, is_rest: false };
-            let ends = [FIRST_EXECUTIONS, f64::INFINITY].map(|executions| End::Spent(budget(executions)));
+            let whole = Budget::of_time(time);
+            let ends = [Budget { executions: FIRST_EXECUTIONS, ..whole }, whole].map(End::Spent);
             let mut search = record.search(&wanted, known, &ends);
             return (search.wants() == Next::Nothing).then_some((search, covers));
         };
