@@ -64,9 +64,7 @@ fn the_one_that_the_program_was_linked_with() {
     let (real, program) = (folder.join("real/libcudnn.so.9"), folder.join("calls"));
     fake(&real, "libcudnn.so.9", 91_900);
     caller(&program, Some(&real));
-    let search = real.parent().unwrap();
-    let variables = [("LD_PRELOAD", library().into_os_string()), ("LD_LIBRARY_PATH", search.into())];
-    let outcome = start(&program, &variables);
+    let outcome = start(&program, &preloaded(real.parent().unwrap(), None));
     answers(&outcome, "91900", NOT_SUPPORTED);
     silent(&outcome);
 }
@@ -79,13 +77,7 @@ fn the_variable_comes_first() {
     fake(&loaded, "libcudnn.so.9", 91_900);
     fake(&named, "libcudnn.so.9", 92_000);
     caller(&program, Some(&loaded));
-    let search = loaded.parent().unwrap();
-    let variables = [
-        ("LD_PRELOAD", library().into_os_string()),
-        ("LD_LIBRARY_PATH", search.into()),
-        ("UCUDNN_CUDNN_LIBRARY", named.into_os_string()),
-    ];
-    let outcome = start(&program, &variables);
+    let outcome = start(&program, &preloaded(loaded.parent().unwrap(), Some(&named)));
     answers(&outcome, "92000", NOT_SUPPORTED);
     silent(&outcome);
 }
@@ -120,12 +112,7 @@ fn a_bad_variable_is_named_once_and_passed_over() {
         (program.as_path(), "dynamically load"),
     ];
     for (value, why) in wrong {
-        let variables = [
-            ("LD_PRELOAD", library().into_os_string()),
-            ("LD_LIBRARY_PATH", search.into()),
-            ("UCUDNN_CUDNN_LIBRARY", value.into()),
-        ];
-        let outcome = start(&program, &variables);
+        let outcome = start(&program, &preloaded(search, Some(value)));
         answers(&outcome, "91900", NOT_SUPPORTED);
         assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
         let warning = &outcome.stderr;
@@ -200,8 +187,7 @@ fn an_older_major_in_the_process_keeps_its_calls() {
     fake(&newer, "libcudnn.so.9", 91_900);
     caller(&program, Some(&old));
     let search = paths([old.parent().unwrap(), newer.parent().unwrap()]);
-    let variables = [("LD_PRELOAD", library().into_os_string()), ("LD_LIBRARY_PATH", search)];
-    let outcome = start(&program, &variables);
+    let outcome = start(&program, &preloaded(search, None));
     answers(&outcome, "8907", NOT_SUPPORTED);
     assert_eq!(messages(&outcome, "WARN"), 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("cuDNN 8907, older than 9"), "{}", outcome.stderr);
@@ -266,12 +252,7 @@ fn a_pipe_is_no_cudnn() {
     fake(&real, "libcudnn.so.9", 91_900);
     caller(&program, Some(&real));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let variables = [
-        ("LD_PRELOAD", library().into_os_string()),
-        ("LD_LIBRARY_PATH", real.parent().unwrap().into()),
-        ("UCUDNN_CUDNN_LIBRARY", pipe.into_os_string()),
-    ];
-    let outcome = start(&program, &variables);
+    let outcome = start(&program, &preloaded(real.parent().unwrap(), Some(&pipe)));
     answers(&outcome, "91900", NOT_SUPPORTED);
     assert!(outcome.stderr.contains("not a regular file"), "{}", outcome.stderr);
 }
@@ -308,6 +289,14 @@ fn a_setuid_program_is_served_by_cudnn_alone() {
     answers(&outcome, "91900", NOT_SUPPORTED);
     silent(&outcome);
     assert!(!report.exists() && !folder.join("cache").exists());
+}
+
+/// The variables of a program with libucudnn.so preloaded, with the loader's search path and the cuDNN that the user
+/// names, if any.
+fn preloaded(search: impl Into<OsString>, named: Option<&Path>) -> Vec<(&'static str, OsString)> {
+    let mut variables = vec![("LD_PRELOAD", library().into_os_string()), ("LD_LIBRARY_PATH", search.into())];
+    variables.extend(named.map(|named| ("UCUDNN_CUDNN_LIBRARY", named.into())));
+    variables
 }
 
 fn start(program: &Path, variables: &[(&str, OsString)]) -> Outcome {

@@ -11,6 +11,15 @@ fn algorithm(row: &Row, direction: &str, id: i32) -> Algorithm {
     Algorithm { direction: kernel(row, direction).direction, id, math_type: 0, deterministic: true, engine: None }
 }
 
+/// The command beside a network of one layer, and a database without times.
+fn installed(name: &str) -> (Installed, Row, Database) {
+    let ucudnn = Installed::new(name);
+    let row = NETWORK[0];
+    ucudnn.file("net.csv", &csv(&[row]));
+    let database = Database::open(&ucudnn.path("t.sqlite"), None).unwrap();
+    (ucudnn, row, database)
+}
+
 /// Micro-batches of these sizes, each with its workspace and its time alone.
 fn store(database: &Database, row: &Row, direction: &str, sizes: &[(usize, usize, f64)]) {
     let micro = |&(batch, workspace, time): &(usize, usize, f64)| MicroConfiguration {
@@ -49,10 +58,7 @@ fn times(plan: &Value) -> Vec<(String, f64, Option<f64>)> {
 /// Alone, halves are faster than the whole; in place they are slower.
 #[test]
 fn times_alone_and_in_place_are_never_compared() {
-    let ucudnn = Installed::new("times");
-    let row = NETWORK[0];
-    ucudnn.file("net.csv", &csv(&[row]));
-    let database = Database::open(&ucudnn.path("t.sqlite"), None).unwrap();
+    let (ucudnn, row, database) = installed("times");
     for direction in DIRECTIONS {
         store(&database, &row, direction, &[(8, 0, 10.0), (4, 0, 4.0), (2, 0, 3.0), (1, 0, 2.0)]);
     }
@@ -95,10 +101,7 @@ fn times_alone_and_in_place_are_never_compared() {
 
 #[test]
 fn a_limit_beyond_those_that_were_tried_uses_times_alone() {
-    let ucudnn = Installed::new("times-limits");
-    let row = NETWORK[0];
-    ucudnn.file("net.csv", &csv(&[row]));
-    let database = Database::open(&ucudnn.path("t.sqlite"), None).unwrap();
+    let (ucudnn, row, database) = installed("times-limits");
     for direction in DIRECTIONS {
         store(&database, &row, direction, &[(8, 0, 10.0), (4, 4096, 2.0)]);
         // A search within no workspace ran this one.
@@ -113,10 +116,7 @@ fn a_limit_beyond_those_that_were_tried_uses_times_alone() {
 
 #[test]
 fn sizes_that_were_not_measured_and_missing_columns_are_named() {
-    let ucudnn = Installed::new("times-missing");
-    let row = NETWORK[0];
-    ucudnn.file("net.csv", &csv(&[row]));
-    let database = Database::open(&ucudnn.path("t.sqlite"), None).unwrap();
+    let (ucudnn, row, database) = installed("times-missing");
     store(&database, &row, "F", &[(8, 4096, 1.0), (4, 0, 2.0), (2, 0, 3.0), (1, 0, 2.0)]);
     for direction in ["BD", "BF"] {
         store(&database, &row, direction, &[(4, 0, 1.0), (1, 0, 2.0)]);
