@@ -30,6 +30,26 @@ fn programs_explore_whether_they_ask_or_not() {
     }
 }
 
+/// A program that finds all results in the database explores nothing. Each of its calls still counts, by the time that
+/// the database knows.
+#[test]
+fn the_account_is_read_at_the_end() {
+    let program = convnet();
+    let run = |iterations: &str| {
+        let run = Run::new(&program, &network("alexnet.csv"), "report")
+            .with("UCUDNN_DATABASE", program.file("tuning.sqlite"))
+            .with("UCUDNN_TUNE_SECONDS", "0.3")
+            .with("UCUDNN_LOG", "info")
+            .and(&["--batch", "4", "--limit", "none", "--iterations", iterations]);
+        account(&run.preloaded())
+    };
+    run("1");
+    let [[cost, once], [cost_of_all, all]] = ["1", "8"].map(run);
+    assert_eq!([cost, cost_of_all], [0.0; 2]);
+    // The log has three digits behind the point.
+    assert!(once > 0.0 && (all - 8.0 * once).abs() < 0.01, "{once} s of one iteration, {all} s of 8");
+}
+
 #[test]
 fn nothing_is_explored_at_0() {
     for query in ["get", "none"] {

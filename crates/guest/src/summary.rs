@@ -2,6 +2,7 @@
 //! `info`; without `UCUDNN_LOG` neither costs more than reading that variable.
 
 use std::panic::catch_unwind;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::settings;
@@ -29,8 +30,10 @@ impl Counted {
 }
 
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
-/// Nanoseconds that exploring cost, and those of the program's calls.
-static EXPLORED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Returns the nanoseconds that exploring has cost so far, and those of the program's calls.
+pub type Account = fn() -> [u64; 2];
+
+static ACCOUNT: OnceLock<Account> = OnceLock::new();
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 /// The process that the library was loaded into. A forked process says nothing of its parent's calls.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -40,19 +43,13 @@ pub fn count(what: Counted) {
     COUNTS[what as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Notes the nanoseconds that exploring has cost so far, and those of the program's calls.
-pub fn explored(cost: u64, calls: u64) {
-    EXPLORED[0].store(cost, Ordering::Relaxed);
-    EXPLORED[1].store(calls, Ordering::Relaxed);
-}
-
 /// Notes that the program calls cuDNN.
 pub fn called() {
     IS_CALLED.store(true, Ordering::Relaxed);
 }
 
-/// The library is being loaded. Says so, if the log wants it.
-pub fn begin(version: &str) {
+/// The library is being loaded. Says so, if the log wants it. At the process's end the account is asked.
+pub fn begin(version: &str, account: Account) {
     if std::env::var_os(settings::LOG).is_none() {
         return;
     }
@@ -63,6 +60,7 @@ pub fn begin(version: &str) {
     let program = std::env::current_exe().unwrap_or_default();
     log::info!("ucudnn {version} is loaded into {} (process {})", program.display(), std::process::id());
     PROCESS.store(std::process::id(), Ordering::Relaxed);
+    ACCOUNT.get_or_init(|| account);
     // SAFETY: the handler is a function of this library, which is never unloaded.
     unsafe { libc::atexit(at_exit) };
 }
@@ -71,7 +69,7 @@ extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
         if PROCESS.load(Ordering::Relaxed) == std::process::id() {
             let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
-            let explored = EXPLORED.each_ref().map(|time| time.load(Ordering::Relaxed));
+            let explored = ACCOUNT.get().map_or([0; 2], |account| account());
             log::info!("{}", text(IS_CALLED.load(Ordering::Relaxed), counts, explored));
         }
     });

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use guest::settings::{self, Explore};
-use guest::summary;
 
 /// The cost that is always allowed, in milliseconds. Times are known only after an execution, so the account keeps a
 /// part of the half second for an execution that turns out slow.
@@ -43,7 +42,11 @@ impl Allowance {
     /// Exploring took this long beyond that.
     pub fn explored(&self, time: f64) {
         self.cost.fetch_add((time.max(0.0) * NANOSECONDS) as u64, Ordering::Relaxed);
-        summary::explored(self.cost.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
+    }
+
+    /// The nanoseconds that exploring has cost so far, and those of the program's calls.
+    pub fn so_far(&self) -> [u64; 2] {
+        [&self.cost, &self.calls].map(|time| time.load(Ordering::Relaxed))
     }
 
     /// Prepares something for exploring on the program's thread, and counts the time.
@@ -83,7 +86,7 @@ impl Allowance {
         if share == 0.0 {
             return f64::NEG_INFINITY; // `explores` is false
         }
-        let [calls, cost] = [&self.calls, &self.cost].map(|time| time.load(Ordering::Relaxed) as f64 / NANOSECONDS);
+        let [cost, calls] = self.so_far().map(|time| time as f64 / NANOSECONDS);
         FREE + share * calls - cost
     }
 }
