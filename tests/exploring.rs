@@ -1,5 +1,9 @@
-//! What exploring costs in whole programs, by the library's own account at the program's end. `tuning::allowance` tests
-//! the promise about it, with times handed in.
+//! What exploring costs in whole programs: time, by the library's own account at the program's end, and memory.
+//! `tuning::allowance` tests the promise about the time, with times handed in.
+
+use std::process::Command;
+
+use serde_json::Value;
 
 use crate::database::{Run, convnet, network};
 use crate::programs::Outcome;
@@ -55,5 +59,46 @@ fn nothing_is_explored_at_0() {
     for query in ["get", "none"] {
         let [cost, _] = run("0", query, "8");
         assert_eq!(cost, 0.0, "{query}");
+    }
+}
+
+/// The most MiB of memory of its own that tuning takes where nothing is set, as `docs/settings.md` says.
+const PROMISED: f64 = 16.0;
+/// The MiB for the library's code and tables; it takes 5 where it explores nothing.
+const OWN: f64 = 8.0;
+
+/// On hostdnn, the memory that the library takes from the device is the process's. So its peak shows it.
+#[test]
+fn tuning_takes_little_memory_unless_it_has_no_bound() {
+    let program = convnet();
+    let figures = program.file("figures.json");
+    // The MiB at the program's peak beside the buffers that it takes itself.
+    let peak = |mut command: Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let figures: Value = serde_json::from_slice(&std::fs::read(&figures).unwrap()).unwrap();
+        let [resident, own] = ["resident_peak", "allocated_peak"].map(|name| figures[name].as_f64().unwrap());
+        (resident - own) / f64::from(1 << 20)
+    };
+    // AlexNet's convolutions take more than what is promised at batch 16, so that none is timed beside the program's
+    // buffers. At batch 4 some are.
+    for (batch, limit) in [("16", "64MiB"), ("4", "4MiB")] {
+        // hostdnn takes memory for each thread, and the threads share the work by chance.
+        let run = Run::new(&program, &network("alexnet.csv"), "report")
+            .with("RAYON_NUM_THREADS", "1")
+            .and(&["--batch", batch, "--limit", limit, "--query", "get", "--iterations", "4"])
+            .and(&["--json", figures.to_str().unwrap()]);
+        // The variables are set for other tests.
+        let without = |names: &[&str]| {
+            let mut command = run.command();
+            names.iter().for_each(|name| _ = command.env_remove(name));
+            peak(command)
+        };
+        let plain = without(&["LD_PRELOAD", "UCUDNN_EXPLORE"]);
+        let bounded = without(&["UCUDNN_EXPLORE"]) - plain;
+        assert!(bounded <= PROMISED + OWN, "batch {batch}: {bounded} MiB");
+        let unbounded = peak(run.with("UCUDNN_TUNE_SECONDS", "0.1").command()) - plain;
+        assert!(unbounded > PROMISED + OWN, "batch {batch}: {unbounded} MiB without a bound");
+        println!("batch {batch}: {bounded:.1} MiB, {unbounded:.1} MiB without a bound");
     }
 }
