@@ -1,6 +1,9 @@
 //! `ucudnn doctor` on hostdnn: the parts that the library would use, and whether a program reaches it.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use super::{Ended, Installed, NETWORK, filled};
 use crate::hostdnn::{Build, Program};
@@ -136,4 +139,40 @@ fn a_program_without_cudnn_is_told() {
     let ended = doctor(&ucudnn, &["./none"], &[]);
     assert!(ended.code == Some(1) && ended.stderr.contains("./none"), "{}", ended.stderr);
     assert_eq!(doctor(&ucudnn, &["--dlopen"], &[]).code, Some(2));
+}
+
+/// Ctrl-C reaches the doctor alone. It asks the program to end, and kills it at the second Ctrl-C.
+#[test]
+fn ctrl_c_ends_the_program_too() {
+    let ucudnn = Installed::new("doctor-interrupted");
+    let tmp = ucudnn.path("tmp");
+    std::fs::create_dir_all(&tmp).unwrap();
+    let wait_for = |doctor: &mut Child, file: &str| {
+        let deadline = Instant::now() + Duration::from_secs(100);
+        loop {
+            if let Ok(text) = std::fs::read_to_string(ucudnn.path(file)) {
+                return text;
+            }
+            assert!(Instant::now() < deadline && doctor.try_wait().unwrap().is_none(), "there is no {file}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    for (name, then) in [("willing", "exec sleep 60"), ("unwilling", "while :; do sleep 0.1; done")] {
+        let script = format!("trap 'echo > asked' TERM; echo $$ > new; mv new {name}; {then}");
+        let mut doctor = ucudnn.command(&["doctor", "--", "sh", "-c", &script], &[("TMPDIR", tmp.to_str().unwrap())]);
+        let mut doctor = doctor.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let program: i32 = wait_for(&mut doctor, name).trim().parse().unwrap();
+        // SAFETY: `kill` touches no memory. The doctor has not been waited for, so its number is still its own.
+        let interrupt = |doctor: &Child| unsafe { libc::kill(doctor.id() as i32, libc::SIGINT) };
+        interrupt(&doctor);
+        if name == "unwilling" {
+            wait_for(&mut doctor, "asked");
+            interrupt(&doctor);
+        }
+        assert_eq!(doctor.wait().unwrap().signal(), Some(libc::SIGINT));
+        // SAFETY: as above. The program leads its group.
+        let lives = unsafe { libc::kill(program, 0) == 0 && libc::kill(-program, libc::SIGKILL) == 0 };
+        assert!(!lives, "the {name} program ran on");
+        assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0, "a file is left");
+    }
 }

@@ -18,7 +18,7 @@
 //! | `shell` | completions and manual pages |
 //! | `table`, `width`, `quantity` | text for people |
 //! | `text`, `output` | a file's text; the streams that the command writes to |
-//! | `failure` | how a command fails |
+//! | `failure`, `interrupt` | how a command fails, and how Ctrl-C ends it |
 //!
 //! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to
 //! the library's planner and database. Only `tune`, `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
@@ -29,6 +29,7 @@ mod decisions;
 mod division_text;
 mod doctor;
 mod failure;
+mod interrupt;
 mod naming;
 mod network;
 mod output;

@@ -1,6 +1,5 @@
 //! `ucudnn tune`: measures a network's convolution problems ahead of time, into the tuning database.
 
-mod interrupt;
 mod networks;
 mod progress;
 
@@ -19,6 +18,7 @@ use tuning::database::Database;
 use tuning::executable::Executable;
 
 use crate::Failure;
+use crate::interrupt;
 use crate::network::{Layer, Shapes};
 use crate::output;
 use crate::python;

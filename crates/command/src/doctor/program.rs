@@ -5,9 +5,11 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::bindings::{Bindings, Files};
+use crate::interrupt;
 
 /// How long a program that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -24,7 +26,7 @@ pub struct Run {
 }
 
 /// Runs a prepared command for at most `time`. Its standard output becomes standard error, so that the doctor's own
-/// stays readable.
+/// stays readable. Ctrl-C ends the program, and then the command.
 pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, String> {
     let folder = Folder::new()?;
     let name = command.get_program().to_owned();
@@ -32,11 +34,19 @@ pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, S
     let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(|error| format!("standard error: {error}"))?;
     command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", folder.0.join("bindings")).stdout(stdout);
     command.stdin(Stdio::null()).process_group(0);
+    // The terminal's signals do not reach the program, which has a group of its own.
+    interrupt::catch();
     let mut child = command.spawn().map_err(failed)?;
     let end = match wait(&mut child, time).map_err(failed)? {
         Some(status) => text_of(status),
         None => {
+            let is_interrupted = interrupt::STOP.swap(false, Ordering::Relaxed);
+            interrupt::catch(); // the next one kills the program
             end(&mut child).map_err(failed)?;
+            if is_interrupted {
+                drop(folder);
+                interrupt::end();
+            }
             format!("was ended after {} s", time.as_secs_f64())
         }
     };
@@ -60,21 +70,21 @@ fn text_of(status: ExitStatus) -> String {
     }
 }
 
-/// The child's status, if it ends in time.
+/// The child's status, if it ends in time and before a signal.
 fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if begin.elapsed() >= time {
+        if begin.elapsed() >= time || interrupt::STOP.load(Ordering::Relaxed) {
             return Ok(None);
         }
         std::thread::sleep(INTERVAL);
     }
 }
 
-/// Asks the child to end, and kills it if it does not.
+/// Asks the child to end, and kills it if it does not, or at another signal.
 fn end(child: &mut Child) -> io::Result<()> {
     let group = -(child.id() as i32);
     // SAFETY: `kill` touches no memory. The child has not been waited for, so its number is still its group's: the

@@ -9,8 +9,9 @@ use tuning::ahead::devices;
 use tuning::database::Database;
 
 use super::progress::Bar;
-use super::{Options, check_library, interrupt, set_variables};
+use super::{Options, check_library, set_variables};
 use crate::Failure;
+use crate::interrupt;
 use crate::network::Shapes;
 use crate::output;
 use crate::quantity;

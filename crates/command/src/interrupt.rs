@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first ends tuning after the current measurement, the second ends the command at once.
+//! Ctrl-C and SIGTERM: the first ends what the command does in good order, such as tuning after the current measurement.
+//! The second ends the command at once.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
