@@ -1,0 +1,402 @@
+//! Batches: graphs that run together, as one graph whose vertices are sorted into rows.
+//!
+//! Rows are sorted by level, then by kind, so the vertices of a kind in a level are a *block* of rows that run together;
+//! their edges, one a slot, are sorted likewise. Graphs are levelled already: the counts of their segments are added up,
+//! and a vertex's row is the first row of its segment in the batch plus its place in the segment.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::function::{Arity, Function, Net};
+use crate::graphs::{Graphs, NONE, Place};
+
+/// The most that a batch may have. Memory is made for it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maxima {
+    /// Graphs.
+    pub graphs: usize,
+    /// Vertices of all graphs.
+    pub vertices: usize,
+    /// Slots of all vertices.
+    pub children: usize,
+    /// Levels of the highest graph.
+    pub levels: usize,
+}
+
+impl Maxima {
+    /// The most of each.
+    pub const MOST: Self = Self { graphs: 1 << 24, vertices: 1 << 24, children: i32::MAX as usize, levels: 1 << 24 };
+}
+
+/// A batch that cannot be made: why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl Display for Refused {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The vertices of one kind in one level: rows and edges that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// The level.
+    pub level: usize,
+    /// The number of their function.
+    pub kind: usize,
+    /// The first row.
+    pub row: usize,
+    /// The number of rows.
+    pub rows: usize,
+    /// The first edge.
+    pub edge: usize,
+    /// The number of edges: of slots, empty ones too.
+    pub edges: usize,
+    /// The rows of the same kind in lower levels.
+    pub row_of_kind: usize,
+    /// The edges of the same kind in lower levels.
+    pub edge_of_kind: usize,
+}
+
+/// A batch of graphs.
+#[derive(Debug)]
+pub struct Batch {
+    maxima: Maxima,
+    blocks: Vec<Block>,
+    /// Rows and edges of each kind.
+    kinds: Vec<(usize, usize)>,
+    graphs: usize,
+    levels: usize,
+    vertices: usize,
+    pulled_rows: usize,
+    /// Of each row: its first edge; and behind the last row the number of edges.
+    first_edge: Vec<u32>,
+    /// Of each edge: the row of the child, or -1.
+    child: Vec<i32>,
+    /// Of each row: the part of `parents` that is its own.
+    parents_of: Vec<(u32, u32)>,
+    /// Edges to parents.
+    parents: Vec<u32>,
+    /// Of each row: the user's number of the vertex.
+    vertex: Vec<u32>,
+    /// Of each vertex, in the user's order: its row.
+    row: Vec<u32>,
+    /// Of each row: the row of the inputs, or -1.
+    pulled: Vec<i32>,
+    /// Of each row of the inputs: the end of its part of `readers`.
+    readers_end: Vec<u32>,
+    /// Rows that pull.
+    readers: Vec<u32>,
+    /// The kind of each label of the graphs.
+    kind_of_label: Vec<u32>,
+    /// Of each level and kind: the next free row and edge, and how many.
+    cursors: Vec<Cursor>,
+    /// Of each segment of a graph: its first row and edge.
+    firsts: Vec<(i32, u32)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    row: u32,
+    edge: u32,
+}
+
+impl Batch {
+    /// Makes memory for batches up to these maxima, of a net with so many kinds.
+    pub fn new(maxima: Maxima, kinds: usize) -> Result<Self, Refused> {
+        let most = Maxima::MOST;
+        let limits = [
+            ("graphs", maxima.graphs, most.graphs),
+            ("vertices", maxima.vertices, most.vertices),
+            ("children", maxima.children, most.children),
+            ("levels", maxima.levels, most.levels),
+        ];
+        for (what, number, most) in limits {
+            if number > most || (number == 0 && what != "children") {
+                return Err(Refused(format!("at most {number} {what}; 1 to {most} are accepted")));
+            }
+        }
+        fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
+            let mut made = Vec::new();
+            let why = |_| Refused(format!("no memory for {count} numbers of a batch"));
+            made.try_reserve_exact(count).map_err(why).map(|()| made)
+        }
+        let Maxima { vertices, children, levels, .. } = maxima;
+        let steps = levels.min(vertices) * kinds;
+        Ok(Self {
+            maxima,
+            blocks: memory(steps.min(vertices))?,
+            kinds: vec![(0, 0); kinds],
+            graphs: 0,
+            levels: 0,
+            vertices: 0,
+            pulled_rows: 0,
+            first_edge: memory(vertices + 1)?,
+            child: memory(children)?,
+            parents_of: memory(vertices)?,
+            parents: memory(children)?,
+            vertex: memory(vertices)?,
+            row: memory(vertices)?,
+            pulled: memory(vertices)?,
+            readers_end: memory(vertices)?,
+            readers: memory(vertices)?,
+            kind_of_label: vec![],
+            cursors: memory(steps)?,
+            firsts: vec![],
+        })
+    }
+
+    /// Makes the batch of these graphs, in this order; a graph may be there several times. After a refusal the batch is
+    /// as it was.
+    pub fn set(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(), Refused> {
+        let (levels, vertices, edges) = self.check(net, graphs, ids)?;
+        let kinds = self.kinds.len();
+        self.find_blocks(graphs, ids, levels, kinds);
+        self.first_edge.resize(vertices + 1, 0);
+        self.first_edge[vertices] = edges as u32;
+        self.child.resize(edges, NONE);
+        self.parents_of.resize(vertices, (0, 0));
+        self.vertex.resize(vertices, 0);
+        self.row.resize(vertices, 0);
+        self.pulled.resize(vertices, NONE);
+        self.parents.clear();
+        self.readers.clear();
+        self.readers_end.clear();
+        let (mut vertex, mut pulled_row) = (0, 0);
+        for id in ids {
+            self.add(graphs, *id as usize, vertex, pulled_row);
+            vertex += graphs.vertices(*id as usize) as u32;
+            pulled_row += graphs.rows(*id as usize) as i32;
+        }
+        (self.graphs, self.levels, self.vertices, self.pulled_rows) =
+            (ids.len(), levels, vertices, pulled_row as usize);
+        Ok(())
+    }
+
+    /// Returns the numbers of levels, vertices and slots.
+    fn check(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(usize, usize, usize), Refused> {
+        let refused = |why: String| Err(Refused(why));
+        if ids.is_empty() {
+            return refused("a batch has at least one graph".into());
+        }
+        if let Some(place) = ids.iter().position(|id| !(0..graphs.count() as i64).contains(id)) {
+            return refused(format!("id {place} is graph {} of {}; numbers begin with 0", ids[place], graphs.count()));
+        }
+        let (mut levels, mut vertices, mut edges) = (0, 0, 0);
+        for id in ids {
+            let [start, end] = [*id as usize, *id as usize + 1].map(|graph| graphs.starts[graph]);
+            vertices += end.vertex - start.vertex;
+            edges += end.slot - start.slot;
+            // The segments of a graph are sorted by level.
+            levels = levels.max(graphs.segments[end.segment - 1].level as usize + 1);
+        }
+        let Maxima { graphs: most_graphs, vertices: most_vertices, children, levels: most_levels } = self.maxima;
+        let counts = [
+            ("graphs", ids.len(), most_graphs),
+            ("vertices", vertices, most_vertices),
+            ("children", edges, children),
+            ("levels", levels, most_levels),
+        ];
+        if let Some((what, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
+            return refused(format!("the batch has {count} {what}; the net was made for at most {most}"));
+        }
+        self.kind_of_label.clear();
+        for label in &graphs.labels {
+            let functions = &net.declaration().functions;
+            let kind = match label.kind {
+                Some(kind) if usize::from(kind) < functions.len() => Some(usize::from(kind)),
+                Some(_) => None,
+                None => net.kind_of(label.slots as usize),
+            };
+            let fits = |kind: &usize| functions[*kind].children.takes(label.slots as usize);
+            self.kind_of_label.push(kind.filter(fits).map_or(u32::MAX, |kind| kind as u32));
+        }
+        let takes_any = |function: &Function| function.children == Arity::Any;
+        if self.kind_of_label.contains(&u32::MAX) || net.declaration().functions.iter().any(takes_any) {
+            ids.iter().try_for_each(|id| self.check_kinds(net, graphs, *id as usize))?;
+        }
+        Ok((levels, vertices, edges))
+    }
+
+    /// Refuses a graph with a vertex that no function of the net takes.
+    fn check_kinds(&self, net: &Net, graphs: &Graphs, id: usize) -> Result<(), Refused> {
+        let functions = &net.declaration().functions;
+        let mut sorted = graphs.starts[id].vertex;
+        for segment in &graphs.segments[graphs.starts[id].segment..graphs.starts[id + 1].segment] {
+            let (kind, label) = (self.kind_of_label[segment.label as usize], graphs.labels[segment.label as usize]);
+            let why = match functions.get(kind as usize) {
+                Some(function) if function.children == Arity::Any && segment.has_empty_slots => {
+                    format!("an empty slot; function {kind}, for any number of children, has none")
+                }
+                Some(_) => String::new(),
+                None => match label.kind.map(usize::from) {
+                    Some(kind) if kind >= functions.len() => {
+                        format!("the kind {kind}; the net has {} functions", functions.len())
+                    }
+                    Some(kind) => {
+                        format!("{} slots; its function {kind} takes {}", label.slots, functions[kind].children)
+                    }
+                    None => {
+                        let all: Vec<_> = functions.iter().map(|function| function.children.to_string()).collect();
+                        format!("{} slots; the net's functions take {}", label.slots, all.join(", "))
+                    }
+                },
+            };
+            if !why.is_empty() {
+                let of_segment = &graphs.vertices[sorted..sorted + segment.count as usize];
+                return Err(Refused(format!("graph {id}: vertex {} has {why}", of_segment[0])));
+            }
+            sorted += segment.count as usize;
+        }
+        Ok(())
+    }
+
+    /// Adds up the graphs' segments, and deals out rows and edges.
+    fn find_blocks(&mut self, graphs: &Graphs, ids: &[i64], levels: usize, kinds: usize) {
+        self.cursors.clear();
+        self.cursors.resize(levels * kinds, Cursor::default());
+        for id in ids {
+            let [start, end] = [*id as usize, *id as usize + 1].map(|graph| graphs.starts[graph].segment);
+            for segment in &graphs.segments[start..end] {
+                let kind = self.kind_of_label[segment.label as usize] as usize;
+                let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
+                cursor.row += segment.count;
+                cursor.edge += segment.count * graphs.labels[segment.label as usize].slots;
+            }
+        }
+        self.blocks.clear();
+        self.kinds.fill((0, 0));
+        let (mut row, mut edge) = (0, 0);
+        for (place, cursor) in self.cursors.iter_mut().enumerate() {
+            let (rows, edges) = (cursor.row as usize, cursor.edge as usize);
+            *cursor = Cursor { row: row as u32, edge: edge as u32 };
+            if rows > 0 {
+                let kind = place % kinds;
+                let (row_of_kind, edge_of_kind) = self.kinds[kind];
+                let level = place / kinds;
+                self.blocks.push(Block { level, kind, row, rows, edge, edges, row_of_kind, edge_of_kind });
+                self.kinds[kind] = (row_of_kind + rows, edge_of_kind + edges);
+            }
+            (row, edge) = (row + rows, edge + edges);
+        }
+    }
+
+    /// Adds a graph whose vertices and input rows begin with these numbers.
+    fn add(&mut self, graphs: &Graphs, id: usize, first_vertex: u32, first_pulled: i32) {
+        let (start, end) = (graphs.starts[id], graphs.starts[id + 1]);
+        let segments = &graphs.segments[start.segment..end.segment];
+        let kinds = self.kinds.len();
+        self.firsts.clear();
+        for segment in segments {
+            let kind = self.kind_of_label[segment.label as usize] as usize;
+            let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
+            self.firsts.push((cursor.row as i32, cursor.edge));
+            cursor.row += segment.count;
+            cursor.edge += segment.count * graphs.labels[segment.label as usize].slots;
+        }
+        // A child that is not there lies in the segment behind the last.
+        self.firsts.push((NONE, 0));
+        let row_of = |place: &Place| self.firsts[place.segment as usize].0 + place.index as i32;
+        let edge_of = |place: &Place| self.firsts[place.segment as usize].1 + place.index;
+
+        let parents_begin = self.parents.len() as u32;
+        self.parents.extend(graphs.parents[start.parent..end.parent].iter().map(edge_of));
+        let (mut sorted, mut slot, mut parent) = (start.vertex, start.slot, parents_begin);
+        for (segment, (row, edge)) in segments.iter().zip(&self.firsts) {
+            let (row, count) = (*row as usize, segment.count as usize);
+            let slots = graphs.labels[segment.label as usize].slots as usize;
+            let edges = *edge as usize..*edge as usize + count * slots;
+            let children = &graphs.children[slot..slot + edges.len()];
+            self.child[edges].iter_mut().zip(children).for_each(|(to, place)| *to = row_of(place));
+            for index in 0..count {
+                let vertex = first_vertex + graphs.vertices[sorted + index];
+                self.vertex[row + index] = vertex;
+                self.row[vertex as usize] = (row + index) as u32;
+                self.first_edge[row + index] = *edge + (index * slots) as u32;
+                let end = parents_begin + graphs.parents_end[sorted + index];
+                self.parents_of[row + index] = (parent, end);
+                parent = end;
+                let pulled = graphs.pulled[sorted + index];
+                self.pulled[row + index] = if pulled == NONE { NONE } else { first_pulled + pulled };
+            }
+            (sorted, slot) = (sorted + count, slot + count * slots);
+        }
+        let readers_begin = self.readers.len() as u32;
+        self.readers.extend(graphs.readers[start.reader..end.reader].iter().map(|place| row_of(place) as u32));
+        self.readers_end.extend(graphs.readers_end[start.row..end.row].iter().map(|end| readers_begin + end));
+    }
+
+    /// The blocks, from the lowest level up.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The rows and edges of a kind.
+    pub fn of_kind(&self, kind: usize) -> (usize, usize) {
+        self.kinds[kind]
+    }
+
+    /// The number of graphs; 0 before the first one is set.
+    pub fn graphs(&self) -> usize {
+        self.graphs
+    }
+
+    /// The number of levels.
+    pub fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// The number of vertices: of rows, and of rows of the outputs.
+    pub fn vertices(&self) -> usize {
+        self.vertices
+    }
+
+    /// The number of edges.
+    pub fn edges(&self) -> usize {
+        self.child.len()
+    }
+
+    /// The number of rows of each input.
+    pub fn pulled_rows(&self) -> usize {
+        self.pulled_rows
+    }
+
+    /// The edges of a row.
+    pub fn edges_of(&self, row: usize) -> std::ops::Range<usize> {
+        self.first_edge[row] as usize..self.first_edge[row + 1] as usize
+    }
+
+    /// The row of the child at an edge; `None` for an empty slot.
+    pub fn child(&self, edge: usize) -> Option<usize> {
+        usize::try_from(self.child[edge]).ok()
+    }
+
+    /// The edges to a row's parents.
+    pub fn parents(&self, row: usize) -> &[u32] {
+        let (first, end) = self.parents_of[row];
+        &self.parents[first as usize..end as usize]
+    }
+
+    /// The user's number of a row's vertex.
+    pub fn vertex(&self, row: usize) -> usize {
+        self.vertex[row] as usize
+    }
+
+    /// The row of a vertex.
+    pub fn row(&self, vertex: usize) -> usize {
+        self.row[vertex] as usize
+    }
+
+    /// The row of the inputs that a row pulls.
+    pub fn pulled(&self, row: usize) -> Option<usize> {
+        usize::try_from(self.pulled[row]).ok()
+    }
+
+    /// The rows that pull a row of the inputs.
+    pub fn readers(&self, pulled: usize) -> &[u32] {
+        let first = if pulled == 0 { 0 } else { self.readers_end[pulled - 1] };
+        &self.readers[first as usize..self.readers_end[pulled] as usize]
+    }
+}

@@ -1,0 +1,14 @@
+//! Vertex functions: their operations, their checks and their canonical text.
+
+mod check;
+mod declaration;
+mod operation;
+mod text;
+
+pub(crate) use check::type_of;
+pub use check::{
+    Domain, MOST_FUNCTIONS, MOST_OPERATIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES, MOST_WIDTH, Net,
+    Refused, Type,
+};
+pub use declaration::{Arity, Declaration, Function, ParameterSize};
+pub use operation::{Op, Operation, USER_OPERATIONS, Value};

@@ -1,0 +1,218 @@
+//! Input graphs, checked and levelled once. Batches only merge them.
+//!
+//! A vertex's level is the longest way to it from a vertex without children. The vertices of a graph are kept in
+//! *segments*: those of one level, one kind and one number of slots, in the user's order. A vertex is then a segment and
+//! a place in it, and a batch finds its row by one addition.
+
+mod levels;
+
+use std::fmt::{self, Display, Formatter};
+
+/// The most vertices of one graph.
+pub const MOST_VERTICES: usize = 1 << 24;
+/// The most slots of a vertex.
+pub const MOST_SLOTS: usize = 65_535;
+/// No child, or no row: also in the arrays that users give.
+pub const NONE: i32 = -1;
+
+/// Graphs as a user describes them. Offsets begin with 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    /// The first vertex of each graph, and behind the last graph the number of all vertices.
+    pub first_vertex: &'a [i64],
+    /// The first slot of each vertex, and behind the last vertex the number of all slots.
+    pub first_child: &'a [i64],
+    /// The child in each slot, by its number in the graph; -1 for none.
+    pub children: &'a [i32],
+    /// The kind of each vertex: the number of its function. Without it, the number of slots decides.
+    pub kinds: Option<&'a [u8]>,
+    /// The row of the graph's inputs that each vertex pulls; -1 for none. A graph has no more rows than vertices.
+    /// Without it, each vertex pulls the row of its number.
+    pub rows: Option<&'a [i32]>,
+}
+
+/// Graphs that are not accepted: which, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The graph, if one is to blame.
+    pub graph: Option<usize>,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Display for Refused {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(graph) = self.graph {
+            write!(to, "graph {graph}: ")?;
+        }
+        to.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What decides a vertex's function, and its number of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Label {
+    /// As the user said.
+    pub kind: Option<u8>,
+    pub slots: u32,
+}
+
+/// Vertices of one graph with the same level and label.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub level: u32,
+    /// In [`Graphs::labels`].
+    pub label: u32,
+    pub count: u32,
+    /// Some slot is empty.
+    pub has_empty_slots: bool,
+}
+
+/// A vertex of a graph, or an edge of it: the segment, counted from the graph's first, and the place in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub segment: u32,
+    pub index: u32,
+}
+
+/// Where the parts of a graph begin in the arrays of all graphs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Start {
+    pub vertex: usize,
+    pub segment: usize,
+    pub slot: usize,
+    pub parent: usize,
+    pub row: usize,
+    pub reader: usize,
+}
+
+/// Graphs that batches can be made of. Their structure does not change.
+#[derive(Debug)]
+pub struct Graphs {
+    pub(crate) labels: Vec<Label>,
+    /// Of each graph, and behind the last one the ends.
+    pub(crate) starts: Vec<Start>,
+    pub(crate) segments: Vec<Segment>,
+    /// Of each vertex, segment by segment: its number in the graph.
+    pub(crate) vertices: Vec<u32>,
+    /// Of each slot, vertex by vertex in the same order: the child. Where there is none, the segment behind the last.
+    pub(crate) children: Vec<Place>,
+    /// The end of each vertex's part of `parents`, counted from the graph's first.
+    pub(crate) parents_end: Vec<u32>,
+    /// Of each vertex, in the same order: the edges to its parents, in the order of the parents' numbers.
+    pub(crate) parents: Vec<Place>,
+    /// The row of the graph's inputs that each vertex pulls.
+    pub(crate) pulled: Vec<i32>,
+    /// The end of each pulled row's part of `readers`, counted from the graph's first.
+    pub(crate) readers_end: Vec<u32>,
+    /// Of each row of the graph's inputs: the vertices that pull it, in the order of their numbers.
+    pub(crate) readers: Vec<Place>,
+    pub(crate) levels: u32,
+}
+
+impl Graphs {
+    /// Checks and levels graphs.
+    pub fn new(description: &Description) -> Result<Self, Refused> {
+        check_offsets(description)?;
+        let vertices = description.first_child.len() - 1;
+        let graphs = description.first_vertex.len() - 1;
+        let mut made = Self {
+            labels: vec![],
+            starts: Vec::with_capacity(graphs + 1),
+            segments: vec![],
+            vertices: Vec::with_capacity(vertices),
+            children: Vec::with_capacity(description.children.len()),
+            parents_end: Vec::with_capacity(vertices),
+            parents: Vec::with_capacity(description.children.len()),
+            pulled: Vec::with_capacity(vertices),
+            readers_end: vec![],
+            readers: Vec::with_capacity(vertices),
+            levels: 0,
+        };
+        let mut scratch = levels::Scratch::default();
+        for graph in 0..graphs {
+            made.starts.push(made.ends());
+            scratch.add(description, graph, &mut made).map_err(|why| Refused { graph: Some(graph), why })?;
+        }
+        made.starts.push(made.ends());
+        Ok(made)
+    }
+
+    fn ends(&self) -> Start {
+        Start {
+            vertex: self.vertices.len(),
+            segment: self.segments.len(),
+            slot: self.children.len(),
+            parent: self.parents.len(),
+            row: self.readers_end.len(),
+            reader: self.readers.len(),
+        }
+    }
+
+    /// The number of graphs.
+    pub fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The number of a graph's vertices.
+    pub fn vertices(&self, graph: usize) -> usize {
+        self.starts[graph + 1].vertex - self.starts[graph].vertex
+    }
+
+    /// The number of rows that a graph has of each input: one more than the largest that a vertex pulls.
+    pub fn rows(&self, graph: usize) -> usize {
+        self.starts[graph + 1].row - self.starts[graph].row
+    }
+
+    /// The number of levels of the highest graph.
+    pub fn levels(&self) -> usize {
+        self.levels as usize
+    }
+}
+
+/// The arrays fit together, so that graphs are in range.
+fn check_offsets(description: &Description) -> Result<(), Refused> {
+    let refused = |graph, why| Err(Refused { graph, why });
+    let rising = |name: &str, offsets: &[i64], end: usize| -> Result<(), String> {
+        match offsets {
+            [0, ..] => {}
+            [] => return Err(format!("{name} is empty; it has one number more than it counts")),
+            [first, ..] => return Err(format!("{name} begins with {first}, not with 0")),
+        }
+        if let Some(place) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            let (before, behind) = (offsets[place], offsets[place + 1]);
+            return Err(format!("{name} falls from {before} to {behind} behind place {place}; offsets rise"));
+        }
+        match offsets[offsets.len() - 1] {
+            last if last as u64 == end as u64 => Ok(()),
+            last => Err(format!("{name} ends with {last}, not with {end}")),
+        }
+    };
+    let vertices = description.first_child.len().saturating_sub(1);
+    let checked = rising("first_child", description.first_child, description.children.len())
+        .and_then(|()| rising("first_vertex", description.first_vertex, vertices));
+    if let Err(why) = checked {
+        return refused(None, why);
+    }
+    let counts = [("kinds", description.kinds.map(<[_]>::len)), ("rows", description.rows.map(<[_]>::len))];
+    for (name, count) in counts {
+        if let Some(count) = count.filter(|count| *count != vertices) {
+            return refused(None, format!("{name} has {count} numbers for {vertices} vertices"));
+        }
+    }
+    for (graph, ends) in description.first_vertex.windows(2).enumerate() {
+        match ends[1] - ends[0] {
+            0 => return refused(Some(graph), "it has no vertices; at least one is accepted".into()),
+            count if count as usize > MOST_VERTICES => {
+                return refused(Some(graph), format!("it has {count} vertices; at most {MOST_VERTICES} are accepted"));
+            }
+            _ => {}
+        }
+    }
+    if u32::try_from(description.children.len().max(vertices)).is_err() {
+        return refused(None, format!("{} slots; at most {} are accepted", description.children.len(), u32::MAX));
+    }
+    Ok(())
+}
