@@ -11,5 +11,8 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
+pub mod derivative;
 pub mod function;
 pub mod graphs;
+pub mod host;
+pub mod stages;

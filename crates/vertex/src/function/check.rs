@@ -132,6 +132,14 @@ impl Net {
         &self.warnings
     }
 
+    /// The inputs of indices and the parameters that they look up, one pair a lookup.
+    pub fn lookups(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.declaration.functions.iter().flat_map(|function| {
+            let lookups = function.operations.iter().filter(|operation| operation.op == Op::Lookup);
+            lookups.map(|lookup| (function.operations[lookup.inputs[0]].arguments[0], lookup.arguments[0]))
+        })
+    }
+
     /// The kind of a vertex with so many slots: the function for just as many, else the first for any number.
     pub fn kind_of(&self, slots: usize) -> Option<usize> {
         let functions = &self.declaration.functions;
@@ -336,13 +344,13 @@ pub(crate) fn type_of(
             whole if second > 0 && first.checked_add(second).is_some_and(|end| end <= whole) => vector(of(0).0, second),
             whole => Err(format!("{second} elements from {first} of %{}, which has {whole}", operation.inputs[0])),
         },
-        Op::Scatter | Op::Take | Op::Push | Op::PushGradient | Op::PullGradient => {
+        Op::Scatter | Op::Take | Op::Own | Op::Push | Op::PushGradient | Op::PullGradient => {
             let (what, width) = match operation.op {
-                Op::Scatter | Op::Take => ("state", declaration.states[first]),
+                Op::Scatter | Op::Take | Op::Own => ("state", declaration.states[first]),
                 Op::PullGradient => ("input", declaration.pulls[first]),
                 _ => ("output", declaration.pushes[first]),
             };
-            if matches!(operation.op, Op::Take | Op::PushGradient) {
+            if matches!(operation.op, Op::Take | Op::Own | Op::PushGradient) {
                 return vector(Vertex, width);
             }
             of_vertex(0, &format!("{what} {first} takes"))?;
@@ -356,6 +364,9 @@ pub(crate) fn type_of(
             same_width(1, of(0).1, "x has")?;
             vector(Child, of(0).1)
         }
+        Op::Kept => vector(Vertex, second),
+        Op::KeptOfChildren => vector(Child, second),
+        Op::Keep => Ok(Type::Nothing),
         Op::Widen => same_width(0, 1, "it takes").and_then(|()| vector(of(0).0, first)),
         Op::Zeros => vector(Vertex, first),
         Op::Give => {

@@ -64,6 +64,12 @@ pub enum Op {
 
     /// The gradient of state s: the sum of what the parents give.
     Take,
+    /// State s as the vertex handed it on.
+    Own,
+    /// So many numbers of what the vertex kept when it ran forward, from the first on.
+    Kept,
+    /// So many numbers of what it kept for each child.
+    KeptOfChildren,
     /// The vertex's row of the gradient of output k.
     PushGradient,
     /// The transpose of P times x.
@@ -96,6 +102,8 @@ pub enum Op {
     AccumulateBias,
     /// Adds dy to the row with this index of the gradient of P.
     AccumulateRow,
+    /// Keeps x, from this place on, for the run backward.
+    Keep,
 }
 
 /// What an operation takes, in the order of its text.
@@ -153,6 +161,9 @@ const OPERATIONS: &[(Op, &str, &[Operand])] = &[
     (Op::Scatter, "scatter", &[State, X]),
     (Op::Push, "push", &[Output, X]),
     (Op::Take, "take", &[State]),
+    (Op::Own, "own", &[State]),
+    (Op::Kept, "kept", &[Number("first"), Number("width")]),
+    (Op::KeptOfChildren, "keptOfChildren", &[Number("first"), Number("width")]),
     (Op::PushGradient, "pushGradient", &[Output]),
     (Op::MatmulTransposed, "matmulTransposed", &[Parameter, X]),
     (Op::SigmoidGradient, "sigmoidGradient", &[Y, DY]),
@@ -169,6 +180,7 @@ const OPERATIONS: &[(Op, &str, &[Operand])] = &[
     (Op::Accumulate, "accumulate", &[Parameter, DY, X]),
     (Op::AccumulateBias, "accumulateBias", &[Parameter, DY]),
     (Op::AccumulateRow, "accumulateRow", &[Parameter, INDEX, DY]),
+    (Op::Keep, "keep", &[Number("first"), X]),
 ];
 
 /// The number of operations that a user writes; those behind them are in derivatives alone.
@@ -211,7 +223,16 @@ impl Op {
                 | Op::Accumulate
                 | Op::AccumulateBias
                 | Op::AccumulateRow
+                | Op::Keep
         )
+    }
+
+    /// Whether it reads what is there before the vertex runs, and computes next to nothing: whoever needs its result
+    /// reads it again.
+    pub fn is_load(self) -> bool {
+        use Op::*;
+        matches!(self, Pull | PullIndex | Lookup | Gather | Children)
+            || matches!(self, Take | Own | Kept | KeptOfChildren | PushGradient | Zeros)
     }
 
     /// Whether each element of its result comes from one element of each input, or from nothing but a constant.

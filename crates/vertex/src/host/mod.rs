@@ -1,0 +1,139 @@
+//! Runs batches on the host, level by level: element-wise operations in one pass over each row, eager and lazy products
+//! for all rows at once. A run allocates nothing but what the `gemm` crate packs matrices in.
+
+mod memory;
+mod passes;
+mod product;
+mod real;
+mod rows;
+mod run;
+#[cfg(test)]
+pub(crate) mod tests;
+mod threads;
+
+pub use memory::Memory;
+pub use real::Real;
+pub use rows::Pull;
+pub use threads::Threads;
+
+use crate::batch::{Batch, Maxima};
+use crate::derivative::differentiate;
+use crate::function::{MOST_FUNCTIONS, Net};
+use crate::stages::Way;
+use memory::{Extent, of_frames};
+use passes::{FRAMES, Frame, Passes, passes};
+use std::fmt::{self, Display, Formatter};
+
+/// A run whose arguments do not fit: why. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl Display for Refused {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// A net that runs on the host.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    net: Net,
+    /// Of each kind.
+    forward: Vec<Passes>,
+    /// Of each kind; empty without training.
+    backward: Vec<Passes>,
+    threads: Threads,
+}
+
+/// What a run reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a, C> {
+    /// [rows][columns] of each parameter.
+    pub parameters: &'a [&'a [C]],
+    /// Each input.
+    pub pulls: &'a [Pull<'a, C>],
+}
+
+/// What a run backward reads and writes besides.
+#[derive(Debug)]
+pub struct Gradients<'a, 'b, C> {
+    /// [vertices][width] of each output; an empty one is of zeros.
+    pub pushes: &'a [&'a [C]],
+    /// [rows][width] of each input whose gradient is wanted.
+    pub pulls: &'a mut [Option<&'b mut [C]>],
+    /// [rows][columns] of each parameter whose gradient is wanted.
+    pub parameters: &'a mut [Option<&'b mut [C]>],
+    /// Adds to the parameters' gradients what they are, in place of writing it.
+    pub accumulates: bool,
+}
+
+impl Executor {
+    /// Makes the passes of a net. With training, runs forward keep what runs backward read.
+    pub fn new(net: &Net, is_training: bool, threads: Threads) -> Self {
+        let (mut forward, mut backward) = (vec![], vec![]);
+        for (kind, function) in net.declaration().functions.iter().enumerate() {
+            if !is_training {
+                forward.push(passes(net, kind, &function.operations, Way::Forward));
+                continue;
+            }
+            let derivative = differentiate(net, kind);
+            let ways = [
+                (&mut forward, &derivative.forward, Way::Forward),
+                (&mut backward, &derivative.backward, Way::Backward),
+            ];
+            for (to, operations, way) in ways {
+                let mut its = passes(net, kind, operations, way);
+                its.strides[Frame::Kept as usize] = derivative.kept;
+                its.strides[Frame::Kept as usize + FRAMES] = derivative.kept_of_children;
+                to.push(its);
+            }
+        }
+        Self { net: net.clone(), forward, backward, threads }
+    }
+
+    /// The net.
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Whether it was made for training.
+    pub fn is_training(&self) -> bool {
+        !self.backward.is_empty()
+    }
+
+    /// The memory that runs of a batch take.
+    pub fn memory(&self, batch: &Batch) -> Memory {
+        self.memory_of(&Extent::of(batch, self.forward.len()), batch.vertices(), batch.edges())
+    }
+
+    /// The memory that runs of any batch within these maxima take.
+    pub fn most_memory(&self, maxima: &Maxima) -> Memory {
+        self.memory_of(&Extent::most(maxima), maxima.vertices, maxima.children)
+    }
+
+    fn memory_of(&self, extents: &[Extent; MOST_FUNCTIONS], vertices: usize, edges: usize) -> Memory {
+        let width: usize = self.net.declaration().states.iter().sum();
+        let of_states = width.saturating_mul(vertices);
+        let sum = |kinds: &[Passes]| {
+            let frames = kinds.iter().zip(extents).map(|(passes, extent)| of_frames(passes, extent));
+            let both = frames.fold(Memory::default(), |sum, its| Memory {
+                workspace: sum.workspace.saturating_add(its.workspace),
+                reserve: sum.reserve.saturating_add(its.reserve),
+            });
+            Memory { workspace: both.workspace.saturating_add(self.scratch(kinds)), ..both }
+        };
+        let (forward, backward) = (sum(&self.forward), sum(&self.backward));
+        if !self.is_training() {
+            return Memory { workspace: forward.workspace.saturating_add(of_states), reserve: 0 };
+        }
+        let of_backward = backward.workspace.saturating_add(width.saturating_mul(edges));
+        Memory { workspace: forward.workspace.max(of_backward), reserve: forward.reserve.saturating_add(of_states) }
+    }
+
+    /// The numbers of a row's scratch memory, for all threads.
+    fn scratch(&self, kinds: &[Passes]) -> usize {
+        self.threads.count() * kinds.iter().map(Passes::scratch).max().unwrap_or(0)
+    }
+}

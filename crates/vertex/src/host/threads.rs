@@ -1,0 +1,62 @@
+//! The threads that share the work of a run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use rayon::ThreadPool;
+
+/// Threads for runs. All nets with the same number share them.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    /// `None`: the caller's thread alone.
+    pool: Option<Arc<ThreadPool>>,
+    count: usize,
+    /// A forked child has none of its parent's threads.
+    process: u32,
+}
+
+impl Threads {
+    /// So many threads; 0 for one a core. Fewer if the system makes no more.
+    pub fn new(count: usize) -> Self {
+        static POOLS: LazyLock<Mutex<HashMap<(u32, usize), Arc<ThreadPool>>>> = LazyLock::new(Mutex::default);
+        let count = match count {
+            0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            count => count,
+        };
+        let process = std::process::id();
+        if count == 1 {
+            return Self { pool: None, count, process };
+        }
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = |number| format!("ucudnn-host-{number}");
+        let make = || rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(name).build().ok().map(Arc::new);
+        let pool = pools.get(&(process, count)).cloned().or_else(make);
+        if let Some(pool) = &pool {
+            pools.insert((process, count), pool.clone());
+        }
+        Self { count: if pool.is_some() { count } else { 1 }, pool, process }
+    }
+
+    /// The number of threads.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Runs work that may be shared among so many threads; in a forked child, one.
+    pub(super) fn run<R: Send>(&self, work: impl FnOnce(usize) -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) if self.process == std::process::id() => pool.install(|| work(self.count)),
+            _ => work(1),
+        }
+    }
+}
+
+/// Shares the numbers from `first` to `end` among threads, in parts of at least `least`.
+pub(super) fn share(threads: usize, first: usize, end: usize, least: usize, work: &(impl Fn(usize, usize) + Sync)) {
+    if threads <= 1 || end - first < 2 * least.max(1) {
+        return work(first, end);
+    }
+    let half = threads / 2;
+    let middle = first + (end - first) * half / threads;
+    rayon::join(|| share(half, first, middle, least, work), || share(threads - half, middle, end, least, work));
+}
