@@ -1,19 +1,23 @@
 //! Runs batches on the host, level by level: element-wise operations in one pass over each row, eager and lazy products
 //! for all rows at once. A run allocates nothing but what the `gemm` crate packs matrices in.
 
+mod elements;
 mod memory;
 mod passes;
 mod product;
 mod real;
 mod rows;
 mod run;
+mod step;
 #[cfg(test)]
 pub(crate) mod tests;
 mod threads;
 
+pub use elements::Element;
 pub use memory::Memory;
 pub use real::Real;
 pub use rows::Pull;
+pub use step::Step;
 pub use threads::Threads;
 
 use crate::batch::{Batch, Maxima};
@@ -58,13 +62,13 @@ pub struct Inputs<'a, C> {
 
 /// What a run backward reads and writes besides.
 #[derive(Debug)]
-pub struct Gradients<'a, 'b, C> {
+pub struct Gradients<'a, 'b, 'c, C> {
     /// [vertices][width] of each output; an empty one is of zeros.
     pub pushes: &'a [&'a [C]],
     /// [rows][width] of each input whose gradient is wanted.
     pub pulls: &'a mut [Option<&'b mut [C]>],
     /// [rows][columns] of each parameter whose gradient is wanted.
-    pub parameters: &'a mut [Option<&'b mut [C]>],
+    pub parameters: &'a mut [Option<&'c mut [C]>],
     /// Adds to the parameters' gradients what they are, in place of writing it.
     pub accumulates: bool,
 }
@@ -103,13 +107,13 @@ impl Executor {
         !self.backward.is_empty()
     }
 
-    /// The memory that runs of a batch take.
-    pub fn memory(&self, batch: &Batch) -> Memory {
+    /// The memory that the frames and states of a batch take.
+    fn memory_of_batch(&self, batch: &Batch) -> Memory {
         self.memory_of(&Extent::of(batch, self.forward.len()), batch.vertices(), batch.edges())
     }
 
-    /// The memory that runs of any batch within these maxima take.
-    pub fn most_memory(&self, maxima: &Maxima) -> Memory {
+    /// Likewise of any batch within these maxima.
+    fn memory_of_maxima(&self, maxima: &Maxima) -> Memory {
         self.memory_of(&Extent::most(maxima), maxima.vertices, maxima.children)
     }
 

@@ -45,32 +45,32 @@ struct Sums<'a, 'b, C> {
 }
 
 impl Executor {
-    /// Runs a batch forward. `pushes` are the outputs, [vertices][width] each. `round` rounds a state to the tensors'
-    /// type.
-    pub fn forward<C: Real>(
+    /// Runs a batch forward, with tensors in the type that they are computed in. `round` rounds a state.
+    pub(super) fn run_forward<C: Real>(
         &self,
         batch: &Batch,
         inputs: Inputs<C>,
-        pushes: &mut [&mut [C]],
+        pushes: &mut [Option<&mut [C]>],
         memory: (&mut [C], &mut [C]),
         round: fn(C) -> C,
     ) -> Result<(), Refused> {
         self.check(batch, &inputs, Memory { workspace: memory.0.len(), reserve: memory.1.len() })?;
         let widths = &self.net().declaration().pushes;
-        let lengths = pushes.iter().map(|push| push.len());
-        check_lengths("output", widths.iter().map(|width| width * batch.vertices()), lengths)?;
+        check_wanted("output", widths.iter().map(|width| width * batch.vertices()), pushes)?;
         self.threads.run(|threads| {
             let mut run = Run::new(self, batch, inputs, Way::Forward, memory, threads, round);
             run.stages(None);
             for (output, push) in pushes.iter_mut().enumerate() {
-                run.push(output, push);
+                if let Some(push) = push {
+                    run.push(output, push);
+                }
             }
         });
         Ok(())
     }
 
-    /// Runs a batch backward, behind its run forward with the same inputs and reserve.
-    pub fn backward<C: Real>(
+    /// Runs a batch backward likewise.
+    pub(super) fn run_backward<C: Real>(
         &self,
         batch: &Batch,
         inputs: Inputs<C>,
@@ -118,7 +118,7 @@ impl Executor {
         if batch.graphs() == 0 {
             return Err(Refused("the batch was not set yet".into()));
         }
-        let needed = self.memory(batch);
+        let needed = self.memory_of_batch(batch);
         for (what, given, needed) in
             [("workspace", given.workspace, needed.workspace), ("reserve", given.reserve, needed.reserve)]
         {

@@ -83,7 +83,7 @@ impl Problem {
         }
     }
 
-    fn run<C: Real>(&self, threads: usize) -> (f64, Vec<Vec<f64>>) {
+    fn run<C: Real + Element<Real = C>>(&self, threads: usize) -> (f64, Vec<Vec<f64>>) {
         let executor = Executor::new(&self.net, true, Threads::new(threads));
         let cast = |from: &[Vec<f64>]| -> Vec<Vec<C>> {
             from.iter().map(|from| from.iter().map(|number| C::of(*number)).collect()).collect()
@@ -92,13 +92,13 @@ impl Problem {
         let parameters: Vec<_> = parameters.iter().map(Vec::as_slice).collect();
         let pulls: Vec<_> = pulls.iter().map(|pull| Pull::Rows(pull)).collect();
         let inputs = Inputs { parameters: &parameters, pulls: &pulls };
-        let memory = executor.memory(&self.batch);
+        let memory = executor.memory::<C>(&self.batch);
         let poison = C::of(f64::NAN);
         let mut reserve = vec![poison; memory.reserve];
         let mut pushes: Vec<_> = weights.iter().map(|weights| vec![poison; weights.len()]).collect();
-        let mut to: Vec<_> = pushes.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut to: Vec<_> = pushes.iter_mut().map(|push| Some(push.as_mut_slice())).collect();
         let mut workspace = vec![poison; memory.workspace];
-        executor.forward(&self.batch, inputs, &mut to, (&mut workspace, &mut reserve), |x| x).unwrap();
+        executor.forward(&self.batch, inputs, &mut to, (&mut workspace, &mut reserve)).unwrap();
         let mut workspace = vec![poison; memory.workspace];
         let mut gradients: Vec<_> = parameters.iter().map(|its| vec![poison; its.len()]).collect();
         let mut of_pulls: Vec<_> = self.pulls.iter().map(|its| vec![poison; its.len()]).collect();
