@@ -2,8 +2,8 @@
  *
  * A program needs none of this: it links with -lucudnn instead of -lcudnn, or runs with
  * LD_PRELOAD=libucudnn.so, and UCUDNN_... variables say what they may. These functions steer single
- * handles, tell what was planned, bring back the queries that cuDNN 8 took away, and run recurrent
- * networks without cuDNN.
+ * handles, tell what was planned, bring back the queries that cuDNN 8 took away, run recurrent
+ * networks without cuDNN, and run dynamic nets: vertex functions over batches of graphs.
  *
  * Sizes are in bytes. Handles, descriptors and places for results stay the caller's; nothing here
  * keeps a pointer. Functions that return a status return CUDNN_STATUS_SUCCESS, what their comments
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 /* cuDNN's types come from cudnn.h. Where there is none, or UCUDNN_WITHOUT_CUDNN_H is defined, those that this header
- * uses follow here: recurrent networks need nothing else of cuDNN. */
+ * uses follow here: recurrent networks and dynamic nets need nothing else of cuDNN. */
 #if !defined(UCUDNN_WITHOUT_CUDNN_H) && !defined(CUDNN_H_) && defined(__has_include)
 #if !__has_include(<cudnn.h>)
 #define UCUDNN_WITHOUT_CUDNN_H
@@ -42,9 +42,10 @@ enum {
     CUDNN_STATUS_NOT_SUPPORTED = 3000,
     CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008,
     CUDNN_STATUS_INTERNAL_ERROR = 4000,
+    CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003,
     CUDNN_STATUS_EXECUTION_FAILED = 5000
 };
-enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
+enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
 enum { CUDNN_RNN_RELU = 0, CUDNN_RNN_TANH = 1, CUDNN_LSTM = 2, CUDNN_GRU = 3 };
 enum {
     CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
@@ -60,9 +61,24 @@ enum {
 
 
 /*
+ A batch of graphs.
+ */
+typedef struct ucudnnGraphBatchStruct ucudnnGraphBatchStruct;
+
+/*
+ Input graphs.
+ */
+typedef struct ucudnnGraphsStruct ucudnnGraphsStruct;
+
+/*
  A network with the kernels that run it on one device.
  */
 typedef struct ucudnnRnnStruct ucudnnRnnStruct;
+
+/*
+ A net.
+ */
+typedef struct ucudnnVertexNetStruct ucudnnVertexNetStruct;
 
 /*
  How workspace limits apply to a handle's convolutions.
@@ -214,6 +230,296 @@ typedef struct ucudnnRnnArguments_t {
 } ucudnnRnnArguments_t;
 
 /*
+ A net from ucudnnCreateVertexNet, valid until ucudnnDestroyVertexNet.
+ */
+typedef struct ucudnnVertexNetStruct *ucudnnVertexNet_t;
+
+/*
+ What an operation of a vertex function does. x and y are inputs[0] and inputs[1], the numbers of earlier operations
+ in the list; m and n are arguments[0] and arguments[1]; c is constant. What an operation does not take is 0.
+
+ A value is the vertex's, or each child's. Where both meet in one operation, the vertex's is used for every child.
+ Widths are equal where they meet, or one of them is 1 and is used for every element.
+ */
+typedef int ucudnnVertexOp_t;
+
+/*
+ An operation of a vertex function. Its value has the operation's number in the list.
+ */
+typedef struct ucudnnVertexOperation_t {
+  /*
+   A ucudnnVertexOp_t.
+   */
+  ucudnnVertexOp_t op;
+  /*
+   The numbers of earlier operations.
+   */
+  int inputs[3];
+  /*
+   Numbers of parameters, states, inputs, outputs, slots or elements.
+   */
+  long long arguments[2];
+  /*
+   The constant of UCUDNN_VERTEX_SCALE and UCUDNN_VERTEX_SHIFT.
+   */
+  double constant;
+} ucudnnVertexOperation_t;
+
+/*
+ What the vertices of one kind compute.
+ */
+typedef struct ucudnnVertexFunction_t {
+  /*
+   The slots for children of its vertices, some of which may be empty; -1 for any number of children.
+   */
+  int children;
+  /*
+   The number of operations, at most 512.
+   */
+  int operationCount;
+  /*
+   The operations, each behind those that it takes from.
+   */
+  const struct ucudnnVertexOperation_t *operations;
+} ucudnnVertexFunction_t;
+
+/*
+ The loss of ucudnnRunVertexNetStep.
+ */
+typedef int ucudnnLoss_t;
+
+/*
+ The description of a net. Unused fields are 0. Nothing in it is read after ucudnnCreateVertexNet.
+ */
+typedef struct ucudnnVertexNetDescription_t {
+  /*
+   The type of parameters, inputs and outputs: CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF or
+   CUDNN_DATA_BFLOAT16. Sums of the last two are float, and states are rounded to the type.
+   */
+  cudnnDataType_t dataType;
+  /*
+   Not 0: products of floats may be rounded to TF32 first. The host does not.
+   */
+  int allowTf32;
+  /*
+   Not 0: runs forward keep what runs backward need.
+   */
+  int isTraining;
+  /*
+   Not 0: the net runs on the host, and all memory is the host's. Only this is supported yet.
+   */
+  int isOnHost;
+  /*
+   The threads of a run on the host; 0 for one a core.
+   */
+  int hostThreads;
+  /*
+   The number of states, at most 8.
+   */
+  int stateCount;
+  /*
+   The number of parameters, at most 64.
+   */
+  int parameterCount;
+  /*
+   The number of inputs, at most 64.
+   */
+  int pullCount;
+  /*
+   The number of outputs, 1 to 64.
+   */
+  int pushCount;
+  /*
+   The number of functions, 1 to 16: one for each kind of vertex.
+   */
+  int functionCount;
+  /*
+   The width of each state, 1 to 65,536.
+   */
+  const int *stateWidths;
+  /*
+   The width of each input; 0 for one of indices, which are long long.
+   */
+  const int *pullWidths;
+  /*
+   The width of each output.
+   */
+  const int *pushWidths;
+  /*
+   The rows and columns of each parameter; 0 columns for a vector.
+   */
+  const int (*parameterSizes)[2];
+  /*
+   The functions.
+   */
+  const struct ucudnnVertexFunction_t *functions;
+  /*
+   A ucudnnLoss_t.
+   */
+  ucudnnLoss_t loss;
+  /*
+   The output with the scores of the classes.
+   */
+  int lossPush;
+  /*
+   The most graphs of a batch.
+   */
+  long long maxGraphs;
+  /*
+   The most vertices of a batch.
+   */
+  long long maxVertices;
+  /*
+   The most slots for children of a batch.
+   */
+  long long maxChildren;
+  /*
+   The most levels of a graph.
+   */
+  long long maxLevels;
+  /*
+   Null.
+   */
+  const char *configuration;
+} ucudnnVertexNetDescription_t;
+
+/*
+ Graphs from ucudnnCreateGraphs, valid until ucudnnDestroyGraphs. Any net may use them.
+ */
+typedef struct ucudnnGraphsStruct *ucudnnGraphs_t;
+
+/*
+ The description of input graphs. Nothing in it is read after ucudnnCreateGraphs.
+ */
+typedef struct ucudnnGraphsDescription_t {
+  /*
+   The number of graphs.
+   */
+  long long graphs;
+  /*
+   [graphs + 1] The first vertex of each graph, and behind the last one the number of all vertices.
+   */
+  const long long *firstVertex;
+  /*
+   [vertices + 1] The first slot of each vertex, and behind the last one the number of all slots.
+   */
+  const long long *firstChild;
+  /*
+   [slots] The child in each slot, as the number of a vertex in its graph; -1 for none.
+   */
+  const int *children;
+  /*
+   [vertices] The kind of each vertex, the number of its function. Null: the number of slots decides; the function
+   with so many slots, else the first for any number.
+   */
+  const uint8_t *kinds;
+  /*
+   [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has so many rows of each
+   input as the largest says, and no more than vertices. Null: each vertex pulls the row of its number.
+   */
+  const int *rows;
+} ucudnnGraphsDescription_t;
+
+/*
+ A batch from ucudnnCreateGraphBatch, valid until ucudnnDestroyGraphBatch.
+ */
+typedef struct ucudnnGraphBatchStruct *ucudnnGraphBatch_t;
+
+/*
+ What a batch has.
+ */
+typedef struct ucudnnGraphBatchSizes_t {
+  /*
+   Graphs.
+   */
+  long long graphs;
+  /*
+   Vertices: the rows of each output. They are those of the first graph, then those of the next.
+   */
+  long long vertices;
+  /*
+   Slots for children.
+   */
+  long long children;
+  /*
+   Levels of the highest graph.
+   */
+  long long levels;
+  /*
+   The rows of each input: those of the first graph, then those of the next.
+   */
+  long long rows;
+} ucudnnGraphBatchSizes_t;
+
+/*
+ The arguments of a run. Unused fields are 0. Results must not overlap anything.
+ */
+typedef struct ucudnnVertexNetArguments_t {
+  /*
+   [parameterCount] Each [rows][columns]. ucudnnRunVertexNetStep writes them.
+   */
+  const void *const *parameters;
+  /*
+   [pullCount] Each [rows of the batch][width], or [rows of the batch] indices.
+   */
+  const void *const *pulls;
+  /*
+   Backward: [pushCount] each [vertices][width], or null for zeros.
+   */
+  const void *const *pushGradients;
+  /*
+   Forward: [pushCount] each [vertices][width], or null if it is not wanted. A vertex whose function does not push
+   has zeros.
+   */
+  void *const *pushes;
+  /*
+   Backward: [pullCount] each [rows of the batch][width], or null if it is not wanted. Null for none.
+   */
+  void *const *pullGradients;
+  /*
+   Backward: [parameterCount] each like its parameter, or null if it is not wanted. Null for none.
+   */
+  void *const *parameterGradients;
+  /*
+   Not 0: the parameters' gradients are added to what is there.
+   */
+  int accumulatesGradients;
+  /*
+   Step: [vertices] the class of each vertex; -1 for one that is not in the loss.
+   */
+  const int *labels;
+  /*
+   Step: the place for the loss, or null.
+   */
+  float *loss;
+  /*
+   Step: each parameter p becomes p - learningRate * (gradient + weightDecay * p).
+   */
+  float learningRate;
+  /*
+   Step: the part of a parameter that is added to its gradient.
+   */
+  float weightDecay;
+  /*
+   Memory of at least the size from ucudnnGetVertexNetMemorySize, aligned to 8 bytes. Its contents mean nothing
+   before and after a run.
+   */
+  void *workspace;
+  /*
+   Likewise; carries values from the run forward of a batch to its run backward.
+   */
+  void *reserve;
+  /*
+   The size of the workspace in bytes.
+   */
+  size_t workspaceSizeInBytes;
+  /*
+   The size of the reserve in bytes.
+   */
+  size_t reserveSizeInBytes;
+} ucudnnVertexNetArguments_t;
+
+/*
  Workspace Reuse: each convolution is planned on its own. The default.
  */
 #define UCUDNN_POLICY_WR 0
@@ -313,6 +619,146 @@ typedef struct ucudnnRnnArguments_t {
  The canonical GRU, which cuDNN lacks: like UCUDNN_RNN_GRU, with n = tanh(W x + b_W + R (s(r) * h) + b_R).
  */
 #define UCUDNN_RNN_CANONICAL_GRU 16
+
+/*
+ The vertex's row of input m; zeros where it has none.
+ */
+#define UCUDNN_VERTEX_PULL 0
+
+/*
+ The vertex's index in input m; only UCUDNN_VERTEX_LOOKUP takes it.
+ */
+#define UCUDNN_VERTEX_PULL_INDEX 1
+
+/*
+ The row of parameter m that the index x names.
+ */
+#define UCUDNN_VERTEX_LOOKUP 2
+
+/*
+ State n of the child in slot m; zeros where there is none.
+ */
+#define UCUDNN_VERTEX_GATHER 3
+
+/*
+ State m of each child.
+ */
+#define UCUDNN_VERTEX_CHILDREN 4
+
+/*
+ Parameter m, a matrix, times x.
+ */
+#define UCUDNN_VERTEX_MATMUL 5
+
+/*
+ x plus parameter m, a vector.
+ */
+#define UCUDNN_VERTEX_BIAS 6
+
+/*
+ x + y.
+ */
+#define UCUDNN_VERTEX_ADD 7
+
+/*
+ x - y.
+ */
+#define UCUDNN_VERTEX_SUB 8
+
+/*
+ x times y, element by element.
+ */
+#define UCUDNN_VERTEX_MUL 9
+
+/*
+ c x.
+ */
+#define UCUDNN_VERTEX_SCALE 10
+
+/*
+ x + c.
+ */
+#define UCUDNN_VERTEX_SHIFT 11
+
+/*
+ 1 / (1 + exp(-x)).
+ */
+#define UCUDNN_VERTEX_SIGMOID 12
+
+/*
+ tanh(x).
+ */
+#define UCUDNN_VERTEX_TANH 13
+
+/*
+ max(x, 0).
+ */
+#define UCUDNN_VERTEX_RELU 14
+
+/*
+ exp(x).
+ */
+#define UCUDNN_VERTEX_EXP 15
+
+/*
+ The sum of x over the children; zeros without children, as for the next two.
+ */
+#define UCUDNN_VERTEX_SUM_CHILDREN 16
+
+/*
+ The mean of x over the children.
+ */
+#define UCUDNN_VERTEX_MEAN_CHILDREN 17
+
+/*
+ The greatest of x over the children, element by element. The first child that has it gets the gradient.
+ */
+#define UCUDNN_VERTEX_MAX_CHILDREN 18
+
+/*
+ exp(x) over its sum over the children, element by element: a value of each child.
+ */
+#define UCUDNN_VERTEX_SOFTMAX_CHILDREN 19
+
+/*
+ exp(x) over its sum over x's elements.
+ */
+#define UCUDNN_VERTEX_SOFTMAX 20
+
+/*
+ The sum of x's elements, a value of width 1.
+ */
+#define UCUDNN_VERTEX_SUM 21
+
+/*
+ x, then y.
+ */
+#define UCUDNN_VERTEX_CONCAT 22
+
+/*
+ n elements of x from element m on.
+ */
+#define UCUDNN_VERTEX_SLICE 23
+
+/*
+ Hands x on to the parents as state m. Makes no value.
+ */
+#define UCUDNN_VERTEX_SCATTER 24
+
+/*
+ The vertex's row of output m is x. Makes no value.
+ */
+#define UCUDNN_VERTEX_PUSH 25
+
+/*
+ None: the net takes no steps.
+ */
+#define UCUDNN_LOSS_NONE 0
+
+/*
+ The mean, over the vertices with a label, of the cross-entropy of softmax(output) and label.
+ */
+#define UCUDNN_LOSS_CROSS_ENTROPY 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -581,6 +1027,138 @@ cudnnStatus_t ucudnnRunRnn(ucudnnRnn_t rnn,
  accepted values. Writes at most textSizeInBytes bytes to text, the last of them 0.
  */
 void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
+
+/*
+ Makes a net.
+
+ CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
+ configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
+ the operation, and what is accepted.
+ */
+cudnnStatus_t ucudnnCreateVertexNet(ucudnnVertexNet_t *net,
+                                    const struct ucudnnVertexNetDescription_t *description);
+
+/*
+ Destroys a net. Its batches stay usable until they are destroyed.
+
+ CUDNN_STATUS_BAD_PARAM: net is no net, or was destroyed before.
+ */
+cudnnStatus_t ucudnnDestroyVertexNet(ucudnnVertexNet_t net);
+
+/*
+ Makes input graphs: copies, checks and levels them.
+
+ CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant. An error makes no graphs, and
+ ucudnnGetVertexNetErrorString names the graph and the vertex.
+ */
+cudnnStatus_t ucudnnCreateGraphs(ucudnnGraphs_t *graphs,
+                                 const struct ucudnnGraphsDescription_t *description);
+
+/*
+ Destroys graphs. Batches that were set from them stay as they are.
+
+ CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed before.
+ */
+cudnnStatus_t ucudnnDestroyGraphs(ucudnnGraphs_t graphs);
+
+/*
+ Makes memory for batches up to the net's maxima.
+
+ CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much
+ memory.
+ */
+cudnnStatus_t ucudnnCreateGraphBatch(ucudnnGraphBatch_t *batch, ucudnnVertexNet_t net);
+
+/*
+ Destroys a batch. None of its runs may be under way any more.
+
+ CUDNN_STATUS_BAD_PARAM: batch is none, or was destroyed before.
+ */
+cudnnStatus_t ucudnnDestroyGraphBatch(ucudnnGraphBatch_t batch);
+
+/*
+ Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. stream is
+ null for a net on the host.
+
+ CUDNN_STATUS_BAD_PARAM: an id is out of range, the net has no function for a vertex, or the batch exceeds the net's
+ maxima. The batch then is as it was.
+ */
+cudnnStatus_t ucudnnSetGraphBatch(ucudnnGraphBatch_t batch,
+                                  ucudnnGraphs_t graphs,
+                                  const long long *ids,
+                                  long long count,
+                                  void *stream);
+
+/*
+ Gets what a batch has. All is 0 before it was set.
+ */
+cudnnStatus_t ucudnnGetGraphBatchSizes(ucudnnGraphBatch_t batch, struct ucudnnGraphBatchSizes_t *sizes);
+
+/*
+ Gets the sizes of workspace and reserve in bytes that runs of a batch need; with a null batch, those of any batch
+ within the net's maxima.
+
+ CUDNN_STATUS_BAD_PARAM: net or batch is none, or the batch is another net's.
+ */
+cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
+                                           ucudnnGraphBatch_t batch,
+                                           size_t *workspaceSizeInBytes,
+                                           size_t *reserveSizeInBytes);
+
+/*
+ Runs a batch forward. Allocates nothing of its own. Runs of different batches may be under way at once, each with its
+ own workspace, reserve and results; those of one batch follow each other. stream is null for a net on the host.
+
+ CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set, or an index is out of range.
+ CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: what the names say. After an
+ error nothing has been written.
+ */
+cudnnStatus_t ucudnnRunVertexNetForward(ucudnnVertexNet_t net,
+                                        ucudnnGraphBatch_t batch,
+                                        const struct ucudnnVertexNetArguments_t *arguments,
+                                        void *stream);
+
+/*
+ Runs a batch backward, behind its run forward with the same parameters, inputs and reserve. The net was made with
+ isTraining. For the rest see ucudnnRunVertexNetForward.
+ */
+cudnnStatus_t ucudnnRunVertexNetBackward(ucudnnVertexNet_t net,
+                                         ucudnnGraphBatch_t batch,
+                                         const struct ucudnnVertexNetArguments_t *arguments,
+                                         void *stream);
+
+/*
+ Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
+ made with a loss. For the rest see ucudnnRunVertexNetForward.
+ */
+cudnnStatus_t ucudnnRunVertexNetStep(ucudnnVertexNet_t net,
+                                     ucudnnGraphBatch_t batch,
+                                     const struct ucudnnVertexNetArguments_t *arguments,
+                                     void *stream);
+
+/*
+ Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the last
+ of them 0, and the number of bytes that the whole text needs to neededSizeInBytes.
+ */
+cudnnStatus_t ucudnnGetVertexNetText(ucudnnVertexNet_t net,
+                                     char *text,
+                                     size_t textSizeInBytes,
+                                     size_t *neededSizeInBytes);
+
+/*
+ Gets what runs a net, as a text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+ */
+cudnnStatus_t ucudnnGetVertexNetConfiguration(ucudnnVertexNet_t net,
+                                              char *text,
+                                              size_t textSizeInBytes,
+                                              size_t *neededSizeInBytes);
+
+/*
+ Gets the reason of the calling thread's last failure in a function for vertex nets, graphs and batches. Writes at
+ most textSizeInBytes bytes to text, the last of them 0.
+ */
+void ucudnnGetVertexNetErrorString(char *text,
+                                   size_t textSizeInBytes);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -25,6 +25,23 @@ pub struct Maxima {
 impl Maxima {
     /// The most of each.
     pub const MOST: Self = Self { graphs: 1 << 24, vertices: 1 << 24, children: i32::MAX as usize, levels: 1 << 24 };
+
+    /// Refuses numbers out of range.
+    pub fn check(&self) -> Result<(), Refused> {
+        let most = Self::MOST;
+        let limits = [
+            ("graphs", self.graphs, most.graphs, 1),
+            ("vertices", self.vertices, most.vertices, 1),
+            ("children", self.children, most.children, 0),
+            ("levels", self.levels, most.levels, 1),
+        ];
+        for (what, number, most, least) in limits {
+            if !(least..=most).contains(&number) {
+                return Err(Refused(format!("a maximum of {number} {what}; {least} to {most} are accepted")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A batch that cannot be made: why.
@@ -106,18 +123,7 @@ struct Cursor {
 impl Batch {
     /// Makes memory for batches up to these maxima, of a net with so many kinds.
     pub fn new(maxima: Maxima, kinds: usize) -> Result<Self, Refused> {
-        let most = Maxima::MOST;
-        let limits = [
-            ("graphs", maxima.graphs, most.graphs),
-            ("vertices", maxima.vertices, most.vertices),
-            ("children", maxima.children, most.children),
-            ("levels", maxima.levels, most.levels),
-        ];
-        for (what, number, most) in limits {
-            if number > most || (number == 0 && what != "children") {
-                return Err(Refused(format!("at most {number} {what}; 1 to {most} are accepted")));
-            }
-        }
+        maxima.check()?;
         fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
             let mut made = Vec::new();
             let why = |_| Refused(format!("no memory for {count} numbers of a batch"));

@@ -274,10 +274,8 @@ fn sources(net: &Net, kind: usize, derivative: &[Operation]) -> Vec<Source> {
     for operation in derivative {
         operation.inputs().iter().filter(|input| **input < operations.len()).for_each(|input| is_needed[*input] = true);
     }
-    for value in 0..operations.len() {
-        if is_needed[value] {
-            find_source(operations, value, &mut sources);
-        }
+    for (value, _) in is_needed.iter().enumerate().filter(|(_, is_needed)| **is_needed) {
+        find_source(operations, value, &mut sources);
     }
     sources
 }

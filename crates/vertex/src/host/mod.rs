@@ -107,6 +107,11 @@ impl Executor {
         !self.backward.is_empty()
     }
 
+    /// The number of threads that share a run.
+    pub fn threads(&self) -> usize {
+        self.threads.count()
+    }
+
     /// The memory that the frames and states of a batch take.
     fn memory_of_batch(&self, batch: &Batch) -> Memory {
         self.memory_of(&Extent::of(batch, self.forward.len()), batch.vertices(), batch.edges())

@@ -39,16 +39,22 @@ pub trait Real:
         let small = (if self < Self::ZERO { self } else { -self }).exp();
         (if self < Self::ZERO { small } else { Self::ONE }) / (Self::ONE + small)
     }
+    /// Whether it is no number.
+    fn is_no_number(self) -> bool;
     /// The greater of two numbers; not a number if one is none.
     #[inline(always)]
     fn greater(self, other: Self) -> Self {
-        if self > other || !(self == self) { self } else { other }
+        if self > other || self.is_no_number() { self } else { other }
     }
 }
 
 impl Real for f64 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+
+    fn is_no_number(self) -> bool {
+        self.is_nan()
+    }
 
     fn of(number: f64) -> Self {
         number
@@ -75,6 +81,10 @@ impl Real for f64 {
 impl Real for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+
+    fn is_no_number(self) -> bool {
+        self.is_nan()
+    }
 
     fn of(number: f64) -> Self {
         number as f32

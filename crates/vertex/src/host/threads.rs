@@ -18,7 +18,9 @@ pub struct Threads {
 impl Threads {
     /// So many threads; 0 for one a core. Fewer if the system makes no more.
     pub fn new(count: usize) -> Self {
-        static POOLS: LazyLock<Mutex<HashMap<(u32, usize), Arc<ThreadPool>>>> = LazyLock::new(Mutex::default);
+        /// By process and count.
+        type Pools = HashMap<(u32, usize), Arc<ThreadPool>>;
+        static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(Mutex::default);
         let count = match count {
             0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             count => count,

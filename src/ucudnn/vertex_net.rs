@@ -1,0 +1,769 @@
+//! Dynamic nets: vertex functions over batches of input graphs.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::ptr;
+use std::slice;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use super::descriptions::write_text;
+use super::handles::Handles;
+use super::refusals::{Refusals, null};
+use super::vertex_arguments::{self, Call, Kind, ucudnnVertexNetArguments_t};
+use guest::refusal::Refusal;
+use vertex::batch::{Batch, Maxima};
+use vertex::function::{
+    Arity, Declaration, Function, MOST_FUNCTIONS, MOST_OPERATIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES,
+    Net, Op, Operation, ParameterSize,
+};
+use vertex::graphs::{self, Graphs};
+use vertex::host::{Executor, Memory, Threads};
+
+/// What an operation of a vertex function does. x and y are inputs[0] and inputs[1], the numbers of earlier operations
+/// in the list; m and n are arguments[0] and arguments[1]; c is constant. What an operation does not take is 0.
+///
+/// A value is the vertex's, or each child's. Where both meet in one operation, the vertex's is used for every child.
+/// Widths are equal where they meet, or one of them is 1 and is used for every element.
+pub type ucudnnVertexOp_t = c_int;
+/// The vertex's row of input m; zeros where it has none.
+pub const UCUDNN_VERTEX_PULL: ucudnnVertexOp_t = 0;
+/// The vertex's index in input m; only UCUDNN_VERTEX_LOOKUP takes it.
+pub const UCUDNN_VERTEX_PULL_INDEX: ucudnnVertexOp_t = 1;
+/// The row of parameter m that the index x names.
+pub const UCUDNN_VERTEX_LOOKUP: ucudnnVertexOp_t = 2;
+/// State n of the child in slot m; zeros where there is none.
+pub const UCUDNN_VERTEX_GATHER: ucudnnVertexOp_t = 3;
+/// State m of each child.
+pub const UCUDNN_VERTEX_CHILDREN: ucudnnVertexOp_t = 4;
+/// Parameter m, a matrix, times x.
+pub const UCUDNN_VERTEX_MATMUL: ucudnnVertexOp_t = 5;
+/// x plus parameter m, a vector.
+pub const UCUDNN_VERTEX_BIAS: ucudnnVertexOp_t = 6;
+/// x + y.
+pub const UCUDNN_VERTEX_ADD: ucudnnVertexOp_t = 7;
+/// x - y.
+pub const UCUDNN_VERTEX_SUB: ucudnnVertexOp_t = 8;
+/// x times y, element by element.
+pub const UCUDNN_VERTEX_MUL: ucudnnVertexOp_t = 9;
+/// c x.
+pub const UCUDNN_VERTEX_SCALE: ucudnnVertexOp_t = 10;
+/// x + c.
+pub const UCUDNN_VERTEX_SHIFT: ucudnnVertexOp_t = 11;
+/// 1 / (1 + exp(-x)).
+pub const UCUDNN_VERTEX_SIGMOID: ucudnnVertexOp_t = 12;
+/// tanh(x).
+pub const UCUDNN_VERTEX_TANH: ucudnnVertexOp_t = 13;
+/// max(x, 0).
+pub const UCUDNN_VERTEX_RELU: ucudnnVertexOp_t = 14;
+/// exp(x).
+pub const UCUDNN_VERTEX_EXP: ucudnnVertexOp_t = 15;
+/// The sum of x over the children; zeros without children, as for the next two.
+pub const UCUDNN_VERTEX_SUM_CHILDREN: ucudnnVertexOp_t = 16;
+/// The mean of x over the children.
+pub const UCUDNN_VERTEX_MEAN_CHILDREN: ucudnnVertexOp_t = 17;
+/// The greatest of x over the children, element by element. The first child that has it gets the gradient.
+pub const UCUDNN_VERTEX_MAX_CHILDREN: ucudnnVertexOp_t = 18;
+/// exp(x) over its sum over the children, element by element: a value of each child.
+pub const UCUDNN_VERTEX_SOFTMAX_CHILDREN: ucudnnVertexOp_t = 19;
+/// exp(x) over its sum over x's elements.
+pub const UCUDNN_VERTEX_SOFTMAX: ucudnnVertexOp_t = 20;
+/// The sum of x's elements, a value of width 1.
+pub const UCUDNN_VERTEX_SUM: ucudnnVertexOp_t = 21;
+/// x, then y.
+pub const UCUDNN_VERTEX_CONCAT: ucudnnVertexOp_t = 22;
+/// n elements of x from element m on.
+pub const UCUDNN_VERTEX_SLICE: ucudnnVertexOp_t = 23;
+/// Hands x on to the parents as state m. Makes no value.
+pub const UCUDNN_VERTEX_SCATTER: ucudnnVertexOp_t = 24;
+/// The vertex's row of output m is x. Makes no value.
+pub const UCUDNN_VERTEX_PUSH: ucudnnVertexOp_t = 25;
+
+/// The loss of ucudnnRunVertexNetStep.
+pub type ucudnnLoss_t = c_int;
+/// None: the net takes no steps.
+pub const UCUDNN_LOSS_NONE: ucudnnLoss_t = 0;
+/// The mean, over the vertices with a label, of the cross-entropy of softmax(output) and label.
+pub const UCUDNN_LOSS_CROSS_ENTROPY: ucudnnLoss_t = 1;
+
+/// An operation of a vertex function. Its value has the operation's number in the list.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ucudnnVertexOperation_t {
+    /// A ucudnnVertexOp_t.
+    pub op: ucudnnVertexOp_t,
+    /// The numbers of earlier operations.
+    pub inputs: [c_int; 3],
+    /// Numbers of parameters, states, inputs, outputs, slots or elements.
+    pub arguments: [c_longlong; 2],
+    /// The constant of UCUDNN_VERTEX_SCALE and UCUDNN_VERTEX_SHIFT.
+    pub constant: f64,
+}
+
+/// What the vertices of one kind compute.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ucudnnVertexFunction_t {
+    /// The slots for children of its vertices, some of which may be empty; -1 for any number of children.
+    pub children: c_int,
+    /// The number of operations, at most 512.
+    pub operationCount: c_int,
+    /// The operations, each behind those that it takes from.
+    pub operations: *const ucudnnVertexOperation_t,
+}
+
+/// The description of a net. Unused fields are 0. Nothing in it is read after ucudnnCreateVertexNet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ucudnnVertexNetDescription_t {
+    /// The type of parameters, inputs and outputs: CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF or
+    /// CUDNN_DATA_BFLOAT16. Sums of the last two are float, and states are rounded to the type.
+    pub dataType: cudnnDataType_t,
+    /// Not 0: products of floats may be rounded to TF32 first. The host does not.
+    pub allowTf32: c_int,
+    /// Not 0: runs forward keep what runs backward need.
+    pub isTraining: c_int,
+    /// Not 0: the net runs on the host, and all memory is the host's. Only this is supported yet.
+    pub isOnHost: c_int,
+    /// The threads of a run on the host; 0 for one a core.
+    pub hostThreads: c_int,
+    /// The number of states, at most 8.
+    pub stateCount: c_int,
+    /// The number of parameters, at most 64.
+    pub parameterCount: c_int,
+    /// The number of inputs, at most 64.
+    pub pullCount: c_int,
+    /// The number of outputs, 1 to 64.
+    pub pushCount: c_int,
+    /// The number of functions, 1 to 16: one for each kind of vertex.
+    pub functionCount: c_int,
+    /// The width of each state, 1 to 65,536.
+    pub stateWidths: *const c_int,
+    /// The width of each input; 0 for one of indices, which are long long.
+    pub pullWidths: *const c_int,
+    /// The width of each output.
+    pub pushWidths: *const c_int,
+    /// The rows and columns of each parameter; 0 columns for a vector.
+    pub parameterSizes: *const [c_int; 2],
+    /// The functions.
+    pub functions: *const ucudnnVertexFunction_t,
+    /// A ucudnnLoss_t.
+    pub loss: ucudnnLoss_t,
+    /// The output with the scores of the classes.
+    pub lossPush: c_int,
+    /// The most graphs of a batch.
+    pub maxGraphs: c_longlong,
+    /// The most vertices of a batch.
+    pub maxVertices: c_longlong,
+    /// The most slots for children of a batch.
+    pub maxChildren: c_longlong,
+    /// The most levels of a graph.
+    pub maxLevels: c_longlong,
+    /// Null.
+    pub configuration: *const c_char,
+}
+
+/// The description of input graphs. Nothing in it is read after ucudnnCreateGraphs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ucudnnGraphsDescription_t {
+    /// The number of graphs.
+    pub graphs: c_longlong,
+    /// [graphs + 1] The first vertex of each graph, and behind the last one the number of all vertices.
+    pub firstVertex: *const c_longlong,
+    /// [vertices + 1] The first slot of each vertex, and behind the last one the number of all slots.
+    pub firstChild: *const c_longlong,
+    /// [slots] The child in each slot, as the number of a vertex in its graph; -1 for none.
+    pub children: *const c_int,
+    /// [vertices] The kind of each vertex, the number of its function. Null: the number of slots decides; the function
+    /// with so many slots, else the first for any number.
+    pub kinds: *const u8,
+    /// [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has so many rows of each
+    /// input as the largest says, and no more than vertices. Null: each vertex pulls the row of its number.
+    pub rows: *const c_int,
+}
+
+/// What a batch has.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ucudnnGraphBatchSizes_t {
+    /// Graphs.
+    pub graphs: c_longlong,
+    /// Vertices: the rows of each output. They are those of the first graph, then those of the next.
+    pub vertices: c_longlong,
+    /// Slots for children.
+    pub children: c_longlong,
+    /// Levels of the highest graph.
+    pub levels: c_longlong,
+    /// The rows of each input: those of the first graph, then those of the next.
+    pub rows: c_longlong,
+}
+
+/// A net.
+pub struct ucudnnVertexNetStruct(());
+/// A net from ucudnnCreateVertexNet, valid until ucudnnDestroyVertexNet.
+pub type ucudnnVertexNet_t = *mut ucudnnVertexNetStruct;
+/// Input graphs.
+pub struct ucudnnGraphsStruct(());
+/// Graphs from ucudnnCreateGraphs, valid until ucudnnDestroyGraphs. Any net may use them.
+pub type ucudnnGraphs_t = *mut ucudnnGraphsStruct;
+/// A batch of graphs.
+pub struct ucudnnGraphBatchStruct(());
+/// A batch from ucudnnCreateGraphBatch, valid until ucudnnDestroyGraphBatch.
+pub type ucudnnGraphBatch_t = *mut ucudnnGraphBatchStruct;
+
+thread_local! {
+    /// The reason of the thread's last failure here.
+    static WHY: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+static REFUSALS: Refusals = Refusals::new(&WHY);
+static NETS: Handles<VertexNet> = Handles::new();
+static GRAPHS: Handles<Graphs> = Handles::new();
+static BATCHES: Handles<GraphBatch> = Handles::new();
+
+/// A net, and what its batches may have.
+struct VertexNet {
+    executor: Executor,
+    kind: Kind,
+    maxima: Maxima,
+    /// The output with the scores, if the net takes steps.
+    loss_push: Option<usize>,
+}
+
+/// A batch, and the net that it was made for. Runs of it follow each other.
+struct GraphBatch {
+    net: Arc<VertexNet>,
+    batch: Mutex<Batch>,
+}
+
+impl VertexNet {
+    fn memory(&self, batch: Option<&Batch>) -> Memory {
+        let vertices = batch.map_or(self.maxima.vertices, Batch::vertices);
+        let memory = self.kind.memory(&self.executor, batch, &self.maxima);
+        self.loss_push.map_or(memory, |push| self.executor.with_step(memory, push, vertices))
+    }
+}
+
+fn bad(why: impl std::fmt::Display) -> Refusal {
+    Refusal::new(CUDNN_STATUS_BAD_PARAM, why)
+}
+
+fn find<T>(all: &Handles<T>, handle: usize, name: &str, what: &str) -> Result<Arc<T>, Refusal> {
+    if handle == 0 {
+        return Err(null(name));
+    }
+    all.find(handle).ok_or_else(|| bad(format!("{name} is no {what}, or was destroyed")))
+}
+
+/// The numbers at an address that the caller gave.
+///
+/// # Safety
+/// `first` is null, or `count` numbers lie there.
+unsafe fn numbers<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Refusal> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(null(name));
+    }
+    if !first.is_aligned() {
+        let why = format!("{name} is not aligned to {} bytes", align_of::<T>());
+        return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, why));
+    }
+    // SAFETY: neither null nor misaligned, and the caller promises the numbers.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
+}
+
+fn count(number: c_int, name: &str, most: usize) -> Result<usize, Refusal> {
+    let count = usize::try_from(number).ok().filter(|count| *count <= most);
+    count.ok_or_else(|| bad(format!("{name} is {number}; 0 to {most} are accepted")))
+}
+
+fn widths(given: &[c_int], name: &str) -> Result<Vec<usize>, Refusal> {
+    let width = |(place, width): (usize, &c_int)| {
+        usize::try_from(*width).map_err(|_| bad(format!("{name}[{place}] is {width}; it is not negative")))
+    };
+    given.iter().enumerate().map(width).collect()
+}
+
+/// Reads a description into a declaration.
+///
+/// # Safety
+/// Its pointers are null, or to as many numbers as its counts say.
+unsafe fn declaration(given: &ucudnnVertexNetDescription_t) -> Result<Declaration, Refusal> {
+    let states = count(given.stateCount, "stateCount", MOST_STATES)?;
+    let parameters = count(given.parameterCount, "parameterCount", MOST_PARAMETERS)?;
+    let pulls = count(given.pullCount, "pullCount", MOST_PULLS_AND_PUSHES)?;
+    let pushes = count(given.pushCount, "pushCount", MOST_PULLS_AND_PUSHES)?;
+    let functions = count(given.functionCount, "functionCount", MOST_FUNCTIONS)?;
+    // SAFETY: the caller promises the arrays.
+    let (states, pulls, pushes, sizes, functions) = unsafe {
+        (
+            numbers(given.stateWidths, states, "stateWidths")?,
+            numbers(given.pullWidths, pulls, "pullWidths")?,
+            numbers(given.pushWidths, pushes, "pushWidths")?,
+            numbers(given.parameterSizes, parameters, "parameterSizes")?,
+            numbers(given.functions, functions, "functions")?,
+        )
+    };
+    let rows: Vec<_> = sizes.iter().map(|size| size[0]).collect();
+    let columns: Vec<_> = sizes.iter().map(|size| size[1]).collect();
+    let sizes = widths(&rows, "the rows of parameterSizes")?.into_iter();
+    let sizes = sizes.zip(widths(&columns, "the columns of parameterSizes")?);
+    let mut declaration = Declaration {
+        states: widths(states, "stateWidths")?,
+        parameters: sizes.map(|(rows, columns)| ParameterSize { rows, columns }).collect(),
+        pulls: widths(pulls, "pullWidths")?,
+        pushes: widths(pushes, "pushWidths")?,
+        functions: vec![],
+    };
+    for (place, function) in functions.iter().enumerate() {
+        let children = match function.children {
+            -1 => Arity::Any,
+            slots => Arity::Exactly(
+                usize::try_from(slots)
+                    .map_err(|_| bad(format!("function {place}: children is {slots}; -1, 0 or more are accepted")))?,
+            ),
+        };
+        let operations = count(function.operationCount, "operationCount", MOST_OPERATIONS)?;
+        // SAFETY: the caller promises the operations.
+        let operations = unsafe { numbers(function.operations, operations, "operations")? };
+        let read = |(number, given): (usize, &ucudnnVertexOperation_t)| {
+            operation(given).map_err(|why| bad(format!("function {place}, operation {number}: {why}")))
+        };
+        let operations = operations.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        declaration.functions.push(Function { children, operations });
+    }
+    Ok(declaration)
+}
+
+fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
+    let op = usize::try_from(given.op).ok().and_then(Op::of_user);
+    let op =
+        op.ok_or_else(|| format!("op is {}; {} to {} are accepted", given.op, UCUDNN_VERTEX_PULL, UCUDNN_VERTEX_PUSH))?;
+    let mut read = Operation::with_constant(op, 0, given.constant);
+    for (input, given) in read.inputs.iter_mut().zip(given.inputs) {
+        *input = usize::try_from(given).map_err(|_| format!("`{}`: input {given}; it is not negative", op.name()))?;
+    }
+    for (argument, given) in read.arguments.iter_mut().zip(given.arguments) {
+        *argument =
+            usize::try_from(given).map_err(|_| format!("`{}`: argument {given}; it is not negative", op.name()))?;
+    }
+    Ok(read)
+}
+
+/// Makes a net.
+///
+/// CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
+/// configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
+/// the operation, and what is accepted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnCreateVertexNet(
+    net: *mut ucudnnVertexNet_t,
+    description: *const ucudnnVertexNetDescription_t,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        if net.is_null() {
+            return Err(null("net"));
+        }
+        // SAFETY: null, or the caller promises a description.
+        let given = unsafe { description.as_ref() }.ok_or_else(|| null("description"))?;
+        let unsupported = |why: &str| Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
+        if given.isOnHost == 0 {
+            return unsupported("isOnHost is 0; nets run on the host alone yet, and 1 is accepted");
+        }
+        if !given.configuration.is_null() {
+            return unsupported("configuration is not null; nets on the host have none");
+        }
+        let kind = Kind::of(given.dataType).ok_or_else(|| {
+            bad(format!("dataType is {}; float, double, half and bfloat16 are accepted", given.dataType))
+        })?;
+        // SAFETY: the caller promises what the description points to.
+        let checked = Net::new(unsafe { declaration(given)? }).map_err(bad)?;
+        let loss_push = match given.loss {
+            UCUDNN_LOSS_NONE => None,
+            UCUDNN_LOSS_CROSS_ENTROPY => {
+                Some(count(given.lossPush, "lossPush", checked.declaration().pushes.len() - 1)?)
+            }
+            loss => return Err(bad(format!("loss is {loss}; 0 and 1 are accepted"))),
+        };
+        if loss_push.is_some() && given.isTraining == 0 {
+            return Err(bad("a loss is given, and isTraining is 0; a step trains"));
+        }
+        let most = |number: c_longlong, name: &str| {
+            usize::try_from(number).map_err(|_| bad(format!("{name} is {number}; it is not negative")))
+        };
+        let maxima = Maxima {
+            graphs: most(given.maxGraphs, "maxGraphs")?,
+            vertices: most(given.maxVertices, "maxVertices")?,
+            children: most(given.maxChildren, "maxChildren")?,
+            levels: most(given.maxLevels, "maxLevels")?,
+        };
+        maxima.check().map_err(bad)?;
+        let threads = Threads::new(count(given.hostThreads, "hostThreads", 4096)?);
+        for warning in checked.warnings() {
+            log::warn!("vertex net: {warning}");
+        }
+        let executor = Executor::new(&checked, given.isTraining != 0, threads);
+        let made = NETS.keep(VertexNet { executor, kind, maxima, loss_push });
+        // SAFETY: not null, and the caller promises a place for the net.
+        unsafe { net.write(ptr::without_provenance_mut(made)) };
+        Ok(())
+    })
+}
+
+/// Destroys a net. Its batches stay usable until they are destroyed.
+///
+/// CUDNN_STATUS_BAD_PARAM: net is no net, or was destroyed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnDestroyVertexNet(net: ucudnnVertexNet_t) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        find(&NETS, net.addr(), "net", "net")?;
+        NETS.remove(net.addr());
+        Ok(())
+    })
+}
+
+/// Makes input graphs: copies, checks and levels them.
+///
+/// CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant. An error makes no graphs, and
+/// ucudnnGetVertexNetErrorString names the graph and the vertex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnCreateGraphs(
+    graphs: *mut ucudnnGraphs_t,
+    description: *const ucudnnGraphsDescription_t,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        if graphs.is_null() {
+            return Err(null("graphs"));
+        }
+        // SAFETY: null, or the caller promises a description.
+        let given = unsafe { description.as_ref() }.ok_or_else(|| null("description"))?;
+        let size = |number: c_longlong, name: &str, most: usize| match usize::try_from(number) {
+            Ok(size) if size <= most => Ok(size),
+            _ => Err(bad(format!("{name} is {number}; 0 to {most} are accepted"))),
+        };
+        let count = size(given.graphs, "graphs", i32::MAX as usize)?;
+        // SAFETY: the caller promises the arrays, whose lengths are in them.
+        let made = unsafe {
+            let first_vertex = numbers(given.firstVertex, count + 1, "firstVertex")?;
+            let vertices = size(first_vertex[count], "the end of firstVertex", i32::MAX as usize)?;
+            let first_child = numbers(given.firstChild, vertices + 1, "firstChild")?;
+            let slots = size(first_child[vertices], "the end of firstChild", i32::MAX as usize)?;
+            let children = numbers(given.children, slots, "children")?;
+            let kinds = match given.kinds.is_null() {
+                true => None,
+                false => Some(numbers(given.kinds, vertices, "kinds")?),
+            };
+            let rows = match given.rows.is_null() {
+                true => None,
+                false => Some(numbers(given.rows, vertices, "rows")?),
+            };
+            Graphs::new(&graphs::Description { first_vertex, first_child, children, kinds, rows }).map_err(bad)?
+        };
+        // SAFETY: not null, and the caller promises a place for the graphs.
+        unsafe { graphs.write(ptr::without_provenance_mut(GRAPHS.keep(made))) };
+        Ok(())
+    })
+}
+
+/// Destroys graphs. Batches that were set from them stay as they are.
+///
+/// CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnDestroyGraphs(graphs: ucudnnGraphs_t) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
+        GRAPHS.remove(graphs.addr());
+        Ok(())
+    })
+}
+
+/// Makes memory for batches up to the net's maxima.
+///
+/// CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much
+/// memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnCreateGraphBatch(
+    batch: *mut ucudnnGraphBatch_t,
+    net: ucudnnVertexNet_t,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        if batch.is_null() {
+            return Err(null("batch"));
+        }
+        let net = find(&NETS, net.addr(), "net", "net")?;
+        let kinds = net.executor.net().declaration().functions.len();
+        let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
+        let made = GraphBatch { batch: Mutex::new(Batch::new(net.maxima, kinds).map_err(refused)?), net };
+        // SAFETY: not null, and the caller promises a place for the batch.
+        unsafe { batch.write(ptr::without_provenance_mut(BATCHES.keep(made))) };
+        Ok(())
+    })
+}
+
+/// Destroys a batch. None of its runs may be under way any more.
+///
+/// CUDNN_STATUS_BAD_PARAM: batch is none, or was destroyed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        find(&BATCHES, batch.addr(), "batch", "batch")?;
+        BATCHES.remove(batch.addr());
+        Ok(())
+    })
+}
+
+/// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. stream is
+/// null for a net on the host.
+///
+/// CUDNN_STATUS_BAD_PARAM: an id is out of range, the net has no function for a vertex, or the batch exceeds the net's
+/// maxima. The batch then is as it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnSetGraphBatch(
+    batch: ucudnnGraphBatch_t,
+    graphs: ucudnnGraphs_t,
+    ids: *const c_longlong,
+    count: c_longlong,
+    stream: *mut c_void,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
+        let graphs = find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
+        let _ = stream;
+        let most = batch.net.maxima.graphs;
+        let count = usize::try_from(count).ok().filter(|count| (1..=most).contains(count));
+        let count = count.ok_or_else(|| bad(format!("count is not accepted; 1 to maxGraphs, {most}, are")))?;
+        // SAFETY: the caller promises the ids.
+        let ids = unsafe { numbers(ids, count, "ids")? };
+        let mut set = batch.batch.lock();
+        set.set(batch.net.executor.net(), &graphs, ids).map_err(bad)
+    })
+}
+
+/// Gets what a batch has. All is 0 before it was set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetGraphBatchSizes(
+    batch: ucudnnGraphBatch_t,
+    sizes: *mut ucudnnGraphBatchSizes_t,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
+        if sizes.is_null() {
+            return Err(null("sizes"));
+        }
+        let its = batch.batch.lock();
+        let [graphs, vertices, children, levels, rows] =
+            [its.graphs(), its.vertices(), its.edges(), its.levels(), its.pulled_rows()].map(|size| size as c_longlong);
+        // SAFETY: not null, and the caller promises a place for the sizes.
+        unsafe { sizes.write(ucudnnGraphBatchSizes_t { graphs, vertices, children, levels, rows }) };
+        Ok(())
+    })
+}
+
+/// Gets the sizes of workspace and reserve in bytes that runs of a batch need; with a null batch, those of any batch
+/// within the net's maxima.
+///
+/// CUDNN_STATUS_BAD_PARAM: net or batch is none, or the batch is another net's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetVertexNetMemorySize(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    workspaceSizeInBytes: *mut usize,
+    reserveSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let net = find(&NETS, net.addr(), "net", "net")?;
+        if workspaceSizeInBytes.is_null() || reserveSizeInBytes.is_null() {
+            return Err(null("workspaceSizeInBytes or reserveSizeInBytes"));
+        }
+        let memory = if batch.is_null() {
+            net.memory(None)
+        } else {
+            let batch = batch_of(&net, batch)?;
+            let batch = batch.batch.lock();
+            net.memory(Some(&batch))
+        };
+        let bytes = |numbers: usize| numbers.saturating_mul(net.kind.bytes());
+        // SAFETY: not null, and the caller promises places for the sizes.
+        unsafe {
+            workspaceSizeInBytes.write(bytes(memory.workspace));
+            reserveSizeInBytes.write(bytes(memory.reserve));
+        }
+        Ok(())
+    })
+}
+
+fn batch_of(net: &Arc<VertexNet>, batch: ucudnnGraphBatch_t) -> Result<Arc<GraphBatch>, Refusal> {
+    let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
+    if Arc::ptr_eq(&batch.net, net) { Ok(batch) } else { Err(bad("batch was made for another net")) }
+}
+
+/// What a caller asks to be run.
+enum Asked {
+    Forward,
+    Backward,
+    Step,
+}
+
+unsafe fn run(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    arguments: *const ucudnnVertexNetArguments_t,
+    asked: Asked,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let net = find(&NETS, net.addr(), "net", "net")?;
+        let batch = batch_of(&net, batch)?;
+        // SAFETY: null, or the caller promises the arguments.
+        let given = unsafe { arguments.as_ref() }.ok_or_else(|| null("arguments"))?;
+        let call = match (asked, net.loss_push) {
+            (Asked::Forward, _) => Call::Forward,
+            (Asked::Backward, _) if !net.executor.is_training() => {
+                return Err(bad("the net was made without isTraining"));
+            }
+            (Asked::Backward, _) => Call::Backward,
+            (Asked::Step, Some(push)) => Call::Step(push),
+            (Asked::Step, None) => return Err(bad("the net was made without a loss")),
+        };
+        let batch = batch.batch.lock();
+        let memory = match call {
+            Call::Step(_) => net.memory(Some(&batch)),
+            _ => net.kind.memory(&net.executor, Some(&batch), &net.maxima),
+        };
+        // SAFETY: the caller promises the memory that the arguments name.
+        unsafe { vertex_arguments::run(net.kind, &net.executor, &batch, given, memory, call) }
+    })
+}
+
+/// Runs a batch forward. Allocates nothing of its own. Runs of different batches may be under way at once, each with its
+/// own workspace, reserve and results; those of one batch follow each other. stream is null for a net on the host.
+///
+/// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set, or an index is out of range.
+/// CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: what the names say. After an
+/// error nothing has been written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnRunVertexNetForward(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    arguments: *const ucudnnVertexNetArguments_t,
+    stream: *mut c_void,
+) -> cudnnStatus_t {
+    let _ = stream;
+    // SAFETY: the caller's promise.
+    unsafe { run(net, batch, arguments, Asked::Forward) }
+}
+
+/// Runs a batch backward, behind its run forward with the same parameters, inputs and reserve. The net was made with
+/// isTraining. For the rest see ucudnnRunVertexNetForward.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    arguments: *const ucudnnVertexNetArguments_t,
+    stream: *mut c_void,
+) -> cudnnStatus_t {
+    let _ = stream;
+    // SAFETY: the caller's promise.
+    unsafe { run(net, batch, arguments, Asked::Backward) }
+}
+
+/// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
+/// made with a loss. For the rest see ucudnnRunVertexNetForward.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnRunVertexNetStep(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    arguments: *const ucudnnVertexNetArguments_t,
+    stream: *mut c_void,
+) -> cudnnStatus_t {
+    let _ = stream;
+    // SAFETY: the caller's promise.
+    unsafe { run(net, batch, arguments, Asked::Step) }
+}
+
+/// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the last
+/// of them 0, and the number of bytes that the whole text needs to neededSizeInBytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetVertexNetText(
+    net: ucudnnVertexNet_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let its = find(&NETS, net.addr(), "net", "net")?.executor.net().declaration().to_string();
+        // SAFETY: the program promises the buffer and the place for its size.
+        let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), &its) };
+        if is_written { Ok(()) } else { Err(null("text or neededSizeInBytes")) }
+    })
+}
+
+/// Gets what runs a net, as a text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
+    net: ucudnnVertexNet_t,
+    text: *mut c_char,
+    textSizeInBytes: usize,
+    neededSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let net = find(&NETS, net.addr(), "net", "net")?;
+        let its = format!("host, {} threads", net.executor.threads());
+        // SAFETY: the program promises the buffer and the place for its size.
+        let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), &its) };
+        if is_written { Ok(()) } else { Err(null("text or neededSizeInBytes")) }
+    })
+}
+
+/// Gets the reason of the calling thread's last failure in a function for vertex nets, graphs and batches. Writes at
+/// most textSizeInBytes bytes to text, the last of them 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetVertexNetErrorString(text: *mut c_char, textSizeInBytes: usize) {
+    // SAFETY: the program promises the buffer.
+    unsafe { REFUSALS.write_last(text, textSizeInBytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_operations_are_in_the_order_of_the_net_s() {
+        let numbers = [
+            (UCUDNN_VERTEX_PULL, "pull"),
+            (UCUDNN_VERTEX_PULL_INDEX, "pullIndex"),
+            (UCUDNN_VERTEX_LOOKUP, "lookup"),
+            (UCUDNN_VERTEX_GATHER, "gather"),
+            (UCUDNN_VERTEX_CHILDREN, "children"),
+            (UCUDNN_VERTEX_MATMUL, "matmul"),
+            (UCUDNN_VERTEX_BIAS, "bias"),
+            (UCUDNN_VERTEX_ADD, "add"),
+            (UCUDNN_VERTEX_SUB, "sub"),
+            (UCUDNN_VERTEX_MUL, "mul"),
+            (UCUDNN_VERTEX_SCALE, "scale"),
+            (UCUDNN_VERTEX_SHIFT, "shift"),
+            (UCUDNN_VERTEX_SIGMOID, "sigmoid"),
+            (UCUDNN_VERTEX_TANH, "tanh"),
+            (UCUDNN_VERTEX_RELU, "relu"),
+            (UCUDNN_VERTEX_EXP, "exp"),
+            (UCUDNN_VERTEX_SUM_CHILDREN, "sumChildren"),
+            (UCUDNN_VERTEX_MEAN_CHILDREN, "meanChildren"),
+            (UCUDNN_VERTEX_MAX_CHILDREN, "maxChildren"),
+            (UCUDNN_VERTEX_SOFTMAX_CHILDREN, "softmaxChildren"),
+            (UCUDNN_VERTEX_SOFTMAX, "softmax"),
+            (UCUDNN_VERTEX_SUM, "sum"),
+            (UCUDNN_VERTEX_CONCAT, "concat"),
+            (UCUDNN_VERTEX_SLICE, "slice"),
+            (UCUDNN_VERTEX_SCATTER, "scatter"),
+            (UCUDNN_VERTEX_PUSH, "push"),
+        ];
+        for (place, (number, name)) in numbers.into_iter().enumerate() {
+            assert_eq!((number as usize, Op::of_user(place).unwrap().name()), (place, name));
+        }
+        assert!(Op::of_user(numbers.len()).is_none());
+    }
+}
