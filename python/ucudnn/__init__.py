@@ -1,16 +1,35 @@
-"""cuDNN's convolutions in micro-batches, and recurrent networks on persistent GPU kernels.
+"""cuDNN's convolutions in micro-batches, recurrent networks on persistent GPU kernels, and dynamic nets.
 
 The package brings the library, the command `ucudnn` and the header. It changes nothing when it is imported: a program
-runs with the library by `ucudnn run`.
+runs with the library by `ucudnn run`. Dynamic nets are modules of PyTorch: `VertexNet` computes a function at each
+vertex of `Graphs`, and `ucudnn.nn` has ready ones.
 """
 
+import importlib
 import os.path
 
-from .version import __version__
+from ._library import NotSupported, Refused
 
-__all__ = ["__version__", "command", "include", "library", "pkgconfig"]
+try:
+    from .version import __version__
+except ImportError:  # a checkout: the wheel has the version
+    __version__ = "0"
+
+__all__ = ["Batch", "Graphs", "NotSupported", "Refused", "Value", "Vertex", "VertexNet", "__version__", "command",
+           "include", "library", "nn", "pkgconfig"]  # fmt: skip
+
+# What needs torch, or is seldom needed, is imported at its first use.
+_LATER = {"Batch": "graphs", "Graphs": "graphs", "Value": "vertex", "Vertex": "vertex", "VertexNet": "net"}
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def __getattr__(name):
+    if name == "nn":
+        return importlib.import_module(".nn", __name__)
+    if name in _LATER:
+        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def library():

@@ -1,0 +1,286 @@
+"""Input graphs and batches of them."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+
+import torch
+
+from . import _library
+from ._kept import Kept
+from ._library import Refused
+
+_LARGEST = 2**31 - 1
+
+#: The batches, for the operators.
+BATCHES = Kept()
+
+
+def _integers(what, numbers, dimensions=None):
+    """A tensor of torch.int64 on the CPU."""
+    try:
+        tensor = torch.as_tensor(numbers)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise Refused(f"{what}: no array of integers: {error}") from None
+    if tensor.numel() == 0:
+        tensor = tensor.long()
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
+        raise Refused(f"{what}: integers are accepted, not {tensor.dtype}")
+    if dimensions is not None and tensor.dim() != dimensions:
+        raise Refused(f"{what}: {dimensions} dimensions are accepted, not {tensor.dim()}")
+    tensor = tensor.detach().to("cpu", torch.int64).contiguous()
+    if tensor.numel() and not -1 <= int(tensor.min()) <= int(tensor.max()) <= _LARGEST:
+        raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not {int(tensor.min())} to {int(tensor.max())}")
+    return tensor
+
+
+def _starts(counts):
+    """[n + 1] The sums of the numbers before each, and of all."""
+    return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+
+
+def _ranges(starts, counts):
+    """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next."""
+    first = starts - (counts.cumsum(0) - counts)
+    return torch.repeat_interleave(first, counts) + torch.arange(int(counts.sum()))
+
+
+class Graphs:
+    """Input graphs, checked and levelled once. Edges go from child to parent.
+
+    children: an array [vertices, slots] for each graph, of the children's numbers in the graph; -1 is an empty slot, and
+    a row of -1 alone is a leaf, a vertex without slots. Or a sequence of sequences for each graph: the children of each
+    vertex, of any number. Or, with `counts`, one array [all vertices, slots] for all graphs.
+
+    rows: which row of the graph's inputs each vertex pulls. None: each its own. "leaves": the vertices without slots
+    pull, in their order. Or an array [all vertices] of rows in the graph, -1 for none.
+
+    kinds: the number of each vertex's function, an array [all vertices]. None: the number of its slots decides.
+
+    counts: the number of vertices of each graph, [graphs].
+
+    Arrays are lists, NumPy's or torch's. Raises :class:`ucudnn.Refused` for a number out of range or a cycle.
+    """
+
+    def __init__(self, children, *, rows=None, kinds=None, counts=None):
+        if counts is None:
+            counts, slots, flat = _flattened(children)
+        else:
+            counts, table = _integers("counts", counts, 1), _integers("children", children, 2)
+            if len(table) != int(counts.sum()):
+                raise Refused(f"children has {len(table)} rows, and counts add up to {int(counts.sum())}")
+            slots, flat = _of_table(table)
+        if rows is not None and not isinstance(rows, str):
+            rows = _integers("rows", rows, 1)
+        self._make(counts, slots, flat, rows, None if kinds is None else _integers("kinds", kinds, 1))
+
+    @classmethod
+    def from_edges(cls, edge_index, counts, *, rows=None, kinds=None) -> Graphs:
+        """Graphs in PyTorch Geometric's form: edge_index [2, edges] leads from children, edge_index[0], to parents,
+        edge_index[1], numbered through all graphs; counts [graphs] are their vertices. A vertex's children are in the
+        order of its edges."""
+        counts, edges = _integers("counts", counts, 1), _integers("edge_index", edge_index, 2)
+        if len(edges) != 2:
+            raise Refused(f"edge_index is [2, edges], not {list(edges.shape)}")
+        total = int(counts.sum())
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < total:
+            raise Refused(f"edge_index: 0 to {total - 1} are accepted, not {int(edges.min())} to {int(edges.max())}")
+        graph = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        child, parent = edges[:, torch.argsort(edges[1], stable=True)]
+        strange = torch.nonzero(graph[child] != graph[parent])
+        if len(strange):
+            one = int(strange[0])
+            raise Refused(f"edge_index: the edge from {int(child[one])} to {int(parent[one])} joins two graphs")
+        made = cls.__new__(cls)
+        if rows is not None and not isinstance(rows, str):
+            rows = _integers("rows", rows, 1)
+        kinds = None if kinds is None else _integers("kinds", kinds, 1)
+        local = child - _starts(counts)[graph[parent]]
+        made._make(counts, torch.bincount(parent, minlength=total), local, rows, kinds)
+        return made
+
+    def _make(self, counts, slots, children, rows, kinds):
+        if counts.numel() and int(counts.min()) < 1:
+            raise Refused(f"graph {int(counts.argmin())} has {int(counts.min())} vertices; it has at least 1")
+        total = int(counts.sum())
+        self._first_vertex, self._first_child = _starts(counts), _starts(slots)
+        self._children = children.to(torch.int32).contiguous()
+        if isinstance(rows, str):
+            if rows != "leaves":
+                raise Refused(f'rows: None, "leaves" or an array is accepted, not {rows!r}')
+            is_leaf = slots == 0
+            before = _starts(is_leaf.long())[:-1]
+            graph_before = before[self._first_vertex[:-1]] if len(counts) else before
+            rows = torch.where(is_leaf, before - torch.repeat_interleave(graph_before, counts), -1)
+        for what, array in (("rows", rows), ("kinds", kinds)):
+            if array is not None and len(array) != total:
+                raise Refused(f"{what} has {len(array)} numbers, and there are {total} vertices")
+        if kinds is not None and kinds.numel() and not 0 <= int(kinds.min()) <= int(kinds.max()) < 256:
+            raise Refused(f"kinds: 0 to 255 are accepted, not {int(kinds.min())} to {int(kinds.max())}")
+        self._rows = None if rows is None else rows.to(torch.int32).contiguous()
+        self._kinds = None if kinds is None else kinds.to(torch.uint8).contiguous()
+        if rows is None:
+            rows_of_graph = counts
+        else:
+            graph = torch.repeat_interleave(torch.arange(len(counts)), counts)
+            rows_of_graph = torch.zeros(len(counts), dtype=torch.int64).scatter_reduce(0, graph, rows + 1, "amax")
+        self._first_row = _starts(rows_of_graph)
+        address = lambda tensor: None if tensor is None else tensor.data_ptr()
+        description = _library.GraphsDescription(
+            len(counts), *map(address, (self._first_vertex, self._first_child, self._children, self._kinds, self._rows))
+        )
+        self._handle = _library.made("CreateGraphs", ctypes.byref(description))
+        weakref.finalize(self, _library.call, "DestroyGraphs", self._handle).atexit = False
+
+    def __len__(self):
+        return len(self._first_vertex) - 1
+
+    def __repr__(self):
+        return f"<{len(self)} graphs of {self.vertices} vertices>"
+
+    @property
+    def vertices(self) -> int:
+        """The number of vertices of all graphs."""
+        return int(self._first_vertex[-1])
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of an input that has those of all graphs."""
+        return int(self._first_row[-1])
+
+    def batch(self, ids: Sequence[int]) -> Batch:
+        """The batch of these graphs, in this order; one may be there several times."""
+        return Batch(self, ids)
+
+    def select(self, ids: Sequence[int]) -> Graphs:
+        """These graphs alone."""
+        ids = self._checked(ids)
+        counts = self._first_vertex[ids + 1] - self._first_vertex[ids]
+        vertices = _ranges(self._first_vertex[ids], counts)
+        slots = self._first_child[vertices + 1] - self._first_child[vertices]
+        children = self._children[_ranges(self._first_child[vertices], slots)].long()
+        of_vertices = lambda array: None if array is None else array[vertices].long()
+        made = Graphs.__new__(Graphs)
+        made._make(counts, slots, children, of_vertices(self._rows), of_vertices(self._kinds))
+        return made
+
+    def _checked(self, ids):
+        ids = _integers("ids", ids, 1)
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self):
+            raise Refused(f"ids: 0 to {len(self) - 1} are accepted, not {int(ids.min())} to {int(ids.max())}")
+        return ids
+
+    def __reduce__(self):
+        counts, slots = self._first_vertex.diff(), self._first_child.diff()
+        return _graphs_again, (counts, slots, self._children, self._rows, self._kinds)
+
+
+def _graphs_again(counts, slots, children, rows, kinds):
+    made = Graphs.__new__(Graphs)
+    wide = lambda array: None if array is None else array.long()
+    made._make(counts, slots, children.long(), wide(rows), wide(kinds))
+    return made
+
+
+def _of_table(table):
+    """The slots of each vertex and their children, of an array [vertices, slots]."""
+    is_leaf = (table < 0).all(1)
+    return torch.where(is_leaf, 0, table.shape[1]), table[~is_leaf].reshape(-1)
+
+
+def _flattened(graphs):
+    """The vertices of each graph, the slots of each vertex, and their children."""
+    counts, slots, children = [], [], []
+    for number, graph in enumerate(graphs):
+        counts.append(len(graph))
+        if isinstance(graph, (list, tuple)) and not all(len(row) == len(graph[0]) for row in graph):
+            slots.append(torch.tensor([len(row) for row in graph]))
+            flat = [child for row in graph for child in row]
+            children.append(_integers(f"children of graph {number}", flat, 1))
+            continue
+        table = _integers(f"children of graph {number}", graph)
+        if table.numel() == 0:  # vertices without slots
+            table = table.reshape(len(graph), 0)
+        if table.dim() != 2:
+            raise Refused(f"children of graph {number}: [vertices, slots] is accepted, not {list(table.shape)}")
+        of_table = _of_table(table)
+        slots.append(of_table[0])
+        children.append(of_table[1])
+    none = torch.zeros(0, dtype=torch.int64)
+    return torch.tensor(counts, dtype=torch.int64), torch.cat([none, *slots]), torch.cat([none, *children])
+
+
+class Batch:
+    """Graphs that run together, from :meth:`Graphs.batch`. Any net runs it, any number of times.
+
+    It may be made in a worker of a DataLoader: what is sent holds its own graphs alone.
+    """
+
+    def __init__(self, graphs: Graphs, ids: Sequence[int]):
+        ids = graphs._checked(ids)
+        if len(ids) == 0:
+            raise Refused("ids: a batch has at least one graph")
+        first, end = graphs._first_vertex[ids], graphs._first_vertex[ids + 1]
+        vertices = _ranges(first, end - first)
+        rows = vertices
+        if graphs._rows is not None:
+            first_row = graphs._first_row[ids]
+            rows = _ranges(first_row, graphs._first_row[ids + 1] - first_row)
+        children = int((graphs._first_child[end] - graphs._first_child[first]).sum())
+        self._set(graphs, ids, vertices, rows, _starts(end - first), children)
+
+    def _set(self, graphs, ids, vertices, rows, offsets, children):
+        #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
+        self.vertices: torch.Tensor = vertices
+        #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
+        self.rows: torch.Tensor = rows
+        #: [graphs + 1] The first vertex of each graph in the batch, and the number of all.
+        self.offsets: torch.Tensor = offsets
+        self._graphs, self._ids = graphs, ids
+        sizes = (len(ids), len(vertices), children, int(offsets.diff().max()))
+        self._number = BATCHES.keep(Prepared(graphs, ids, sizes))
+
+    def __len__(self):
+        return len(self._ids)
+
+    def __repr__(self):
+        return f"<a batch of {len(self)} graphs, {len(self.vertices)} vertices>"
+
+    @property
+    def roots(self) -> torch.Tensor:
+        """The vertices of the batch that are nobody's child: for trees one a graph, in the graphs' order."""
+        graphs = self._graphs
+        local = torch.zeros(len(self.vertices), dtype=torch.bool)
+        first, end = graphs._first_vertex[self._ids], graphs._first_vertex[self._ids + 1]
+        of_child = graphs._first_child[first]
+        counts = graphs._first_child[end] - of_child
+        children = graphs._children[_ranges(of_child, counts)].long()
+        children = torch.where(children < 0, -1, children + torch.repeat_interleave(self.offsets[:-1], counts))
+        local[children[children >= 0]] = True
+        return torch.nonzero(~local).flatten()
+
+    def __reduce__(self):
+        own = self._graphs.select(self._ids)
+        return _batch_again, (own, self.vertices, self.rows, self.offsets, len(own._children))
+
+
+def _batch_again(graphs, vertices, rows, offsets, children):
+    made = Batch.__new__(Batch)
+    made._set(graphs, torch.arange(len(graphs)), vertices, rows, offsets, children)
+    return made
+
+
+class Prepared:
+    """A batch, and what nets made of it."""
+
+    def __init__(self, graphs, ids, sizes):
+        self.graphs, self.ids = graphs, ids
+        #: Graphs, vertices, slots, and no fewer levels than there are.
+        self.sizes = sizes
+        self.of = {}
+
+    def __del__(self):
+        for native, batch in self.of.items():
+            native.give_batch(batch)

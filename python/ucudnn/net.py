@@ -1,0 +1,412 @@
+"""Vertex nets as modules of PyTorch."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import functools
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from . import _library
+from ._kept import Kept, Memory
+from ._library import NotSupported, Refused
+from .graphs import BATCHES, Batch
+from .vertex import Symbols, Vertex
+
+_TYPES = {getattr(torch, name): number for name, number in _library.DATA_TYPES.items()}
+_TYPE_NAMES = ", ".join(_library.DATA_TYPES)
+
+VertexFunction = Callable[[Vertex], None]
+
+
+class VertexNet(torch.nn.Module):
+    """A net that computes a function at each vertex of a graph, from the leaves up (Xu et al., "Cavs", USENIX ATC 2018).
+
+    states: the width of each state that vertices hand on to their parents, by name.
+
+    functions: a vertex function for each kind of vertex, by its number of slots for children, or "any". Each is called
+    once, with a :class:`ucudnn.Vertex`. A sequence of pairs (slots, function) may have several for one number;
+    `Graphs(kinds=…)` then tells which, by place.
+
+    parameters: the module whose parameters the functions name, mostly the one that holds the net. Its parameters stay
+    its own: they are read at each call.
+
+    loss: the output with the scores of classes, for :meth:`step`.
+
+    A call takes a batch and its inputs by name, and returns a named tuple of the outputs::
+
+        y = net(batch, x=x).h       # x [rows of the batch, width], y [vertices of the batch, width]
+
+    Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and on the CPU. The last two are
+    summed in float. Gradients flow to parameters and inputs; second derivatives are refused. Under autocast, tensors of
+    float32 are cast to its type.
+
+    Raises :class:`ucudnn.Refused` for what is not accepted: the text names the function and what is.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, int],
+        functions: Mapping[int | str, VertexFunction] | Sequence[tuple[int | str, VertexFunction]],
+        parameters: torch.nn.Module | None = None,
+        loss: str | None = None,
+    ):
+        super().__init__()
+        # In a tuple, so that the module that holds this one is not registered as its part.
+        self._owner = (parameters,)
+        self._declaration = _Declaration(states, functions, functools.partial(_size_of, parameters), loss)
+        self._begin()
+
+    def _begin(self):
+        self._core = _Core(self._declaration)
+        self._outputs = collections.namedtuple("Outputs", self._declaration.pushes)
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_core", "_outputs")}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._begin()
+
+    def extra_repr(self) -> str:
+        declaration = self._declaration
+        return f"states={declaration.states}, inputs={declaration.pulls}, outputs={declaration.pushes}"
+
+    def text(self) -> str:
+        """The net's canonical text: its sizes and the operations of its functions."""
+        return _library.text("GetVertexNetText", self._core.native(torch.float32, False, (1, 1, 0, 1)).handle)
+
+    def forward(self, batch: Batch, **inputs: torch.Tensor):
+        parameters, pulls, _ = self._tensors(batch, inputs)
+        tensors = (*parameters, *pulls)
+        is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if not is_training:
+            found = _forward_operator(batch._number, batch.vertices, parameters, pulls, self._core.number,
+                                      self._core.widths, False)  # fmt: skip
+            return self._outputs(*found)
+        core = self._core
+        found = _Run.apply(core.number, core.widths, len(parameters), batch._number, batch.vertices, *tensors)
+        return self._outputs(*found)
+
+    @torch.no_grad()
+    def step(
+        self, batch: Batch, *, labels: torch.Tensor, lr: float, weight_decay: float = 0.0, **inputs: torch.Tensor
+    ) -> float:
+        """A step of training in one call: forward, the loss, backward, and gradient descent, which writes the parameters.
+
+        The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label.
+        labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss. Each parameter p
+        becomes p - lr (gradient + weight_decay p). Returns the loss.
+        """
+        if self._declaration.loss is None:
+            raise Refused("step: the net was made without loss=, the name of the output with the scores")
+        parameters, pulls, dtype = self._tensors(batch, inputs, may_cast=False)
+        for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
+            if not parameter.is_contiguous():
+                raise Refused(f"step: parameter {name!r} is not contiguous")
+        if labels.dtype.is_floating_point or tuple(labels.shape) != tuple(batch.vertices.shape):
+            raise Refused(f"labels: integers [{len(batch.vertices)}] are accepted, not {labels.dtype} "
+                          f"{list(labels.shape)}")  # fmt: skip
+        labels, loss = labels.to("cpu", torch.int32).contiguous(), ctypes.c_float()
+        native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True)
+        more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": lr, "weightDecay": weight_decay}
+        reserve = native.memory.take(prepared.reserve)
+        native.run("Step", prepared, reserve, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
+        native.memory.give(reserve)
+        torch.autograd.graph.increment_version(parameters)
+        return loss.value
+
+    def _tensors(self, batch, inputs, may_cast=True):
+        """The parameters and inputs of a call, checked, and their type."""
+        declaration = self._declaration
+        if not isinstance(batch, Batch):
+            raise Refused(f"a net is called with a batch, from Graphs.batch, not with {type(batch).__name__}")
+        if inputs.keys() != declaration.pulls.keys():
+            names = ", ".join(declaration.pulls) or "none"
+            raise Refused(f"inputs {', '.join(inputs) or 'none'} were given; the net's are {names}")
+        parameters = [_named(self._owner[0], name) for name in declaration.parameters]
+        pulls = [inputs[name] for name in declaration.pulls]
+        rows, dtype = batch.rows.shape[0], None
+        cast = torch.get_autocast_dtype("cpu") if may_cast and torch.is_autocast_enabled("cpu") else None
+        named = zip((*declaration.parameters, *declaration.pulls), (*parameters, *pulls), strict=True)
+        floats = set()
+        for place, (name, tensor) in enumerate(named):
+            if not isinstance(tensor, torch.Tensor):
+                raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
+            if tensor.device.type != "cpu":
+                raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU alone yet")
+            is_pull = place >= len(parameters)
+            if is_pull:
+                width = declaration.pulls[name]
+                wanted = (rows, width) if width else (rows,)
+            else:
+                height, columns = declaration.parameters[name]
+                wanted = (height, columns) if columns else (height,)
+            if tuple(tensor.shape) != wanted:
+                raise Refused(f"{name} is {list(tensor.shape)}; {list(wanted)} is accepted")
+            if is_pull and not declaration.pulls[name]:
+                if tensor.dtype != torch.int64:
+                    raise Refused(f"{name}: indices of torch.int64 are accepted, not {tensor.dtype}")
+                continue
+            floats.add(cast if cast is not None and tensor.dtype == torch.float32 else tensor.dtype)
+        if len(floats) > 1 or not floats <= _TYPES.keys():
+            names = ", ".join(sorted(str(dtype) for dtype in floats))
+            raise Refused(f"parameters and inputs are of {names}; one of {_TYPE_NAMES} is accepted")
+        dtype = floats.pop() if floats else torch.float32
+        if cast is not None:
+            parameters = [parameter.to(dtype) for parameter in parameters]
+            pulls = [pull.to(dtype) if pull.dtype == torch.float32 else pull for pull in pulls]
+        return parameters, pulls, dtype
+
+
+def _named(owner, name):
+    """The tensor of this name now. Attributes find parametrized and replaced ones too."""
+    for part in name.split("."):
+        owner = getattr(owner, part)
+    return owner
+
+
+def _size_of(owner, name):
+    """Rows and columns of a parameter, 0 columns for a vector; None for a bias that a Linear does not have."""
+    try:
+        tensor = _named(owner, name)
+    except AttributeError:
+        names = ", ".join(name for name, _ in owner.named_parameters()) if owner is not None else ""
+        raise Refused(f"parameter {name!r}: the module has none; it has {names or 'none'}") from None
+    if tensor is None and name.endswith(".bias"):
+        return None
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() not in (1, 2):
+        raise Refused(f"parameter {name!r}: a tensor of 1 or 2 dimensions is accepted")
+    return (tensor.shape[0], tensor.shape[1] if tensor.dim() == 2 else 0)
+
+
+class _Declaration:
+    """What a net is made of: plain data, which pickles."""
+
+    def __init__(self, states, functions, parameter_size, loss):
+        symbols = Symbols(states, parameter_size)
+        pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
+        self.functions = []
+        for place, (slots, function) in enumerate(pairs):
+            if slots != "any" and not (isinstance(slots, int) and slots >= 0):
+                raise Refused(f'functions: a number of slots or "any" is accepted, not {slots!r}')
+            vertex = Vertex(symbols, -1 if slots == "any" else slots)
+            try:
+                function(vertex)
+            except Refused as error:
+                raise type(error)(f"function {place}, for {slots} children: {error}") from None
+            self.functions.append((vertex.children_count, tuple(vertex.operations)))
+        self.states, self.pulls, self.pushes = symbols.states, symbols.pulls, symbols.pushes
+        self.parameters = symbols.parameters
+        if loss is not None and loss not in self.pushes:
+            raise Refused(f"loss: no output {loss!r}; the net's: {', '.join(self.pushes) or 'none'}")
+        self.loss = loss
+
+    def made(self, dtype, is_training, threads, maxima):
+        """Makes the library's net, and returns its handle."""
+        integers = lambda numbers: _library.array(ctypes.c_int, list(numbers))
+        functions = []
+        for children, operations in self.functions:
+            array = _library.array(_library.Operation, [_library.Operation(*each) for each in operations])
+            functions.append(_library.Function(children, len(array), array))
+        sizes = [(ctypes.c_int * 2)(*size) for size in self.parameters.values()]
+        description = _library.NetDescription(
+            dataType=_TYPES[dtype], isTraining=is_training, isOnHost=1, hostThreads=threads,
+            stateCount=len(self.states), parameterCount=len(sizes), pullCount=len(self.pulls),
+            pushCount=len(self.pushes), functionCount=len(functions), stateWidths=integers(self.states.values()),
+            pullWidths=integers(self.pulls.values()), pushWidths=integers(self.pushes.values()),
+            parameterSizes=_library.array(ctypes.c_int * 2, sizes),
+            functions=_library.array(_library.Function, functions),
+            loss=1 if self.loss is not None and is_training else 0,
+            lossPush=list(self.pushes).index(self.loss) if self.loss is not None else 0,
+            **dict(zip(("maxGraphs", "maxVertices", "maxChildren", "maxLevels"), maxima, strict=True)),
+        )  # fmt: skip
+        return _library.made("CreateVertexNet", ctypes.byref(description))
+
+
+class _Native:
+    """A net of the library's: of one type of tensors, for batches up to some sizes."""
+
+    def __init__(self, declaration, dtype, is_training, threads, maxima):
+        self.maxima = maxima
+        self.handle = declaration.made(dtype, is_training, threads, maxima)
+        weakref.finalize(self, _library.call, "DestroyVertexNet", self.handle).atexit = False
+        self.memory = Memory()
+        self._batches = []
+
+    def fits(self, sizes):
+        return all(size <= most for size, most in zip(sizes, self.maxima, strict=True))
+
+    def set_batch(self, prepared):
+        """A batch of the library's, for the graphs of a batch."""
+        batch = self._batches.pop() if self._batches else _NativeBatch(self)
+        ids = prepared.ids
+        _library.call("SetGraphBatch", batch.handle, prepared.graphs._handle, ids.data_ptr(), len(ids), None)
+        workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
+        sizes = (ctypes.byref(workspace), ctypes.byref(reserve))
+        _library.call("GetVertexNetMemorySize", self.handle, batch.handle, *sizes)
+        batch.workspace, batch.reserve = workspace.value, reserve.value
+        return batch
+
+    def give_batch(self, batch):
+        self._batches.append(batch)
+
+    def run(self, which, batch, reserve, **given):
+        """Runs a batch. Lists of tensors become lists of pointers; the tensors are contiguous."""
+        arguments = {}
+        for name, value in given.items():
+            if isinstance(value, (list, tuple)):
+                pointers = [None if tensor is None else tensor.data_ptr() for tensor in value]
+                value = _library.array(ctypes.c_void_p, pointers)
+            arguments[name] = value
+        workspace = self.memory.take(batch.workspace)
+        arguments = _library.Arguments(
+            workspace=workspace.data_ptr(), workspaceSizeInBytes=len(workspace),
+            reserve=reserve.data_ptr() if reserve is not None else None,
+            reserveSizeInBytes=len(reserve) if reserve is not None else 0, **arguments,
+        )  # fmt: skip
+        try:
+            _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), None)
+        finally:
+            self.memory.give(workspace)
+
+
+class _NativeBatch:
+    """A batch of the library's, and the memory that its runs take in bytes."""
+
+    def __init__(self, native):
+        self.handle = _library.made("CreateGraphBatch", native.handle)
+        weakref.finalize(self, _library.call, "DestroyGraphBatch", self.handle).atexit = False
+        self.workspace = self.reserve = 0
+
+
+class _Core:
+    """What runs a net: the library's nets, one for each type of tensors and each use."""
+
+    ALL: weakref.WeakValueDictionary[int, _Core] = weakref.WeakValueDictionary()
+    _numbers = itertools.count(1)
+
+    def __init__(self, declaration):
+        self._declaration = declaration
+        self.widths = list(declaration.pushes.values())
+        self._natives, self._lock = {}, threading.Lock()
+        self.number = next(self._numbers)
+        self.ALL[self.number] = self
+        self.native(torch.float32, False, (1, 1, 0, 1))  # the library checks the declaration
+
+    def native(self, dtype, is_training, sizes):
+        """The library's net that runs a batch of these sizes."""
+        key = dtype, is_training, torch.get_num_threads()
+        with self._lock:
+            native = self._natives.get(key)
+            if native is None or not native.fits(sizes):
+                sizes = sizes if native is None else map(max, sizes, native.maxima)
+                maxima = tuple(1 << (size - 1).bit_length() if size > 1 else size for size in sizes)
+                native = self._natives[key] = _Native(self._declaration, *key, maxima)
+        return native
+
+    def prepared(self, batch, dtype, is_training):
+        """The library's net, and its batch."""
+        native = self.native(dtype, is_training, batch.sizes)
+        with self._lock:
+            if native not in batch.of:
+                batch.of[native] = native.set_batch(batch)
+        return native, batch.of[native]
+
+
+class _Reserve:
+    """What a run forward kept for the run backward."""
+
+    def __init__(self, native, prepared, batch):
+        self.native, self.prepared, self.batch = native, prepared, batch
+        self.memory = native.memory.take(prepared.reserve)
+
+    def __del__(self):
+        self.native.memory.give(self.memory)
+
+
+_RESERVES = Kept()
+
+
+def _contiguous(tensors):
+    return [tensor.contiguous() for tensor in tensors]
+
+
+def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
+    core, prepared = _Core.ALL[net], BATCHES.find(batch)
+    dtype = next((tensor.dtype for tensor in (*parameters, *pulls) if tensor.dtype in _TYPES), torch.float32)
+    native, its = core.prepared(prepared, dtype, is_training)
+    reserve = _Reserve(native, its, prepared) if is_training else None
+    pushes = [torch.empty((len(vertices), width), dtype=dtype) for width in widths]
+    memory = reserve.memory if is_training else None
+    parameters, pulls = _contiguous(parameters), _contiguous(pulls)
+    native.run("Forward", its, memory, parameters=parameters, pulls=pulls, pushes=pushes)
+    return [*pushes, _RESERVES.keep(reserve)] if is_training else pushes
+
+
+def _backward(reserve, parameters, pulls, gradients, wanted):
+    kept = _RESERVES.find(reserve)
+    tensors = [*parameters, *pulls]
+    results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) if want else None
+               for tensor, want in zip(tensors, wanted, strict=True)]  # fmt: skip
+    parameters, pulls = _contiguous(parameters), _contiguous(pulls)
+    gradients = [None if gradient is None else gradient.contiguous() for gradient in gradients]
+    kept.native.run(
+        "Backward", kept.prepared, kept.memory, parameters=parameters, pulls=pulls, pushGradients=gradients,
+        parameterGradients=results[: len(parameters)], pullGradients=results[len(parameters) :],
+    )  # fmt: skip
+    return [result for result in results if result is not None]
+
+
+def _forward_fake(batch, vertices, parameters, pulls, net, widths, is_training):
+    floats = (tensor.dtype for tensor in (*parameters, *pulls) if tensor.dtype in _TYPES)
+    dtype = next(floats, torch.float32)
+    pushes = [vertices.new_empty((vertices.shape[0], width), dtype=dtype) for width in widths]
+    return [*pushes, batch.new_empty(1)] if is_training else pushes
+
+
+def _backward_fake(reserve, parameters, pulls, gradients, wanted):
+    tensors = zip((*parameters, *pulls), wanted, strict=True)
+    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor, want in tensors if want]
+
+
+_OPERATORS = torch.library.Library("ucudnn", "DEF")
+_OPERATORS.define(
+    "vertex_forward(Tensor batch, Tensor vertices, Tensor[] parameters, Tensor[] pulls, int net, int[] widths, "
+    "bool is_training) -> Tensor[]"
+)
+_OPERATORS.define(
+    "vertex_backward(Tensor reserve, Tensor[] parameters, Tensor[] pulls, Tensor?[] gradients, bool[] wanted) -> Tensor[]"
+)
+for _name, _run, _fake in (
+    ("vertex_forward", _forward, _forward_fake),
+    ("vertex_backward", _backward, _backward_fake),
+):
+    _OPERATORS.impl(_name, _run, "CPU")
+    torch.library.register_fake(f"ucudnn::{_name}", _fake, lib=_OPERATORS)
+_forward_operator = torch.ops.ucudnn.vertex_forward.default
+_backward_operator = torch.ops.ucudnn.vertex_backward.default
+
+
+class _Run(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, net, widths, count, batch, vertices, *tensors):
+        *pushes, reserve = _forward_operator(batch, vertices, tensors[:count], tensors[count:], net, widths, True)
+        ctx.save_for_backward(reserve, *tensors)
+        ctx.count = count
+        ctx.set_materialize_grads(False)
+        return tuple(pushes)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *gradients):
+        reserve, *tensors = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[5:])
+        found = iter(_backward_operator(reserve, tensors[: ctx.count], tensors[ctx.count :], gradients, wanted))
+        return (None, None, None, None, None, *(next(found) if want else None for want in wanted))

@@ -1,0 +1,326 @@
+"""What a vertex function is written with.
+
+A vertex function is a Python function of one argument, the vertex. It is called once, when its net is made, with a
+:class:`Vertex` whose values are symbols: what it does to them becomes the net's list of operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ._library import OPERATIONS, Refused
+
+_NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
+
+
+class Operation(NamedTuple):
+    """An operation of ucudnn.h: its number, the places of its inputs, its arguments, its constant."""
+
+    op: int
+    inputs: tuple[int, ...] = ()
+    arguments: tuple[int, ...] = ()
+    constant: float = 0.0
+
+
+class Value:
+    """A vector of the vertex, or one of each child.
+
+    `+`, `-` and `*` work element by element, with numbers too. A value of the vertex that meets a child's is used for
+    every child. Widths are equal where they meet, or one of them is 1 and is used for every element.
+    """
+
+    __slots__ = ("_function", "_place", "width", "is_of_children")
+    __array_ufunc__ = None  # a NumPy number on the left leaves the work to these methods
+
+    def __init__(self, function: Vertex, place: int, width: int, is_of_children: bool):
+        self._function, self._place = function, place
+        #: The number of elements.
+        self.width = width
+        #: Whether each child has one.
+        self.is_of_children = is_of_children
+
+    def __repr__(self):
+        return f"<a {'child' if self.is_of_children else 'vertex'}'s {self.width} numbers>"
+
+    def __len__(self):
+        return self.width
+
+    def __bool__(self):
+        raise Refused("a value is known only when the net runs: a vertex function cannot depend on it")
+
+    def __iter__(self):
+        raise Refused("a value has no elements to go through: use chunk, or a slice")
+
+    def _apply(self, name: str, width: int | None = None, is_of_children: bool | None = None, **more) -> Value:
+        of_children = self.is_of_children if is_of_children is None else is_of_children
+        return self._function._value(name, self.width if width is None else width, of_children, [self], **more)
+
+    def _with(self, name: str, other: Value) -> Value:
+        if other._function is not self._function:
+            raise Refused(f"{name}: the two values belong to different vertex functions")
+        if self.width != other.width and 1 not in (self.width, other.width):
+            raise Refused(f"{name}: widths {self.width} and {other.width}; they are equal, or one is 1")
+        of_children = self.is_of_children or other.is_of_children
+        return self._function._value(name, max(self.width, other.width), of_children, [self, other])
+
+    def __add__(self, other: Value | float) -> Value:
+        if isinstance(other, Value):
+            return self._with("add", other)
+        number = _number("+", other)
+        return self if number == 0 else self._apply("shift", constant=number)  # so sum() begins with a value
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._with("sub", other) if isinstance(other, Value) else self + -_number("-", other)
+
+    def __rsub__(self, other: float) -> Value:
+        return -self + _number("-", other)
+
+    def __neg__(self) -> Value:
+        return self * -1.0
+
+    def __mul__(self, other: Value | float) -> Value:
+        if isinstance(other, Value):
+            return self._with("mul", other)
+        return self._apply("scale", constant=_number("*", other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: float) -> Value:
+        if isinstance(other, Value):
+            raise Refused("/: no value divides another; multiply by a value, or divide by a number")
+        return self * (1.0 / _number("/", other))
+
+    def __getitem__(self, key: slice) -> Value:
+        if not isinstance(key, slice) or key.step not in (None, 1):
+            raise Refused(f"[{key!r}]: slices of neighbours are accepted, as in value[8:16]")
+        first, end, _ = key.indices(self.width)
+        if end <= first:
+            raise Refused(f"[{first}:{end}] of width {self.width} is empty")
+        return self._apply("slice", end - first, arguments=(first, end - first))
+
+    def chunk(self, chunks: int) -> tuple[Value, ...]:
+        """Cuts the value into so many parts of equal width."""
+        if not isinstance(chunks, int) or chunks < 1 or self.width % chunks:
+            raise Refused(f"chunk: width {self.width} has no {chunks!r} equal parts")
+        width = self.width // chunks
+        return tuple(self[part * width : (part + 1) * width] for part in range(chunks))
+
+    def sigmoid(self) -> Value:
+        """1 / (1 + exp(-x))"""
+        return self._apply("sigmoid")
+
+    def tanh(self) -> Value:
+        """tanh(x)"""
+        return self._apply("tanh")
+
+    def relu(self) -> Value:
+        """max(x, 0)"""
+        return self._apply("relu")
+
+    def exp(self) -> Value:
+        """exp(x)"""
+        return self._apply("exp")
+
+    def sum(self) -> Value:
+        """A child's value: the sum over the children. The vertex's: the sum of its elements, of width 1."""
+        return self._over_children("sumChildren") if self.is_of_children else self._apply("sum", 1)
+
+    def mean(self) -> Value:
+        """The mean over the children; zeros without children, as for the sum and the greatest."""
+        return self._over_children("meanChildren")
+
+    def max(self) -> Value:
+        """The greatest over the children, element by element. The first child that has it gets the gradient."""
+        return self._over_children("maxChildren")
+
+    def softmax(self) -> Value:
+        """A child's value: exp(x) over its sum over the children, element by element; a value of each child. The
+        vertex's: exp(x) over its sum over the elements."""
+        return self._apply("softmaxChildren" if self.is_of_children else "softmax")
+
+    def sum_elements(self) -> Value:
+        """The sum of the elements, of width 1, of each child or of the vertex."""
+        return self._apply("sum", 1)
+
+    def softmax_elements(self) -> Value:
+        """exp(x) over its sum over the elements, of each child or of the vertex."""
+        return self._apply("softmax")
+
+    def _over_children(self, name: str) -> Value:
+        if not self.is_of_children:
+            raise Refused(f"{name}: takes a value of each child, as from children(); this one is the vertex's")
+        return self._apply(name, is_of_children=False)
+
+
+class Index:
+    """An index of the vertex, from :meth:`Vertex.pull_index`."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: int):
+        self._place = place
+
+
+class States:
+    """States of a child, or of each child: an attribute for each state of the net."""
+
+    def __init__(self, vertex: Vertex, made: Callable[[int, int], Value]):
+        self._vertex, self._made, self._values = vertex, made, {}
+
+    def __getattr__(self, name: str) -> Value:
+        states = self._vertex._net.states
+        if name.startswith("_") or name not in states:
+            raise AttributeError(f"the net has no state {name!r}; its states: {', '.join(states) or 'none'}")
+        if name not in self._values:
+            self._values[name] = self._made(list(states).index(name), states[name])
+        return self._values[name]
+
+
+class Symbols:
+    """What the vertex functions of a net share: its states, and the inputs, outputs and parameters that they name."""
+
+    def __init__(self, states: Mapping[str, int], parameter_size: Callable[[str], tuple[int, int]]):
+        self.states = dict(states)
+        self._parameter_size = parameter_size
+        self.pulls: dict[str, int] = {}  # widths; 0 for indices
+        self.pushes: dict[str, int] = {}
+        self.parameters: dict[str, tuple[int, int]] = {}  # rows, columns; 0 columns for a vector
+
+    def parameter(self, name: str) -> tuple[int, tuple[int, int]]:
+        """The number and the size of a parameter."""
+        if name not in self.parameters:
+            self.parameters[name] = self._parameter_size(name)
+        return list(self.parameters).index(name), self.parameters[name]
+
+    @staticmethod
+    def named(what: str, of: dict[str, int], name: str, width: int) -> int:
+        """The number of an input or output."""
+        if not isinstance(name, str) or not name.isidentifier():
+            raise Refused(f"{what} {name!r}: a name is an identifier")
+        if of.setdefault(name, width) != width:
+            raise Refused(f"{what} {name!r} has the widths {of[name]} and {width}; it has one")
+        return list(of).index(name)
+
+
+class Vertex:
+    """The vertex whose function is written."""
+
+    def __init__(self, net: Symbols, children: int):
+        self._net = net
+        self._slots: dict[int, States] = {}
+        self._children: States | None = None
+        #: The number of slots for children; -1 for any number of children.
+        self.children_count = children
+        #: The operations so far.
+        self.operations: list[Operation] = []
+
+    def _add(self, name: str, inputs: Sequence[int] = (), arguments: Sequence[int] = (), constant: float = 0.0) -> int:
+        self.operations.append(Operation(_NUMBER[name], tuple(inputs), tuple(arguments), constant))
+        return len(self.operations) - 1
+
+    def _value(self, name, width, is_of_children, inputs=(), arguments=(), constant=0.0) -> Value:
+        place = self._add(name, [value._place for value in inputs], arguments, constant)
+        return Value(self, place, width, is_of_children)
+
+    def _taken(self, what: str, value: Value) -> Value:
+        if not isinstance(value, Value) or value._function is not self:
+            raise Refused(f"{what}: takes a value of this vertex function, not {value!r}")
+        return value
+
+    def pull(self, name: str, width: int) -> Value:
+        """The vertex's row of an input, [width]; zeros where it has none. The net is called with `name=tensor`, of shape
+        [rows of the batch, width]."""
+        if not isinstance(width, int) or width < 1:
+            raise Refused(f"pull {name!r}: a width is at least 1, not {width!r}")
+        return self._value("pull", width, False, arguments=[self._net.named("input", self._net.pulls, name, width)])
+
+    def pull_index(self, name: str) -> Index:
+        """The vertex's index in an input of torch.int64, [rows of the batch]."""
+        return Index(self._add("pullIndex", arguments=[self._net.named("input", self._net.pulls, name, 0)]))
+
+    def lookup(self, parameter: str, index: Index) -> Value:
+        """The row of a matrix that the index names; zeros where the vertex has no index."""
+        if not isinstance(index, Index):
+            raise Refused(f"lookup {parameter!r}: takes an index, as from pull_index, not {index!r}")
+        number, (_, columns) = self._net.parameter(parameter)
+        if columns == 0:
+            raise Refused(f"lookup: parameter {parameter!r} is a vector; a matrix has rows to look up")
+        return Value(self, self._add("lookup", [index._place], [number]), columns, False)
+
+    def gather(self, slot: int) -> States:
+        """The states of the child in a slot, as attributes; zeros where the slot is empty."""
+        if self.children_count < 0:
+            raise Refused("gather: this function is for any number of children; children() gives all of them")
+        if not isinstance(slot, int) or not 0 <= slot < self.children_count:
+            raise Refused(f"gather: slot {slot!r}; this function has slots 0 to {self.children_count - 1}")
+        if slot not in self._slots:
+            made = lambda state, width: self._value("gather", width, False, arguments=[slot, state])
+            self._slots[slot] = States(self, made)
+        return self._slots[slot]
+
+    def children(self) -> States:
+        """The states of each child, as attributes. Empty slots count as children whose states are zeros."""
+        if self._children is None:
+            self._children = States(self, lambda state, width: self._value("children", width, True, arguments=[state]))
+        return self._children
+
+    def matmul(self, parameter: str, x: Value) -> Value:
+        """A matrix [rows, columns] times x [columns]."""
+        number, (rows, columns) = self._net.parameter(parameter)
+        if self._taken("matmul", x).width != columns:
+            raise Refused(f"matmul: parameter {parameter!r} is [{rows}, {columns}], and x has the width {x.width}")
+        return self._value("matmul", rows, x.is_of_children, [x], [number])
+
+    def bias(self, parameter: str, x: Value) -> Value:
+        """x plus a vector."""
+        number, (rows, columns) = self._net.parameter(parameter)
+        if columns != 0 or self._taken("bias", x).width != rows:
+            size = f"[{rows}]" if columns == 0 else f"[{rows}, {columns}]"
+            raise Refused(f"bias: parameter {parameter!r} is {size}; it is a vector of x's width, {x.width}")
+        return self._value("bias", rows, x.is_of_children, [x], [number])
+
+    def linear(self, module: str, x: Value) -> Value:
+        """What a torch.nn.Linear of this name does: its weight times x, plus its bias if it has one."""
+        y = self.matmul(f"{module}.weight", x)
+        return self.bias(f"{module}.bias", y) if self._net._parameter_size(f"{module}.bias") else y
+
+    def concat(self, values: Sequence[Value]) -> Value:
+        """The values one behind the other."""
+        values = [self._taken("concat", value) for value in values]
+        if not values:
+            raise Refused("concat: takes at least one value")
+        joined = values[0]
+        for value in values[1:]:
+            of_children = joined.is_of_children or value.is_of_children
+            joined = self._value("concat", joined.width + value.width, of_children, [joined, value])
+        return joined
+
+    def scatter(self, **states: Value) -> None:
+        """Hands states on to the parents."""
+        for name, value in states.items():
+            if name not in self._net.states:
+                raise Refused(f"scatter: no state {name!r}; the net's states: {', '.join(self._net.states) or 'none'}")
+            width = self._net.states[name]
+            if self._taken("scatter", value).width != width:
+                raise Refused(f"scatter: state {name!r} has the width {width}, not {value.width}")
+            self._add("scatter", [value._place], [list(self._net.states).index(name)])
+
+    def push(self, **outputs: Value) -> None:
+        """Gives outputs to the outside: each is an attribute of what the net returns, [vertices, width]."""
+        for name, value in outputs.items():
+            number = self._net.named("output", self._net.pushes, name, self._taken("push", value).width)
+            self._add("push", [value._place], [number])
+
+
+def _number(what: str, number: float) -> float:
+    try:
+        number = float(number)
+    except (TypeError, ValueError):
+        raise Refused(f"{what}: takes a value or a number, not {number!r}") from None
+    if not math.isfinite(number):
+        raise Refused(f"{what}: a constant is finite, not {number}")
+    return number
