@@ -130,39 +130,36 @@ class VertexNet(torch.nn.Module):
         if inputs.keys() != declaration.pulls.keys():
             names = ", ".join(declaration.pulls) or "none"
             raise Refused(f"inputs {', '.join(inputs) or 'none'} were given; the net's are {names}")
-        parameters = [_named(self._owner[0], name) for name in declaration.parameters]
-        pulls = [inputs[name] for name in declaration.pulls]
-        rows, dtype = batch.rows.shape[0], None
         cast = torch.get_autocast_dtype("cpu") if may_cast and torch.is_autocast_enabled("cpu") else None
-        named = zip((*declaration.parameters, *declaration.pulls), (*parameters, *pulls), strict=True)
-        floats = set()
-        for place, (name, tensor) in enumerate(named):
-            if not isinstance(tensor, torch.Tensor):
-                raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
-            if tensor.device.type != "cpu":
-                raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU alone yet")
-            is_pull = place >= len(parameters)
-            if is_pull:
-                width = declaration.pulls[name]
-                wanted = (rows, width) if width else (rows,)
+        dtype, parameters, pulls = None, [], []
+        for name, (height, columns) in declaration.parameters.items():
+            shape = (height, columns) if columns else (height,)
+            dtype = _check(name, _named(self._owner[0], name), shape, dtype, cast, parameters)
+        rows = batch.rows.shape[0]
+        for name, width in declaration.pulls.items():
+            if width:
+                dtype = _check(name, inputs[name], (rows, width), dtype, cast, pulls)
             else:
-                height, columns = declaration.parameters[name]
-                wanted = (height, columns) if columns else (height,)
-            if tuple(tensor.shape) != wanted:
-                raise Refused(f"{name} is {list(tensor.shape)}; {list(wanted)} is accepted")
-            if is_pull and not declaration.pulls[name]:
-                if tensor.dtype != torch.int64:
-                    raise Refused(f"{name}: indices of torch.int64 are accepted, not {tensor.dtype}")
-                continue
-            floats.add(cast if cast is not None and tensor.dtype == torch.float32 else tensor.dtype)
-        if len(floats) > 1 or not floats <= _TYPES.keys():
-            names = ", ".join(sorted(str(dtype) for dtype in floats))
-            raise Refused(f"parameters and inputs are of {names}; one of {_TYPE_NAMES} is accepted")
-        dtype = floats.pop() if floats else torch.float32
-        if cast is not None:
-            parameters = [parameter.to(dtype) for parameter in parameters]
-            pulls = [pull.to(dtype) if pull.dtype == torch.float32 else pull for pull in pulls]
-        return parameters, pulls, dtype
+                _check(name, inputs[name], (rows,), torch.int64, None, pulls)
+        return parameters, pulls, dtype or torch.float32
+
+
+def _check(name, tensor, shape, dtype, cast, to):
+    """Adds a tensor to a list, cast if it has to be. Returns its type, which is `dtype` if that is known."""
+    if not isinstance(tensor, torch.Tensor):
+        raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU alone yet")
+    if tensor.shape != shape:
+        raise Refused(f"{name} is {list(tensor.shape)}; {list(shape)} is accepted")
+    if cast is not None and tensor.dtype == torch.float32:
+        tensor = tensor.to(cast)
+    if dtype is None and tensor.dtype not in _TYPES:
+        raise Refused(f"{name} is of {tensor.dtype}; {_TYPE_NAMES} are accepted")
+    if dtype is not None and tensor.dtype != dtype:
+        raise Refused(f"{name} is of {tensor.dtype}; {dtype} is accepted here")
+    to.append(tensor)
+    return tensor.dtype
 
 
 def _named(owner, name):
