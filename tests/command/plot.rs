@@ -271,3 +271,39 @@ fn what_cannot_be_drawn_is_named() {
     assert!(error.contains("no/such/folder.svg: No such file"), "{error}");
     assert!(ucudnn.fails(2, &["plot"]).contains("desirable"));
 }
+
+#[test]
+fn graphs_by_level() {
+    let ucudnn = Installed::new("plot-graphs");
+    let tree = "[[],[],[0,1],[],[2,3]]";
+    ucudnn.file("two.json", &format!("{{\"graphs\": [{tree}, [[1,-1],[]]]}}"));
+    let picture = ucudnn.run(&["plot", "graphs", "two.json", "--title", "Two"]);
+    let texts = sound(&picture);
+    for words in ["Two", "2 graphs, 7 vertices, 3 levels", "level 0: 4", "level 1: 2", "level 2: 1", "2 slots"] {
+        assert!(has(&texts, words), "{words}: {texts:?}");
+    }
+    let document = Document::parse(&picture).unwrap();
+    let count =
+        |name| document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", name))).count();
+    assert_eq!((count("circle"), count("line")), (7, 5));
+
+    // A batch of 200 trees is drawn by bars.
+    ucudnn.file("many.json", &format!("{{\"graphs\": [{}]}}", vec![tree; 200].join(",")));
+    let picture = ucudnn.run(&["plot", "graphs", "many.json"]);
+    assert!(has(&sound(&picture), "level 0: 600"));
+    assert!(!picture.contains("<circle"));
+
+    let wrong = [
+        ("{}", "\"graphs\" is no list; {\"graphs\": [[[], [], [0, 1]]]} is accepted"),
+        ("{\"graphs\": []}", "it has no graphs"),
+        ("{\"graphs\": [[[\"a\"]]]}", "graph 0: vertex 0: \"a\" is no number of a vertex"),
+        ("{\"graphs\": [[[1],[0]]]}", "graph 0: vertex"),
+        ("{\"graphs\": [[[7]]]}", "graph 0: "),
+        ("graphs", "it is no JSON"),
+    ];
+    for (text, why) in wrong {
+        ucudnn.file("wrong.json", text);
+        let error = ucudnn.fails(1, &["plot", "graphs", "wrong.json"]);
+        assert!(error.contains("wrong.json: ") && error.contains(why), "{text}: {error}");
+    }
+}

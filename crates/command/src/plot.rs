@@ -1,7 +1,8 @@
-//! `ucudnn plot`: pictures of reports and plans, as SVG.
+//! `ucudnn plot`: pictures of reports, plans and batches of graphs, as SVG.
 
 mod desirable;
 mod division;
+mod graphs;
 mod layers;
 mod scale;
 mod svg;
@@ -23,9 +24,10 @@ use crate::sets::{self, Group};
 use crate::text;
 use crate::workload::{Costs, Workload, quoted};
 
-/// Draw reports and plans as SVG pictures
+/// Draw reports, plans and batches of graphs as SVG pictures
 ///
-/// A report comes from a run (`ucudnn run --report FILE`), a plan from `ucudnn plan --json`.
+/// A report comes from a run (`ucudnn run --report FILE`), a plan from `ucudnn plan --json`, a file of graphs from
+/// `Graphs.save` of the Python package.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     # time per layer of two runs\n  \
@@ -35,7 +37,9 @@ use crate::workload::{Costs, Workload, quoted};
     # WD against WR, from the tuning database\n  \
     ucudnn plot totals alexnet.csv --batch 128 -o totals.svg\n  \
     # the fastest ways of one kernel, by their workspace\n  \
-    ucudnn plot desirable alexnet.csv --layers conv2 --directions F -o conv2.svg")]
+    ucudnn plot desirable alexnet.csv --layers conv2 --directions F -o conv2.svg\n  \
+    # the levels of a batch of a dynamic net's graphs\n  \
+    ucudnn plot graphs trees.json -o trees.svg")]
 pub struct Options {
     #[command(subcommand)]
     what: What,
@@ -87,6 +91,14 @@ enum What {
         #[command(flatten)]
         output: Target,
     },
+    /// Draw the levels of a batch: which vertices of its graphs run together
+    Graphs {
+        /// A JSON file: {"graphs": [GRAPH, ...]}. A graph is a list of vertices, a vertex the list of its children's
+        /// numbers in the graph; -1 is an empty slot
+        file: PathBuf,
+        #[command(flatten)]
+        output: Target,
+    },
 }
 
 #[derive(Args)]
@@ -134,6 +146,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             name(std::iter::once(&mut found), network.as_deref())?;
             let title = output.title.clone().unwrap_or_else(|| "Workspace Division".into());
             write(&division::draw(&title, &found), output)
+        }
+        What::Graphs { file, output } => {
+            let batch = graphs::read(&text::read(file)?).map_err(|why| format!("{}: {why}", file.display()))?;
+            write(&graphs::draw(output.title.as_deref().unwrap_or("A batch by its levels"), &batch), output)
         }
     }
 }

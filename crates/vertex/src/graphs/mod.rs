@@ -170,6 +170,18 @@ impl Graphs {
     pub fn levels(&self) -> usize {
         self.levels as usize
     }
+
+    /// The level of each vertex of a graph.
+    pub fn levels_of(&self, graph: usize) -> Vec<usize> {
+        let (start, end) = (self.starts[graph], self.starts[graph + 1]);
+        let mut levels = vec![0; end.vertex - start.vertex];
+        let mut sorted = self.vertices[start.vertex..end.vertex].iter();
+        for segment in &self.segments[start.segment..end.segment] {
+            let of_segment = sorted.by_ref().take(segment.count as usize);
+            of_segment.for_each(|vertex| levels[*vertex as usize] = segment.level as usize);
+        }
+        levels
+    }
 }
 
 /// The arrays fit together, so that graphs are in range.
