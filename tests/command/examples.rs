@@ -55,6 +55,7 @@ fn scratch() -> Installed {
     for name in ["net.csv", "alexnet.csv"] {
         ucudnn.file(name, &csv(&SMALL));
     }
+    ucudnn.file("trees.json", "{\"graphs\": [[[],[],[0,1]], [[]]]}");
     ucudnn.file("examples/devices/h200.json", include_str!("../../examples/devices/h200.json"));
     // The stand-ins for programs take any arguments.
     let stand_in = |name: &str, compiled: &Program, file: &str, arguments: &str| {

@@ -2,6 +2,7 @@
 //! for all rows at once. A run allocates nothing but what the `gemm` crate packs matrices in.
 
 mod elements;
+mod few;
 mod memory;
 mod passes;
 mod product;

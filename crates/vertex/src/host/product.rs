@@ -3,6 +3,8 @@
 //! The `gemm` crate packs the matrix at each call, which costs more than the product where the rows are few.
 #![allow(unsafe_code)] // The threads write parts of the same rows, and `gemm` takes pointers.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::real::Real;
 use super::threads::share;
 
@@ -79,8 +81,9 @@ impl<C: Real> Target<C> {
 /// Up to so many rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
 const FEW: usize = 24;
 
-/// Multiplications that are worth another thread.
-const WORTH_A_THREAD: usize = 1 << 15;
+/// Multiplications that are worth another thread: some 100 µs. Waking it takes a few, but where another library's
+/// threads spin, as OpenMP's do for milliseconds behind their own work, it may wait for the processor.
+const WORTH_A_THREAD: usize = 1 << 22;
 
 fn parts_of(columns: usize, products_a_column: usize) -> usize {
     (WORTH_A_THREAD / products_a_column.max(1)).clamp(1, columns.max(1))
@@ -92,7 +95,7 @@ pub(super) fn multiply<C: Real>(threads: usize, matrix: &[C], x: Rows<C>, mut y:
     assert!(matrix.len() == rows * columns && x.count == y.count, "sizes of a product");
     let target = Target::of(&mut y);
     if x.count <= FEW {
-        let work = |first: usize, end: usize| vectorised(Dots { matrix, x, target, first, end });
+        let work = |first: usize, end: usize| Arch::new().dispatch(Dots { matrix, x, target, first, end });
         share(threads, 0, rows, parts_of(rows, columns * x.count).next_multiple_of(4), &work);
     } else {
         let work = |first: usize, end: usize| {
@@ -107,7 +110,7 @@ pub(super) fn multiply<C: Real>(threads: usize, matrix: &[C], x: Rows<C>, mut y:
                 );
             }
         };
-        share(threads, 0, x.count, FEW, &work);
+        share(threads, 0, x.count, parts_of(x.count, rows * columns).max(FEW), &work);
     }
 }
 
@@ -117,7 +120,7 @@ pub(super) fn multiply_transposed<C: Real>(threads: usize, matrix: &[C], y: Rows
     assert!(matrix.len() == rows * columns && x.count == y.count, "sizes of a product");
     let target = Target::of(&mut x);
     if x.count <= FEW {
-        let work = |first: usize, end: usize| vectorised(Sums { matrix, columns, y, target, first, end });
+        let work = |first: usize, end: usize| Arch::new().dispatch(Sums { matrix, columns, y, target, first, end });
         share(threads, 0, columns, parts_of(columns, rows * x.count).next_multiple_of(64), &work);
     } else {
         let work = |first: usize, end: usize| {
@@ -132,7 +135,7 @@ pub(super) fn multiply_transposed<C: Real>(threads: usize, matrix: &[C], y: Rows
                 );
             }
         };
-        share(threads, 0, x.count, FEW, &work);
+        share(threads, 0, x.count, parts_of(x.count, rows * columns).max(FEW), &work);
     }
 }
 
@@ -145,7 +148,7 @@ pub(super) fn accumulate<C: Real>(threads: usize, y: Rows<C>, x: Rows<C>, matrix
     let least = parts_of(rows, columns * x.count);
     let work = |first: usize, end: usize| {
         if x.count <= FEW {
-            return vectorised(Outer { y, x, target, first, end, adds });
+            return Arch::new().dispatch(Outer { y, x, target, first, end, adds });
         }
         // SAFETY: rows of P, within its borrow, that no other thread writes; y and x are read, and in range.
         unsafe {
@@ -216,14 +219,7 @@ unsafe fn gemm<C: Real>(
     }
 }
 
-/// Runs a loop with the processor's widest vectors.
-fn vectorised(work: impl pulp::NullaryFnOnce<Output = ()>) {
-    pulp::Arch::new().dispatch(work);
-}
-
-/// The numbers that a loop sums side by side.
-const LANES: usize = 8;
-
+/// y = x Pᵀ: the rows of P, and columns of y, from `first` to `end`.
 struct Dots<'a, C> {
     matrix: &'a [C],
     x: Rows<'a, C>,
@@ -232,18 +228,18 @@ struct Dots<'a, C> {
     end: usize,
 }
 
-impl<C: Real> pulp::NullaryFnOnce for Dots<'_, C> {
+impl<C: Real> WithSimd for Dots<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut row = self.first;
         while row + 4 <= self.end {
-            self.rows_of_matrix::<4>(row);
+            self.rows_of_matrix::<S, 4>(simd, row);
             row += 4;
         }
         while row < self.end {
-            self.rows_of_matrix::<1>(row);
+            self.rows_of_matrix::<S, 1>(simd, row);
             row += 1;
         }
     }
@@ -251,51 +247,38 @@ impl<C: Real> pulp::NullaryFnOnce for Dots<'_, C> {
 
 impl<C: Real> Dots<'_, C> {
     #[inline(always)]
-    fn rows_of_matrix<const P: usize>(&self, row: usize) {
+    fn rows_of_matrix<S: Simd, const P: usize>(&self, simd: S, row: usize) {
         let columns = self.x.width;
-        let matrix: [&[C]; P] = std::array::from_fn(|place| &self.matrix[(row + place) * columns..][..columns]);
-        let mut at = 0;
-        while at + 2 <= self.x.count {
-            self.dots::<P, 2>(row, &matrix, at);
-            at += 2;
+        let mut matrix: [&[C]; P] = [&[]; P];
+        for (place, part) in matrix.iter_mut().enumerate() {
+            *part = &self.matrix[(row + place) * columns..][..columns];
         }
-        if at < self.x.count {
-            self.dots::<P, 1>(row, &matrix, at);
+        let mut at = 0;
+        while at + 4 <= self.x.count {
+            self.dots::<S, P, 4>(simd, row, matrix, at);
+            at += 4;
+        }
+        while at < self.x.count {
+            self.dots::<S, P, 1>(simd, row, matrix, at);
+            at += 1;
         }
     }
 
     #[inline(always)]
-    fn dots<const P: usize, const X: usize>(&self, row: usize, matrix: &[&[C]; P], at: usize) {
-        let columns = self.x.width;
-        let x: [&[C]; X] = std::array::from_fn(|place| self.x.row(at + place));
-        let mut sums = [[[C::ZERO; LANES]; P]; X];
-        let whole = columns / LANES * LANES;
-        let mut column = 0;
-        while column < whole {
-            for (sums, x) in sums.iter_mut().zip(&x) {
-                for (sums, matrix) in sums.iter_mut().zip(matrix) {
-                    let (x, p) = (&x[column..][..LANES], &matrix[column..][..LANES]);
-                    for lane in 0..LANES {
-                        sums[lane] = x[lane].fused(p[lane], sums[lane]);
-                    }
-                }
-            }
-            column += LANES;
+    fn dots<S: Simd, const P: usize, const X: usize>(&self, simd: S, row: usize, matrix: [&[C]; P], at: usize) {
+        let mut x: [&[C]; X] = [&[]; X];
+        for (place, x) in x.iter_mut().enumerate() {
+            *x = self.x.row(at + place);
         }
-        for (place, (sums, x)) in sums.iter().zip(&x).enumerate() {
+        let found = C::dots(simd, matrix, x);
+        for (place, found) in found.iter().enumerate() {
             // SAFETY: this thread's columns of the rows that y has.
-            let to = unsafe { self.target.part(at + place, row, P) };
-            for ((to, sums), matrix) in to.iter_mut().zip(sums).zip(matrix) {
-                let mut sum = sums.iter().fold(C::ZERO, |sum, lane| sum + *lane);
-                for column in whole..columns {
-                    sum = x[column].fused(matrix[column], sum);
-                }
-                *to = sum;
-            }
+            unsafe { self.target.part(at + place, row, P) }.copy_from_slice(found);
         }
     }
 }
 
+/// x = y P: the columns of P and of x from `first` to `end`.
 struct Sums<'a, C> {
     matrix: &'a [C],
     columns: usize,
@@ -305,41 +288,56 @@ struct Sums<'a, C> {
     end: usize,
 }
 
-impl<C: Real> pulp::NullaryFnOnce for Sums<'_, C> {
+impl<C: Real> WithSimd for Sums<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        // A part of the columns whose sums stay near for all rows of the matrix.
-        const WIDTH: usize = 64;
+    fn with_simd<S: Simd>(self, simd: S) {
+        let lanes = C::lanes::<S>();
         let mut first = self.first;
-        while first < self.end {
-            let width = WIDTH.min(self.end - first);
-            if width == WIDTH {
-                self.columns::<WIDTH>(first);
-            } else {
-                (first..first + width).for_each(|column| self.columns::<1>(column));
+        while first + 4 * lanes <= self.end {
+            self.columns::<S, 4>(simd, first);
+            first += 4 * lanes;
+        }
+        while first + lanes <= self.end {
+            self.columns::<S, 1>(simd, first);
+            first += lanes;
+        }
+        for column in first..self.end {
+            for at in 0..self.y.count {
+                let of_column = self.matrix[column..].iter().step_by(self.columns);
+                let sum = self.y.row(at).iter().zip(of_column).fold(C::ZERO, |sum, (y, p)| y.fused(*p, sum));
+                // SAFETY: this thread's columns of the rows that x has.
+                unsafe { self.target.part(at, column, 1).fill(sum) };
             }
-            first += width;
         }
     }
 }
 
 impl<C: Real> Sums<'_, C> {
     #[inline(always)]
-    fn columns<const W: usize>(&self, first: usize) {
-        for at in 0..self.y.count {
-            let y = self.y.row(at);
-            let mut sums = [C::ZERO; W];
-            for (row, y) in y.iter().enumerate() {
-                let p = &self.matrix[row * self.columns + first..][..W];
-                for column in 0..W {
-                    sums[column] = y.fused(p[column], sums[column]);
-                }
-            }
-            // SAFETY: this thread's columns of the rows that x has.
-            unsafe { self.target.part(at, first, W) }.copy_from_slice(&sums);
+    fn columns<S: Simd, const V: usize>(&self, simd: S, first: usize) {
+        let mut at = 0;
+        while at + 4 <= self.y.count {
+            self.sums::<S, V, 4>(simd, first, at);
+            at += 4;
         }
+        while at < self.y.count {
+            self.sums::<S, V, 1>(simd, first, at);
+            at += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn sums<S: Simd, const V: usize, const Y: usize>(&self, simd: S, first: usize, at: usize) {
+        let mut y: [&[C]; Y] = [&[]; Y];
+        for (place, y) in y.iter_mut().enumerate() {
+            *y = self.y.row(at + place);
+        }
+        let width = V * C::lanes::<S>();
+        // SAFETY: this thread's columns of the rows that x has, each of them once.
+        let to = std::array::from_fn(|place| unsafe { self.target.part(at + place, first, width) });
+        C::sums::<S, V, Y>(simd, self.matrix, self.columns, first, y, to);
     }
 }
 
@@ -352,11 +350,11 @@ struct Outer<'a, C> {
     adds: bool,
 }
 
-impl<C: Real> pulp::NullaryFnOnce for Outer<'_, C> {
+impl<C: Real> WithSimd for Outer<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, _: S) {
         let columns = self.x.width;
         for row in self.first..self.end {
             // SAFETY: a row of P that no other thread writes.

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
+use super::few::Vectors;
+
 /// `f32` or `f64`.
 pub trait Real:
     Copy
@@ -17,6 +19,7 @@ pub trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
     + Neg<Output = Self>
+    + Vectors
     + 'static
 {
     /// 0.

@@ -76,8 +76,10 @@ impl<'a, C: Real> Part<'a, C> {
 
     /// Runs work on the part, shared among threads by rows.
     pub fn share(self, threads: usize, context: &Context<C>, work: &(impl Fn(Self) + Sync)) {
-        const LEAST: usize = 4;
-        if threads <= 1 || self.rows < 2 * LEAST {
+        // Numbers in the frames that are worth another thread, as in `product`.
+        const WORTH_A_THREAD: usize = 1 << 18;
+        let numbers: usize = self.frames.iter().map(|frame| frame.numbers.len()).sum();
+        if threads <= 1 || self.rows < 2 || numbers < 2 * WORTH_A_THREAD {
             return work(self);
         }
         let (half, middle) = (threads / 2, self.rows * (threads / 2) / threads);

@@ -459,7 +459,8 @@ fn share_rows<C: Real>(
         return;
     }
     let count = rows.len() / width;
-    if threads <= 1 || count < 64 {
+    const WORTH_A_THREAD: usize = 1 << 18; // numbers to copy
+    if threads <= 1 || count < 2 || rows.len() < 2 * WORTH_A_THREAD {
         return rows.chunks_exact_mut(width).enumerate().for_each(|(place, row)| work(first + place, row));
     }
     let (half, middle) = (threads / 2, count * (threads / 2) / threads);
