@@ -21,7 +21,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-e
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch clean
+.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -134,6 +134,9 @@ test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and ch
 
 test-pytorch: build build/rnn_bench ## fetch PyTorch with CUDA (2 GB of wheels) and load it with the library preloaded
 	scripts/test-pytorch.sh $(TARGET)/release
+
+test-python: build ## the Python package's tests, by the PyTorch of test-pytorch; with the wheel too, if it is made
+	scripts/test-python.sh $(wildcard build/dist/ucudnn-$(VERSION)-py3-none-*_$(shell uname -m).whl)
 
 clean: ## remove all that was built or fetched
 	$(CARGO) clean

@@ -29,7 +29,7 @@ METADATA = """\
 Metadata-Version: 2.4
 Name: ucudnn
 Version: {version}
-Summary: cuDNN's convolutions in micro-batches, and recurrent networks on persistent GPU kernels
+Summary: cuDNN's convolutions in micro-batches, recurrent networks on persistent GPU kernels, and dynamic nets
 License-Expression: (MIT OR Apache-2.0) AND GPL-3.0-or-later
 Requires-Python: >=3.10
 Description-Content-Type: text/markdown
@@ -113,7 +113,7 @@ def fill(package, options):
     for file in layout.files:
         if (package / file).is_symlink():
             layout.write(LINKER_SCRIPT, file)
-    for file in PYTHON.glob("*.py"):
+    for file in [*PYTHON.glob("*.py"), PYTHON / "py.typed"]:
         layout.put(file, file.name)
     layout.write(f'__version__ = "{dist.version()}"\n', "version.py")
 

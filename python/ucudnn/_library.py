@@ -99,14 +99,14 @@ _FUNCTIONS = {
 
 
 def _file():
-    """The library of the wheel; in a checkout, the one that was built last."""
+    """The library of the wheel; in a checkout, the optimised one if it is built."""
     here = os.path.dirname(os.path.abspath(__file__))
     wheel = os.path.join(here, "lib", "libucudnn.so")
     built = [os.path.join(here, "../../target", profile, "libucudnn.so") for profile in ("release", "debug")]
-    built = [file for file in built if os.path.exists(file)]
-    if not os.path.exists(wheel) and not built:
+    file = next(filter(os.path.exists, [wheel, *built]), None)
+    if file is None:
         raise ImportError(f"{wheel} does not exist: install the wheel, or build the checkout")
-    return wheel if os.path.exists(wheel) else max(built, key=os.path.getmtime)
+    return file
 
 
 @functools.cache

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+import json
+import os
 import weakref
 from collections.abc import Sequence
 
@@ -165,6 +168,15 @@ class Graphs:
         made = Graphs.__new__(Graphs)
         made._make(counts, slots, children, of_vertices(self._rows), of_vertices(self._kinds))
         return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graphs' structure as JSON, for `ucudnn plot graphs`: {"graphs": [graph, …]}, a graph as a list of
+        vertices, and a vertex as the list of its children, -1 for an empty slot."""
+        ends, children = self._first_child.tolist(), self._children.tolist()
+        vertices = [children[first:end] for first, end in itertools.pairwise(ends)]
+        graphs = [vertices[first:end] for first, end in itertools.pairwise(self._first_vertex.tolist())]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"graphs": graphs}, file)
 
     def _checked(self, ids):
         ids = _integers("ids", ids, 1)

@@ -1,0 +1,18 @@
+#!/bin/bash
+# test-python.sh [WHEEL]: the Python package's tests, with the library of this checkout; with a wheel, a training from it
+# too, where no compiler is found. PyTorch is the one of test-pytorch.sh, or UCUDNN_TEST_PYTORCH's.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [[ -z ${UCUDNN_TEST_PYTORCH:-} ]]; then
+    scripts/wheels.sh pytorch >/dev/null
+    UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python
+fi
+python=$UCUDNN_TEST_PYTORCH
+PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
+PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
+if [[ $# -gt 0 ]]; then
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    python3 -m zipfile -e "$1" "$folder"
+    PATH=$folder PYTHONPATH=$folder "$python" -B -W ignore examples/pytorch/tree_lstm.py --train --steps 60
+fi
