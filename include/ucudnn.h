@@ -1039,7 +1039,7 @@ cudnnStatus_t ucudnnCreateVertexNet(ucudnnVertexNet_t *net,
                                     const struct ucudnnVertexNetDescription_t *description);
 
 /*
- Destroys a net. Its batches stay usable until they are destroyed.
+ Destroys a net. Its batches run no more; they are destroyed as ever, before or behind it.
 
  CUDNN_STATUS_BAD_PARAM: net is no net, or was destroyed before.
  */
