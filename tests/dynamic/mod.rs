@@ -1,0 +1,3 @@
+//! Vertex nets of `ucudnn.h`, by C programs that link `libucudnn.so`.
+
+mod example;
