@@ -523,11 +523,11 @@ pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> c
     REFUSALS.answered(|| destroy(&BATCHES, batch.addr(), "batch", "batch"))
 }
 
-/// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. stream is
-/// null for a net on the host.
+/// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
+/// nothing once each of the graphs was in the batch. stream is null for a net on the host.
 ///
-/// CUDNN_STATUS_BAD_PARAM: an id is out of range, the net has no function for a vertex, or the batch exceeds the net's
-/// maxima. The batch then is as it was.
+/// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
+/// exceeds the net's maxima. The batch then is as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetGraphBatch(
     batch: ucudnnGraphBatch_t,
@@ -644,12 +644,14 @@ unsafe fn run(
     })
 }
 
-/// Runs a batch forward. Allocates nothing of its own. Runs of different batches may be under way at once, each with its
-/// own workspace, reserve and results; those of one batch follow each other. stream is null for a net on the host.
+/// Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates what it packs matrices
+/// into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
+/// once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
+/// net on the host.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set, or an index is out of range.
-/// CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: what the names say. After an
-/// error nothing has been written.
+/// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
+/// made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
+/// workspace or the reserve is too small. After an error nothing has been written, except into the workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetForward(
     net: ucudnnVertexNet_t,
@@ -690,8 +692,9 @@ pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     unsafe { run(net, batch, arguments, Asked::Step) }
 }
 
-/// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the last
-/// of them 0, and the number of bytes that the whole text needs to neededSizeInBytes.
+/// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the
+/// last of them 0, and the number of bytes that the whole text needs to neededSizeInBytes; text may be null if
+/// textSizeInBytes is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetText(
     net: ucudnnVertexNet_t,
