@@ -416,8 +416,10 @@ void case_bring(Case *c, Random *random) {
     int *labels = (int *)(void *)c->labels.start;
     for (int i = 0; i < c->sizes.vertices; i++)
         labels[i] = random_below(random, net->pushes[net->description.lossPush] + 1) - 1;
-    size_t workspace, reserve;
+    size_t workspace, reserve, most_workspace, most_reserve;
     DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, c->batch, &workspace, &reserve));
+    DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, NULL, &most_workspace, &most_reserve));
+    REQUIRE(workspace <= most_workspace && reserve <= most_reserve, "%zu, %zu bytes", most_workspace, most_reserve);
     c->workspace = guarded_new(workspace), c->reserve = guarded_new(reserve);
     ucudnnVertexNetArguments_t *a = &c->arguments;
     a->parameters = (const void *const *)c->pointers[PARAMETER], a->pulls = (const void *const *)c->pointers[PULL];

@@ -73,6 +73,31 @@ static long later_rounds(int hidden, int graphs, int threads, int rounds) {
     return count;
 }
 
+/* The allocations of setting a batch to random graphs, after each of them was in it. */
+static long later_sets(void) {
+    Random random = {3};
+    static Net any;
+    static Trees some;
+    static Case c;
+    long count = 0;
+    for (int i = 0; i < 20; i++) {
+        long long ids[GRAPHS] = {0};
+        net_random(&any, CUDNN_DATA_FLOAT, &random);
+        trees_random(&some, &any, &random);
+        case_open(&c, &any, &some, ids, 1, &random);
+        for (int set = 0; set < 200; set++) {
+            int graphs = (int)some.description.graphs, is_first = set < graphs;
+            for (int k = 0; k < GRAPHS; k++) ids[k] = is_first ? set : random_below(&random, graphs);
+            long before = allocations;
+            cudnnStatus_t status = ucudnnSetGraphBatch(c.batch, c.graphs, ids, is_first ? 1 : GRAPHS, NULL);
+            if (!is_first) count += allocations - before;
+            REQUIRE(!status, "%d", status);
+        }
+        case_close(&c);
+    }
+    return count;
+}
+
 /* A net, graphs and a batch, from their making to their end; and refusals of all three. */
 static void whole_life(void) {
     Random random = {2};
@@ -95,9 +120,11 @@ static void whole_life(void) {
 int main(void) {
     enum { ROUNDS = 500, STARTS = 4 * ROUNDS /* of work on threads: a step is two */ };
     trees_complete(&trees, 12, 3);
-    long few = later_rounds(8, 3, 1, ROUNDS), many = later_rounds(64, 12, 1, 10), shared = later_rounds(8, 3, 2, ROUNDS);
+    long few = later_rounds(8, 3, 1, ROUNDS), shared = later_rounds(8, 3, 2, ROUNDS);
+    long many = later_rounds(64, 12, 1, 10);
     printf("few rows: %ld; many rows: %ld; few rows by two threads: %ld\n", few, many, shared);
     REQUIRE(few == 0, "a run of few rows allocates");
+    REQUIRE(later_sets() == 0, "setting a batch allocates");
     /* The library of matrix products packs matrices into memory that it allocates: in each round for the same ones. */
     REQUIRE(many > 0 && many % 10 == 0, "products have allocated %ld times", many);
     /* The threads' queue allocates a block for each 63 starts. */

@@ -44,8 +44,8 @@ static int count_of(int most_there, int most_accepted) {
 static void change_net(Net *net) {
     ucudnnVertexNetDescription_t *d = &net->description;
     int f = random_below(&randoms, FUNCTIONS), operations = net->functions[f].operationCount;
-    ucudnnVertexOperation_t *o = &net->operations[f][random_below(&randoms,
-                                                                  operations > 0 && operations < OPERATIONS ? operations : 1)];
+    if (operations < 1 || operations > OPERATIONS) operations = 1;
+    ucudnnVertexOperation_t *o = &net->operations[f][random_below(&randoms, operations)];
     int number = random_below(&randoms, NAMED), near = random_below(&randoms, 12) - 1;
     switch (random_below(&randoms, 24)) {
         case 0: d->dataType = random_below(&randoms, 12) - 1; break;
@@ -119,8 +119,10 @@ static void change_trees(Trees *trees) {
             if (vertices) trees->first_child[random_below(&randoms, (int)vertices)] = is_border ? border() : near;
             break;
         case 5: trees->first_child[vertices] = is_border ? end + near : 1ll << 31 << random_below(&randoms, 32); break;
-        case 6: trees->children[random_below(&randoms,
-                                             end > 0 && end < SLOTS ? (int)end : 1)] = is_border ? narrow_border() : near; break;
+        case 6:
+            if (end < 1 || end > SLOTS) end = 1;
+            trees->children[random_below(&randoms, (int)end)] = is_border ? narrow_border() : near;
+            break;
         case 7: trees->rows[at] = is_border ? narrow_border() : near; break;
         default: trees->kinds[at] = (unsigned char)(is_border ? narrow_border() : near);
     }
@@ -146,11 +148,11 @@ static void change_run(Case *c) {
             if (*pointer && !((uintptr_t)*pointer & 1)) ++*pointer;
             break;
         case 2:
-            if (c->workspace.bytes) *pointer = c->workspace.start;
+            if (c->workspace.bytes >= c->arrays[sort][number].bytes) *pointer = c->workspace.start;
             break;
         case 3: a->workspaceSizeInBytes -= (size_t)random_below(&randoms, 9); break;
         case 4: a->reserveSizeInBytes -= (size_t)random_below(&randoms, 9); break;
-        case 5: a->workspace = random_below(&randoms, 2) ? a->reserve : NULL; break;
+        case 5: a->workspace = c->reserve.bytes >= c->workspace.bytes ? a->reserve : NULL; break;
         case 6: a->labels = random_below(&randoms, 2) ? NULL : (const int *)(const void *)(c->labels.start + 1); break;
         case 7: ((int *)(void *)c->labels.start)[random_below(&randoms,
                                                               (int)c->sizes.vertices)] = narrow_border(); break;

@@ -41,13 +41,32 @@ static void *work(void *number) {
     return NULL;
 }
 
-static void work_at_once(int threads) {
+static void at_once(int threads, void *(*work)(void *)) {
     pthread_t ids[MOST_THREADS];
     REQUIRE(pthread_barrier_init(&start, NULL, (unsigned)threads) == 0, "no barrier");
     for (int i = 0; i < threads; i++)
         REQUIRE(pthread_create(&ids[i], NULL, work, (void *)(intptr_t)i) == 0, "no thread");
     for (int i = 0; i < threads; i++) REQUIRE(pthread_join(ids[i], NULL) == 0, "not joined");
     pthread_barrier_destroy(&start);
+}
+
+static int destroyed[MOST_THREADS];
+
+static void *destroy(void *number) {
+    pthread_barrier_wait(&start);
+    destroyed[(intptr_t)number] = ucudnnDestroyGraphs(cases[0].graphs) == CUDNN_STATUS_SUCCESS;
+    return NULL;
+}
+
+/* Of several threads that destroy graphs at once, one does. */
+static void destroy_at_once(int threads) {
+    for (int round = 0; round < 200; round++) {
+        int count = 0;
+        at_once(threads, destroy);
+        for (int i = 0; i < threads; i++) count += destroyed[i];
+        REQUIRE(count == 1, "destroyed %d times", count);
+        DYNAMIC_OK(ucudnnCreateGraphs(&cases[0].graphs, &trees.description));
+    }
 }
 
 /* A case with the first one's net and graphs, and a batch of its own or the first one's. */
@@ -78,7 +97,7 @@ static void open_first(int host_threads) {
 static void with_threads(int threads) {
     for (int has_batch = 1; has_batch >= 0; has_batch--) {
         for (int i = 1; i < threads; i++) share(&cases[i], i, has_batch);
-        work_at_once(threads);
+        at_once(threads, work);
         for (int i = 1; i < threads; i++) {
             if (has_batch) DYNAMIC_OK(ucudnnDestroyGraphBatch(cases[i].batch));
             case_leave(&cases[i]);
@@ -113,7 +132,7 @@ int main(int count, char **arguments) {
     REQUIRE(threads > 0 && threads <= MOST_THREADS, "so many threads: %d", threads);
     open_first(atoi(arguments[3]));
     if (strcmp(arguments[1], "fork") == 0) with_a_child();
-    else with_threads(threads);
+    else with_threads(threads), destroy_at_once(threads);
     case_close(&cases[0]);
     puts("ended");
     return 0;
