@@ -7,7 +7,9 @@
  *
  * Sizes are in bytes. Handles, descriptors and places for results stay the caller's; nothing here
  * keeps a pointer. Functions that return a status return CUDNN_STATUS_SUCCESS, what their comments
- * say, or CUDNN_STATUS_BAD_PARAM_NULL_POINTER for a null pointer. They may be called from any thread.
+ * say, or CUDNN_STATUS_BAD_PARAM_NULL_POINTER for a null pointer; those of dynamic nets return
+ * CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER for one that is not aligned to its type. They may be
+ * called from any thread.
  */
 
 #ifndef UCUDNN_H_
@@ -1039,7 +1041,7 @@ cudnnStatus_t ucudnnCreateVertexNet(ucudnnVertexNet_t *net,
                                     const struct ucudnnVertexNetDescription_t *description);
 
 /*
- Destroys a net. Its batches stay usable until they are destroyed.
+ Destroys a net. Its batches run no more; they are destroyed as ever, before or behind it.
 
  CUDNN_STATUS_BAD_PARAM: net is no net, or was destroyed before.
  */
@@ -1077,11 +1079,11 @@ cudnnStatus_t ucudnnCreateGraphBatch(ucudnnGraphBatch_t *batch, ucudnnVertexNet_
 cudnnStatus_t ucudnnDestroyGraphBatch(ucudnnGraphBatch_t batch);
 
 /*
- Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. stream is
- null for a net on the host.
+ Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
+ nothing once each of the graphs was in the batch. stream is null for a net on the host.
 
- CUDNN_STATUS_BAD_PARAM: an id is out of range, the net has no function for a vertex, or the batch exceeds the net's
- maxima. The batch then is as it was.
+ CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
+ exceeds the net's maxima. The batch then is as it was.
  */
 cudnnStatus_t ucudnnSetGraphBatch(ucudnnGraphBatch_t batch,
                                   ucudnnGraphs_t graphs,
@@ -1106,12 +1108,14 @@ cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
                                            size_t *reserveSizeInBytes);
 
 /*
- Runs a batch forward. Allocates nothing of its own. Runs of different batches may be under way at once, each with its
- own workspace, reserve and results; those of one batch follow each other. stream is null for a net on the host.
+ Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates what it packs matrices
+ into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
+ once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
+ net on the host.
 
- CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set, or an index is out of range.
- CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: what the names say. After an
- error nothing has been written.
+ CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
+ made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
+ workspace or the reserve is too small. After an error nothing has been written, except into the workspace.
  */
 cudnnStatus_t ucudnnRunVertexNetForward(ucudnnVertexNet_t net,
                                         ucudnnGraphBatch_t batch,
@@ -1137,8 +1141,9 @@ cudnnStatus_t ucudnnRunVertexNetStep(ucudnnVertexNet_t net,
                                      void *stream);
 
 /*
- Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the last
- of them 0, and the number of bytes that the whole text needs to neededSizeInBytes.
+ Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the
+ last of them 0, and the number of bytes that the whole text needs to neededSizeInBytes; text may be null if
+ textSizeInBytes is 0.
  */
 cudnnStatus_t ucudnnGetVertexNetText(ucudnnVertexNet_t net,
                                      char *text,

@@ -6,7 +6,7 @@ use std::slice;
 
 use cudnn_abi::*;
 
-use super::refusals::null;
+use super::refusals::{check, misaligned, null};
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima};
 use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
@@ -176,15 +176,20 @@ impl Arrays {
         (name, number): (&'static str, Option<usize>),
         is_result: bool,
     ) -> Result<(), Refusal> {
-        let array = Array { name, number, first: first.addr(), bytes: count * size_of::<T>(), is_result };
-        if count == 0 {
+        let bytes = count * size_of::<T>();
+        self.add_bytes(Array { name, number, first: first.addr(), bytes, is_result }, align_of::<T>())
+    }
+
+    /// Notes an array that is aligned to so many bytes.
+    fn add_bytes(&mut self, array: Array, alignment: usize) -> Result<(), Refusal> {
+        if array.bytes == 0 {
             return Ok(());
         }
-        if first.is_null() {
+        if array.first == 0 {
             return Err(null(&array.to_string()));
         }
-        if !first.is_aligned() {
-            return Err(misaligned(&array, align_of::<T>()));
+        if !array.first.is_multiple_of(alignment) {
+            return Err(misaligned(&array.to_string(), alignment));
         }
         self.all[self.count] = array;
         self.count += 1;
@@ -196,7 +201,8 @@ impl Arrays {
         let all = &self.all[..self.count];
         for (place, one) in all.iter().enumerate() {
             for other in &all[..place] {
-                let meet = one.first < other.first + other.bytes && other.first < one.first + one.bytes;
+                let end = |array: &Array| array.first.saturating_add(array.bytes);
+                let meet = one.first < end(other) && other.first < end(one);
                 if meet && (one.is_result || other.is_result) {
                     return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, format!("{other} and {one} overlap")));
                 }
@@ -204,10 +210,6 @@ impl Arrays {
         }
         Ok(())
     }
-}
-
-fn misaligned(what: &impl std::fmt::Display, bytes: usize) -> Refusal {
-    Refusal::new(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, format!("{what} is not aligned to {bytes} bytes"))
 }
 
 /// An array that was checked.
@@ -241,12 +243,7 @@ unsafe fn pointers<'a, T>(
     if count == 0 || (first.is_null() && may_be_null) {
         return Ok(&[]);
     }
-    if first.is_null() {
-        return Err(null(name));
-    }
-    if !first.is_aligned() {
-        return Err(misaligned(&name, align_of::<T>()));
-    }
+    check(first, name)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
@@ -331,12 +328,12 @@ unsafe fn run_as<E: Element>(
         ("reserve", given.reserve, given.reserveSizeInBytes, memory.reserve),
     ];
     for (name, pointer, bytes, numbers) in spaces {
-        let needed = numbers * size_of::<E::Real>();
+        let needed = numbers.saturating_mul(size_of::<E::Real>());
         if bytes < needed {
             let why = format!("{name}SizeInBytes is {bytes}; the run needs {needed}");
             return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, why));
         }
-        arrays.add(pointer.cast::<u64>(), needed.div_ceil(8), (name, None), true)?;
+        arrays.add_bytes(Array { name, number: None, first: pointer.addr(), bytes: needed, is_result: true }, 8)?;
     }
     arrays.check()?;
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::descriptions::write_text;
 use super::handles::Handles;
-use super::refusals::{Refusals, null};
+use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, ucudnnVertexNetArguments_t};
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima};
@@ -255,7 +255,17 @@ fn find<T>(all: &Handles<T>, handle: usize, name: &str, what: &str) -> Result<Ar
     if handle == 0 {
         return Err(null(name));
     }
-    all.find(handle).ok_or_else(|| bad(format!("{name} is no {what}, or was destroyed")))
+    all.find(handle).ok_or_else(|| unknown(name, what))
+}
+
+fn unknown(name: &str, what: &str) -> Refusal {
+    bad(format!("{name} is no {what}, or was destroyed"))
+}
+
+/// Forgets a handle. Of several calls with the same handle, one succeeds.
+fn destroy<T>(all: &Handles<T>, handle: usize, name: &str, what: &str) -> Result<(), Refusal> {
+    find(all, handle, name, what)?;
+    all.remove(handle).map(drop).ok_or_else(|| unknown(name, what))
 }
 
 /// The numbers at an address that the caller gave.
@@ -266,13 +276,7 @@ unsafe fn numbers<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'
     if count == 0 {
         return Ok(&[]);
     }
-    if first.is_null() {
-        return Err(null(name));
-    }
-    if !first.is_aligned() {
-        let why = format!("{name} is not aligned to {} bytes", align_of::<T>());
-        return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, why));
-    }
+    check(first, name)?;
     // SAFETY: neither null nor misaligned, and the caller promises the numbers.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
@@ -328,9 +332,10 @@ unsafe fn declaration(given: &ucudnnVertexNetDescription_t) -> Result<Declaratio
                     .map_err(|_| bad(format!("function {place}: children is {slots}; -1, 0 or more are accepted")))?,
             ),
         };
-        let operations = count(function.operationCount, "operationCount", MOST_OPERATIONS)?;
+        let name = |field| format!("function {place}: {field}");
+        let operations = count(function.operationCount, &name("operationCount"), MOST_OPERATIONS)?;
         // SAFETY: the caller promises the operations.
-        let operations = unsafe { numbers(function.operations, operations, "operations")? };
+        let operations = unsafe { numbers(function.operations, operations, &name("operations"))? };
         let read = |(number, given): (usize, &ucudnnVertexOperation_t)| {
             operation(given).map_err(|why| bad(format!("function {place}, operation {number}: {why}")))
         };
@@ -352,7 +357,24 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
         *argument =
             usize::try_from(given).map_err(|_| format!("`{}`: argument {given}; it is not negative", op.name()))?;
     }
+    // Operations are told apart by all of their fields.
+    let (inputs, arguments) = (read.inputs().len(), arguments_of(op));
+    let is_free = read.inputs[inputs..].iter().chain(&read.arguments[arguments..]).all(|unused| *unused == 0);
+    if !is_free || !(matches!(op, Op::Scale | Op::Shift) || given.constant == 0.0) {
+        let constant = if matches!(op, Op::Scale | Op::Shift) { "its constant" } else { "no constant" };
+        let takes = format!("it takes {inputs} inputs, {arguments} arguments and {constant}");
+        return Err(format!("`{}`: {takes}; the other fields are 0", op.name()));
+    }
     Ok(read)
+}
+
+/// The number of arguments that an operation takes.
+fn arguments_of(op: Op) -> usize {
+    match op {
+        Op::Gather | Op::Slice => 2,
+        Op::Pull | Op::PullIndex | Op::Lookup | Op::Children | Op::Matmul | Op::Bias | Op::Scatter | Op::Push => 1,
+        _ => 0,
+    }
 }
 
 /// Makes a net.
@@ -366,11 +388,10 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
     description: *const ucudnnVertexNetDescription_t,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
-        if net.is_null() {
-            return Err(null("net"));
-        }
-        // SAFETY: null, or the caller promises a description.
-        let given = unsafe { description.as_ref() }.ok_or_else(|| null("description"))?;
+        check(net, "net")?;
+        check(description, "description")?;
+        // SAFETY: neither null nor misaligned, and the caller promises a description.
+        let given = unsafe { &*description };
         let unsupported = |why: &str| Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
         if given.isOnHost == 0 {
             return unsupported("isOnHost is 0; nets run on the host alone yet, and 1 is accepted");
@@ -415,16 +436,12 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
     })
 }
 
-/// Destroys a net. Its batches stay usable until they are destroyed.
+/// Destroys a net. Its batches run no more; they are destroyed as ever, before or behind it.
 ///
 /// CUDNN_STATUS_BAD_PARAM: net is no net, or was destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnDestroyVertexNet(net: ucudnnVertexNet_t) -> cudnnStatus_t {
-    REFUSALS.answered(|| {
-        find(&NETS, net.addr(), "net", "net")?;
-        NETS.remove(net.addr());
-        Ok(())
-    })
+    REFUSALS.answered(|| destroy(&NETS, net.addr(), "net", "net"))
 }
 
 /// Makes input graphs: copies, checks and levels them.
@@ -437,11 +454,10 @@ pub unsafe extern "C" fn ucudnnCreateGraphs(
     description: *const ucudnnGraphsDescription_t,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
-        if graphs.is_null() {
-            return Err(null("graphs"));
-        }
-        // SAFETY: null, or the caller promises a description.
-        let given = unsafe { description.as_ref() }.ok_or_else(|| null("description"))?;
+        check(graphs, "graphs")?;
+        check(description, "description")?;
+        // SAFETY: neither null nor misaligned, and the caller promises a description.
+        let given = unsafe { &*description };
         let size = |number: c_longlong, name: &str, most: usize| match usize::try_from(number) {
             Ok(size) if size <= most => Ok(size),
             _ => Err(bad(format!("{name} is {number}; 0 to {most} are accepted"))),
@@ -475,11 +491,7 @@ pub unsafe extern "C" fn ucudnnCreateGraphs(
 /// CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnDestroyGraphs(graphs: ucudnnGraphs_t) -> cudnnStatus_t {
-    REFUSALS.answered(|| {
-        find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
-        GRAPHS.remove(graphs.addr());
-        Ok(())
-    })
+    REFUSALS.answered(|| destroy(&GRAPHS, graphs.addr(), "graphs", "set of graphs"))
 }
 
 /// Makes memory for batches up to the net's maxima.
@@ -492,9 +504,7 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
     net: ucudnnVertexNet_t,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
-        if batch.is_null() {
-            return Err(null("batch"));
-        }
+        check(batch, "batch")?;
         let net = find(&NETS, net.addr(), "net", "net")?;
         let kinds = net.executor.net().declaration().functions.len();
         let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
@@ -510,18 +520,14 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
 /// CUDNN_STATUS_BAD_PARAM: batch is none, or was destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> cudnnStatus_t {
-    REFUSALS.answered(|| {
-        find(&BATCHES, batch.addr(), "batch", "batch")?;
-        BATCHES.remove(batch.addr());
-        Ok(())
-    })
+    REFUSALS.answered(|| destroy(&BATCHES, batch.addr(), "batch", "batch"))
 }
 
-/// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. stream is
-/// null for a net on the host.
+/// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
+/// nothing once each of the graphs was in the batch. stream is null for a net on the host.
 ///
-/// CUDNN_STATUS_BAD_PARAM: an id is out of range, the net has no function for a vertex, or the batch exceeds the net's
-/// maxima. The batch then is as it was.
+/// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
+/// exceeds the net's maxima. The batch then is as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetGraphBatch(
     batch: ucudnnGraphBatch_t,
@@ -535,8 +541,9 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
         let graphs = find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
         let _ = stream;
         let most = batch.net.maxima.graphs;
-        let count = usize::try_from(count).ok().filter(|count| (1..=most).contains(count));
-        let count = count.ok_or_else(|| bad(format!("count is not accepted; 1 to maxGraphs, {most}, are")))?;
+        let size = usize::try_from(count).ok().filter(|size| (1..=most).contains(size));
+        let count =
+            size.ok_or_else(|| bad(format!("count is {count}; 1 to {most}, the net's maxGraphs, are accepted")))?;
         // SAFETY: the caller promises the ids.
         let ids = unsafe { numbers(ids, count, "ids")? };
         let mut set = batch.batch.lock();
@@ -552,9 +559,7 @@ pub unsafe extern "C" fn ucudnnGetGraphBatchSizes(
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
         let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
-        if sizes.is_null() {
-            return Err(null("sizes"));
-        }
+        check(sizes, "sizes")?;
         let its = batch.batch.lock();
         let [graphs, vertices, children, levels, rows] =
             [its.graphs(), its.vertices(), its.edges(), its.levels(), its.pulled_rows()].map(|size| size as c_longlong);
@@ -577,9 +582,8 @@ pub unsafe extern "C" fn ucudnnGetVertexNetMemorySize(
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
         let net = find(&NETS, net.addr(), "net", "net")?;
-        if workspaceSizeInBytes.is_null() || reserveSizeInBytes.is_null() {
-            return Err(null("workspaceSizeInBytes or reserveSizeInBytes"));
-        }
+        check(workspaceSizeInBytes, "workspaceSizeInBytes")?;
+        check(reserveSizeInBytes, "reserveSizeInBytes")?;
         let memory = if batch.is_null() {
             net.memory(None)
         } else {
@@ -618,8 +622,9 @@ unsafe fn run(
     REFUSALS.answered(|| {
         let net = find(&NETS, net.addr(), "net", "net")?;
         let batch = batch_of(&net, batch)?;
-        // SAFETY: null, or the caller promises the arguments.
-        let given = unsafe { arguments.as_ref() }.ok_or_else(|| null("arguments"))?;
+        check(arguments, "arguments")?;
+        // SAFETY: neither null nor misaligned, and the caller promises the arguments.
+        let given = unsafe { &*arguments };
         let call = match (asked, net.loss_push) {
             (Asked::Forward, _) => Call::Forward,
             (Asked::Backward, _) if !net.executor.is_training() => {
@@ -639,12 +644,14 @@ unsafe fn run(
     })
 }
 
-/// Runs a batch forward. Allocates nothing of its own. Runs of different batches may be under way at once, each with its
-/// own workspace, reserve and results; those of one batch follow each other. stream is null for a net on the host.
+/// Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates what it packs matrices
+/// into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
+/// once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
+/// net on the host.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set, or an index is out of range.
-/// CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: what the names say. After an
-/// error nothing has been written.
+/// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
+/// made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
+/// workspace or the reserve is too small. After an error nothing has been written, except into the workspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetForward(
     net: ucudnnVertexNet_t,
@@ -685,8 +692,9 @@ pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     unsafe { run(net, batch, arguments, Asked::Step) }
 }
 
-/// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the last
-/// of them 0, and the number of bytes that the whole text needs to neededSizeInBytes.
+/// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the
+/// last of them 0, and the number of bytes that the whole text needs to neededSizeInBytes; text may be null if
+/// textSizeInBytes is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetText(
     net: ucudnnVertexNet_t,
