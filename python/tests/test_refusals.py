@@ -142,7 +142,7 @@ NETS = {
     "function 0, for any children: scatter: no state 'h'; the net's states: none": written(lambda v: v.scatter(h=x(v)), states={}),
     "function 1, for 2 children: add: widths 4 and 3; they are equal, or one is 1": _declared({0: _of, 2: lambda v: x(v) + v.pull("z", 3)}),
     "function 1, for any children: input 'x' has the widths 4 and 5; it has one": _declared({0: _of, "any": lambda v: x(v, 5)}),
-    "parameter 'linear.weight': the module has none; it has none": lambda: ucudnn.VertexNet({}, {0: lambda v: v.linear("linear", x(v))}),
+    "function 0, for 0 children: parameter 'linear.weight': the module has none; it has none": lambda: ucudnn.VertexNet({}, {0: lambda v: v.linear("linear", x(v))}),
     'functions: a number of slots or "any" is accepted, not -1': _declared({-1: _of}),
     'functions: a number of slots or "any" is accepted, not \'all\'': _declared({"all": _of}),
     'functions: a number of slots or "any" is accepted, not 1.0': _declared({1.0: _of}),
@@ -167,13 +167,13 @@ NETS = {
     "function 0: state 0 is not scattered; function 0 takes it from any child": written(lambda v: v.push(y=v.children().h.sum())),
     "function 1: state 0 is not scattered; function 0 takes it from any child": _declared({"any": _of, 0: lambda v: v.push(y=x(v))}),
     "function 0, operation 2: `scatter 0, %0`: state 0 is scattered by operation 1 already; once is accepted":
-        written(lambda v: [v.scatter(h=y) for y in [x(v)] * 2]),
+        written(lambda v: [v.scatter(h=y) for y in [x(v)] * 2] + [v.push(y=x(v))]),
     "function 0, operation 2: `push 0, %0`: output 0 is pushed by operation 1 already; once is accepted":
         written(lambda v: [v.push(y=y) for y in [x(v)] * 2]),
     "function 0, operation 1: `push 0, %0`: %0 is each child's; output 0 takes a value of the vertex":
         written(lambda v: v.push(y=v.children().h)),
     "function 0, operation 1: `scatter 0, %0`: %0 is each child's; state 0 takes a value of the vertex":
-        written(lambda v: v.scatter(h=v.children().h)),
+        written(lambda v: [v.scatter(h=v.children().h), v.push(y=x(v))]),
     "function 0, operation 1: `concat %0, %0`: a width of 80000; at most 65536 is accepted": written(_concat_too_wide),
 }  # fmt: skip
 
@@ -195,8 +195,9 @@ GRAPHS = {
     "children of graph 0: integers are accepted, not torch.complex64": graphs([torch.zeros(1, 1, dtype=torch.complex64)]),
     "children of graph 0: -1 to 2147483647 are accepted, not -2 to -2": graphs([[[-2]]]),
     "children of graph 0: -1 to 2147483647 are accepted, not 0 to 2147483648": graphs([[[0], [2**31]]]),
-    "children of graph 0: [vertices, slots] is accepted, not [2]": graphs([[1, 2]]),
+    "children of graph 0: [vertices, slots] is accepted, not [2]": graphs([torch.tensor([0, -1])]),
     "children of graph 0: [vertices, slots] is accepted, not [1, 1, 1]": graphs([[[[1]]]]),
+    "children of graph 0: [vertices, slots] is accepted, not [2, 1, 0]": graphs([[[[]], [[]]]]),
     "children has 2 rows, and counts add up to 3": graphs(torch.zeros(2, 1, dtype=torch.int64), counts=[1, 2]),
     "children: 2 dimensions are accepted, not 1": graphs([0, 1], counts=[2]),
     "counts: 1 dimensions are accepted, not 2": graphs([[-1]], counts=[[1]]),
@@ -374,10 +375,17 @@ class Refusals(unittest.TestCase):
         self.refuse(GRAPHS)
 
     def test_what_is_no_array(self):
-        for case in (graphs([[]], counts=["one"]), graphs([[[[]], [0]]]), from_edges([[0], [1, 2]], [2]), graphs(ONE, rows=object()),
+        for case in (graphs([[]], counts=["one"]), from_edges([[0], [1, 2]], [2]), graphs(ONE, rows=object()),
                      lambda: ucudnn.Graphs(ONE).batch(None), lambda: ucudnn.Graphs(ONE).batch(["0"]),
                      lambda: ucudnn.Graphs(ONE).batch([2**70])):  # fmt: skip
             with self.assertRaisesRegex(Refused, "^(counts|children of graph 0|edge_index|rows|ids): no array of integers: "):
+                case()
+
+    def test_what_is_no_sequence(self):
+        for case in (graphs(5), graphs(None), graphs([5]), graphs([[1, 2]]), graphs([[[0], 1]]), graphs([[[0], [1, "2"]]]),
+                     lambda: ucudnn.VertexNet({}, 5), lambda: ucudnn.VertexNet({}, [_of]), lambda: ucudnn.VertexNet(5, {}),
+                     lambda: ucudnn.VertexNet({}, {0: 5})):  # fmt: skip
+            with self.assertRaises((Refused, TypeError)):
                 case()
 
     def test_calls(self):

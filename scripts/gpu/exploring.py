@@ -122,16 +122,16 @@ def recurrent(options, python):
         calls = {kind: [(at, took) for run in found[kind] for who, at, took in run if who == name] for kind in KINDS}
         plain = statistics.median(took for _, took in calls["plain"])
         windows = [[took for at, took in calls["with"] if window <= at < window + 1] for window in range(1, seconds)]
-        ratios = [plain / statistics.median(times) for times in windows if times]
-        last = ratios[-1] if ratios else float("nan")
-        fine = min(ratios, default=1.0) >= LEAST_RATIO
+        # A second without a call is one in which a call took longer than that.
+        ratios = [plain / statistics.median(times) if times else 0.0 for times in windows]
+        fine = min(ratios) >= LEAST_RATIO
         holds &= fine
-        print(f"{name:22}: plain {plain:7.3f} ms; times as fast: {min(ratios, default=1.0):5.2f} in the worst second,"
-              f" {last:5.2f} in the last: {'ok' if fine else 'WRONG'}")  # fmt: skip
+        print(f"{name:22}: plain {plain:7.3f} ms; times as fast: {min(ratios):5.2f} in the worst second,"
+              f" {ratios[-1]:5.2f} in the last: {'ok' if fine else 'WRONG'}")  # fmt: skip
     report = options.out / "rnns-with-0.jsonl"
     lines = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
     for line in (line for line in lines if line["event"] == "rnn"):
-        print(f"  {line.get('chosen')}: {line.get('why')}")
+        print(f"  {line.get('rnn')}: {line.get('chosen')}: {line.get('why')}")
     return holds
 
 
