@@ -45,9 +45,17 @@ def _starts(counts):
 
 
 def _ranges(starts, counts):
-    """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next."""
-    first = starts - (counts.cumsum(0) - counts)
-    return torch.repeat_interleave(first, counts) + torch.arange(int(counts.sum()))
+    """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next. (repeat_interleave would wake all of
+    torch's threads, for whatever number.)"""
+    some = counts > 0
+    starts, counts = starts[some], counts[some]
+    if len(counts) == 0:
+        return starts
+    ends = counts.cumsum(0)
+    steps = torch.ones(int(ends[-1]), dtype=torch.int64)
+    steps[0] = starts[0]
+    steps[ends[:-1]] = starts[1:] - (starts[:-1] + counts[:-1] - 1)
+    return steps.cumsum(0)
 
 
 class Graphs:
