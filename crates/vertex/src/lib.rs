@@ -4,7 +4,6 @@
 //! A [`Net`](function::Net) has a vertex function for each kind of vertex, after Xu et al., "Cavs: An Efficient Runtime
 //! System for Dynamic Neural Networks" (USENIX ATC 2018). [`derivative`] differentiates a function once, [`graphs`]
 //! checks and levels input graphs once, and a [`batch`] of them is a merge. [`host`] runs batches on the CPU.
-//! [`oracle`] computes the same vertex by vertex in double precision, by other rules, for tests.
 //!
 //! Nothing here knows C, cuDNN or a GPU.
 #![warn(missing_docs)]

@@ -17,7 +17,7 @@ pub struct Declaration {
     pub functions: Vec<Function>,
 }
 
-/// The size of a parameter: a matrix [rows][columns], or a vector [rows].
+/// The size of a parameter: a matrix `[rows][columns]`, or a vector `[rows]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterSize {
     /// Rows of the matrix, or elements of the vector.

@@ -200,7 +200,7 @@ impl Executor {
             .saturating_add(pushes.saturating_mul(vertices))
     }
 
-    /// Runs a batch forward. `pushes` are the outputs that are wanted, [vertices][width] each.
+    /// Runs a batch forward. `pushes` are the outputs that are wanted, `[vertices][width]` each.
     pub fn forward<E: Element>(
         &self,
         batch: &Batch,

@@ -55,7 +55,7 @@ pub struct Executor {
 /// What a run reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a, C> {
-    /// [rows][columns] of each parameter.
+    /// `[rows][columns]` of each parameter.
     pub parameters: &'a [&'a [C]],
     /// Each input.
     pub pulls: &'a [Pull<'a, C>],
@@ -64,11 +64,11 @@ pub struct Inputs<'a, C> {
 /// What a run backward reads and writes besides.
 #[derive(Debug)]
 pub struct Gradients<'a, 'b, 'c, C> {
-    /// [vertices][width] of each output; an empty one is of zeros.
+    /// `[vertices][width]` of each output; an empty one is of zeros.
     pub pushes: &'a [&'a [C]],
-    /// [rows][width] of each input whose gradient is wanted.
+    /// `[rows][width]` of each input whose gradient is wanted.
     pub pulls: &'a mut [Option<&'b mut [C]>],
-    /// [rows][columns] of each parameter whose gradient is wanted.
+    /// `[rows][columns]` of each parameter whose gradient is wanted.
     pub parameters: &'a mut [Option<&'c mut [C]>],
     /// Adds to the parameters' gradients what they are, in place of writing it.
     pub accumulates: bool,

@@ -8,9 +8,9 @@ use crate::function::{MOST_STATES, Op};
 /// An input of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Pull<'a, C> {
-    /// [rows][width]
+    /// `[rows][width]`
     Rows(&'a [C]),
-    /// [rows]
+    /// `[rows]`
     Indices(&'a [i64]),
 }
 
@@ -22,9 +22,9 @@ pub(super) struct Context<'a, C> {
     pub pulls: &'a [Pull<'a, C>],
     /// Of each output; an empty one is of zeros.
     pub push_gradients: &'a [&'a [C]],
-    /// [rows][width] of each state; while they are made, those of lower levels alone.
+    /// `[rows][width]` of each state; while they are made, those of lower levels alone.
     pub states: [&'a [C]; MOST_STATES],
-    /// [edges][width] of each state: what parents gave along their edges, from the edge `first_given` on.
+    /// `[edges][width]` of each state: what parents gave along their edges, from the edge `first_given` on.
     pub given: [&'a [C]; MOST_STATES],
     pub first_given: usize,
     /// Rounds a state to the tensors' type.
