@@ -44,13 +44,15 @@ def run_python(code):
 
 
 class Programs(unittest.TestCase):
-    """Tests that run a function of their module in a process of its own: a crash or a hang is a failure."""
+    """Tests that run functions of their module in a process of its own: a crash or a hang is a failure."""
 
-    def run_function(self, name, *arguments):
+    def run_functions(self, *calls):
+        """calls: as they are written, "name(arguments)"."""
         module = type(self).__module__
-        numbers = ", ".join(map(repr, arguments))
-        status, text = run_python(f"import {module}; {module}.{name}({numbers}); print('reached the end')")
-        self.assertEqual((status, text.splitlines()[-1:]), (0, ["reached the end"]), text)
+        code = "".join(f"{module}.{call}; print('{number}')\n" for number, call in enumerate(calls))
+        status, text = run_python(f"import {module}\n{code}")
+        reached = text.splitlines()[-1:]
+        self.assertEqual((status, reached), (0, [f"{len(calls) - 1}"]), text)
 
 
 def error(found, expected):
@@ -176,7 +178,8 @@ class Interpreter:
                 row = first_row + graph.rows[vertex] if graph.rows[vertex] >= 0 else None
                 states[vertex], pushed[vertex] = self._vertex(kind, of_children, row)
             waiting = [vertex for vertex in waiting if vertex not in states]
-        return [[pushed[vertex][output] for vertex in range(len(graph.children))] for output in range(len(self.net.pushes))]
+        of_vertices = [pushed[vertex] for vertex in range(len(graph.children))]
+        return [[of_vertex[output] for of_vertex in of_vertices] for output in range(len(self.net.pushes))]
 
     def _vertex(self, kind, of_children, row):
         zeros = lambda widths: [torch.zeros(width, dtype=torch.float64) for width in widths]

@@ -86,16 +86,10 @@ def explained():
 @unittest.skipIf(why_not(), why_not())
 class Compiled(Programs):
     def test_compiled_programs_are_equal_for_all_sizes(self):
-        self.run_function("programs_are_equal")
+        self.run_functions("programs_are_equal()")
 
-    def test_deleted_batches_do_no_harm(self):
-        self.run_function("deleted_batches_do_no_harm")
-
-    def test_a_module_compiles_whole(self):
-        self.run_function("module_compiles_whole")
-
-    def test_nothing_breaks_the_graph(self):
-        self.run_function("explained")
+    def test_deleted_batches_do_no_harm_and_modules_compile_whole(self):
+        self.run_functions("deleted_batches_do_no_harm()", "module_compiles_whole()", "explained()")
 
 
 class Operators(unittest.TestCase):

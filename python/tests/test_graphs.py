@@ -41,6 +41,10 @@ def random_dag(random):
     return graph._replace(children=[[child for child in row if child >= 0] for row in graph.children])
 
 
+def sizes(graphs):
+    return len(graphs), graphs.vertices, graphs.rows
+
+
 class Forms(unittest.TestCase):
     def setUp(self):
         self.fingerprint = Fingerprint()
@@ -70,7 +74,7 @@ class Forms(unittest.TestCase):
             for edge_index in (index, index.int(), index.tolist()):
                 found = ucudnn.Graphs.from_edges(edge_index, counts, rows=rows)
                 expected = as_graphs(ordered)
-                self.assertEqual((len(found), found.vertices, found.rows), (len(expected), expected.vertices, expected.rows))
+                self.assertEqual(sizes(found), sizes(expected))
                 self.assertTrue(torch.equal(self.fingerprint.of(found), self.fingerprint.of(expected)))
 
     def test_all_forms_are_the_same_graphs(self):
@@ -101,8 +105,9 @@ class Forms(unittest.TestCase):
         self.assertEqual(ucudnn.Graphs([[[], [-1, -1], [0, 1, -1]]], rows="leaves").rows, 1)
 
     def test_no_graphs_are_graphs(self):
-        for none in (ucudnn.Graphs([]), ucudnn.Graphs(torch.zeros(0, 2), counts=[]), ucudnn.Graphs.from_edges(torch.zeros(2, 0), [])):
-            self.assertEqual((len(none), none.vertices, none.rows), (0, 0, 0))
+        of_arrays = ucudnn.Graphs(torch.zeros(0, 2), counts=[]), ucudnn.Graphs.from_edges(torch.zeros(2, 0), [])
+        for none in (ucudnn.Graphs([]), *of_arrays):
+            self.assertEqual(sizes(none), (0, 0, 0))
             self.assertEqual(len(none.select([])), 0)
         self.assertEqual(len(ucudnn.Graphs([[[], []]], rows=[-1, -1]).batch([0]).rows), 0)
 
@@ -126,7 +131,8 @@ class Batches(unittest.TestCase):
             vertices, rows, offsets, roots = [], [], [0], []
             for id in ids:
                 before, own = plain[:id], plain[id]
-                first, first_row = sum(len(graph.children) for graph in before), sum(graph.row_count for graph in before)
+                first = sum(len(graph.children) for graph in before)
+                first_row = sum(graph.row_count for graph in before)
                 vertices += range(first, first + len(own.children))
                 rows += range(first_row, first_row + own.row_count)
                 children = {child for row in own.children for child in row}
@@ -156,7 +162,7 @@ class Batches(unittest.TestCase):
             graphs = random_graphs(random, plain, way)
             ids = [random.randrange(len(plain)) for _ in range(random.randint(1, 6))]
             selected, alone = graphs.select(ids), as_graphs([plain[id] for id in ids])
-            self.assertEqual((len(selected), selected.vertices, selected.rows), (len(alone), alone.vertices, alone.rows))
+            self.assertEqual(sizes(selected), sizes(alone))
             self.assertTrue(torch.equal(fingerprint.of(selected), fingerprint.of(alone)))
             self.assertTrue(torch.equal(fingerprint(graphs.batch(ids)), fingerprint.of(alone)))
             again = [random.randrange(len(ids)) for _ in range(3)]

@@ -6,6 +6,7 @@ import os
 import pickle
 import tempfile
 import threading
+import unittest
 
 import torch
 import ucudnn
@@ -35,7 +36,12 @@ def assert_same(found, expected):
         assert torch.equal(one, its), place
 
 
-# Each is run in a process of its own.
+def told(batch):
+    """What a batch tells of itself."""
+    return batch.vertices, batch.rows, batch.offsets, batch.roots
+
+
+# Most are run in a process of their own.
 
 
 def data_loader(method, workers):
@@ -44,15 +50,15 @@ def data_loader(method, workers):
     sampler = list(torch.arange(COUNT).split(5))
     results(model, graphs.batch([0]), words[graphs.batch([0]).rows])  # the library runs before the workers begin
     loader = torch.utils.data.DataLoader(
-        range(COUNT), batch_sampler=sampler, collate_fn=graphs.batch, num_workers=workers, timeout=HANGS if workers else 0,
-        multiprocessing_context=method if workers else None,
+        range(COUNT), batch_sampler=sampler, collate_fn=graphs.batch, num_workers=workers,
+        timeout=HANGS if workers else 0, multiprocessing_context=method if workers else None,
     )  # fmt: skip
     for _ in range(2):
         received = list(loader)
         assert len(received) == len(sampler)
         for ids, batch in zip(sampler, received, strict=True):
             own = graphs.batch(ids)
-            assert_same((batch.vertices, batch.rows, batch.offsets, batch.roots), (own.vertices, own.rows, own.offsets, own.roots))
+            assert_same(told(batch), told(own))
             assert_same(results(model, batch, words[batch.rows]), results(model, own, words[own.rows]))
 
 
@@ -152,7 +158,7 @@ def forked_child():
     model, graphs, words = setting()
     batch = graphs.batch(range(COUNT))
     expected = results(model, batch, words[batch.rows])
-    waiting = model(batch, words[batch.rows])[0]
+    waiting, roots = model(batch, words[batch.rows])[0], batch.roots.tolist()
     child = os.fork()
     if child == 0:
         try:
@@ -160,6 +166,8 @@ def forked_child():
                                    for one, its in zip(found, expected, strict=True)]  # fmt: skip
             close(results(model, batch, words[batch.rows]))
             again = graphs.batch(range(COUNT))
+            assert_same(told(again), told(batch))
+            assert again.roots.tolist() == roots
             close(results(model, again, words[again.rows]))
             close(results(copy.deepcopy(model), copy.deepcopy(batch), words[batch.rows]))
             waiting.sum().backward()
@@ -183,7 +191,7 @@ def copies():
     by_pickle = [lambda thing, protocol=protocol: pickle.loads(pickle.dumps(thing, protocol)) for protocol in (2, 5)]
     for copied in (*by_pickle, copy.deepcopy):
         again = copied(batch)
-        assert_same((again.vertices, again.rows, again.offsets, again.roots), (batch.vertices, batch.rows, batch.offsets, batch.roots))
+        assert_same(told(again), told(batch))
         assert len(again) == len(batch) and repr(again) == repr(batch)
         assert_same(results(model, again, words[again.rows]), expected)
         of_again = copied(again)
@@ -211,7 +219,8 @@ def state_dicts():
     model, graphs, words = setting()
     batch = graphs.batch([0, 1, 2])
     expected = results(model, batch, words[batch.rows])
-    assert list(model.state_dict()) == ["W_iou.weight", "W_iou.bias", "U_iou.weight", "U_iou.bias", "U_f.weight", "U_f.bias"]
+    layers = ("W_iou", "U_iou", "U_f")
+    assert list(model.state_dict()) == [f"{layer}.{part}" for layer in layers for part in ("weight", "bias")]
     other = nn.NaryTreeLSTM(5, 4).double()
     with tempfile.TemporaryFile() as file:
         torch.save(model.state_dict(), file)
@@ -248,12 +257,12 @@ def parametrized():
     model, graphs, words = setting()
     batch = graphs.batch(range(6))
     x = words[batch.rows]
-    expected = model(batch, x)
     parametrizations.weight_norm(model.U_iou)
     parametrizations.spectral_norm(model.U_f)
     model.eval()
     plain = nn.NaryTreeLSTM(5, 4).double()
-    given = {name: getattr(getattr(model, name.split(".")[0]), name.split(".")[1]) for name, _ in plain.named_parameters()}
+    given = {f"{layer}.{part}": getattr(getattr(model, layer), part)
+             for layer in ("W_iou", "U_iou", "U_f") for part in ("weight", "bias")}  # fmt: skip
     torch.testing.assert_close(given["U_iou.weight"], setting()[0].U_iou.weight)
     expected = torch.func.functional_call(plain, given, (batch, x))
     assert_same(model(batch, x), expected)
@@ -362,61 +371,51 @@ def end_with_everything_alive():
 
 
 class Workers(Programs):
-    def test_forked_workers_make_batches(self):
-        self.run_function("data_loader", "fork", 2)
+    def test_forked_workers_make_batches_and_run_nets(self):
+        self.run_functions("data_loader('fork', 2)", "workers_that_run('fork')")
 
-    def test_spawned_workers_make_batches(self):
-        self.run_function("data_loader", "spawn", 2)
+    def test_spawned_workers_make_batches_and_run_nets(self):
+        self.run_functions("data_loader('spawn', 2)", "workers_that_run('spawn')")
 
     def test_a_loader_without_workers_makes_batches(self):
-        self.run_function("data_loader", None, 0)
-
-    def test_forked_workers_run_nets(self):
-        self.run_function("workers_that_run", "fork")
-
-    def test_spawned_workers_run_nets(self):
-        self.run_function("workers_that_run", "spawn")
+        data_loader(None, 0)
 
 
 class Threads(Programs):
-    def test_threads_share_a_net_and_a_batch(self):
-        self.run_function("threads_of_one_net_and_batch")
-
-    def test_threads_make_nets_and_batches(self):
-        self.run_function("threads_of_new_nets_and_batches")
-
-    def test_threads_have_their_own_refusals(self):
-        self.run_function("threads_that_refuse")
+    def test_threads_share_and_make_nets_and_batches(self):
+        names = ("threads_of_one_net_and_batch", "threads_of_new_nets_and_batches", "threads_that_refuse")
+        self.run_functions(*(f"{name}()" for name in names))
 
     def test_a_forked_child_runs(self):
-        self.run_function("forked_child")
+        self.run_functions("forked_child()")
 
 
-class Copies(Programs):
+class Copies(unittest.TestCase):
     def test_nets_graphs_and_batches_are_copied(self):
-        self.run_function("copies")
+        copies()
 
     def test_state_dicts_go_round(self):
-        self.run_function("state_dicts")
+        state_dicts()
 
     def test_a_call_may_bring_other_parameters(self):
-        self.run_function("called_with_other_parameters")
+        called_with_other_parameters()
 
     def test_parameters_may_be_parametrized(self):
-        self.run_function("parametrized")
+        parametrized()
 
 
 class Processes(Programs):
     def test_two_processes_have_one_s_gradients(self):
-        self.run_function("distributed")
+        self.run_functions("distributed()")
 
 
 class Memory(Programs):
-    def test_runs_take_no_more_and_more_memory(self):
-        self.run_function("memory_of_runs")
-
-    def test_objects_give_back_their_memory(self):
-        self.run_function("memory_of_objects")
+    def test_runs_and_objects_take_no_more_and_more_memory(self):
+        self.run_functions("memory_of_runs()", "memory_of_objects()")
 
     def test_a_program_may_end_with_everything_alive(self):
-        self.run_function("end_with_everything_alive")
+        self.run_functions("end_with_everything_alive()")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,520 @@
+"""The binary Tree-LSTM in plain PyTorch, as fast as we could write it: what vertex nets are compared with.
+
+    python tree_baselines.py --check                      against a recursion in float64, and float's error
+    python tree_baselines.py --measure --threads 2        forward and backward, in turns
+
+All compute the N-ary Tree-LSTM (Tai et al., ACL 2015, equations 9 to 14) for two children, with words at the leaves
+alone, and return h of all vertices in the caller's order. Vertices of one level of all trees are computed together.
+
+E, eager, has two forms. On a CPU ("chunked") each level is one tensor, whose rows are sorted by their parents' level.
+It splits into chunks without a copy, and the chunks that wait for a level are concatenated and gathered: together, the
+levels copy each state twice. On a GPU, where launches are what counts, each level is appended to a tensor of all below
+("growing"). Median ms of forward and backward in turns, H = 256, float; the CPU with 2 threads on 2 busy cores:
+
+    batch                                  CPU:  1     8    32   128   256     H200:  1     8    32   128   256
+    chunked                                    7.6  15.6  32.8   102   190         8.4  15.6  20.9  22.1  22.5
+    growing                                    8.0  16.2  36.1   125   219         7.6  14.2  17.8  20.9  20.1
+    one tensor, written in place               8.3  15.7  34.1   115   220         8.6  15.7  20.8  20.8  23.2
+    one tensor, index_copy makes the next     10.3  16.7  43.1   149   290           –     –     –     –     –
+    what still waits, and nothing else         8.9  15.1  33.2   105   193           –     –     –     –     –
+    h and c in one tensor, chunked               –     –     –     –     –         8.7  17.6  22.0  23.3  24.2
+    B                                          4.6  11.5  30.4   101   173         5.8  11.3  13.5  13.6  14.3
+
+C, compiled: E, with the function of a level compiled by `torch.compile(dynamic=True)`.
+
+B, by hand: one tensor of each kind of value, written in place, and a backward pass by hand, which takes the gradient
+of U in one product a batch. It is faster than E, but whoever changes the cell has to derive its gradient anew.
+
+G, graphs: B's passes as CUDA graphs, for batches that are padded to the widths of a bucket. Padded rows read row 0, no
+row reads them, and their gradients are zero. GC is G with the element-wise part of a level compiled: the fastest that
+we know of in PyTorch.
+"""
+
+import argparse
+import functools
+import itertools
+import random
+import statistics
+import sys
+import time
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from trees import random_trees
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+BATCHES = (1, 8, 32, 128, 256)
+
+
+class TreeLSTM(nn.Module):
+    """The parameters. W: [3 H, words' width], for the gates i, o and u of leaves. U: [5 H, 2 H], for the gates i, o, u,
+    f of the left child and f of the right one, from h of both."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.hidden = hidden
+        self.W, self.U = nn.Linear(width, 3 * hidden), nn.Linear(2 * hidden, 5 * hidden)
+
+
+@dataclass
+class Batch:
+    """Trees one behind the other, each in its own numbering: the caller's order of vertices. Leaves' words have the
+    same order. `widths` counts the rows of each level, leaves first; a padded batch has more rows than vertices."""
+
+    widths: tuple
+    leaves: int
+    vertices: int
+    # The chunked form's rows: sorted by level, then by the parents' level; roots are the last of a level.
+    leaf_order: torch.Tensor  # [leaves] the word of each row of level 0
+    chunks: list  # of each level: {the parents' level: rows}, in order
+    gathers: list  # of each level above 0: [2 width], its children's places among those that wait for it
+    chunked_row: torch.Tensor  # [vertices]
+    # All others' rows: sorted by level.
+    children: torch.Tensor  # [2 rows above level 0] rows; padding reads row 0
+    parent: torch.Tensor  # [rows] the child's place in `children`; where there is none, one behind the last
+    row: torch.Tensor  # [rows] of each vertex; padded with row 0
+    vertex: torch.Tensor  # [rows] of each row; padding reads one behind the last row
+
+    #: What a graph reads.
+    STATIC = ("children", "parent", "row", "vertex")
+
+    def __post_init__(self):
+        ends = list(itertools.accumulate(self.widths))
+        both = [2 * (end - ends[0]) for end in ends]
+        # Of each level above 0: its slices of rows, of rows above level 0 and of `children`, and what that holds.
+        self.levels = [(slice(a, b), slice(a - ends[0], b - ends[0]), slice(c, d), self.children[c:d])
+                       for (a, b), (c, d) in zip(itertools.pairwise(ends), itertools.pairwise(both))]  # fmt: skip
+
+
+def prepare(trees, heights, ids, device="cpu", widths=None):
+    """The batch of the trees `ids`. `heights` is trees.heights(); `widths` are those that it is padded to."""
+    ids = torch.as_tensor(ids)
+    counts = trees.counts[ids]
+    base = starts(counts)
+    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(trees.first[ids] - base, counts)
+    level = heights[source]
+    inner = torch.nonzero(level).squeeze(1)
+    children = trees.children[source][inner] + torch.repeat_interleave(base, counts)[inner, None]
+    own_widths = torch.bincount(level)
+    widths = torch.tensor(widths) if widths else own_widths
+    leaf_order, chunks, gathers, chunked_row = chunked_rows(level, inner, children, own_widths)
+    others = [tensor.to(device) for tensor in (chunked_row, *level_rows(level, inner, children, widths))]
+    gathers = [gather.to(device) for gather in gathers]
+    leaves, vertices = int(own_widths[0]), len(level)
+    return Batch(tuple(widths.tolist()), leaves, vertices, leaf_order.to(device), chunks, gathers, *others)
+
+
+def starts(counts):
+    """The sum of the numbers before each."""
+    return counts.cumsum(0) - counts
+
+
+def inverse(order):
+    return torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
+
+
+def chunked_rows(level, inner, children, widths):
+    """What the chunked form reads, of the levels of vertices and of the children of the inner ones."""
+    count, levels = len(level), len(widths)
+    parent_level = torch.full((count,), levels)
+    parent_level[children] = level[inner, None]
+    key = level * (levels + 1) + parent_level
+    order = torch.argsort(key, stable=True)
+    by_parent = order[torch.argsort(parent_level[order], stable=True)]
+    place = inverse(by_parent) - starts(torch.bincount(parent_level))[parent_level]
+    children_of = torch.empty(count, 2, dtype=torch.int64)
+    children_of[inner] = children
+    rows = order.split(widths.tolist())
+    gathers = [place[children_of[own]].view(-1) for own in rows[1:]]
+    table = torch.bincount(key, minlength=levels * (levels + 1)).view(levels, levels + 1).tolist()
+    chunks = [{parent: size for parent, size in enumerate(line) if size} for line in table]
+    return (torch.cumsum(level == 0, 0) - 1)[rows[0]], chunks, gathers, inverse(order)
+
+
+def level_rows(level, inner, children, widths):
+    """Batch's `children`, `parent`, `row` and `vertex`."""
+    count, rows, leaves = len(level), int(widths.sum()), int(widths[0])
+    row = torch.zeros(rows, dtype=torch.int64)
+    place = inverse(torch.argsort(level, stable=True)) - starts(torch.bincount(level))[level]
+    row[:count] = starts(widths)[level] + place
+    vertex = torch.full((rows,), rows)
+    vertex[row[:count]] = torch.arange(count)
+    children_rows = torch.zeros(rows - leaves, 2, dtype=torch.int64)
+    children_rows[row[inner] - leaves] = row[children]
+    parent = torch.full((rows,), 2 * (rows - leaves))
+    parent[row[children]] = 2 * (row[inner, None] - leaves) + torch.arange(2)
+    return children_rows.view(-1), parent, row, vertex
+
+
+def prepare_padded(trees, heights, id_lists, device="cpu", step=2):
+    """The batches of `id_lists`, padded to buckets: batches whose numbers of levels are alike, rounded up to a multiple
+    of `step`, get the largest width of each level among them."""
+    widths = [prepare(trees, heights, ids).widths for ids in id_lists]
+    bucket = lambda widths: -(-len(widths) // step) * step  # noqa: E731
+    largest = {}
+    for one in widths:
+        both = itertools.zip_longest(largest.get(bucket(one), [1] * bucket(one)), one, fillvalue=1)
+        largest[bucket(one)] = [max(pair) for pair in both]
+    return [prepare(trees, heights, ids, device, largest[bucket(one)]) for ids, one in zip(id_lists, widths)]
+
+
+def leaf(x, weight, bias):
+    i, o, u = torch.addmm(bias, x, weight.t()).chunk(3, 1)
+    c = i.sigmoid() * u.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def level_function(h, c, gather, weight, bias):
+    """h and c of a level. `gather` are the places of its children in h and c, left and right in turns."""
+    hidden = h.shape[1]
+    both_h, both_c = (state.index_select(0, gather).view(-1, 2 * hidden) for state in (h, c))
+    i, o, u, f = torch.addmm(bias, both_h, weight.t()).split([hidden, hidden, hidden, 2 * hidden], 1)
+    left, right = (f.sigmoid() * both_c).chunk(2, 1)
+    c = i.sigmoid() * u.tanh() + left + right
+    return o.sigmoid() * c.tanh(), c
+
+
+def chunked(model, batch, x, level=level_function):
+    h, c = leaf(x.index_select(0, batch.leaf_order), model.W.weight, model.W.bias)
+    done = [h]
+    waiting = [([], []) for _ in range(len(batch.chunks) + 1)]
+    for number, (chunks, gather) in enumerate(zip(batch.chunks, batch.gathers), 1):
+        rows = list(chunks.values())
+        for parent, part_h, part_c in zip(chunks, h.split(rows), c.split(rows)):
+            waiting[parent][0].append(part_h)
+            waiting[parent][1].append(part_c)
+        h, c = level(*map(torch.cat, waiting[number]), gather, model.U.weight, model.U.bias)
+        done.append(h)
+    return torch.cat(done).index_select(0, batch.chunked_row)
+
+
+def growing(model, batch, x, level=level_function):
+    h, c = leaf(x, model.W.weight, model.W.bias)
+    for *_, children in batch.levels:
+        own_h, own_c = level(h, c, children, model.U.weight, model.U.bias)
+        h, c = torch.cat([h, own_h]), torch.cat([c, own_c])
+    return h.index_select(0, batch.row)
+
+
+def eager(model, batch, x, level=level_function):
+    return (growing if x.is_cuda else chunked)(model, batch, x, level)
+
+
+def compiled():
+    """E with the function of a level compiled."""
+    return functools.partial(eager, level=torch.compile(level_function, dynamic=True))
+
+
+def activate(gates, children_c, c, tanh_c, h):
+    """From the sums of a level's gates, which it overwrites, to c, tanh(c) and h."""
+    hidden = h.shape[1]
+    io, u, f = gates.split([2 * hidden, hidden, gates.shape[1] - 3 * hidden], 1)
+    io.sigmoid_()
+    u.tanh_()
+    torch.mul(io[:, :hidden], u, out=c)
+    if children_c is not None:
+        f.sigmoid_()
+        c.addcmul_(f[:, :hidden], children_c[:, :hidden]).addcmul_(f[:, hidden:], children_c[:, hidden:])
+    torch.tanh(c, out=tanh_c)
+    torch.mul(io[:, hidden:], tanh_c, out=h)
+
+
+def differentiate(dh, dc, gates, children_c, tanh_c, d_gates, children_dc):
+    """From the gradients of a level's h and c to those of its gates' sums and of its children's c. Overwrites dc."""
+    hidden = dh.shape[1]
+    widths = [2 * hidden, hidden, gates.shape[1] - 3 * hidden]
+    (io, u, f), (d_io, d_u, d_f) = gates.split(widths, 1), d_gates.split(widths, 1)
+    dc += torch.ops.aten.tanh_backward(dh * io[:, hidden:], tanh_c)
+    torch.mul(dc, u, out=d_io[:, :hidden])
+    torch.mul(dh, tanh_c, out=d_io[:, hidden:])
+    sigmoid_backward(d_io, io, grad_input=d_io)
+    torch.mul(dc, io[:, :hidden], out=d_u)
+    tanh_backward(d_u, u, grad_input=d_u)
+    if children_c is not None:
+        both = lambda tensor: tensor.unflatten(1, (2, hidden))  # noqa: E731
+        torch.mul(dc[:, None], both(f), out=both(children_dc))
+        torch.mul(dc[:, None], both(children_c), out=both(d_f))
+        sigmoid_backward(d_f, f, grad_input=d_f)
+
+
+class ByHand:
+    """B's passes. The two functions are for the element-wise part of a level."""
+
+    def __init__(self, activate=activate, differentiate=differentiate):
+        self.activate, self.differentiate = activate, differentiate
+
+    def forward(self, batch, x, W, W_bias, U, U_bias):
+        """h [rows], in the caller's order, and what the backward pass needs."""
+        hidden, leaves, rows = U.shape[1] // 2, batch.widths[0], sum(batch.widths)
+        h, c, tanh_c = (x.new_empty(rows, hidden) for _ in range(3))
+        children_h, children_c = (x.new_empty(rows - leaves, 2 * hidden) for _ in range(2))
+        gates = x.new_empty(rows - leaves, 5 * hidden)
+        word_gates = torch.addmm(W_bias, x, W.t())
+        activate(word_gates, None, c[:leaves], tanh_c[:leaves], h[:leaves])
+        for own, inner, _, children in batch.levels:
+            torch.index_select(h, 0, children, out=children_h[inner].view(-1, hidden))
+            torch.index_select(c, 0, children, out=children_c[inner].view(-1, hidden))
+            torch.addmm(U_bias, children_h[inner], U.t(), out=gates[inner])
+            self.activate(gates[inner], children_c[inner], c[own], tanh_c[own], h[own])
+        return h.index_select(0, batch.row), (x, W, U, word_gates, gates, children_h, children_c, tanh_c)
+
+    def backward(self, batch, kept, dh):
+        """The gradients of x, W, its bias, U and its bias. Padding reads dh's last row, which is zero then."""
+        x, W, U, word_gates, gates, children_h, children_c, tanh_c = kept
+        hidden, leaves = tanh_c.shape[1], batch.widths[0]
+        dh = dh.index_select(0, batch.vertex)
+        d_word_gates, d_gates = torch.empty_like(word_gates), torch.empty_like(gates)
+        # Behind the last child is a row of zeros for those that have no parent.
+        children_dh, children_dc = (dh.new_empty(len(batch.children) + 1, hidden) for _ in range(2))
+        children_dh[-1] = children_dc[-1] = 0.0
+        for own, inner, both, _ in reversed(batch.levels):
+            parent = batch.parent[own]
+            own_dh = dh[own].add_(children_dh.index_select(0, parent))
+            own_dc = children_dc.index_select(0, parent)
+            self.differentiate(own_dh, own_dc, gates[inner], children_c[inner], tanh_c[own], d_gates[inner],
+                               children_dc[both].view(-1, 2 * hidden))  # fmt: skip
+            torch.mm(d_gates[inner], U, out=children_dh[both].view(-1, 2 * hidden))
+        parent = batch.parent[:leaves]
+        own_dh = dh[:leaves].add_(children_dh.index_select(0, parent))
+        own_dc = children_dc.index_select(0, parent)
+        differentiate(own_dh, own_dc, word_gates, None, tanh_c[:leaves], d_word_gates, None)
+        return (d_word_gates @ W, d_word_gates.t() @ x, d_word_gates.sum(0), d_gates.t() @ children_h, d_gates.sum(0))
+
+    def __call__(self, model, batch, x):
+        return Differentiable.apply(x, *model.parameters(), Eagerly(self, batch))
+
+
+class Eagerly:
+    """A run of B's passes as they are."""
+
+    def __init__(self, passes, batch):
+        self.passes, self.batch = passes, batch
+
+    def forward(self, x, *parameters):
+        h, self.kept = self.passes.forward(self.batch, x, *parameters)
+        return h
+
+    def backward(self, dh):
+        return self.passes.backward(self.batch, self.kept, dh)
+
+
+class Differentiable(torch.autograd.Function):
+    """A run of B's passes or G's as an operation of autograd."""
+
+    @staticmethod
+    def forward(ctx, x, *parameters_and_run):
+        *parameters, ctx.run = parameters_and_run
+        return ctx.run.forward(x, *parameters)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dh):
+        return *ctx.run.backward(dh), None
+
+
+class Recorded:
+    """A function whose `result` each replay computes anew: captured as a CUDA graph, or just called."""
+
+    def __init__(self, function, is_captured):
+        self.function, self.graph = function, None
+        if not is_captured:
+            return
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                function()
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.result = function()
+
+    def replay(self):
+        if self.graph:
+            self.graph.replay()
+        else:
+            self.result = self.function()
+
+
+class Bucket:
+    """G's passes for all batches of the same widths, with inputs that stay where they are. What it returns holds until
+    the bucket's next run."""
+
+    def __init__(self, passes, batch, x, parameters, is_captured):
+        self.batch = replace(batch, **{name: getattr(batch, name).clone() for name in batch.STATIC})
+        self.x = x.new_zeros(batch.widths[0], x.shape[1])
+        # The gradient of h, and the row of zeros that padding reads.
+        self.dh = x.new_zeros(sum(batch.widths) + 1, parameters[2].shape[1] // 2)
+        with torch.no_grad():
+            self.forwards = Recorded(lambda: passes.forward(self.batch, self.x, *parameters), is_captured)
+            self.forwards.replay()
+            backward = lambda: passes.backward(self.batch, self.forwards.result[1], self.dh)  # noqa: E731
+            self.backwards = Recorded(backward, is_captured)
+
+    def load(self, batch, x):
+        for name in batch.STATIC:
+            getattr(self.batch, name).copy_(getattr(batch, name))
+        self.x[: batch.leaves].copy_(x)
+        self.leaves, self.vertices = batch.leaves, batch.vertices
+
+    def forward(self, *_):
+        self.forwards.replay()
+        return self.forwards.result[0][: self.vertices]
+
+    def backward(self, dh):
+        self.dh[: self.vertices].copy_(dh)
+        self.backwards.replay()
+        dx, *others = self.backwards.result
+        return dx[: self.leaves], *others
+
+
+class Graphs:
+    """G: takes batches of prepare_padded(). Captures a bucket when its first batch comes."""
+
+    def __init__(self, passes=None, is_captured=True):
+        self.passes, self.is_captured, self.buckets = passes or ByHand(), is_captured, {}
+
+    def bucket(self, model, batch, x):
+        """The bucket, with the batch and x loaded: `forwards` and `backwards` can be replayed alone."""
+        found = self.buckets.get(batch.widths)
+        if not found:
+            found = Bucket(self.passes, batch, x.detach(), list(model.parameters()), self.is_captured)
+            self.buckets[batch.widths] = found
+        found.load(batch, x.detach())
+        return found
+
+    def __call__(self, model, batch, x):
+        return Differentiable.apply(x, *model.parameters(), self.bucket(model, batch, x))
+
+
+def recursion(model, trees, ids, x):
+    """h of all vertices, one vertex at a time."""
+    hidden, words, found = model.hidden, iter(x), []
+
+    def vertex(children, number):
+        if children[number][0] < 0:
+            (i, o, u), kept = model.W(next(words)).chunk(3), 0.0
+        else:
+            (left, c_left), (right, c_right) = (states[child] for child in children[number])
+            i, o, u, f, g = model.U(torch.cat([left, right])).chunk(5)
+            kept = f.sigmoid() * c_left + g.sigmoid() * c_right
+        c = i.sigmoid() * u.tanh() + kept
+        return o.sigmoid() * c.tanh(), c
+
+    for tree in ids:
+        states = []
+        children = trees.children[trees.first[tree] : trees.first[tree + 1]].tolist()
+        for number in range(len(children)):
+            states.append(vertex(children, number))
+        found += [h for h, _ in states]
+    return torch.stack(found).view(-1, hidden)
+
+
+def step(rival, model, batch, x, dh):
+    """Forward and backward: h, and the gradients of x and all parameters."""
+    model.zero_grad()
+    x.grad = None
+    h = rival(model, batch, x)
+    h.backward(dh)
+    return [h, x.grad, *(parameter.grad for parameter in model.parameters())]
+
+
+def rivals(names, is_captured):
+    """The rivals, and whether they take padded batches."""
+    fused = lambda: ByHand(*(torch.compile(one, dynamic=True) for one in (activate, differentiate)))  # noqa: E731
+    make = {"E": lambda: eager, "chunked": lambda: chunked, "growing": lambda: growing, "C": compiled, "B": ByHand,
+            "G": lambda: Graphs(is_captured=is_captured), "GC": lambda: Graphs(fused(), is_captured)}  # fmt: skip
+    return {name: (make[name](), name in ("G", "GC")) for name in names}
+
+
+def prepared(trees, count, batches, device):
+    """Some random batches of `count` trees: ids, the batches, and padded."""
+    source, heights = random.Random(count), trees.heights()
+    ids = [source.sample(range(len(trees.counts)), count) for _ in range(batches)]
+    plain = [prepare(trees, heights, one, device) for one in ids]
+    return ids, plain, prepare_padded(trees, heights, ids, device)
+
+
+def check(options):
+    """Several batches of each size one after the other, so that each of a bucket finds what the last has left."""
+    trees, wrong = random_trees(), 0
+    for dtype, allowed in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+        torch.manual_seed(1)
+        model = TreeLSTM(24, 40).to(options.device, dtype)
+        exact = TreeLSTM(24, 40).double()
+        exact.load_state_dict(model.state_dict())
+        for name, (rival, is_padded) in rivals(options.rivals, options.device != "cpu").items():
+            for count in (1, 8, 32):
+                errors = []
+                for ids, *batches in zip(*prepared(trees, count, 5, options.device)):
+                    batch = batches[is_padded]
+                    x = torch.randn(batch.leaves, 24, dtype=dtype)
+                    dh = torch.randn(batch.vertices, 40, dtype=dtype)
+                    expected = step(lambda model, ids, x: recursion(model, trees, ids, x), exact, ids,
+                                    x.detach().double().requires_grad_(), dh.double())  # fmt: skip
+                    found = step(rival, model, batch, x.to(options.device).detach().requires_grad_(),
+                                 dh.to(options.device))  # fmt: skip
+                    for one, other in zip(found, expected):
+                        errors.append((one.cpu().double() - other).norm() / other.norm())
+                worst = torch.stack(errors).max()  # A NaN if one is.
+                wrong += not worst <= allowed
+                verdict = "" if worst <= allowed else "WRONG"
+                print(f"{name:7} {dtype} batch {count:2}: {worst:.1e} {verdict}", flush=True)
+    return 1 if wrong else 0
+
+
+def measure(options):
+    """Prints median milliseconds of forward and backward, in turns over the same batches. Two batches warm up."""
+    trees = random_trees()
+    wait = (lambda: None) if options.device == "cpu" else torch.cuda.synchronize
+    torch.manual_seed(1)
+    model = TreeLSTM(options.hidden, options.hidden).to(options.device)
+    everyone = rivals(options.rivals, options.device != "cpu")
+    print("batch", *(f"{name:>9}" for name in everyone), " ms")
+    for count in options.batches:
+        _, *both = prepared(trees, count, options.steps + 2, options.device)
+        times = {name: [] for name in everyone}
+        for number, batches in enumerate(zip(*both)):
+            x = torch.randn(batches[0].leaves, options.hidden, device=options.device, requires_grad=True)
+            dh = torch.randn(batches[0].vertices, options.hidden, device=options.device)
+            for name, (rival, is_padded) in everyone.items():
+                if is_padded:
+                    step(rival, model, batches[1], x, dh)  # A bucket's first batch is its capture.
+                wait()
+                begin = time.perf_counter()
+                step(rival, model, batches[is_padded], x, dh)
+                wait()
+                if number >= 2:
+                    times[name].append(time.perf_counter() - begin)
+        print(f"{count:5}", *(f"{1e3 * statistics.median(found):9.3f}" for found in times.values()), flush=True)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--check", action="store_true")
+    what.add_argument("--measure", action="store_true")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--rivals", type=lambda text: text.split(","), help="some of E,chunked,growing,C,B,G,GC")
+    parser.add_argument("--threads", type=int, help="of the CPU")
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
+    parser.add_argument("--steps", type=int, default=20, help="batches that are timed [20]")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    # G's padding is checked on the CPU too, but there are no CUDA graphs to time.
+    if options.check:
+        everyone = ["chunked", "growing", "C", "B", "G", "GC"]
+    else:
+        everyone = ["E", "C", "B"] if options.device == "cpu" else ["E", "C", "B", "G", "GC"]
+    options.rivals = options.rivals or everyone
+    return check(options) if options.check else measure(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
