@@ -24,7 +24,9 @@ pub(super) unsafe fn write_text((text, size, needed): Place, written: &str) -> b
     unsafe {
         needed.write(written.len() + 1);
         if size > 0 {
-            let length = written.len().min(size - 1);
+            // A character is not cut.
+            let length =
+                (0..=written.len().min(size - 1)).rev().find(|end| written.is_char_boundary(*end)).unwrap_or(0);
             text.copy_from_nonoverlapping(written.as_ptr().cast(), length);
             text.add(length).write(0);
         }

@@ -357,8 +357,7 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
         *argument =
             usize::try_from(given).map_err(|_| format!("`{}`: argument {given}; it is not negative", op.name()))?;
     }
-    // Operations are told apart by all of their fields.
-    let (inputs, arguments) = (read.inputs().len(), arguments_of(op));
+    let (inputs, arguments) = (read.inputs().len(), read.arguments().len());
     let is_free = read.inputs[inputs..].iter().chain(&read.arguments[arguments..]).all(|unused| *unused == 0);
     if !is_free || !(matches!(op, Op::Scale | Op::Shift) || given.constant == 0.0) {
         let constant = if matches!(op, Op::Scale | Op::Shift) { "its constant" } else { "no constant" };
@@ -366,15 +365,6 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
         return Err(format!("`{}`: {takes}; the other fields are 0", op.name()));
     }
     Ok(read)
-}
-
-/// The number of arguments that an operation takes.
-fn arguments_of(op: Op) -> usize {
-    match op {
-        Op::Gather | Op::Slice => 2,
-        Op::Pull | Op::PullIndex | Op::Lookup | Op::Children | Op::Matmul | Op::Bias | Op::Scatter | Op::Push => 1,
-        _ => 0,
-    }
 }
 
 /// Makes a net.

@@ -341,17 +341,6 @@ int trees_function(const Net *net, const Trees *trees, long long vertex) {
     return found;
 }
 
-int trees_childless(const Net *net, const Trees *trees) {
-    for (long long vertex = 0; vertex < trees->first_vertex[trees->description.graphs]; vertex++) {
-        int function = trees_function(net, trees, vertex);
-        if (function < 0 || function >= net->description.functionCount) continue;
-        if (trees->first_child[vertex] < trees->first_child[vertex + 1]) continue;
-        for (int i = 0; i < net->functions[function].operationCount; i++)
-            if (net->operations[function][i].op == UCUDNN_VERTEX_CHILDREN) return 1;
-    }
-    return 0;
-}
-
 /* ---- arrays ---- */
 
 static const char *const SORT_NAMES[SORTS] = {"parameters",    "pulls",  "pushGradients",

@@ -45,8 +45,6 @@ void trees_random(Trees *trees, const Net *net, Random *random);
 
 /* The function of a vertex, by its number among all; -1 for none. */
 int trees_function(const Net *net, const Trees *trees, long long vertex);
-/* Whether a vertex without slots has a function that takes values of its children. */
-int trees_childless(const Net *net, const Trees *trees);
 
 enum { PARAMETER, PULL, PUSH_GRADIENT, PUSH, PULL_GRADIENT, PARAMETER_GRADIENT, SORTS };
 

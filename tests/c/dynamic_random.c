@@ -49,7 +49,7 @@ static unsigned long gradients(const Case *c) {
 int main(int count, char **arguments) {
     static const cudnnDataType_t TYPES[] = {CUDNN_DATA_DOUBLE, CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const char *const NAMES[] = {"double", "float", "half", "bfloat16"};
-    REQUIRE(count == 4 || count == 5, "dynamic_random SEED CASES THREADS [childless]");
+    REQUIRE(count == 4, "dynamic_random SEED CASES THREADS");
     Random random = {strtoull(arguments[1], NULL, 10)};
     for (int number = 0; number < atoi(arguments[2]);) {
         static Net net;
@@ -60,7 +60,6 @@ int main(int count, char **arguments) {
         net_random(&net, TYPES[type], &random);
         net.description.hostThreads = atoi(arguments[3]);
         trees_random(&trees, &net, &random);
-        if (count == 4 && trees_childless(&net, &trees)) continue;
         int graphs = 1 + random_below(&random, GRAPHS);
         for (int i = 0; i < graphs; i++) ids[i] = random_below(&random, (int)trees.description.graphs);
         case_open(&c, &net, &trees, ids, graphs, &random);

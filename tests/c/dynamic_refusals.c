@@ -180,11 +180,11 @@ static void graphs(void) {
     GRAPHS_REFUSED(first_child[14], 1ll << 31, BAD_PARAM,
                    "the end of firstChild is 2147483648; 0 to 2147483647 are accepted");
     GRAPHS_REFUSED(first_child[14], -5, BAD_PARAM, "the end of firstChild is -5; 0 to 2147483647 are accepted");
-    GRAPHS_REFUSED(first_vertex[0], 1, BAD_PARAM, "first_vertex begins with 1, not with 0");
-    GRAPHS_REFUSED(first_vertex[1], 15, BAD_PARAM, "first_vertex falls from 15 to 14 behind place 1; offsets rise");
+    GRAPHS_REFUSED(first_vertex[0], 1, BAD_PARAM, "firstVertex begins with 1, not with 0");
+    GRAPHS_REFUSED(first_vertex[1], 15, BAD_PARAM, "firstVertex falls from 15 to 14 behind place 1; offsets rise");
     GRAPHS_REFUSED(first_vertex[1], 14, BAD_PARAM, "graph 1: it has no vertices; at least one is accepted");
     GRAPHS_REFUSED(first_child[5], 1ll << 60, BAD_PARAM,
-                   "first_child falls from 1152921504606846976 to 4 behind place 5; offsets rise");
+                   "firstChild falls from 1152921504606846976 to 4 behind place 5; offsets rise");
     GRAPHS_REFUSED(children[0], 7, BAD_PARAM, "graph 0: vertex 4, slot 0: child 7; -1 to 6 are accepted");
     GRAPHS_REFUSED(children[0], -2, BAD_PARAM, "graph 0: vertex 4, slot 0: child -2; -1 to 6 are accepted");
     GRAPHS_REFUSED(children[7], 6, BAD_PARAM, "graph 1: vertex 4 is its own descendant by 4 → 6 → 4");

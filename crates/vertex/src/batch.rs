@@ -82,8 +82,9 @@ pub struct Block {
 pub struct Batch {
     maxima: Maxima,
     blocks: Vec<Block>,
-    /// Rows and edges of each kind.
-    kinds: Vec<(usize, usize)>,
+    /// The same, sorted by kind.
+    blocks_by_kind: Vec<Block>,
+    kinds: Vec<Kind>,
     graphs: usize,
     levels: usize,
     vertices: usize,
@@ -114,6 +115,14 @@ pub struct Batch {
     firsts: Vec<(i32, u32)>,
 }
 
+/// The rows and edges of a kind, and the end of its blocks in `blocks_by_kind`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    rows: usize,
+    edges: usize,
+    blocks_end: usize,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     row: u32,
@@ -134,7 +143,8 @@ impl Batch {
         Ok(Self {
             maxima,
             blocks: memory(steps.min(vertices))?,
-            kinds: vec![(0, 0); kinds],
+            blocks_by_kind: memory(steps.min(vertices))?,
+            kinds: vec![Kind::default(); kinds],
             graphs: 0,
             levels: 0,
             vertices: 0,
@@ -233,7 +243,7 @@ impl Batch {
         for segment in &graphs.segments[graphs.starts[id].segment..graphs.starts[id + 1].segment] {
             let (kind, label) = (self.kind_of_label[segment.label as usize], graphs.labels[segment.label as usize]);
             let why = match functions.get(kind as usize) {
-                Some(function) if function.children == Arity::Any && segment.has_empty_slots => {
+                Some(function) if function.children == Arity::Any && segment.first_empty.is_some() => {
                     format!("an empty slot; function {kind}, for any number of children, has none")
                 }
                 Some(_) => String::new(),
@@ -251,8 +261,8 @@ impl Batch {
                 },
             };
             if !why.is_empty() {
-                let of_segment = &graphs.vertices[sorted..sorted + segment.count as usize];
-                return Err(Refused(format!("graph {id}: vertex {} has {why}", of_segment[0])));
+                let vertex = sorted + segment.first_empty.filter(|_| kind != u32::MAX).unwrap_or(0) as usize;
+                return Err(Refused(format!("graph {id}: vertex {} has {why}", graphs.vertices[vertex])));
             }
             sorted += segment.count as usize;
         }
@@ -273,19 +283,34 @@ impl Batch {
             }
         }
         self.blocks.clear();
-        self.kinds.fill((0, 0));
+        self.kinds.fill(Kind::default());
         let (mut row, mut edge) = (0, 0);
         for (place, cursor) in self.cursors.iter_mut().enumerate() {
             let (rows, edges) = (cursor.row as usize, cursor.edge as usize);
             *cursor = Cursor { row: row as u32, edge: edge as u32 };
             if rows > 0 {
                 let kind = place % kinds;
-                let (row_of_kind, edge_of_kind) = self.kinds[kind];
-                let level = place / kinds;
+                let its = &mut self.kinds[kind];
+                let (level, row_of_kind, edge_of_kind) = (place / kinds, its.rows, its.edges);
                 self.blocks.push(Block { level, kind, row, rows, edge, edges, row_of_kind, edge_of_kind });
-                self.kinds[kind] = (row_of_kind + rows, edge_of_kind + edges);
+                (its.rows, its.edges, its.blocks_end) = (row_of_kind + rows, edge_of_kind + edges, its.blocks_end + 1);
             }
             (row, edge) = (row + rows, edge + edges);
+        }
+        self.sort_blocks_by_kind();
+    }
+
+    /// Each kind has the number of its blocks; it gets their end.
+    fn sort_blocks_by_kind(&mut self) {
+        let mut first = 0;
+        for kind in &mut self.kinds {
+            (kind.blocks_end, first) = (first, first + kind.blocks_end);
+        }
+        self.blocks_by_kind.resize(self.blocks.len(), Block::default());
+        for block in &self.blocks {
+            let end = &mut self.kinds[block.kind].blocks_end;
+            self.blocks_by_kind[*end] = *block;
+            *end += 1;
         }
     }
 
@@ -339,9 +364,16 @@ impl Batch {
         &self.blocks
     }
 
+    /// The blocks of a kind, from the lowest level up.
+    pub fn blocks_of(&self, kind: usize) -> &[Block] {
+        let first = if kind == 0 { 0 } else { self.kinds[kind - 1].blocks_end };
+        &self.blocks_by_kind[first..self.kinds[kind].blocks_end]
+    }
+
     /// The rows and edges of a kind.
     pub fn of_kind(&self, kind: usize) -> (usize, usize) {
-        self.kinds[kind]
+        let Kind { rows, edges, .. } = self.kinds[kind];
+        (rows, edges)
     }
 
     /// The number of graphs; 0 before the first one is set.

@@ -147,7 +147,8 @@ impl Reverse<'_> {
     fn first_of(&self, place: usize) -> Option<usize> {
         let operation = &self.operations[place];
         let is_read = matches!(operation.op, Op::Pull | Op::Gather | Op::Children);
-        self.operations[..place].iter().position(|other| is_read && other == operation)
+        let is_same = |other: &Operation| (other.op, other.arguments()) == (operation.op, operation.arguments());
+        self.operations[..place].iter().position(|other| is_read && is_same(other))
     }
 
     fn differentiate(&mut self, place: usize, is_taken: &[bool]) {
@@ -287,7 +288,7 @@ fn find_source(operations: &[Operation], value: Value, sources: &mut [Source]) {
     let scatters = |operation: &&Operation| operation.op == Op::Scatter && operation.inputs[0] == value;
     if let Some(scatter) = operations.iter().find(scatters) {
         sources[value] = Source::Own(scatter.arguments[0]);
-    } else if cost(operations, value, sources).is_some_and(|cost| cost <= MOST_AGAIN) {
+    } else if is_cheap(operations, value, sources) {
         sources[value] = Source::Again;
         for input in operations[value].inputs() {
             find_source(operations, *input, sources);
@@ -297,25 +298,24 @@ fn find_source(operations: &[Operation], value: Value, sources: &mut [Source]) {
     }
 }
 
-/// The element-wise operations that computing a value again takes; `None` if it takes others too.
-fn cost(operations: &[Operation], value: Value, sources: &[Source]) -> Option<usize> {
-    let operation = &operations[value];
-    let its = match (sources[value], operation.op) {
-        (Source::Kept | Source::Own(_), _) => return Some(0),
-        (_, op) if op.is_load() => return Some(0),
-        (_, Op::Slice | Op::Concat) => 0,
-        (_, op) if op.is_element_wise() => 1,
-        _ => return None,
-    };
-    let mut sum = its;
-    for input in operation.inputs() {
-        sum += cost(operations, *input, sources)?;
-        // A value that several operations take is counted each time, so the sum may be long.
-        if sum > MOST_AGAIN {
-            return None;
+/// Whether computing a value again takes at most [`MOST_AGAIN`] element-wise operations, and no others.
+fn is_cheap(operations: &[Operation], value: Value, sources: &[Source]) -> bool {
+    let (mut operations_again, mut is_found) = (0, vec![false; operations.len()]);
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        let op = operations[value].op;
+        let is_at_hand = matches!(sources[value], Source::Kept | Source::Own(_)) || op.is_load();
+        if std::mem::replace(&mut is_found[value], true) || is_at_hand {
+            continue;
         }
+        match op {
+            Op::Slice | Op::Concat => {}
+            op if op.is_element_wise() && operations_again < MOST_AGAIN => operations_again += 1,
+            _ => return false,
+        }
+        open.extend(operations[value].inputs());
     }
-    Some(sum)
+    true
 }
 
 /// Adds to the function what keeps values, and to the derivative what comes by them.

@@ -292,6 +292,12 @@ impl Operation {
         &self.inputs[..self.op.operands().iter().filter(|operand| matches!(operand, Operand::Value(_))).count()]
     }
 
+    /// The numbers that it takes.
+    pub fn arguments(&self) -> &[usize] {
+        let is_argument = |operand: &&Operand| !matches!(operand, Operand::Value(_) | Operand::Constant);
+        &self.arguments[..self.op.operands().iter().filter(is_argument).count()]
+    }
+
     /// The same with other inputs.
     pub fn renumbered(mut self, number: impl Fn(Value) -> Value) -> Self {
         for place in 0..self.inputs().len() {

@@ -1,5 +1,7 @@
 //! Checks and levels one graph.
 
+use std::ops::Range;
+
 use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Place, Segment};
 
 /// Memory that is used again from graph to graph. All of it is by the vertices' numbers, unless it says otherwise.
@@ -8,17 +10,20 @@ pub(super) struct Scratch {
     level: Vec<u32>,
     /// In `Graphs::labels`.
     label: Vec<u32>,
+    /// By kind, the last for vertices without one, and by slots: the number of the label, or [`NO_LABEL`].
+    labels: Vec<Vec<u32>>,
     place: Vec<Place>,
-    /// Children that have no level yet, and parents that were found.
-    count: Vec<u32>,
-    /// The first parent of each vertex in `parents`.
-    first_parent: Vec<u32>,
-    /// The parents of each vertex, as (parent, slot), in the order of the parents' numbers.
-    parents: Vec<(u32, u32)>,
-    ready: Vec<u32>,
-    /// Vertices by level and label, as numbers that sort so.
-    sorted: Vec<(u64, u32)>,
+    /// Edges to parents; later the next place for one in `Graphs::parents`.
+    parents: Vec<u32>,
+    /// By level: the end of its vertices in `sorted`.
+    level_end: Vec<u32>,
+    /// Vertices by level and label.
+    sorted: Vec<u32>,
 }
+
+const NO_LABEL: u32 = u32::MAX;
+/// The place in `Scratch::labels` of vertices without a kind.
+const NO_KIND: usize = 1 << u8::BITS;
 
 /// One graph of a description.
 struct Graph<'a> {
@@ -46,211 +51,208 @@ impl<'a> Graph<'a> {
     fn slots(&self, vertex: usize) -> &'a [i32] {
         &self.children[self.first_child[vertex] as usize..self.first_child[vertex + 1] as usize]
     }
+
+    /// The children in a vertex's slots that are not empty.
+    fn children(&self, vertex: usize) -> impl Iterator<Item = usize> + use<'a> {
+        self.slots(vertex).iter().filter(|child| **child != NONE).map(|child| *child as usize)
+    }
+}
+
+/// Makes `to` so long, of these values.
+fn fill<T: Clone>(to: &mut Vec<T>, count: usize, value: T) -> Result<(), String> {
+    to.clear();
+    to.try_reserve(count).map_err(|_| format!("no memory for {count} numbers"))?;
+    to.resize(count, value);
+    Ok(())
 }
 
 impl Scratch {
     /// Adds a graph to `to`, or says what is wrong with it.
     pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<(), String> {
         let graph = Graph::of(description, number);
-        self.check(&graph)?;
-        if !self.level_in_order(&graph) {
+        if !self.level_in_order(&graph)? {
             self.level_in_any_order(&graph)?;
         }
-        self.find_labels(&graph, &mut to.labels);
-        self.find_places(&graph, to);
+        check_rows(&graph)?;
+        self.find_labels(&graph, &mut to.labels)?;
+        self.sort()?;
+        self.find_places(&graph, to)?;
         self.add_children(&graph, to);
         self.add_parents(&graph, to);
         self.add_rows(&graph, to);
         Ok(())
     }
 
-    fn check(&self, graph: &Graph) -> Result<(), String> {
+    /// Checks the slots and counts parents. Levels a graph whose vertices all come behind their children; returns
+    /// whether they do.
+    fn level_in_order(&mut self, graph: &Graph) -> Result<bool, String> {
         let count = graph.len();
+        fill(&mut self.level, count, 0)?;
+        fill(&mut self.parents, count, 0)?;
+        let mut is_in_order = true;
         for vertex in 0..count {
             let slots = graph.slots(vertex);
             if slots.len() > MOST_SLOTS {
                 return Err(format!("vertex {vertex} has {} slots; at most {MOST_SLOTS} are accepted", slots.len()));
             }
-            for (slot, child) in slots.iter().enumerate() {
-                if *child < NONE || *child as i64 >= count as i64 {
+            let mut level = 0;
+            for (slot, child) in slots.iter().enumerate().filter(|(_, child)| **child != NONE) {
+                let below = usize::try_from(*child).ok().and_then(|child| Some((child, self.level.get(child)?)));
+                let Some((child, below)) = below else {
                     let last = count - 1;
                     return Err(format!("vertex {vertex}, slot {slot}: child {child}; -1 to {last} are accepted"));
-                }
+                };
+                self.parents[child] += 1;
+                level = level.max(below + 1);
+                is_in_order &= child < vertex;
             }
+            self.level[vertex] = level;
         }
-        for (vertex, row) in graph.rows.iter().flat_map(|rows| rows.iter().enumerate()) {
-            if *row < NONE || *row as i64 >= count as i64 {
-                return Err(format!("vertex {vertex} pulls row {row}; -1 to {} are accepted", count - 1));
-            }
-        }
-        Ok(())
-    }
-
-    /// Levels a graph whose vertices all come behind their children. Returns whether they do.
-    fn level_in_order(&mut self, graph: &Graph) -> bool {
-        self.level.clear();
-        for vertex in 0..graph.len() {
-            let mut level = 0;
-            for child in graph.slots(vertex).iter().filter(|child| **child != NONE) {
-                match self.level.get(*child as usize) {
-                    Some(below) => level = level.max(below + 1),
-                    None => return false,
-                }
-            }
-            self.level.push(level);
-        }
-        true
+        Ok(is_in_order)
     }
 
     /// Levels a graph by the order in which vertices have no more children without a level (Kahn 1962).
     fn level_in_any_order(&mut self, graph: &Graph) -> Result<(), String> {
         let count = graph.len();
-        self.find_parents(graph);
-        self.level.clear();
-        self.level.resize(count, 0);
-        self.count.clear();
-        let children = |vertex| graph.slots(vertex).iter().filter(|child| **child != NONE).count() as u32;
-        self.count.extend((0..count).map(children));
-        self.ready.clear();
-        self.ready.extend((0..count as u32).filter(|vertex| self.count[*vertex as usize] == 0));
+        let (mut ends, mut parents, mut open) = (vec![], vec![], vec![]);
+        fill(&mut ends, count, 0)?;
+        let mut end = 0;
+        for (its_end, parents) in ends.iter_mut().zip(&self.parents) {
+            (*its_end, end) = (end, end + *parents as usize);
+        }
+        fill(&mut parents, end, 0)?;
+        fill(&mut open, count, 0)?;
+        for vertex in 0..count {
+            for child in graph.children(vertex) {
+                parents[ends[child]] = vertex;
+                ends[child] += 1;
+                open[vertex] += 1;
+            }
+        }
+        fill(&mut self.level, count, 0)?;
+        fill(&mut self.sorted, count, 0)?;
+        self.sorted.clear();
+        self.sorted.extend((0..count as u32).filter(|vertex| open[*vertex as usize] == 0));
         let mut done = 0;
-        while let Some(vertex) = self.ready.get(done).copied() {
+        while let Some(vertex) = self.sorted.get(done).map(|vertex| *vertex as usize) {
             done += 1;
-            let [first, end] = [0, 1].map(|next| self.first_parent[vertex as usize + next] as usize);
-            for (parent, _) in &self.parents[first..end] {
-                let parent = *parent as usize;
-                self.level[parent] = self.level[parent].max(self.level[vertex as usize] + 1);
-                self.count[parent] -= 1;
-                if self.count[parent] == 0 {
-                    self.ready.push(parent as u32);
+            for parent in &parents[ends[vertex] - self.parents[vertex] as usize..ends[vertex]] {
+                self.level[*parent] = self.level[*parent].max(self.level[vertex] + 1);
+                open[*parent] -= 1;
+                if open[*parent] == 0 {
+                    self.sorted.push(*parent as u32);
                 }
             }
         }
-        if done < count { Err(self.circle(graph)) } else { Ok(()) }
+        if done < count { Err(circle(graph, &open)) } else { Ok(()) }
     }
 
-    /// Names a circle: from a vertex that got no level, each has a child that got none.
-    fn circle(&self, graph: &Graph) -> String {
-        let has_none = |vertex: &usize| self.count[*vertex] > 0;
-        let mut way = vec![(0..graph.len()).find(has_none).expect("some vertex got no level")];
-        loop {
-            let last = way[way.len() - 1];
-            let children = graph.slots(last).iter().filter(|child| **child != NONE).map(|child| *child as usize);
-            let next = children.into_iter().find(has_none).expect("a child of it got no level");
-            if let Some(first) = way.iter().position(|vertex| *vertex == next) {
-                way.drain(..first);
-                break;
+    fn find_labels(&mut self, graph: &Graph, labels: &mut Vec<Label>) -> Result<(), String> {
+        self.labels.resize(NO_KIND + 1, vec![]);
+        fill(&mut self.label, graph.len(), 0)?;
+        for (vertex, number) in self.label.iter_mut().enumerate() {
+            let (slots, kind) = (graph.slots(vertex).len(), graph.kinds.map(|kinds| kinds[vertex]));
+            let numbers = &mut self.labels[kind.map_or(NO_KIND, usize::from)];
+            if numbers.len() <= slots {
+                numbers.resize(slots + 1, NO_LABEL);
             }
-            way.push(next);
+            if numbers[slots] == NO_LABEL {
+                numbers[slots] = labels.len() as u32;
+                labels.push(Label { kind, slots: slots as u32 });
+            }
+            *number = numbers[slots];
         }
-        // A long circle is known by its beginning.
-        const SHOWN: usize = 8;
-        let mut names: Vec<_> = way.iter().take(SHOWN).map(usize::to_string).collect();
-        names.extend((way.len() > SHOWN).then(|| "…".into()));
-        format!("vertex {} is its own descendant by {} → {}", way[0], names.join(" → "), way[0])
+        Ok(())
     }
 
-    /// Finds the parents of all vertices, by a counting sort of the slots.
-    fn find_parents(&mut self, graph: &Graph) {
+    /// Sorts the vertices by level, label and number.
+    fn sort(&mut self) -> Result<(), String> {
+        let levels = self.level.iter().max().map_or(0, |last| *last as usize + 1);
+        fill(&mut self.level_end, levels, 0)?;
+        self.level.iter().for_each(|level| self.level_end[*level as usize] += 1);
+        let mut end = 0;
+        for of_level in &mut self.level_end {
+            (*of_level, end) = (end, end + *of_level);
+        }
+        fill(&mut self.sorted, self.level.len(), 0)?;
+        for (vertex, level) in self.level.iter().enumerate() {
+            let end = &mut self.level_end[*level as usize];
+            self.sorted[*end as usize] = vertex as u32;
+            *end += 1;
+        }
+        let label = |vertex: &u32| self.label[*vertex as usize];
+        let mut first = 0;
+        for end in &self.level_end {
+            let of_level = &mut self.sorted[first..*end as usize];
+            if !of_level.is_sorted_by_key(label) {
+                of_level.sort_unstable_by_key(|vertex| (label(vertex), *vertex));
+            }
+            first = *end as usize;
+        }
+        Ok(())
+    }
+
+    /// Makes segments of the sorted vertices.
+    fn find_places(&mut self, graph: &Graph, to: &mut Graphs) -> Result<(), String> {
         let count = graph.len();
-        self.first_parent.clear();
-        self.first_parent.resize(count + 2, 0);
-        for vertex in 0..count {
-            for child in graph.slots(vertex).iter().filter(|child| **child != NONE) {
-                self.first_parent[*child as usize + 2] += 1;
+        fill(&mut self.place, count, Place { segment: 0, index: 0 })?;
+        to.segments.try_reserve(count).map_err(|_| format!("no memory for {count} segments"))?;
+        let (mut segment, mut last) = (0, None);
+        for vertex in self.sorted.iter().map(|vertex| *vertex as usize) {
+            let (level, label) = (self.level[vertex], self.label[vertex]);
+            if last != Some((level, label)) {
+                segment = to.segments.len();
+                to.segments.push(Segment { level, label, count: 0, first_empty: None });
+                last = Some((level, label));
             }
-        }
-        for vertex in 2..count + 2 {
-            self.first_parent[vertex] += self.first_parent[vertex - 1];
-        }
-        self.parents.clear();
-        self.parents.resize(self.first_parent[count + 1] as usize, (0, 0));
-        for vertex in 0..count {
-            for (slot, child) in graph.slots(vertex).iter().enumerate().filter(|(_, child)| **child != NONE) {
-                let place = &mut self.first_parent[*child as usize + 1];
-                self.parents[*place as usize] = (vertex as u32, slot as u32);
-                *place += 1;
+            let its = &mut to.segments[segment];
+            if its.first_empty.is_none() && graph.slots(vertex).contains(&NONE) {
+                its.first_empty = Some(its.count);
             }
+            let first = to.starts[to.starts.len() - 1].segment;
+            self.place[vertex] = Place { segment: (segment - first) as u32, index: its.count };
+            its.count += 1;
         }
-    }
-
-    fn find_labels(&mut self, graph: &Graph, labels: &mut Vec<Label>) {
-        self.label.clear();
-        let mut last: Option<(Label, u32)> = None;
-        for vertex in 0..graph.len() {
-            let slots = graph.slots(vertex).len() as u32;
-            let label = Label { kind: graph.kinds.map(|kinds| kinds[vertex]), slots };
-            let number = match last {
-                Some((same, number)) if same == label => number,
-                _ => labels.iter().position(|its| *its == label).unwrap_or_else(|| {
-                    labels.push(label);
-                    labels.len() - 1
-                }) as u32,
-            };
-            last = Some((label, number));
-            self.label.push(number);
-        }
-    }
-
-    /// Sorts the vertices into segments.
-    fn find_places(&mut self, graph: &Graph, to: &mut Graphs) {
-        let count = graph.len();
-        let key = |vertex: usize| u64::from(self.level[vertex]) << 32 | u64::from(self.label[vertex]);
-        self.sorted.clear();
-        self.sorted.extend((0..count).map(|vertex| (key(vertex), vertex as u32)));
-        self.sorted.sort_unstable();
-        self.place.clear();
-        self.place.resize(count, Place { segment: 0, index: 0 });
-        let (first, mut last_key) = (to.segments.len(), None);
-        for (key, vertex) in &self.sorted {
-            if last_key != Some(*key) {
-                let (level, label) = ((key >> 32) as u32, *key as u32);
-                to.segments.push(Segment { level, label, count: 0, has_empty_slots: false });
-                last_key = Some(*key);
-            }
-            let number = to.segments.len() - 1;
-            let segment = &mut to.segments[number];
-            self.place[*vertex as usize] = Place { segment: (number - first) as u32, index: segment.count };
-            segment.count += 1;
-            segment.has_empty_slots |= graph.slots(*vertex as usize).contains(&NONE);
-            to.vertices.push(*vertex);
-            to.levels = to.levels.max(segment.level + 1);
-        }
+        to.vertices.extend(&self.sorted);
+        to.levels = to.levels.max(self.level_end.len() as u32);
+        Ok(())
     }
 
     fn add_children(&self, graph: &Graph, to: &mut Graphs) {
         let first = to.starts[to.starts.len() - 1].segment;
         let nowhere = Place { segment: (to.segments.len() - first) as u32, index: 0 };
-        for (_, vertex) in &self.sorted {
-            let place = |child: &i32| if *child == NONE { nowhere } else { self.place[*child as usize] };
-            to.children.extend(graph.slots(*vertex as usize).iter().map(place));
-        }
+        let slots = self.sorted.iter().flat_map(|vertex| graph.slots(*vertex as usize));
+        to.children.extend(slots.map(|child| if *child == NONE { nowhere } else { self.place[*child as usize] }));
     }
 
     fn add_parents(&mut self, graph: &Graph, to: &mut Graphs) {
-        self.find_parents(graph);
         let first = to.parents.len();
-        for (_, vertex) in &self.sorted {
-            let vertex = *vertex as usize;
-            // The counting sort left each vertex's end in its successor's place.
-            let [begin, end] = [vertex, vertex + 1].map(|place| self.first_parent[place] as usize);
-            for (parent, slot) in &self.parents[begin..end] {
-                let Place { segment, index } = self.place[*parent as usize];
-                let slots = graph.slots(*parent as usize).len() as u32;
-                to.parents.push(Place { segment, index: index * slots + slot });
+        let mut end = 0;
+        for vertex in &self.sorted {
+            let parents = &mut self.parents[*vertex as usize];
+            (*parents, end) = (end, end + *parents);
+            to.parents_end.push(end);
+        }
+        to.parents.resize(first + end as usize, Place { segment: 0, index: 0 });
+        let parents = &mut to.parents[first..];
+        for vertex in 0..graph.len() {
+            let (slots, Place { segment, index }) = (graph.slots(vertex), self.place[vertex]);
+            for (slot, child) in slots.iter().enumerate().filter(|(_, child)| **child != NONE) {
+                let place = &mut self.parents[*child as usize];
+                parents[*place as usize] = Place { segment, index: index * slots.len() as u32 + slot as u32 };
+                *place += 1;
             }
-            to.parents_end.push((to.parents.len() - first) as u32);
         }
     }
 
     fn add_rows(&mut self, graph: &Graph, to: &mut Graphs) {
         let Some(rows) = graph.rows else {
-            to.pulled.extend(self.sorted.iter().map(|(_, vertex)| *vertex as i32));
+            to.pulled.extend(self.sorted.iter().map(|vertex| *vertex as i32));
             to.readers.extend(&self.place);
             to.readers_end.extend(1..=graph.len() as u32);
             return;
         };
-        to.pulled.extend(self.sorted.iter().map(|(_, vertex)| rows[*vertex as usize]));
+        to.pulled.extend(self.sorted.iter().map(|vertex| rows[*vertex as usize]));
         let count = rows.iter().max().map_or(0, |last| (*last + 1) as usize);
         let first = to.readers_end.len();
         to.readers_end.resize(first + count, 0);
@@ -268,4 +270,36 @@ impl Scratch {
             *place += 1;
         }
     }
+}
+
+fn check_rows(graph: &Graph) -> Result<(), String> {
+    let accepted: Range<i64> = NONE.into()..graph.len() as i64;
+    let rows = graph.rows.unwrap_or_default();
+    match rows.iter().position(|row| !accepted.contains(&i64::from(*row))) {
+        Some(vertex) => {
+            let last = graph.len() - 1;
+            Err(format!("vertex {vertex} pulls row {}; -1 to {last} are accepted", rows[vertex]))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Names a circle: from a vertex that got no level, each has a child that got none. `open` has each vertex's children
+/// without a level.
+fn circle(graph: &Graph, open: &[u32]) -> String {
+    let has_none = |vertex: &usize| open[*vertex] > 0;
+    let mut way = vec![];
+    let mut place_in_way = vec![None; graph.len()];
+    let mut next = (0..graph.len()).find(has_none).expect("some vertex got no level");
+    while place_in_way[next].is_none() {
+        place_in_way[next] = Some(way.len());
+        way.push(next);
+        next = graph.children(next).find(has_none).expect("a child of it got no level");
+    }
+    way.drain(..place_in_way[next].expect("the way came back"));
+    // A long circle is known by its beginning.
+    const SHOWN: usize = 8;
+    let mut names: Vec<_> = way.iter().take(SHOWN).map(usize::to_string).collect();
+    names.extend((way.len() > SHOWN).then(|| "…".into()));
+    format!("vertex {} is its own descendant by {} → {}", way[0], names.join(" → "), way[0])
 }

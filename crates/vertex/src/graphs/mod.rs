@@ -66,8 +66,8 @@ pub(crate) struct Segment {
     /// In [`Graphs::labels`].
     pub label: u32,
     pub count: u32,
-    /// Some slot is empty.
-    pub has_empty_slots: bool,
+    /// The first vertex with an empty slot, by its place in the segment.
+    pub first_empty: Option<u32>,
 }
 
 /// A vertex of a graph, or an edge of it: the segment, counted from the graph's first, and the place in it.
@@ -116,19 +116,19 @@ impl Graphs {
     /// Checks and levels graphs.
     pub fn new(description: &Description) -> Result<Self, Refused> {
         check_offsets(description)?;
-        let vertices = description.first_child.len() - 1;
+        let (vertices, slots) = (description.first_child.len() - 1, description.children.len());
         let graphs = description.first_vertex.len() - 1;
         let mut made = Self {
             labels: vec![],
-            starts: Vec::with_capacity(graphs + 1),
+            starts: memory(graphs + 1)?,
             segments: vec![],
-            vertices: Vec::with_capacity(vertices),
-            children: Vec::with_capacity(description.children.len()),
-            parents_end: Vec::with_capacity(vertices),
-            parents: Vec::with_capacity(description.children.len()),
-            pulled: Vec::with_capacity(vertices),
-            readers_end: vec![],
-            readers: Vec::with_capacity(vertices),
+            vertices: memory(vertices)?,
+            children: memory(slots)?,
+            parents_end: memory(vertices)?,
+            parents: memory(slots)?,
+            pulled: memory(vertices)?,
+            readers_end: memory(vertices)?,
+            readers: memory(vertices)?,
             levels: 0,
         };
         let mut scratch = levels::Scratch::default();
@@ -184,6 +184,15 @@ impl Graphs {
     }
 }
 
+/// Memory for so many numbers, or a refusal: graphs may take much.
+fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
+    let mut made = Vec::new();
+    match made.try_reserve_exact(count) {
+        Ok(()) => Ok(made),
+        Err(_) => Err(Refused { graph: None, why: format!("no memory for {count} numbers of the graphs") }),
+    }
+}
+
 /// The arrays fit together, so that graphs are in range.
 fn check_offsets(description: &Description) -> Result<(), Refused> {
     let refused = |graph, why| Err(Refused { graph, why });
@@ -203,8 +212,8 @@ fn check_offsets(description: &Description) -> Result<(), Refused> {
         }
     };
     let vertices = description.first_child.len().saturating_sub(1);
-    let checked = rising("first_child", description.first_child, description.children.len())
-        .and_then(|()| rising("first_vertex", description.first_vertex, vertices));
+    let checked = rising("firstChild", description.first_child, description.children.len())
+        .and_then(|()| rising("firstVertex", description.first_vertex, vertices));
     if let Err(why) = checked {
         return refused(None, why);
     }

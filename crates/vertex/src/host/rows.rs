@@ -93,11 +93,12 @@ impl<'a, C: Real> Part<'a, C> {
 impl<C: Real> Context<'_, C> {
     /// The blocks of the kind with some of these rows of it: each with the part of its rows, counted from its first.
     fn blocks(&self, first: usize, rows: usize) -> impl Iterator<Item = (&Block, std::ops::Range<usize>)> {
-        let of_kind = self.batch.blocks().iter().filter(|block| block.kind == self.kind);
-        of_kind.filter_map(move |block| {
-            let begin = first.max(block.row_of_kind) - block.row_of_kind;
-            let end = (first + rows).min(block.row_of_kind + block.rows).saturating_sub(block.row_of_kind);
-            (begin < end).then_some((block, begin..end))
+        let of_kind = self.batch.blocks_of(self.kind);
+        let skipped = of_kind.partition_point(|block| block.row_of_kind + block.rows <= first);
+        let end = first + rows;
+        of_kind[skipped..].iter().take_while(move |block| block.row_of_kind < end).map(move |block| {
+            let begin = first.saturating_sub(block.row_of_kind);
+            (block, begin..(end - block.row_of_kind).min(block.rows))
         })
     }
 

@@ -315,7 +315,9 @@ impl<'a, C: Real> Run<'a, C> {
         let frame = &self.frames[range.kind][place.number()];
         let (first, count) = if place.is_of_children { (range.edge, range.edges) } else { (range.row, range.rows) };
         let first = if place.is_whole() { first } else { 0 };
-        Rows::new(&frame.numbers[first * frame.stride + place.offset..], frame.stride, width, count)
+        // No rows may lie where the frame ends.
+        let numbers = frame.numbers.get(first * frame.stride + place.offset..).unwrap_or_default();
+        Rows::new(numbers, frame.stride, width, count)
     }
 
     fn product(&mut self, range: Range, parameter: usize, is_transposed: bool, x: Place, y: Place) {
@@ -323,6 +325,9 @@ impl<'a, C: Real> Run<'a, C> {
         let matrix = self.inputs.parameters[parameter];
         let (x_width, y_width) = if is_transposed { (size.rows, size.columns) } else { (size.columns, size.rows) };
         let (first, count) = if y.is_of_children { (range.edge, range.edges) } else { (range.row, range.rows) };
+        if count == 0 {
+            return;
+        }
         let Ok([from, to]) = self.frames[range.kind].get_disjoint_mut([x.number(), y.number()]) else {
             unreachable!("what a product reads and what it writes is in different frames")
         };
@@ -391,7 +396,7 @@ impl<'a, C: Real> Run<'a, C> {
     /// Adds each row of dy to the row of a table that its index names.
     fn add_rows(&self, kind: usize, input: usize, dy: Rows<C>, columns: usize, sum: &mut [C]) {
         let Pull::Indices(indices) = self.inputs.pulls[input] else { return };
-        for block in self.batch.blocks().iter().filter(|block| block.kind == kind) {
+        for block in self.batch.blocks_of(kind) {
             for place in 0..block.rows {
                 if let Some(pulled) = self.batch.pulled(block.row + place) {
                     let to = &mut sum[indices[pulled] as usize * columns..][..columns];

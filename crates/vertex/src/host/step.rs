@@ -55,6 +55,11 @@ impl Executor {
             let why = format!("vertex {place} has the label {}; -1 to {} are accepted", step.labels[place], width - 1);
             return Err(Refused(why));
         }
+        for (what, number) in [("learning rate", step.learning_rate), ("weight decay", step.weight_decay)] {
+            if !number.is_finite() {
+                return Err(Refused(format!("the {what} is {number}; a finite number is accepted")));
+            }
+        }
         let mut space = Space(workspace);
         let scores = space.take(width * batch.vertices())?;
         let mut gradients: [Option<&mut [E::Real]>; MOST_PARAMETERS] = [const { None }; MOST_PARAMETERS];

@@ -1,11 +1,11 @@
 //! The threads that share the work of a run.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rayon::ThreadPool;
 
-/// Threads for runs. All nets with the same number share them.
+/// Threads for runs. All nets with the same number share them; they end with the last such net.
 #[derive(Clone, Debug)]
 pub struct Threads {
     /// `None`: the caller's thread alone.
@@ -19,7 +19,7 @@ impl Threads {
     /// So many threads; 0 for one a core. Fewer if the system makes no more.
     pub fn new(count: usize) -> Self {
         /// By process and count.
-        type Pools = HashMap<(u32, usize), Arc<ThreadPool>>;
+        type Pools = HashMap<(u32, usize), Weak<ThreadPool>>;
         static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(Mutex::default);
         let count = match count {
             0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
@@ -32,9 +32,9 @@ impl Threads {
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |number| format!("ucudnn-host-{number}");
         let make = || rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(name).build().ok().map(Arc::new);
-        let pool = pools.get(&(process, count)).cloned().or_else(make);
+        let pool = pools.get(&(process, count)).and_then(Weak::upgrade).or_else(make);
         if let Some(pool) = &pool {
-            pools.insert((process, count), pool.clone());
+            pools.insert((process, count), Arc::downgrade(pool));
         }
         Self { count: if pool.is_some() { count } else { 1 }, pool, process }
     }
