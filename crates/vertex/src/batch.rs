@@ -2,12 +2,12 @@
 //!
 //! Rows are sorted by level, then by kind, so the vertices of a kind in a level are a *block* of rows that run together;
 //! their edges, one a slot, are sorted likewise. Graphs are levelled already: the counts of their segments are added up,
-//! and a vertex's row is the first row of its segment in the batch plus its place in the segment.
+//! and each segment gets rows and edges that follow each other.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::function::{Arity, Function, Net};
-use crate::graphs::{Graphs, NONE, Place};
+use crate::graphs::{Graph, Graphs, Label, NONE};
 
 /// The most that a batch may have. Memory is made for it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,10 @@ pub struct Batch {
     kind_of_label: Vec<u32>,
     /// Of each level and kind: the next free row and edge, and how many.
     cursors: Vec<Cursor>,
-    /// Of each segment of a graph: its first row and edge.
-    firsts: Vec<(i32, u32)>,
+    /// Of each sorted vertex of a graph: its row; and behind them [`NONE`].
+    rows: Vec<i32>,
+    /// Of each sorted slot of a graph: its edge.
+    edges: Vec<u32>,
 }
 
 /// The rows and edges of a kind, and the end of its blocks in `blocks_by_kind`.
@@ -160,7 +162,8 @@ impl Batch {
             readers: memory(vertices)?,
             kind_of_label: vec![],
             cursors: memory(steps)?,
-            firsts: vec![],
+            rows: memory(vertices + 1)?,
+            edges: memory(children)?,
         })
     }
 
@@ -202,11 +205,10 @@ impl Batch {
         }
         let (mut levels, mut vertices, mut edges) = (0, 0, 0);
         for id in ids {
-            let [start, end] = [*id as usize, *id as usize + 1].map(|graph| graphs.starts[graph]);
-            vertices += end.vertex - start.vertex;
-            edges += end.slot - start.slot;
+            vertices += graphs.vertices(*id as usize);
+            edges += graphs.slots(*id as usize);
             // The segments of a graph are sorted by level.
-            levels = levels.max(graphs.segments[end.segment - 1].level as usize + 1);
+            levels = levels.max(graphs.graph(*id as usize).segments.last().map_or(0, |last| last.level as usize + 1));
         }
         let Maxima { graphs: most_graphs, vertices: most_vertices, children, levels: most_levels } = self.maxima;
         let counts = [
@@ -239,8 +241,9 @@ impl Batch {
     /// Refuses a graph with a vertex that no function of the net takes.
     fn check_kinds(&self, net: &Net, graphs: &Graphs, id: usize) -> Result<(), Refused> {
         let functions = &net.declaration().functions;
-        let mut sorted = graphs.starts[id].vertex;
-        for segment in &graphs.segments[graphs.starts[id].segment..graphs.starts[id + 1].segment] {
+        let Graph { segments, vertices, .. } = graphs.graph(id);
+        let mut sorted = 0;
+        for segment in segments {
             let (kind, label) = (self.kind_of_label[segment.label as usize], graphs.labels[segment.label as usize]);
             let why = match functions.get(kind as usize) {
                 Some(function) if function.children == Arity::Any && segment.first_empty.is_some() => {
@@ -262,7 +265,7 @@ impl Batch {
             };
             if !why.is_empty() {
                 let vertex = sorted + segment.first_empty.filter(|_| kind != u32::MAX).unwrap_or(0) as usize;
-                return Err(Refused(format!("graph {id}: vertex {} has {why}", graphs.vertices[vertex])));
+                return Err(Refused(format!("graph {id}: vertex {} has {why}", vertices[vertex])));
             }
             sorted += segment.count as usize;
         }
@@ -274,8 +277,7 @@ impl Batch {
         self.cursors.clear();
         self.cursors.resize(levels * kinds, Cursor::default());
         for id in ids {
-            let [start, end] = [*id as usize, *id as usize + 1].map(|graph| graphs.starts[graph].segment);
-            for segment in &graphs.segments[start..end] {
+            for segment in graphs.graph(*id as usize).segments {
                 let kind = self.kind_of_label[segment.label as usize] as usize;
                 let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
                 cursor.row += segment.count;
@@ -316,47 +318,44 @@ impl Batch {
 
     /// Adds a graph whose vertices and input rows begin with these numbers.
     fn add(&mut self, graphs: &Graphs, id: usize, first_vertex: u32, first_pulled: i32) {
-        let (start, end) = (graphs.starts[id], graphs.starts[id + 1]);
-        let segments = &graphs.segments[start.segment..end.segment];
+        let graph = graphs.graph(id);
         let kinds = self.kinds.len();
-        self.firsts.clear();
-        for segment in segments {
+        self.rows.clear();
+        self.edges.clear();
+        for segment in graph.segments {
+            let Label { slots, .. } = graphs.labels[segment.label as usize];
             let kind = self.kind_of_label[segment.label as usize] as usize;
             let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
-            self.firsts.push((cursor.row as i32, cursor.edge));
-            cursor.row += segment.count;
-            cursor.edge += segment.count * graphs.labels[segment.label as usize].slots;
+            let rows = cursor.row..cursor.row + segment.count;
+            let edges = cursor.edge..cursor.edge + segment.count * slots;
+            self.first_edge[rows.start as usize..rows.end as usize]
+                .iter_mut()
+                .zip(edges.clone().step_by(slots.max(1) as usize).chain(std::iter::repeat(edges.end)))
+                .for_each(|(to, edge)| *to = edge);
+            (cursor.row, cursor.edge) = (rows.end, edges.end);
+            self.rows.extend(rows.map(|row| row as i32));
+            self.edges.extend(edges);
         }
-        // A child that is not there lies in the segment behind the last.
-        self.firsts.push((NONE, 0));
-        let row_of = |place: &Place| self.firsts[place.segment as usize].0 + place.index as i32;
-        let edge_of = |place: &Place| self.firsts[place.segment as usize].1 + place.index;
+        self.rows.push(NONE);
 
         let parents_begin = self.parents.len() as u32;
-        self.parents.extend(graphs.parents[start.parent..end.parent].iter().map(edge_of));
-        let (mut sorted, mut slot, mut parent) = (start.vertex, start.slot, parents_begin);
-        for (segment, (row, edge)) in segments.iter().zip(&self.firsts) {
-            let (row, count) = (*row as usize, segment.count as usize);
-            let slots = graphs.labels[segment.label as usize].slots as usize;
-            let edges = *edge as usize..*edge as usize + count * slots;
-            let children = &graphs.children[slot..slot + edges.len()];
-            self.child[edges].iter_mut().zip(children).for_each(|(to, place)| *to = row_of(place));
-            for index in 0..count {
-                let vertex = first_vertex + graphs.vertices[sorted + index];
-                self.vertex[row + index] = vertex;
-                self.row[vertex as usize] = (row + index) as u32;
-                self.first_edge[row + index] = *edge + (index * slots) as u32;
-                let end = parents_begin + graphs.parents_end[sorted + index];
-                self.parents_of[row + index] = (parent, end);
-                parent = end;
-                let pulled = graphs.pulled[sorted + index];
-                self.pulled[row + index] = if pulled == NONE { NONE } else { first_pulled + pulled };
-            }
-            (sorted, slot) = (sorted + count, slot + count * slots);
+        self.parents.extend(graph.parents.iter().map(|slot| self.edges[*slot as usize]));
+        let mut parent = parents_begin;
+        let sorted = graph.vertices.iter().zip(graph.parents_end).zip(graph.pulled).zip(&self.rows);
+        for (((vertex, parents_end), pulled), row) in sorted {
+            let (row, vertex, end) = (*row as usize, first_vertex + vertex, parents_begin + parents_end);
+            self.vertex[row] = vertex;
+            self.row[vertex as usize] = row as u32;
+            self.parents_of[row] = (parent, end);
+            self.pulled[row] = if *pulled as i32 == NONE { NONE } else { first_pulled + *pulled as i32 };
+            parent = end;
+        }
+        for (child, edge) in graph.children.iter().zip(&self.edges) {
+            self.child[*edge as usize] = self.rows[*child as usize];
         }
         let readers_begin = self.readers.len() as u32;
-        self.readers.extend(graphs.readers[start.reader..end.reader].iter().map(|place| row_of(place) as u32));
-        self.readers_end.extend(graphs.readers_end[start.row..end.row].iter().map(|end| readers_begin + end));
+        self.readers.extend(graph.readers.iter().map(|place| self.rows[*place as usize] as u32));
+        self.readers_end.extend(graph.readers_end.iter().map(|end| readers_begin + end));
     }
 
     /// The blocks, from the lowest level up.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Place, Segment};
+use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Segment, Start};
 
 /// Memory that is used again from graph to graph. All of it is by the vertices' numbers, unless it says otherwise.
 #[derive(Default)]
@@ -12,8 +12,11 @@ pub(super) struct Scratch {
     label: Vec<u32>,
     /// By kind, the last for vertices without one, and by slots: the number of the label, or [`NO_LABEL`].
     labels: Vec<Vec<u32>>,
-    place: Vec<Place>,
-    /// Edges to parents; later the next place for one in `Graphs::parents`.
+    /// The sorted place.
+    place: Vec<u32>,
+    /// The first sorted slot.
+    first_slot: Vec<u32>,
+    /// Edges to parents; later the next place for one among the graph's.
     parents: Vec<u32>,
     /// By level: the end of its vertices in `sorted`.
     level_end: Vec<u32>,
@@ -67,8 +70,8 @@ fn fill<T: Clone>(to: &mut Vec<T>, count: usize, value: T) -> Result<(), String>
 }
 
 impl Scratch {
-    /// Adds a graph to `to`, or says what is wrong with it.
-    pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<(), String> {
+    /// Adds a graph to `to`, or says what is wrong with it. Returns where the next one begins.
+    pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<Start, String> {
         let graph = Graph::of(description, number);
         if !self.level_in_order(&graph)? {
             self.level_in_any_order(&graph)?;
@@ -76,11 +79,24 @@ impl Scratch {
         check_rows(&graph)?;
         self.find_labels(&graph, &mut to.labels)?;
         self.sort()?;
-        self.find_places(&graph, to)?;
-        self.add_children(&graph, to);
-        self.add_parents(&graph, to);
-        self.add_rows(&graph, to);
-        Ok(())
+        self.find_segments(&graph, &mut to.segments)?;
+        to.levels = to.levels.max(self.level_end.len() as u32);
+        let mut start = to.starts[to.starts.len() - 1];
+        let first = to.numbers.len();
+        to.numbers.extend(&self.sorted);
+        let edges = self.add_ends_of_parents(&mut to.numbers);
+        match graph.rows {
+            Some(rows) => to.numbers.extend(self.sorted.iter().map(|vertex| rows[*vertex as usize] as u32)),
+            None => to.numbers.extend(&self.sorted),
+        }
+        start.slots += self.add_children(&graph, &mut to.numbers);
+        self.add_parents(&graph, edges, &mut to.numbers);
+        start.edges += edges;
+        start.rows += self.add_readers(&graph, &mut to.numbers);
+        start.vertices += graph.len();
+        start.segment = to.segments.len();
+        start.number += to.numbers.len() - first;
+        Ok(start)
     }
 
     /// Checks the slots and counts parents. Levels a graph whose vertices all come behind their children; returns
@@ -193,82 +209,87 @@ impl Scratch {
     }
 
     /// Makes segments of the sorted vertices.
-    fn find_places(&mut self, graph: &Graph, to: &mut Graphs) -> Result<(), String> {
+    fn find_segments(&mut self, graph: &Graph, segments: &mut Vec<Segment>) -> Result<(), String> {
         let count = graph.len();
-        fill(&mut self.place, count, Place { segment: 0, index: 0 })?;
-        to.segments.try_reserve(count).map_err(|_| format!("no memory for {count} segments"))?;
-        let (mut segment, mut last) = (0, None);
-        for vertex in self.sorted.iter().map(|vertex| *vertex as usize) {
+        fill(&mut self.place, count, 0)?;
+        fill(&mut self.first_slot, count, 0)?;
+        segments.try_reserve(count).map_err(|_| format!("no memory for {count} segments"))?;
+        let (mut last, mut first_slot) = (None, 0);
+        for (place, vertex) in self.sorted.iter().enumerate() {
+            let vertex = *vertex as usize;
             let (level, label) = (self.level[vertex], self.label[vertex]);
             if last != Some((level, label)) {
-                segment = to.segments.len();
-                to.segments.push(Segment { level, label, count: 0, first_empty: None });
+                segments.push(Segment { level, label, count: 0, first_empty: None });
                 last = Some((level, label));
             }
-            let its = &mut to.segments[segment];
-            if its.first_empty.is_none() && graph.slots(vertex).contains(&NONE) {
-                its.first_empty = Some(its.count);
+            let (segment, slots) = (segments.last_mut().expect("one was pushed"), graph.slots(vertex));
+            if segment.first_empty.is_none() && slots.contains(&NONE) {
+                segment.first_empty = Some(segment.count);
             }
-            let first = to.starts[to.starts.len() - 1].segment;
-            self.place[vertex] = Place { segment: (segment - first) as u32, index: its.count };
-            its.count += 1;
+            segment.count += 1;
+            (self.place[vertex], self.first_slot[vertex]) = (place as u32, first_slot);
+            first_slot += slots.len() as u32;
         }
-        to.vertices.extend(&self.sorted);
-        to.levels = to.levels.max(self.level_end.len() as u32);
         Ok(())
     }
 
-    fn add_children(&self, graph: &Graph, to: &mut Graphs) {
-        let first = to.starts[to.starts.len() - 1].segment;
-        let nowhere = Place { segment: (to.segments.len() - first) as u32, index: 0 };
-        let slots = self.sorted.iter().flat_map(|vertex| graph.slots(*vertex as usize));
-        to.children.extend(slots.map(|child| if *child == NONE { nowhere } else { self.place[*child as usize] }));
-    }
-
-    fn add_parents(&mut self, graph: &Graph, to: &mut Graphs) {
-        let first = to.parents.len();
+    /// Returns the number of edges.
+    fn add_ends_of_parents(&mut self, to: &mut Vec<u32>) -> usize {
         let mut end = 0;
         for vertex in &self.sorted {
             let parents = &mut self.parents[*vertex as usize];
             (*parents, end) = (end, end + *parents);
-            to.parents_end.push(end);
+            to.push(end);
         }
-        to.parents.resize(first + end as usize, Place { segment: 0, index: 0 });
-        let parents = &mut to.parents[first..];
+        end as usize
+    }
+
+    fn add_children(&self, graph: &Graph, to: &mut Vec<u32>) -> usize {
+        let (first, nowhere) = (to.len(), graph.len() as u32);
+        for vertex in &self.sorted {
+            let slots = graph.slots(*vertex as usize).iter();
+            to.extend(slots.map(|child| if *child == NONE { nowhere } else { self.place[*child as usize] }));
+        }
+        to.len() - first
+    }
+
+    fn add_parents(&mut self, graph: &Graph, edges: usize, to: &mut Vec<u32>) {
+        let first = to.len();
+        to.resize(first + edges, 0);
+        let parents = &mut to[first..];
         for vertex in 0..graph.len() {
-            let (slots, Place { segment, index }) = (graph.slots(vertex), self.place[vertex]);
-            for (slot, child) in slots.iter().enumerate().filter(|(_, child)| **child != NONE) {
+            let slots = graph.slots(vertex).iter().zip(self.first_slot[vertex]..);
+            for (child, slot) in slots.filter(|(child, _)| **child != NONE) {
                 let place = &mut self.parents[*child as usize];
-                parents[*place as usize] = Place { segment, index: index * slots.len() as u32 + slot as u32 };
+                parents[*place as usize] = slot;
                 *place += 1;
             }
         }
     }
 
-    fn add_rows(&mut self, graph: &Graph, to: &mut Graphs) {
+    fn add_readers(&self, graph: &Graph, to: &mut Vec<u32>) -> usize {
         let Some(rows) = graph.rows else {
-            to.pulled.extend(self.sorted.iter().map(|vertex| *vertex as i32));
-            to.readers.extend(&self.place);
-            to.readers_end.extend(1..=graph.len() as u32);
-            return;
+            to.extend(1..=graph.len() as u32);
+            to.extend(&self.place);
+            return graph.len();
         };
-        to.pulled.extend(self.sorted.iter().map(|vertex| rows[*vertex as usize]));
         let count = rows.iter().max().map_or(0, |last| (*last + 1) as usize);
-        let first = to.readers_end.len();
-        to.readers_end.resize(first + count, 0);
-        let ends = &mut to.readers_end[first..];
+        let first = to.len();
+        to.resize(first + count, 0);
+        let ends = &mut to[first..];
         rows.iter().filter(|row| **row != NONE).for_each(|row| ends[*row as usize] += 1);
         let mut end = 0;
         for row in ends.iter_mut() {
             (*row, end) = (end, end + *row);
         }
-        let begin = to.readers.len();
-        to.readers.resize(begin + end as usize, Place { segment: 0, index: 0 });
+        to.resize(first + count + end as usize, 0);
+        let (ends, readers) = to[first..].split_at_mut(count);
         for (vertex, row) in rows.iter().enumerate().filter(|(_, row)| **row != NONE) {
-            let place = &mut ends[*row as usize];
-            to.readers[begin + *place as usize] = self.place[vertex];
-            *place += 1;
+            let end = &mut ends[*row as usize];
+            readers[*end as usize] = self.place[vertex];
+            *end += 1;
         }
+        count
     }
 }
 

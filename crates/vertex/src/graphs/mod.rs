@@ -1,8 +1,8 @@
 //! Input graphs, checked and levelled once. Batches only merge them.
 //!
 //! A vertex's level is the longest way to it from a vertex without children. The vertices of a graph are kept in
-//! *segments*: those of one level, one kind and one number of slots, in the user's order. A vertex is then a segment and
-//! a place in it, and a batch finds its row by one addition.
+//! *segments*: those of one level, one kind and one number of slots, in the user's order. A segment's vertices have rows
+//! of a batch that follow each other, so a batch deals out rows to segments.
 
 mod levels;
 
@@ -70,22 +70,17 @@ pub(crate) struct Segment {
     pub first_empty: Option<u32>,
 }
 
-/// A vertex of a graph, or an edge of it: the segment, counted from the graph's first, and the place in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub segment: u32,
-    pub index: u32,
-}
-
 /// Where the parts of a graph begin in the arrays of all graphs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Start {
-    pub vertex: usize,
-    pub segment: usize,
-    pub slot: usize,
-    pub parent: usize,
-    pub row: usize,
-    pub reader: usize,
+struct Start {
+    segment: usize,
+    number: usize,
+    vertices: usize,
+    slots: usize,
+    /// Slots that are not empty.
+    edges: usize,
+    /// Of the inputs.
+    rows: usize,
 }
 
 /// Graphs that batches can be made of. Their structure does not change.
@@ -93,23 +88,31 @@ pub(crate) struct Start {
 pub struct Graphs {
     pub(crate) labels: Vec<Label>,
     /// Of each graph, and behind the last one the ends.
-    pub(crate) starts: Vec<Start>,
-    pub(crate) segments: Vec<Segment>,
-    /// Of each vertex, segment by segment: its number in the graph.
-    pub(crate) vertices: Vec<u32>,
-    /// Of each slot, vertex by vertex in the same order: the child. Where there is none, the segment behind the last.
-    pub(crate) children: Vec<Place>,
-    /// The end of each vertex's part of `parents`, counted from the graph's first.
-    pub(crate) parents_end: Vec<u32>,
-    /// Of each vertex, in the same order: the edges to its parents, in the order of the parents' numbers.
-    pub(crate) parents: Vec<Place>,
-    /// The row of the graph's inputs that each vertex pulls.
-    pub(crate) pulled: Vec<i32>,
-    /// The end of each pulled row's part of `readers`, counted from the graph's first.
-    pub(crate) readers_end: Vec<u32>,
-    /// Of each row of the graph's inputs: the vertices that pull it, in the order of their numbers.
-    pub(crate) readers: Vec<Place>,
-    pub(crate) levels: u32,
+    starts: Vec<Start>,
+    segments: Vec<Segment>,
+    /// All of one graph, then all of the next, so that a batch reads memory in long parts.
+    numbers: Vec<u32>,
+    levels: u32,
+}
+
+/// One of the graphs. Vertices are *sorted*: segment by segment; and so are slots, by their vertices.
+#[derive(Clone, Copy)]
+pub(crate) struct Graph<'a> {
+    pub segments: &'a [Segment],
+    /// Of each sorted vertex: its number in the graph.
+    pub vertices: &'a [u32],
+    /// The end of each sorted vertex's part of `parents`.
+    pub parents_end: &'a [u32],
+    /// The row of the graph's inputs that each sorted vertex pulls, or [`NONE`] as an unsigned number.
+    pub pulled: &'a [u32],
+    /// Of each sorted slot: the sorted place of the child. Where there is none, the place behind the last.
+    pub children: &'a [u32],
+    /// Of each sorted vertex: the sorted slots of its parents that it is in, in the order of the parents' numbers.
+    pub parents: &'a [u32],
+    /// The end of each pulled row's part of `readers`.
+    pub readers_end: &'a [u32],
+    /// Of each row of the graph's inputs: the sorted places of the vertices that pull it, in the order of their numbers.
+    pub readers: &'a [u32],
 }
 
 impl Graphs {
@@ -122,32 +125,40 @@ impl Graphs {
             labels: vec![],
             starts: memory(graphs + 1)?,
             segments: vec![],
-            vertices: memory(vertices)?,
-            children: memory(slots)?,
-            parents_end: memory(vertices)?,
-            parents: memory(slots)?,
-            pulled: memory(vertices)?,
-            readers_end: memory(vertices)?,
-            readers: memory(vertices)?,
+            // At most: each vertex with its number, parents' end, pulled row, row's end and place among its readers;
+            // each slot with its child and its place among the child's parents.
+            numbers: memory(5 * vertices + 2 * slots)?,
             levels: 0,
         };
         let mut scratch = levels::Scratch::default();
+        let mut start = Start::default();
         for graph in 0..graphs {
-            made.starts.push(made.ends());
-            scratch.add(description, graph, &mut made).map_err(|why| Refused { graph: Some(graph), why })?;
+            made.starts.push(start);
+            start = scratch.add(description, graph, &mut made).map_err(|why| Refused { graph: Some(graph), why })?;
         }
-        made.starts.push(made.ends());
+        made.starts.push(start);
         Ok(made)
     }
 
-    fn ends(&self) -> Start {
-        Start {
-            vertex: self.vertices.len(),
-            segment: self.segments.len(),
-            slot: self.children.len(),
-            parent: self.parents.len(),
-            row: self.readers_end.len(),
-            reader: self.readers.len(),
+    /// One of the graphs.
+    pub(crate) fn graph(&self, number: usize) -> Graph<'_> {
+        let (start, end) = (self.starts[number], self.starts[number + 1]);
+        let mut rest = &self.numbers[start.number..end.number];
+        let mut take = |count: usize| {
+            let (taken, behind) = rest.split_at(count);
+            rest = behind;
+            taken
+        };
+        let (vertices, edges) = (end.vertices - start.vertices, end.edges - start.edges);
+        Graph {
+            segments: &self.segments[start.segment..end.segment],
+            vertices: take(vertices),
+            parents_end: take(vertices),
+            pulled: take(vertices),
+            children: take(end.slots - start.slots),
+            parents: take(edges),
+            readers_end: take(end.rows - start.rows),
+            readers: rest,
         }
     }
 
@@ -158,12 +169,17 @@ impl Graphs {
 
     /// The number of a graph's vertices.
     pub fn vertices(&self, graph: usize) -> usize {
-        self.starts[graph + 1].vertex - self.starts[graph].vertex
+        self.starts[graph + 1].vertices - self.starts[graph].vertices
+    }
+
+    /// The number of a graph's slots, empty ones too.
+    pub fn slots(&self, graph: usize) -> usize {
+        self.starts[graph + 1].slots - self.starts[graph].slots
     }
 
     /// The number of rows that a graph has of each input: one more than the largest that a vertex pulls.
     pub fn rows(&self, graph: usize) -> usize {
-        self.starts[graph + 1].row - self.starts[graph].row
+        self.starts[graph + 1].rows - self.starts[graph].rows
     }
 
     /// The number of levels of the highest graph.
@@ -173,10 +189,10 @@ impl Graphs {
 
     /// The level of each vertex of a graph.
     pub fn levels_of(&self, graph: usize) -> Vec<usize> {
-        let (start, end) = (self.starts[graph], self.starts[graph + 1]);
-        let mut levels = vec![0; end.vertex - start.vertex];
-        let mut sorted = self.vertices[start.vertex..end.vertex].iter();
-        for segment in &self.segments[start.segment..end.segment] {
+        let graph = self.graph(graph);
+        let mut levels = vec![0; graph.vertices.len()];
+        let mut sorted = graph.vertices.iter();
+        for segment in graph.segments {
             let of_segment = sorted.by_ref().take(segment.count as usize);
             of_segment.for_each(|vertex| levels[*vertex as usize] = segment.level as usize);
         }
