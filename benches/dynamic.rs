@@ -8,9 +8,12 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
-use vertex::function::{Declaration, Net};
+use vertex::function::Net;
 use vertex::graphs::{Description, Graphs};
 use vertex::host::{Executor, Threads};
+
+#[path = "../crates/vertex/nets/tree_lstm.rs"]
+mod nets;
 
 /// As many as the Stanford Sentiment Treebank has sentences to train with, of about its lengths.
 const TREES: usize = 8544;
@@ -56,34 +59,6 @@ impl Trees {
     }
 }
 
-/// A binary Tree-LSTM with words at the leaves (Tai et al., ACL 2015, equations 9 to 14).
-fn tree_lstm(width: usize) -> Declaration {
-    let w = width;
-    let gates = |first: usize, x: usize, count: usize| -> String {
-        let slice = |gate: usize| format!("%{} = slice %{x}, {}, {w}\n", first + gate, gate * w);
-        (0..count).map(slice).collect()
-    };
-    let text = format!(
-        "states {w} {w}\nparameters {}x{w} {} {}x{} {}\npulls {w}\npushes {w}\n\
-         function 0:\n%0 = pull 0\n%1 = matmul P0, %0\n%2 = bias P1, %1\n{}\
-         %6 = sigmoid %3\n%7 = sigmoid %4\n%8 = tanh %5\n%9 = mul %6, %8\n%10 = tanh %9\n%11 = mul %7, %10\n\
-         scatter 0, %11\nscatter 1, %9\npush 0, %11\n\
-         function 2:\n%0 = gather 0, 0\n%1 = gather 1, 0\n%2 = concat %0, %1\n%3 = matmul P2, %2\n%4 = bias P3, %3\n{}\
-         %10 = sigmoid %5\n%11 = sigmoid %6\n%12 = tanh %7\n%13 = sigmoid %8\n%14 = sigmoid %9\n\
-         %15 = gather 0, 1\n%16 = gather 1, 1\n%17 = mul %10, %12\n%18 = mul %13, %15\n%19 = mul %14, %16\n\
-         %20 = add %17, %18\n%21 = add %20, %19\n%22 = tanh %21\n%23 = mul %11, %22\n\
-         scatter 0, %23\nscatter 1, %21\npush 0, %23\n",
-        3 * w,
-        3 * w,
-        5 * w,
-        2 * w,
-        5 * w,
-        gates(3, 2, 3),
-        gates(5, 4, 5),
-    );
-    text.parse().unwrap()
-}
-
 fn dynamic(c: &mut Criterion) {
     let trees = Trees::random();
     let vertices = trees.first_child.len() - 1;
@@ -99,7 +74,8 @@ fn dynamic(c: &mut Criterion) {
     });
 
     let graphs = trees.graphs();
-    let net = Net::new(tree_lstm(256)).unwrap();
+    let tree_lstm = nets::tree_lstm(256, 256, None);
+    let net = Net::new(tree_lstm.parse().unwrap()).unwrap();
     let maxima = Maxima { graphs: 128, vertices: 1 << 14, children: 1 << 14, levels: 64 };
     group.bench_function("merge 128 of 8544 trees, time a vertex (limit 4 ns)", |b| {
         let mut batch = Batch::new(maxima, 2).unwrap();
@@ -119,7 +95,7 @@ fn dynamic(c: &mut Criterion) {
 
     group.bench_function("make a Tree-LSTM net (limit 5 ms)", |b| {
         b.iter(|| {
-            let net = Net::new(black_box(tree_lstm(256))).unwrap();
+            let net = Net::new(black_box(&tree_lstm).parse().unwrap()).unwrap();
             black_box((differentiate(&net, 1), Executor::new(&net, true, Threads::new(1))))
         });
     });

@@ -326,15 +326,14 @@ impl Batch {
             let Label { slots, .. } = graphs.labels[segment.label as usize];
             let kind = self.kind_of_label[segment.label as usize] as usize;
             let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
-            let rows = cursor.row..cursor.row + segment.count;
-            let edges = cursor.edge..cursor.edge + segment.count * slots;
-            self.first_edge[rows.start as usize..rows.end as usize]
-                .iter_mut()
-                .zip(edges.clone().step_by(slots.max(1) as usize).chain(std::iter::repeat(edges.end)))
-                .for_each(|(to, edge)| *to = edge);
-            (cursor.row, cursor.edge) = (rows.end, edges.end);
-            self.rows.extend(rows.map(|row| row as i32));
-            self.edges.extend(edges);
+            let (rows, mut edge) = (cursor.row..cursor.row + segment.count, cursor.edge);
+            for to in &mut self.first_edge[rows.start as usize..rows.end as usize] {
+                *to = edge;
+                edge += slots;
+            }
+            self.edges.extend(cursor.edge..edge);
+            self.rows.extend(rows.start as i32..rows.end as i32);
+            (cursor.row, cursor.edge) = (rows.end, edge);
         }
         self.rows.push(NONE);
 

@@ -7,33 +7,8 @@ use crate::graphs::{Description, Graphs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A binary Tree-LSTM with words at the leaves (Tai et al., ACL 2015, equations 9 to 14).
-pub(crate) fn tree_lstm(x: usize, h: usize) -> Declaration {
-    let gates = |children: usize| (3 + children) * h;
-    let text = format!(
-        "states {h} {h}\nparameters {}x{x} {} {}x{} {}\npulls {x}\npushes {h}\n\
-         function 0:\n%0 = pull 0\n%1 = matmul P0, %0\n%2 = bias P1, %1\n\
-         %3 = slice %2, 0, {h}\n%4 = sigmoid %3\n%5 = slice %2, {h}, {h}\n%6 = sigmoid %5\n\
-         %7 = slice %2, {}, {h}\n%8 = tanh %7\n%9 = mul %4, %8\n%10 = tanh %9\n%11 = mul %6, %10\n\
-         scatter 0, %11\nscatter 1, %9\npush 0, %11\n\
-         function 2:\n%0 = gather 0, 0\n%1 = gather 1, 0\n%2 = concat %0, %1\n%3 = matmul P2, %2\n%4 = bias P3, %3\n\
-         %5 = slice %4, 0, {h}\n%6 = sigmoid %5\n%7 = slice %4, {h}, {h}\n%8 = sigmoid %7\n\
-         %9 = slice %4, {}, {h}\n%10 = tanh %9\n%11 = slice %4, {}, {h}\n%12 = sigmoid %11\n\
-         %13 = slice %4, {}, {h}\n%14 = sigmoid %13\n%15 = gather 0, 1\n%16 = gather 1, 1\n\
-         %17 = mul %6, %10\n%18 = mul %12, %15\n%19 = mul %14, %16\n%20 = add %17, %18\n%21 = add %20, %19\n\
-         %22 = tanh %21\n%23 = mul %8, %22\nscatter 0, %23\nscatter 1, %21\npush 0, %23\n",
-        gates(0),
-        gates(0),
-        gates(2),
-        2 * h,
-        gates(2),
-        2 * h,
-        2 * h,
-        3 * h,
-        4 * h
-    ); // fmt: skip
-    text.parse().unwrap()
-}
+#[path = "../../nets/tree_lstm.rs"]
+mod nets;
 
 /// A child-sum Tree-LSTM (the same, equations 2 to 8).
 fn child_sum(x: usize, h: usize) -> Declaration {
@@ -182,6 +157,6 @@ fn check(mut problem: Problem) {
 
 #[test]
 fn tree_lstms_have_the_gradients_of_central_differences() {
-    check(Problem::new(tree_lstm(5, 6), &graphs(), 1));
+    check(Problem::new(nets::tree_lstm(5, 6, Some(3)).parse().unwrap(), &graphs(), 1));
     check(Problem::new(child_sum(3, 4), &without_empty_slots(), 2));
 }
