@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use vertex::batch::{Batch, Maxima};
+use vertex::batch::{Batch, Maxima, Policy};
 use vertex::derivative::differentiate;
 use vertex::function::Net;
 use vertex::graphs::{Description, Graphs};
@@ -78,7 +78,7 @@ fn dynamic(c: &mut Criterion) {
     let net = Net::new(tree_lstm.parse().unwrap()).unwrap();
     let maxima = Maxima { graphs: 128, vertices: 1 << 14, children: 1 << 14, levels: 64 };
     group.bench_function("merge 128 of 8544 trees, time a vertex (limit 4 ns)", |b| {
-        let mut batch = Batch::new(maxima, 2).unwrap();
+        let mut batch = Batch::new(maxima, &net, Policy::of(&net)).unwrap();
         let mut random = StdRng::seed_from_u64(1);
         b.iter_custom(|rounds| {
             let (mut time, mut merged) = (Duration::ZERO, 0);

@@ -14,7 +14,7 @@ use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, ucudnnVertexNetArguments_t};
 use guest::refusal::Refusal;
-use vertex::batch::{Batch, Maxima};
+use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{
     Arity, Declaration, Function, MOST_FUNCTIONS, MOST_OPERATIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES,
     Net, Op, Operation, ParameterSize,
@@ -496,9 +496,10 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
     REFUSALS.answered(|| {
         check(batch, "batch")?;
         let net = find(&NETS, net.addr(), "net", "net")?;
-        let kinds = net.executor.net().declaration().functions.len();
         let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
-        let made = GraphBatch { batch: Mutex::new(Batch::new(net.maxima, kinds).map_err(refused)?), net };
+        let policy = Policy::of(net.executor.net());
+        let made = Batch::new(net.maxima, net.executor.net(), policy).map_err(refused)?;
+        let made = GraphBatch { batch: Mutex::new(made), net };
         // SAFETY: not null, and the caller promises a place for the batch.
         unsafe { batch.write(ptr::without_provenance_mut(BATCHES.keep(made))) };
         Ok(())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_vertex::batch::{Batch, Maxima};
+use ucudnn_vertex::batch::{Batch, Maxima, Policy};
 use ucudnn_vertex::function::{Declaration, Net};
 use ucudnn_vertex::graphs::{Description, Graphs};
 use ucudnn_vertex::host::{self, Executor, Threads};
@@ -99,7 +99,7 @@ fn main() {
     let net = Net::new(declaration.clone()).expect("the net is right");
     let graphs = Graphs::new(&trees.description()).expect("trees are graphs");
     let maxima = Maxima { graphs: TREES, vertices: trees.labels.len(), children: trees.children.len(), levels: 16 };
-    let mut batch = Batch::new(maxima, 2).expect("there is memory");
+    let mut batch = Batch::new(maxima, &net, Policy::of(&net)).expect("there is memory");
     let ids: Vec<_> = (0..TREES as i64).collect();
     batch.set(&net, &graphs, &ids).expect("the net takes the trees");
     let executor = Executor::new(&net, true, Threads::new(0));

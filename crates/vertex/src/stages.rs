@@ -66,6 +66,11 @@ pub fn stages(operations: &[Operation], way: Way) -> Vec<Option<Stage>> {
     stages
 }
 
+/// Whether vertices of a function wait for each other with more than loads.
+pub fn is_on_path(function: &[Operation]) -> bool {
+    stages(function, Way::Forward).contains(&Some(Stage::Path))
+}
+
 /// Which values depend on what other vertices hand on.
 fn depends_on_others(operations: &[Operation], way: Way) -> Vec<bool> {
     let mut depends: Vec<bool> = vec![];

@@ -138,11 +138,11 @@ impl Scratch {
         }
         fill(&mut parents, end, 0)?;
         fill(&mut open, count, 0)?;
-        for vertex in 0..count {
+        for (vertex, open) in open.iter_mut().enumerate() {
             for child in graph.children(vertex) {
                 parents[ends[child]] = vertex;
                 ends[child] += 1;
-                open[vertex] += 1;
+                *open += 1;
             }
         }
         fill(&mut self.level, count, 0)?;

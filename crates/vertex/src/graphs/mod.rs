@@ -140,6 +140,11 @@ impl Graphs {
         Ok(made)
     }
 
+    /// The number of slots of a segment's vertices.
+    pub(crate) fn slots_of(&self, segment: &Segment) -> usize {
+        self.labels[segment.label as usize].slots as usize
+    }
+
     /// One of the graphs.
     pub(crate) fn graph(&self, number: usize) -> Graph<'_> {
         let (start, end) = (self.starts[number], self.starts[number + 1]);

@@ -1,7 +1,7 @@
 //! Nets that people use, run on the host and held against central differences.
 
 use super::*;
-use crate::batch::Maxima;
+use crate::batch::{Maxima, Policy};
 use crate::function::Declaration;
 use crate::graphs::{Description, Graphs};
 use rand::rngs::StdRng;
@@ -43,7 +43,7 @@ impl Problem {
     fn new(declaration: Declaration, graphs: &Graphs, seed: u64) -> Self {
         let net = Net::new(declaration).unwrap();
         let maxima = Maxima { graphs: 8, vertices: 100, children: 200, levels: 20 };
-        let mut batch = Batch::new(maxima, net.declaration().functions.len()).unwrap();
+        let mut batch = Batch::new(maxima, &net, Policy::of(&net)).unwrap();
         let ids: Vec<_> = (0..graphs.count() as i64).chain([0]).collect();
         batch.set(&net, graphs, &ids).unwrap();
         let mut rng = StdRng::seed_from_u64(seed);

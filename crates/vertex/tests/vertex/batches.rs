@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use ucudnn_vertex::batch::{Batch, Block, Maxima};
+use ucudnn_vertex::batch::{Batch, Block, Maxima, Policy};
 use ucudnn_vertex::function::{Declaration, Net, USER_OPERATIONS};
 use ucudnn_vertex::graphs::Graphs;
 
@@ -68,14 +68,72 @@ impl Found {
     }
 }
 
+/// The fewest steps of one kind each, by trying all sets of done vertices; of a batch of 20 vertices at most. It is known
+/// that running all ready vertices of a kind is as good as running some.
+fn fewest_steps(batch: &Batch) -> usize {
+    let count = batch.vertices();
+    if count > 20 {
+        return 0;
+    }
+    let kind = |row: usize| Found::of(batch, batch.vertex(row)).level_and_kind.1;
+    let kinds: Vec<_> = (0..count).map(kind).collect();
+    let children = |row: usize| batch.edges_of(row).filter_map(|edge| batch.child(edge));
+    let needs: Vec<u32> = (0..count).map(|row| children(row).fold(0, |needs, child| needs | 1 << child)).collect();
+    let (all, mut steps) = (u32::MAX >> (32 - count), 0);
+    let mut reached = std::collections::BTreeSet::from([0_u32]);
+    while !reached.contains(&all) {
+        let run = |done: &u32, kind: usize| {
+            let is_ready = |row: &usize| kinds[*row] == kind && needs[*row] & !done == 0;
+            (0..count).filter(is_ready).fold(*done, |done, row| done | 1 << row)
+        };
+        let next = |done: &u32| (0..3).map(|kind| run(done, kind)).collect::<Vec<_>>();
+        reached = reached.iter().flat_map(next).collect();
+        steps += 1;
+    }
+    steps
+}
+
+/// Two kinds that take turns at different places: by height, each level runs both.
+#[test]
+fn steps_by_ratio_are_fewer_where_kinds_take_turns() {
+    let text = "states 1\nparameters 1x1\npulls\npushes 1\n\
+                function 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\nscatter 0, %1\npush 0, %1\n\
+                function 2:\n%0 = gather 0, 0\n%1 = matmul P0, %0\n%2 = gather 1, 0\n%3 = add %1, %2\n\
+                scatter 0, %3\npush 0, %3\n";
+    let net = Net::new(text.parse().unwrap()).unwrap();
+    assert_eq!(Policy::of(&net), Policy::Ratio);
+    let mut arrays = Arrays { first_vertex: vec![0], first_child: vec![0], ..Arrays::default() };
+    // Chains of these kinds, which have one slot and two.
+    for kinds in [&[0, 0, 1, 1][..], &[0, 1, 1]] {
+        let chain = kinds.iter().map(|kind| vec![-1; kind + 1]);
+        for (vertex, mut slots) in chain.enumerate() {
+            slots[0] = vertex as i32 - 1;
+            arrays.children.extend(slots);
+            arrays.first_child.push(arrays.children.len() as i64);
+        }
+        arrays.first_vertex.push(arrays.first_child.len() as i64 - 1);
+    }
+    let graphs = Graphs::new(&arrays.description()).unwrap();
+    let maxima = Maxima { graphs: 2, vertices: 8, children: 16, levels: 4 };
+    let blocks = |policy: Policy| {
+        let mut batch = Batch::new(maxima, &net, policy).unwrap();
+        batch.set(&net, &graphs, &[0, 1]).unwrap();
+        batch.blocks().iter().map(|block| (block.kind, block.rows)).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks(Policy::Height), [(0, 2), (0, 1), (1, 1), (1, 2), (1, 1)]);
+    // None are fewer: two of each kind stand one above the other.
+    assert_eq!(blocks(Policy::Ratio), [(0, 2), (0, 1), (1, 2), (1, 2)]);
+}
+
 proptest! {
     #[test]
-    fn merging_is_levelling_the_union(case in cases()) {
+    fn merging_is_levelling_the_union(case in cases(), is_by_ratio: bool) {
+        let policy = if is_by_ratio { Policy::Ratio } else { Policy::Height };
         let net = Net::new(case.declaration.clone()).unwrap();
-        let merged = case.batch(&net);
+        let merged = case.batch(&net, policy);
         let union = Graphs::new(&union(&case).description()).unwrap();
         let maxima = Maxima { graphs: 1, vertices: 100, children: 400, levels: 20 };
-        let mut alone = Batch::new(maxima, case.declaration.functions.len()).unwrap();
+        let mut alone = Batch::new(maxima, &net, policy).unwrap();
         alone.set(&net, &union, &[0]).unwrap();
         prop_assert_eq!(merged.blocks(), alone.blocks());
         let counts = |batch: &Batch| (batch.levels(), batch.vertices(), batch.edges(), batch.pulled_rows());
@@ -94,6 +152,24 @@ proptest! {
             let of_kind = |batch: &Batch| (batch.of_kind(kind), batch.blocks_of(kind).to_vec());
             prop_assert_eq!(of_kind(&merged), of_kind(&alone));
         }
+    }
+
+    #[test]
+    fn steps_by_ratio_are_few_and_in_order(case in cases()) {
+        let net = Net::new(case.declaration.clone()).unwrap();
+        let [by_height, by_ratio] = [Policy::Height, Policy::Ratio].map(|policy| case.batch(&net, policy));
+        let fewest = fewest_steps(&by_height);
+        let (height, ratio) = (by_height.blocks().len(), by_ratio.blocks().len());
+        prop_assert!(fewest <= ratio && ratio <= height, "{fewest}, by ratio {ratio}, by height {height}");
+        let mut row = 0;
+        for block in by_ratio.blocks() {
+            prop_assert_eq!(block.row, row);
+            row += block.rows;
+            for edge in (block.row..row).flat_map(|row| by_ratio.edges_of(row)) {
+                prop_assert!(by_ratio.child(edge).is_none_or(|child| child < block.row), "a child runs too late");
+            }
+        }
+        prop_assert_eq!(row, by_ratio.vertices());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_vertex::batch::{Batch, Maxima};
+use ucudnn_vertex::batch::{Batch, Maxima, Policy};
 use ucudnn_vertex::function::{Arity, Declaration, Net};
 use ucudnn_vertex::graphs::{Description, Graphs, NONE};
 use ucudnn_vertex::oracle;
@@ -45,10 +45,13 @@ impl Arrays {
     }
 }
 
-/// Numbers that decide on graphs: of each vertex its kind, its slots, and the row that it pulls.
+/// Numbers that decide on a vertex: its kind, its slots, and the row that it pulls.
+type VertexChoices = (u8, Vec<u16>, u16);
+
+/// Numbers that decide on graphs; of each graph also whether its vertices come before their children.
 #[derive(Clone, Debug)]
 pub struct GraphChoices {
-    graphs: Vec<(bool, Vec<(u8, Vec<u16>, u16)>)>,
+    graphs: Vec<(bool, Vec<VertexChoices>)>,
     has_kinds: bool,
     has_rows: bool,
 }
@@ -145,10 +148,10 @@ pub struct Numbers {
 }
 
 impl Case {
-    pub fn batch(&self, net: &Net) -> Batch {
+    pub fn batch(&self, net: &Net, policy: Policy) -> Batch {
         let graphs = Graphs::new(&self.graphs.description()).unwrap();
         let maxima = Maxima { graphs: 5, vertices: 100, children: 400, levels: 20 };
-        let mut batch = Batch::new(maxima, self.declaration.functions.len()).unwrap();
+        let mut batch = Batch::new(maxima, net, policy).unwrap();
         batch.set(net, &graphs, &self.ids).unwrap();
         batch
     }

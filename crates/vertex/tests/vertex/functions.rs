@@ -133,7 +133,7 @@ impl Builder<'_> {
         let fits = |size: &ParameterSize| size.columns == columns && (!is_given || size.rows == rows);
         let all = &mut self.declaration.parameters;
         let fitting: Vec<_> = (0..all.len()).filter(|place| fits(&all[*place])).collect();
-        if !fitting.is_empty() && (choice % 3 > 0 || all.len() >= MOST_PARAMETERS) {
+        if !fitting.is_empty() && (!choice.is_multiple_of(3) || all.len() >= MOST_PARAMETERS) {
             return fitting[usize::from(choice) / 3 % fitting.len()];
         }
         all.push(ParameterSize { rows, columns });

@@ -1,13 +1,19 @@
 //! Batches: graphs that run together, as one graph whose vertices are sorted into rows.
 //!
 //! Rows are sorted by level, then by kind, so the vertices of a kind in a level are a *block* of rows that run together;
-//! their edges, one a slot, are sorted likewise. Graphs are levelled already: the counts of their segments are added up,
+//! their edges, one a slot, are sorted likewise. Where several kinds are on the path, blocks may be steps by ratio
+//! instead. Graphs are levelled already: the counts of their segments are added up,
 //! and each segment gets rows and edges that follow each other.
 
+mod ratio;
+
 use std::fmt::{self, Display, Formatter};
+use std::iter::repeat_n;
 
 use crate::function::{Arity, Function, Net};
-use crate::graphs::{Graph, Graphs, Label, NONE};
+use crate::graphs::{Graph, Graphs, NONE};
+use crate::stages::is_on_path;
+use ratio::{Step, Steps};
 
 /// The most that a batch may have. Memory is made for it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +62,27 @@ impl Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The vertices of one kind in one level: rows and edges that follow each other.
+/// Which vertices run together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Those of a kind and a level: as few steps as there are levels, where one kind is on the path.
+    Height,
+    /// Those of a kind that are ready, when most of the kind are: fewer steps where several kinds are on the path.
+    Ratio,
+}
+
+impl Policy {
+    /// The policy for a net: by ratio where several kinds have operations on the path.
+    pub fn of(net: &Net) -> Self {
+        let on_path = net.declaration().functions.iter().filter(|function| is_on_path(&function.operations));
+        if on_path.count() > 1 { Policy::Ratio } else { Policy::Height }
+    }
+}
+
+/// The vertices of one kind in one level, or in one step by ratio: rows and edges that follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// The level.
+    /// The level; the step where steps are by ratio.
     pub level: usize,
     /// The number of their function.
     pub kind: usize,
@@ -109,8 +132,12 @@ pub struct Batch {
     readers: Vec<u32>,
     /// The kind of each label of the graphs.
     kind_of_label: Vec<u32>,
-    /// Of each level and kind: the next free row and edge, and how many.
+    /// Of each level and kind, or of each step: the next free row and edge, and how many.
     cursors: Vec<Cursor>,
+    /// By ratio.
+    steps: Option<Steps>,
+    /// Whether this batch runs by them: they are fewer.
+    is_by_ratio: bool,
     /// Of each sorted vertex of a graph: its row; and behind them [`NONE`].
     rows: Vec<i32>,
     /// Of each sorted slot of a graph: its edge.
@@ -125,6 +152,20 @@ struct Kind {
     blocks_end: usize,
 }
 
+impl Kind {
+    /// Adds a block, which is told what lies before it.
+    fn block(&mut self, block: Block) -> Block {
+        let added = Block { row_of_kind: self.rows, edge_of_kind: self.edges, ..block };
+        (self.rows, self.edges, self.blocks_end) =
+            (self.rows + block.rows, self.edges + block.edges, self.blocks_end + 1);
+        added
+    }
+}
+
+fn no_memory(count: usize) -> Refused {
+    Refused(format!("no memory for {count} numbers of a batch"))
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     row: u32,
@@ -132,20 +173,21 @@ struct Cursor {
 }
 
 impl Batch {
-    /// Makes memory for batches up to these maxima, of a net with so many kinds.
-    pub fn new(maxima: Maxima, kinds: usize) -> Result<Self, Refused> {
+    /// Makes memory for batches of a net up to these maxima.
+    pub fn new(maxima: Maxima, net: &Net, policy: Policy) -> Result<Self, Refused> {
         maxima.check()?;
+        let kinds = net.declaration().functions.len();
         fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
             let mut made = Vec::new();
-            let why = |_| Refused(format!("no memory for {count} numbers of a batch"));
-            made.try_reserve_exact(count).map_err(why).map(|()| made)
+            made.try_reserve_exact(count).map_err(|_| no_memory(count)).map(|()| made)
         }
         let Maxima { vertices, children, levels, .. } = maxima;
-        let steps = levels.min(vertices) * kinds;
+        let blocks = (levels.min(vertices) * kinds).min(vertices);
+        let cursors = (levels.min(vertices) * kinds).max(blocks);
         Ok(Self {
             maxima,
-            blocks: memory(steps.min(vertices))?,
-            blocks_by_kind: memory(steps.min(vertices))?,
+            blocks: memory(blocks)?,
+            blocks_by_kind: memory(blocks)?,
             kinds: vec![Kind::default(); kinds],
             graphs: 0,
             levels: 0,
@@ -161,7 +203,12 @@ impl Batch {
             readers_end: memory(vertices)?,
             readers: memory(vertices)?,
             kind_of_label: vec![],
-            cursors: memory(steps)?,
+            cursors: memory(cursors)?,
+            steps: match policy {
+                Policy::Height => None,
+                Policy::Ratio => Some(Steps::new(vertices, children, kinds).map_err(|_| no_memory(vertices))?),
+            },
+            is_by_ratio: false,
             rows: memory(vertices + 1)?,
             edges: memory(children)?,
         })
@@ -173,6 +220,8 @@ impl Batch {
         let (levels, vertices, edges) = self.check(net, graphs, ids)?;
         let kinds = self.kinds.len();
         self.find_blocks(graphs, ids, levels, kinds);
+        self.find_steps(graphs, ids);
+        self.sort_blocks_by_kind();
         self.first_edge.resize(vertices + 1, 0);
         self.first_edge[vertices] = edges as u32;
         self.child.resize(edges, NONE);
@@ -185,6 +234,11 @@ impl Batch {
         self.readers_end.clear();
         let (mut vertex, mut pulled_row) = (0, 0);
         for id in ids {
+            if self.is_by_ratio {
+                self.deal_by_steps(graphs, *id as usize, vertex as usize);
+            } else {
+                self.deal_by_segments(graphs, *id as usize);
+            }
             self.add(graphs, *id as usize, vertex, pulled_row);
             vertex += graphs.vertices(*id as usize) as u32;
             pulled_row += graphs.rows(*id as usize) as i32;
@@ -281,7 +335,7 @@ impl Batch {
                 let kind = self.kind_of_label[segment.label as usize] as usize;
                 let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
                 cursor.row += segment.count;
-                cursor.edge += segment.count * graphs.labels[segment.label as usize].slots;
+                cursor.edge += segment.count * graphs.slots_of(segment) as u32;
             }
         }
         self.blocks.clear();
@@ -291,15 +345,38 @@ impl Batch {
             let (rows, edges) = (cursor.row as usize, cursor.edge as usize);
             *cursor = Cursor { row: row as u32, edge: edge as u32 };
             if rows > 0 {
-                let kind = place % kinds;
-                let its = &mut self.kinds[kind];
-                let (level, row_of_kind, edge_of_kind) = (place / kinds, its.rows, its.edges);
-                self.blocks.push(Block { level, kind, row, rows, edge, edges, row_of_kind, edge_of_kind });
-                (its.rows, its.edges, its.blocks_end) = (row_of_kind + rows, edge_of_kind + edges, its.blocks_end + 1);
+                let kind = &mut self.kinds[place % kinds];
+                self.blocks.push(kind.block(Block {
+                    level: place / kinds,
+                    kind: place % kinds,
+                    row,
+                    rows,
+                    edge,
+                    edges,
+                    ..Block::default()
+                }));
             }
             (row, edge) = (row + rows, edge + edges);
         }
-        self.sort_blocks_by_kind();
+    }
+
+    /// Takes the steps by ratio instead, where they are fewer than the blocks.
+    fn find_steps(&mut self, graphs: &Graphs, ids: &[i64]) {
+        self.is_by_ratio = false;
+        let Some(steps) = &mut self.steps else { return };
+        if !steps.find(graphs, ids, &self.kind_of_label, self.kinds.len(), self.blocks.len()) {
+            return;
+        }
+        self.is_by_ratio = true;
+        self.blocks.clear();
+        self.cursors.clear();
+        self.kinds.fill(Kind::default());
+        let (mut row, mut edge) = (0, 0);
+        for (level, Step { kind, rows, edges }) in steps.steps.iter().copied().enumerate() {
+            self.cursors.push(Cursor { row: row as u32, edge: edge as u32 });
+            self.blocks.push(self.kinds[kind].block(Block { level, kind, row, rows, edge, edges, ..Block::default() }));
+            (row, edge) = (row + rows, edge + edges);
+        }
     }
 
     /// Each kind has the number of its blocks; it gets their end.
@@ -316,14 +393,13 @@ impl Batch {
         }
     }
 
-    /// Adds a graph whose vertices and input rows begin with these numbers.
-    fn add(&mut self, graphs: &Graphs, id: usize, first_vertex: u32, first_pulled: i32) {
-        let graph = graphs.graph(id);
+    /// Deals out rows and edges to the vertices of a graph.
+    fn deal_by_segments(&mut self, graphs: &Graphs, id: usize) {
         let kinds = self.kinds.len();
         self.rows.clear();
         self.edges.clear();
-        for segment in graph.segments {
-            let Label { slots, .. } = graphs.labels[segment.label as usize];
+        for segment in graphs.graph(id).segments {
+            let slots = graphs.slots_of(segment) as u32;
             let kind = self.kind_of_label[segment.label as usize] as usize;
             let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
             let (rows, mut edge) = (cursor.row..cursor.row + segment.count, cursor.edge);
@@ -336,7 +412,28 @@ impl Batch {
             (cursor.row, cursor.edge) = (rows.end, edge);
         }
         self.rows.push(NONE);
+    }
 
+    /// Likewise to those of a graph that begins with this vertex of the batch.
+    fn deal_by_steps(&mut self, graphs: &Graphs, id: usize, first_vertex: usize) {
+        self.rows.clear();
+        self.edges.clear();
+        let steps = self.steps.iter().flat_map(|steps| &steps.step[first_vertex..]);
+        let segments = graphs.graph(id).segments.iter();
+        let slots = segments.flat_map(|segment| repeat_n(graphs.slots_of(segment) as u32, segment.count as usize));
+        for (step, slots) in steps.zip(slots) {
+            let cursor = &mut self.cursors[*step as usize];
+            self.first_edge[cursor.row as usize] = cursor.edge;
+            self.rows.push(cursor.row as i32);
+            self.edges.extend(cursor.edge..cursor.edge + slots);
+            *cursor = Cursor { row: cursor.row + 1, edge: cursor.edge + slots };
+        }
+        self.rows.push(NONE);
+    }
+
+    /// Adds a graph whose rows and edges are dealt, and whose vertices and input rows begin with these numbers.
+    fn add(&mut self, graphs: &Graphs, id: usize, first_vertex: u32, first_pulled: i32) {
+        let graph = graphs.graph(id);
         let parents_begin = self.parents.len() as u32;
         self.parents.extend(graph.parents.iter().map(|slot| self.edges[*slot as usize]));
         let mut parent = parents_begin;
