@@ -503,6 +503,8 @@ double case_error(const Case *c, int sort) {
 
 double case_step_error(const Case *c) {
     double error = case_error(c, PARAMETER);
-    double of_loss = fabs(c->loss - c->expected_loss) / fmax(fabs(c->expected_loss), 1) / rounding(CUDNN_DATA_FLOAT);
+    /* Scores are about 1 and are rounded before the loss; so are their exponentials, relative to the exponentials. */
+    double unit = rounding(CUDNN_DATA_FLOAT) * (2 + fabs(c->expected_loss));
+    double of_loss = fabs(c->loss - c->expected_loss) / unit;
     return of_loss <= error || error != error ? error : of_loss;
 }

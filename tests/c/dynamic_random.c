@@ -1,6 +1,6 @@
 /* Random nets on random graphs: runs forward and backward and steps, against double precision.
  *
- * dynamic_random SEED CASES THREADS [childless]. Prints a line for each case: its type, vertices and levels; a bit for
+ * dynamic_random SEED CASES THREADS. Prints a line for each case: its type, vertices and levels; a bit for
  * each operation that it has, and for each parameter with a gradient; and the errors of outputs, gradients of inputs,
  * gradients of parameters and the step, in roundings. */
 #include <string.h>
