@@ -58,6 +58,23 @@ def _ranges(starts, counts):
     return steps.cumsum(0)
 
 
+def _repeated(values, counts):
+    ends = counts.cumsum(0)
+    total = int(counts.sum())
+    place = torch.zeros(total + 1, dtype=torch.int64).index_add_(0, ends, torch.ones_like(ends)).cumsum(0)[:total]
+    return values[place]
+
+
+def _bytes(tensor):
+    return None if tensor is None else ctypes.string_at(tensor.data_ptr(), tensor.nbytes)
+
+
+def _tensor(data, dtype):
+    if data is None:
+        return None
+    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.zeros(0, dtype=dtype)
+
+
 class Graphs:
     """Input graphs, checked and levelled once. Edges go from child to parent.
 
@@ -93,12 +110,13 @@ class Graphs:
         edge_index[1], numbered through all graphs; counts [graphs] are their vertices. A vertex's children are in the
         order of its edges."""
         counts, edges = _integers("counts", counts, 1), _integers("edge_index", edge_index, 2)
+        _check_counts(counts)
         if len(edges) != 2:
             raise Refused(f"edge_index is [2, edges], not {list(edges.shape)}")
         total = int(counts.sum())
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < total:
             raise Refused(f"edge_index: 0 to {total - 1} are accepted, not {int(edges.min())} to {int(edges.max())}")
-        graph = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        graph = _repeated(torch.arange(len(counts)), counts)
         child, parent = edges[:, torch.argsort(edges[1], stable=True)]
         strange = torch.nonzero(graph[child] != graph[parent])
         if len(strange):
@@ -113,8 +131,7 @@ class Graphs:
         return made
 
     def _make(self, counts, slots, children, rows, kinds):
-        if counts.numel() and int(counts.min()) < 1:
-            raise Refused(f"graph {int(counts.argmin())} has {int(counts.min())} vertices; it has at least 1")
+        _check_counts(counts)
         total = int(counts.sum())
         self._first_vertex, self._first_child = _starts(counts), _starts(slots)
         self._children = children.to(torch.int32).contiguous()
@@ -124,7 +141,7 @@ class Graphs:
             is_leaf = slots == 0
             before = _starts(is_leaf.long())[:-1]
             graph_before = before[self._first_vertex[:-1]] if len(counts) else before
-            rows = torch.where(is_leaf, before - torch.repeat_interleave(graph_before, counts), -1)
+            rows = torch.where(is_leaf, before - _repeated(graph_before, counts), -1)
         for what, array in (("rows", rows), ("kinds", kinds)):
             if array is not None and len(array) != total:
                 raise Refused(f"{what} has {len(array)} numbers, and there are {total} vertices")
@@ -135,7 +152,7 @@ class Graphs:
         if rows is None:
             rows_of_graph = counts
         else:
-            graph = torch.repeat_interleave(torch.arange(len(counts)), counts)
+            graph = _repeated(torch.arange(len(counts)), counts)
             rows_of_graph = torch.zeros(len(counts), dtype=torch.int64).scatter_reduce(0, graph, rows + 1, "amax")
         self._first_row = _starts(rows_of_graph)
         address = lambda tensor: None if tensor is None else tensor.data_ptr()
@@ -194,10 +211,19 @@ class Graphs:
 
     def __reduce__(self):
         counts, slots = self._first_vertex.diff(), self._first_child.diff()
-        return _graphs_again, (counts, slots, self._children, self._rows, self._kinds)
+        return _graphs_again, tuple(map(_bytes, (counts, slots, self._children, self._rows, self._kinds)))
+
+
+def _check_counts(counts):
+    if counts.numel() and int(counts.min()) < 1:
+        raise Refused(f"graph {int(counts.argmin())} has {int(counts.min())} vertices; it has at least 1")
+    if int(counts.sum()) > _LARGEST:
+        raise Refused(f"counts add up to {int(counts.sum())}; at most {_LARGEST} vertices are accepted")
 
 
 def _graphs_again(counts, slots, children, rows, kinds):
+    counts, slots = _tensor(counts, torch.int64), _tensor(slots, torch.int64)
+    children, rows, kinds = _tensor(children, torch.int32), _tensor(rows, torch.int32), _tensor(kinds, torch.uint8)
     made = Graphs.__new__(Graphs)
     wide = lambda array: None if array is None else array.long()
     made._make(counts, slots, children.long(), wide(rows), wide(kinds))
@@ -221,7 +247,7 @@ def _flattened(graphs):
             children.append(_integers(f"children of graph {number}", flat, 1))
             continue
         table = _integers(f"children of graph {number}", graph)
-        if table.numel() == 0:  # vertices without slots
+        if table.numel() == 0 and table.dim() < 3:  # vertices without slots
             table = table.reshape(len(graph), 0)
         if table.dim() != 2:
             raise Refused(f"children of graph {number}: [vertices, slots] is accepted, not {list(table.shape)}")
@@ -277,7 +303,7 @@ class Batch:
         of_child = graphs._first_child[first]
         counts = graphs._first_child[end] - of_child
         children = graphs._children[_ranges(of_child, counts)].long()
-        children = torch.where(children < 0, -1, children + torch.repeat_interleave(self.offsets[:-1], counts))
+        children = torch.where(children < 0, -1, children + _repeated(self.offsets[:-1], counts))
         local[children[children >= 0]] = True
         return torch.nonzero(~local).flatten()
 

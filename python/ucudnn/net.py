@@ -44,8 +44,8 @@ class VertexNet(torch.nn.Module):
         y = net(batch, x=x).h       # x [rows of the batch, width], y [vertices of the batch, width]
 
     Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and on the CPU. The last two are
-    summed in float. Gradients flow to parameters and inputs; second derivatives are refused. Under autocast, tensors of
-    float32 are cast to its type.
+    summed in float. A net without any is of float32. Gradients flow to parameters and inputs; second derivatives are
+    refused. Under autocast, tensors of float32 are cast to its type.
 
     Raises :class:`ucudnn.Refused` for what is not accepted: the text names the function and what is.
     """
@@ -68,7 +68,7 @@ class VertexNet(torch.nn.Module):
         self._outputs = collections.namedtuple("Outputs", self._declaration.pushes)
 
     def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_core", "_outputs")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_core", "_outputs")}
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -102,7 +102,7 @@ class VertexNet(torch.nn.Module):
 
         The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label.
         labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss. Each parameter p
-        becomes p - lr (gradient + weight_decay p). Returns the loss.
+        becomes p - lr (gradient + weight_decay p), where lr and weight_decay are of float precision. Returns the loss.
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
@@ -110,9 +110,13 @@ class VertexNet(torch.nn.Module):
         for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
             if not parameter.is_contiguous():
                 raise Refused(f"step: parameter {name!r} is not contiguous")
+        if not isinstance(labels, torch.Tensor):
+            raise Refused(f"labels: a tensor is accepted, not {type(labels).__name__}")
         if labels.dtype.is_floating_point or tuple(labels.shape) != tuple(batch.vertices.shape):
             raise Refused(f"labels: integers [{len(batch.vertices)}] are accepted, not {labels.dtype} "
                           f"{list(labels.shape)}")  # fmt: skip
+        if labels.numel() and not -(2**31) <= int(labels.min()) <= int(labels.max()) < 2**31:
+            raise Refused(f"labels: {int(labels.min())} to {int(labels.max())} are no classes")
         labels, loss = labels.to("cpu", torch.int32).contiguous(), ctypes.c_float()
         native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True)
         more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": lr, "weightDecay": weight_decay}
@@ -190,7 +194,10 @@ class _Declaration:
         symbols = Symbols(states, parameter_size)
         pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
         self.functions = []
-        for place, (slots, function) in enumerate(pairs):
+        for place, pair in enumerate(pairs):
+            if not isinstance(pair, Sequence) or len(pair) != 2 or not callable(pair[1]):
+                raise Refused(f"functions: pairs of a number of slots and a function are accepted, not {pair!r}")
+            slots, function = pair
             if slots != "any" and not (isinstance(slots, int) and slots >= 0):
                 raise Refused(f'functions: a number of slots or "any" is accepted, not {slots!r}')
             vertex = Vertex(symbols, -1 if slots == "any" else slots)
@@ -207,6 +214,10 @@ class _Declaration:
 
     def made(self, dtype, is_training, threads, maxima):
         """Makes the library's net, and returns its handle."""
+        numbers = [*self.states.values(), *self.pulls.values(), *(children for children, _ in self.functions)]
+        for number in numbers:  # ctypes would cut it off
+            if not -(2**31) <= number < 2**31:
+                raise Refused(f"{number} is not accepted: widths are at most 65536, slots at most 65535")
         integers = lambda numbers: _library.array(ctypes.c_int, list(numbers))
         functions = []
         for children, operations in self.functions:

@@ -6,12 +6,15 @@ A vertex function is a Python function of one argument, the vertex. It is called
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ._library import OPERATIONS, Refused
 
+# What a call of a net has besides its inputs.
+_TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
 
 
@@ -92,7 +95,10 @@ class Value:
     def __truediv__(self, other: float) -> Value:
         if isinstance(other, Value):
             raise Refused("/: no value divides another; multiply by a value, or divide by a number")
-        return self * (1.0 / _number("/", other))
+        number = _number("/", other)
+        if number == 0 or math.isinf(1.0 / number):
+            raise Refused(f"/: {number} has no reciprocal that is finite")
+        return self * (1.0 / number)
 
     def __getitem__(self, key: slice) -> Value:
         if not isinstance(key, slice) or key.step not in (None, 1):
@@ -185,6 +191,10 @@ class Symbols:
 
     def __init__(self, states: Mapping[str, int], parameter_size: Callable[[str], tuple[int, int]]):
         self.states = dict(states)
+        for name, width in self.states.items():
+            _check_name("state", name)
+            if not isinstance(width, int):
+                raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
         self._parameter_size = parameter_size
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
         self.pushes: dict[str, int] = {}
@@ -199,8 +209,9 @@ class Symbols:
     @staticmethod
     def named(what: str, of: dict[str, int], name: str, width: int) -> int:
         """The number of an input or output."""
-        if not isinstance(name, str) or not name.isidentifier():
-            raise Refused(f"{what} {name!r}: a name is an identifier")
+        _check_name(what, name)
+        if what == "input" and name in _TAKEN:
+            raise Refused(f"{what} {name!r}: a call of the net has an argument of this name")
         if of.setdefault(name, width) != width:
             raise Refused(f"{what} {name!r} has the widths {of[name]} and {width}; it has one")
         return list(of).index(name)
@@ -263,7 +274,7 @@ class Vertex:
         return self._slots[slot]
 
     def children(self) -> States:
-        """The states of each child, as attributes. Empty slots count as children whose states are zeros."""
+        """The states of each child, as attributes. What reduces over the children, and softmax, skips empty slots."""
         if self._children is None:
             self._children = States(self, lambda state, width: self._value("children", width, True, arguments=[state]))
         return self._children
@@ -316,10 +327,17 @@ class Vertex:
             self._add("push", [value._place], [number])
 
 
+def _check_name(what: str, name: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise Refused(f"{what} {name!r}: a name is an identifier")
+    if keyword.iskeyword(name) or name.startswith("_"):
+        raise Refused(f"{what} {name!r}: no word of Python's, and none that begins with an underscore, is accepted")
+
+
 def _number(what: str, number: float) -> float:
     try:
         number = float(number)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Refused(f"{what}: takes a value or a number, not {number!r}") from None
     if not math.isfinite(number):
         raise Refused(f"{what}: a constant is finite, not {number}")
