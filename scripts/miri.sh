@@ -1,6 +1,6 @@
 #!/bin/bash
-# miri.sh: runs unit tests of the planner under Miri, which finds undefined behaviour. Miri needs one nightly toolchain;
-# rustup fetches it. Without rustup this says so and passes.
+# miri.sh: runs tests of the planner and of vertex functions under Miri, which finds undefined behaviour. Miri needs one
+# nightly toolchain; rustup fetches it. Without rustup this says so and passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,3 +17,5 @@ export MIRIFLAGS=-Zmiri-disable-isolation # proptest reads its environment and f
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 # Those of the planner's tests that Miri, hundreds of times as slow, ends within a minute. It cannot load the solver.
 cargo "+$toolchain" miri test --locked -p ucudnn-planner --lib -- configuration:: policy:: tests::candidates tests::dropping
+# Runs of one thread: Miri rejects what rayon's queues do.
+PROPTEST_CASES=4 cargo "+$toolchain" miri test --locked -p ucudnn-vertex --test vertex -- gradients merging levels

@@ -43,7 +43,10 @@ proptest! {
         parameters.iter_mut().flatten().for_each(|gradient| *gradient += before);
         check("gradients of inputs", &found.pulls, &expected.pull_gradients, &wants.pulls)?;
         check("gradients of parameters", &found.parameters, &parameters, &wants.parameters)?;
-        check_slopes(&case, &net, &batch, &expected)?;
+        // Miri, hundreds of times as slow, watches the same runs once.
+        if !cfg!(miri) {
+            check_slopes(&case, &net, &batch, &expected)?;
+        }
     }
 }
 
