@@ -21,7 +21,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-e
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
+.PHONY: help tools build demo demo-dynamic quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -35,6 +35,16 @@ build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimis
 
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
+
+demo-dynamic: build ## train a Tree-LSTM on the CPU, beside PyTorch if it is there, else beside double precision
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
+		export PYTHONPATH=python; \
+		$(PYTHON) -B -W ignore examples/pytorch/tree_lstm.py --train && \
+		$(PYTHON) -B -W ignore examples/pytorch/tree_lstm.py --methods ucudnn,E,B --batches 1,8,32 $(ARGS); \
+	else \
+		echo "PyTorch is not there ($(PYTHON) cannot import torch): the net trains beside double precision."; \
+		$(CARGO) run --release --locked -p ucudnn-vertex --example beside_the_oracle; \
+	fi
 
 quick: ## run the unit tests of the changed crates, within a minute (CRATE=planner for one)
 	@scripts/quick.sh $(CRATE)

@@ -79,7 +79,7 @@ impl<C: Real> Target<C> {
 }
 
 /// Up to so many rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
-const FEW: usize = 24;
+const FEW: usize = 48;
 
 /// Multiplications that are worth another thread: some 100 µs. Waking it takes a few, but where another library's
 /// threads spin, as OpenMP's do for milliseconds behind their own work, it may wait for the processor.
