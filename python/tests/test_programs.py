@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import resource
 import tempfile
 import threading
 import unittest
@@ -62,6 +63,21 @@ def data_loader(method, workers):
             assert_same(results(model, batch, words[batch.rows]), results(model, own, words[own.rows]))
 
 
+def many_batches_from_workers():
+    """Batches that wait in the program hold no files open, of which a process has few."""
+    _, graphs, _ = setting()
+    count = 200
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, most))
+    sampler = [[number % COUNT] for number in range(count)]
+    loader = torch.utils.data.DataLoader(
+        range(COUNT), batch_sampler=sampler, collate_fn=graphs.batch, num_workers=2, timeout=HANGS
+    )
+    received = list(loader)
+    for ids, batch in zip(sampler, received, strict=True):
+        assert_same(told(batch), told(graphs.batch(ids)))
+
+
 class Running(torch.utils.data.Dataset):
     """Workers that run a net themselves."""
 
@@ -86,6 +102,25 @@ def workers_that_run(method):
     )
     for found, its in zip(loader, expected, strict=True):
         torch.testing.assert_close(found, its, rtol=1e-12, atol=1e-12)  # a worker has one thread
+
+
+def _compare(graphs, batch, model, words, expected):
+    assert_same(told(batch), told(graphs.batch([4, 4, 0])))
+    torch.testing.assert_close(results(model, batch, words[batch.rows]), expected, rtol=1e-12, atol=1e-12)
+
+
+def arguments_of_a_spawned_process():
+    """Graphs and a batch go to a new process as they are, also one that came by pickle."""
+    model, graphs, words = setting()
+    batch = graphs.batch([4, 4, 0])
+    expected = [found.detach() for found in results(model, batch, words[batch.rows])]
+    for its in (batch, pickle.loads(pickle.dumps(batch))):
+        process = torch.multiprocessing.get_context("spawn").Process(
+            target=_compare, args=(graphs, its, model, words, expected)
+        )
+        process.start()
+        process.join()
+        assert process.exitcode == 0, process.exitcode
 
 
 def in_threads(action, count=4):
@@ -155,7 +190,12 @@ def threads_that_refuse():
 def forked_child():
     """A child that was forked after a run runs too, with what it inherited and with what it makes."""
     torch.set_num_threads(2)
+    # torch's own threads run in the parent, and no child has them.
+    torch.ones(1 << 20).exp()
+    torch.arange(3).repeat_interleave(torch.tensor([2, 0, 1]))
     model, graphs, words = setting()
+    edges, counts = [[0, 1, 3, 4], [2, 2, 4, 5]], [3, 3]
+    of_edges = told(ucudnn.Graphs.from_edges(edges, counts, rows="leaves").batch([1, 0]))
     batch = graphs.batch(range(COUNT))
     expected = results(model, batch, words[batch.rows])
     waiting, roots = model(batch, words[batch.rows])[0], batch.roots.tolist()
@@ -170,6 +210,10 @@ def forked_child():
             assert again.roots.tolist() == roots
             close(results(model, again, words[again.rows]))
             close(results(copy.deepcopy(model), copy.deepcopy(batch), words[batch.rows]))
+            close(results(model, pickle.loads(pickle.dumps(batch)), words[batch.rows]))
+            assert_same(told(ucudnn.Graphs.from_edges(edges, counts, rows="leaves").batch([1, 0])), of_edges)
+            selected = graphs.select(range(COUNT))
+            close(results(model, selected.batch(range(COUNT)), words[batch.rows]))
             waiting.sum().backward()
             del model, graphs, batch, again
             gc.collect()
@@ -372,10 +416,12 @@ def end_with_everything_alive():
 
 class Workers(Programs):
     def test_forked_workers_make_batches_and_run_nets(self):
-        self.run_functions("data_loader('fork', 2)", "workers_that_run('fork')")
+        calls = ("data_loader('fork', 2)", "workers_that_run('fork')", "many_batches_from_workers()")
+        self.run_functions(*calls)
 
     def test_spawned_workers_make_batches_and_run_nets(self):
-        self.run_functions("data_loader('spawn', 2)", "workers_that_run('spawn')")
+        calls = ("data_loader('spawn', 2)", "workers_that_run('spawn')", "arguments_of_a_spawned_process()")
+        self.run_functions(*calls)
 
     def test_a_loader_without_workers_makes_batches(self):
         data_loader(None, 0)

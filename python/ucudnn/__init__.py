@@ -5,8 +5,11 @@ runs with the library by `ucudnn run`. Dynamic nets are modules of PyTorch: `Ver
 vertex of `Graphs`, and `ucudnn.nn` has ready ones.
 """
 
+from __future__ import annotations
+
 import importlib
 import os.path
+from typing import TYPE_CHECKING, Any
 
 from ._library import NotSupported, Refused
 
@@ -18,13 +21,19 @@ except ImportError:  # a checkout: the wheel has the version
 __all__ = ["Batch", "Graphs", "NotSupported", "Refused", "Value", "Vertex", "VertexNet", "__version__", "command",
            "include", "library", "nn", "pkgconfig"]  # fmt: skip
 
+if TYPE_CHECKING:
+    from . import nn
+    from .graphs import Batch, Graphs
+    from .net import VertexNet
+    from .vertex import Value, Vertex
+
 # What needs torch, or is seldom needed, is imported at its first use.
 _LATER = {"Batch": "graphs", "Graphs": "graphs", "Value": "vertex", "Vertex": "vertex", "VertexNet": "net"}
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "nn":
         return importlib.import_module(".nn", __name__)
     if name in _LATER:
@@ -32,21 +41,21 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def library():
+def library() -> str:
     """The path of libucudnn.so, for LD_PRELOAD."""
     return os.path.join(_HERE, "lib", "libucudnn.so")
 
 
-def command():
+def command() -> str:
     """The path of the command's program, which starts without Python."""
     return os.path.join(_HERE, "bin", "ucudnn")
 
 
-def include():
+def include() -> str:
     """The folder of ucudnn.h."""
     return os.path.join(_HERE, "include")
 
 
-def pkgconfig():
+def pkgconfig() -> str:
     """The folder for PKG_CONFIG_PATH: `pkg-config --cflags --libs ucudnn` then gives a compiler's flags."""
     return os.path.join(_HERE, "lib", "pkgconfig")

@@ -6,7 +6,7 @@ import sys
 from . import command
 
 
-def main():
+def main() -> None:
     # The command looks for packages, such as PyTorch's cuDNN, in the Python below whose folder `bin` it was started.
     name = os.path.join(sys.prefix, "bin", "ucudnn")
     try:

@@ -8,6 +8,7 @@ import json
 import os
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -16,6 +17,8 @@ from ._kept import Kept
 from ._library import Refused
 
 _LARGEST = 2**31 - 1
+#: The most vertices of a graph.
+_MOST_VERTICES = 1 << 24
 
 #: The batches, for the operators.
 BATCHES = Kept()
@@ -24,8 +27,8 @@ BATCHES = Kept()
 def _integers(what, numbers, dimensions=None):
     """A tensor of torch.int64 on the CPU."""
     try:
-        tensor = torch.as_tensor(numbers)
-    except (TypeError, ValueError, RuntimeError) as error:
+        tensor = torch.as_tensor(numbers).detach().cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise Refused(f"{what}: no array of integers: {error}") from None
     if tensor.numel() == 0:
         tensor = tensor.long()
@@ -33,7 +36,10 @@ def _integers(what, numbers, dimensions=None):
         raise Refused(f"{what}: integers are accepted, not {tensor.dtype}")
     if dimensions is not None and tensor.dim() != dimensions:
         raise Refused(f"{what}: {dimensions} dimensions are accepted, not {tensor.dim()}")
-    tensor = tensor.detach().to("cpu", torch.int64).contiguous()
+    is_unsigned = tensor.dtype == torch.uint64
+    tensor = tensor.to(torch.int64).contiguous()
+    if is_unsigned and bool((tensor < 0).any()):  # 2**63 and more became negative
+        raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not 2**63 and more")
     if tensor.numel() and not -1 <= int(tensor.min()) <= int(tensor.max()) <= _LARGEST:
         raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not {int(tensor.min())} to {int(tensor.max())}")
     return tensor
@@ -59,10 +65,14 @@ def _ranges(starts, counts):
 
 
 def _repeated(values, counts):
-    ends = counts.cumsum(0)
+    """values[0], counts[0] times, then the next. (repeat_interleave would hang in a forked child: it takes torch's
+    threads, for whatever number.)"""
     total = int(counts.sum())
-    place = torch.zeros(total + 1, dtype=torch.int64).index_add_(0, ends, torch.ones_like(ends)).cumsum(0)[:total]
-    return values[place]
+    return values[torch.bincount(counts.cumsum(0), minlength=total + 1).cumsum(0)[:total]]
+
+
+# What is pickled are bytes. torch would share the memory of a tensor by a file's number; a tensor that is made to be
+# pickled is gone, and its number closed, before a spawned worker gets it. And a process has few open files.
 
 
 def _bytes(tensor):
@@ -73,6 +83,16 @@ def _tensor(data, dtype):
     if data is None:
         return None
     return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.zeros(0, dtype=dtype)
+
+
+def _check_counts(counts):
+    """Refuses numbers of vertices before memory is taken for them."""
+    if counts.numel() and int(counts.min()) < 1:
+        raise Refused(f"graph {int(counts.argmin())} has {int(counts.min())} vertices; it has at least 1")
+    if counts.numel() and int(counts.max()) > _MOST_VERTICES:
+        raise Refused(f"graph {int(counts.argmax())} has {int(counts.max())} vertices; it has at most {_MOST_VERTICES}")
+    if int(counts.sum()) > _LARGEST:
+        raise Refused(f"counts add up to {int(counts.sum())}; at most {_LARGEST} vertices are accepted")
 
 
 class Graphs:
@@ -89,10 +109,11 @@ class Graphs:
 
     counts: the number of vertices of each graph, [graphs].
 
-    Arrays are lists, NumPy's or torch's. Raises :class:`ucudnn.Refused` for a number out of range or a cycle.
+    Arrays are lists, NumPy's or torch's, of integers of any type, and are copied. Raises :class:`ucudnn.Refused` for
+    what is no array of integers, a number out of range, or a cycle.
     """
 
-    def __init__(self, children, *, rows=None, kinds=None, counts=None):
+    def __init__(self, children: Any, *, rows: Any = None, kinds: Any = None, counts: Any = None):
         if counts is None:
             counts, slots, flat = _flattened(children)
         else:
@@ -105,10 +126,10 @@ class Graphs:
         self._make(counts, slots, flat, rows, None if kinds is None else _integers("kinds", kinds, 1))
 
     @classmethod
-    def from_edges(cls, edge_index, counts, *, rows=None, kinds=None) -> Graphs:
+    def from_edges(cls, edge_index: Any, counts: Any, *, rows: Any = None, kinds: Any = None) -> Graphs:
         """Graphs in PyTorch Geometric's form: edge_index [2, edges] leads from children, edge_index[0], to parents,
         edge_index[1], numbered through all graphs; counts [graphs] are their vertices. A vertex's children are in the
-        order of its edges."""
+        order of its edges; it has no empty slots. Rows, kinds and errors are those of `Graphs`."""
         counts, edges = _integers("counts", counts, 1), _integers("edge_index", edge_index, 2)
         _check_counts(counts)
         if len(edges) != 2:
@@ -162,10 +183,10 @@ class Graphs:
         self._handle = _library.made("CreateGraphs", ctypes.byref(description))
         weakref.finalize(self, _library.call, "DestroyGraphs", self._handle).atexit = False
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._first_vertex) - 1
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{len(self)} graphs of {self.vertices} vertices>"
 
     @property
@@ -178,15 +199,19 @@ class Graphs:
         """The number of rows of an input that has those of all graphs."""
         return int(self._first_row[-1])
 
-    def batch(self, ids: Sequence[int]) -> Batch:
-        """The batch of these graphs, in this order; one may be there several times."""
+    def batch(self, ids: Sequence[int] | torch.Tensor) -> Batch:
+        """The batch of these graphs, in this order; one may be there several times.
+
+        ids: an array [graphs of the batch] of their numbers, of any type of integers. Raises :class:`ucudnn.Refused`
+        for none, or one that is out of range.
+        """
         return Batch(self, ids)
 
-    def select(self, ids: Sequence[int]) -> Graphs:
-        """These graphs alone."""
-        ids = self._checked(ids)
-        counts = self._first_vertex[ids + 1] - self._first_vertex[ids]
-        vertices = _ranges(self._first_vertex[ids], counts)
+    def select(self, ids: Sequence[int] | torch.Tensor) -> Graphs:
+        """These graphs alone, in this order. Raises :class:`ucudnn.Refused` for a number out of range."""
+        chosen = self._checked(ids)
+        counts = self._first_vertex[chosen + 1] - self._first_vertex[chosen]
+        vertices = _ranges(self._first_vertex[chosen], counts)
         slots = self._first_child[vertices + 1] - self._first_child[vertices]
         children = self._children[_ranges(self._first_child[vertices], slots)].long()
         of_vertices = lambda array: None if array is None else array[vertices].long()
@@ -214,13 +239,6 @@ class Graphs:
         return _graphs_again, tuple(map(_bytes, (counts, slots, self._children, self._rows, self._kinds)))
 
 
-def _check_counts(counts):
-    if counts.numel() and int(counts.min()) < 1:
-        raise Refused(f"graph {int(counts.argmin())} has {int(counts.min())} vertices; it has at least 1")
-    if int(counts.sum()) > _LARGEST:
-        raise Refused(f"counts add up to {int(counts.sum())}; at most {_LARGEST} vertices are accepted")
-
-
 def _graphs_again(counts, slots, children, rows, kinds):
     counts, slots = _tensor(counts, torch.int64), _tensor(slots, torch.int64)
     children, rows, kinds = _tensor(children, torch.int32), _tensor(rows, torch.int32), _tensor(kinds, torch.uint8)
@@ -238,11 +256,20 @@ def _of_table(table):
 
 def _flattened(graphs):
     """The vertices of each graph, the slots of each vertex, and their children."""
+    try:
+        graphs = list(graphs)
+    except TypeError:
+        raise Refused(f"children: a sequence of graphs is accepted, not {type(graphs).__name__}") from None
     counts, slots, children = [], [], []
     for number, graph in enumerate(graphs):
-        counts.append(len(graph))
-        if isinstance(graph, (list, tuple)) and not all(len(row) == len(graph[0]) for row in graph):
-            slots.append(torch.tensor([len(row) for row in graph]))
+        try:
+            counts.append(len(graph))
+            widths = [len(row) for row in graph] if isinstance(graph, (list, tuple)) else []
+        except TypeError as error:
+            what = f"children of graph {number}"
+            raise Refused(f"{what}: an array or a sequence of sequences is accepted; {error}") from None
+        if len(set(widths)) > 1:
+            slots.append(torch.tensor(widths))
             flat = [child for row in graph for child in row]
             children.append(_integers(f"children of graph {number}", flat, 1))
             continue
@@ -261,21 +288,22 @@ def _flattened(graphs):
 class Batch:
     """Graphs that run together, from :meth:`Graphs.batch`. Any net runs it, any number of times.
 
-    It may be made in a worker of a DataLoader: what is sent holds its own graphs alone.
+    It may be made in a worker of a DataLoader: what is sent holds its own graphs alone. Its tensors are of torch.int64,
+    on the CPU.
     """
 
-    def __init__(self, graphs: Graphs, ids: Sequence[int]):
-        ids = graphs._checked(ids)
-        if len(ids) == 0:
+    def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor):
+        chosen = graphs._checked(ids).clone()  # the caller's tensor may change, and nets read the numbers later
+        if len(chosen) == 0:
             raise Refused("ids: a batch has at least one graph")
-        first, end = graphs._first_vertex[ids], graphs._first_vertex[ids + 1]
+        first, end = graphs._first_vertex[chosen], graphs._first_vertex[chosen + 1]
         vertices = _ranges(first, end - first)
         rows = vertices
         if graphs._rows is not None:
-            first_row = graphs._first_row[ids]
-            rows = _ranges(first_row, graphs._first_row[ids + 1] - first_row)
+            first_row = graphs._first_row[chosen]
+            rows = _ranges(first_row, graphs._first_row[chosen + 1] - first_row)
         children = int((graphs._first_child[end] - graphs._first_child[first]).sum())
-        self._set(graphs, ids, vertices, rows, _starts(end - first), children)
+        self._set(graphs, chosen, vertices, rows, _starts(end - first), children)
 
     def _set(self, graphs, ids, vertices, rows, offsets, children):
         #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
@@ -288,10 +316,10 @@ class Batch:
         sizes = (len(ids), len(vertices), children, int(offsets.diff().max()))
         self._number = BATCHES.keep(Prepared(graphs, ids, sizes))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._ids)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<a batch of {len(self)} graphs, {len(self.vertices)} vertices>"
 
     @property
@@ -308,13 +336,16 @@ class Batch:
         return torch.nonzero(~local).flatten()
 
     def __reduce__(self):
-        own = self._graphs.select(self._ids)
-        return _batch_again, (own, self.vertices, self.rows, self.offsets, len(own._children))
+        rows = None if self.rows is self.vertices else _bytes(self.rows)
+        return _batch_again, (self._graphs.select(self._ids), _bytes(self.vertices), rows)
 
 
-def _batch_again(graphs, vertices, rows, offsets, children):
+def _batch_again(graphs, vertices, rows):
     made = Batch.__new__(Batch)
-    made._set(graphs, torch.arange(len(graphs)), vertices, rows, offsets, children)
+    vertices = _tensor(vertices, torch.int64)
+    rows = vertices if rows is None else _tensor(rows, torch.int64)
+    ids = torch.arange(len(graphs))
+    made._set(graphs, ids, vertices, rows, graphs._first_vertex.clone(), len(graphs._children))
     return made
 
 

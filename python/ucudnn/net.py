@@ -9,6 +9,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -17,10 +18,11 @@ from . import _library
 from ._kept import Kept, Memory
 from ._library import NotSupported, Refused
 from .graphs import BATCHES, Batch
-from .vertex import Symbols, Vertex
+from .vertex import Symbols, Vertex, check_held
 
 _TYPES = {getattr(torch, name): number for name, number in _library.DATA_TYPES.items()}
 _TYPE_NAMES = ", ".join(_library.DATA_TYPES)
+_LABEL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 VertexFunction = Callable[[Vertex], None]
 
@@ -58,6 +60,8 @@ class VertexNet(torch.nn.Module):
         loss: str | None = None,
     ):
         super().__init__()
+        if not isinstance(parameters, (torch.nn.Module, type(None))):
+            raise Refused(f"parameters: a module is accepted, not {type(parameters).__name__}")
         # In a tuple, so that the module that holds this one is not registered as its part.
         self._owner = (parameters,)
         self._declaration = _Declaration(states, functions, functools.partial(_size_of, parameters), loss)
@@ -82,7 +86,8 @@ class VertexNet(torch.nn.Module):
         """The net's canonical text: its sizes and the operations of its functions."""
         return _library.text("GetVertexNetText", self._core.native(torch.float32, False, (1, 1, 0, 1)).handle)
 
-    def forward(self, batch: Batch, **inputs: torch.Tensor):
+    def forward(self, batch: Batch, **inputs: torch.Tensor) -> Any:
+        """The outputs, a named tuple of tensors [vertices of the batch, width]; the text of the class says the rest."""
         parameters, pulls, _ = self._tensors(batch, inputs)
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -102,7 +107,11 @@ class VertexNet(torch.nn.Module):
 
         The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label.
         labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss. Each parameter p
-        becomes p - lr (gradient + weight_decay p), where lr and weight_decay are of float precision. Returns the loss.
+        becomes p - lr (gradient + weight_decay p); both numbers are rounded to float32, in a net of doubles too.
+        labels are of a type of integers, int8 to int64 or uint8. Returns the loss.
+
+        Raises :class:`ucudnn.Refused`, and writes nothing, for a label that is no class, a number that float32 does not
+        hold, a parameter that is not contiguous, and what a call refuses.
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
@@ -112,14 +121,18 @@ class VertexNet(torch.nn.Module):
                 raise Refused(f"step: parameter {name!r} is not contiguous")
         if not isinstance(labels, torch.Tensor):
             raise Refused(f"labels: a tensor is accepted, not {type(labels).__name__}")
-        if labels.dtype.is_floating_point or tuple(labels.shape) != tuple(batch.vertices.shape):
+        if labels.dtype not in _LABEL_TYPES or tuple(labels.shape) != tuple(batch.vertices.shape):
             raise Refused(f"labels: integers [{len(batch.vertices)}] are accepted, not {labels.dtype} "
                           f"{list(labels.shape)}")  # fmt: skip
-        if labels.numel() and not -(2**31) <= int(labels.min()) <= int(labels.max()) < 2**31:
-            raise Refused(f"labels: {int(labels.min())} to {int(labels.max())} are no classes")
-        labels, loss = labels.to("cpu", torch.int32).contiguous(), ctypes.c_float()
+        given, loss = labels.cpu(), ctypes.c_float()
+        labels = given.to(torch.int32).contiguous()
+        cut = torch.nonzero(labels != given)
+        if len(cut):
+            most = self._declaration.pushes[self._declaration.loss] - 1
+            raise Refused(f"vertex {int(cut[0])} has the label {int(given[cut[0]])}; -1 to {most} are accepted")
         native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True)
-        more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": lr, "weightDecay": weight_decay}
+        more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": _rate("lr", lr),
+                "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         reserve = native.memory.take(prepared.reserve)
         native.run("Step", prepared, reserve, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
         native.memory.give(reserve)
@@ -166,6 +179,19 @@ def _check(name, tensor, shape, dtype, cast, to):
     return tensor.dtype
 
 
+def _rate(what, number):
+    """A number that the library takes as a float."""
+    try:
+        if isinstance(number, (str, bytes)):
+            raise TypeError  # float would read it
+        rate = float(number)
+    except (TypeError, ValueError, OverflowError):
+        raise Refused(f"step: {what}: a number is accepted, not {type(number).__name__}") from None
+    if not abs(rate) <= torch.finfo(torch.float32).max:
+        raise Refused(f"step: {what}: a finite number that float32 holds is accepted, not {rate}")
+    return rate
+
+
 def _named(owner, name):
     """The tensor of this name now. Attributes find parametrized and replaced ones too."""
     for part in name.split("."):
@@ -184,6 +210,8 @@ def _size_of(owner, name):
         return None
     if not isinstance(tensor, torch.Tensor) or tensor.dim() not in (1, 2):
         raise Refused(f"parameter {name!r}: a tensor of 1 or 2 dimensions is accepted")
+    for size in tensor.shape:
+        check_held(f"parameter {name!r}: a size is at most {2**31 - 1}", size)
     return (tensor.shape[0], tensor.shape[1] if tensor.dim() == 2 else 0)
 
 
@@ -192,15 +220,21 @@ class _Declaration:
 
     def __init__(self, states, functions, parameter_size, loss):
         symbols = Symbols(states, parameter_size)
-        pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
+        try:
+            pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
+        except TypeError:
+            raise Refused(f"functions: a mapping or a sequence of pairs is accepted, not {functions!r}") from None
         self.functions = []
         for place, pair in enumerate(pairs):
             if not isinstance(pair, Sequence) or len(pair) != 2 or not callable(pair[1]):
                 raise Refused(f"functions: pairs of a number of slots and a function are accepted, not {pair!r}")
             slots, function = pair
-            if slots != "any" and not (isinstance(slots, int) and slots >= 0):
+            is_any = isinstance(slots, str) and slots == "any"
+            if not is_any and not (isinstance(slots, int) and slots >= 0):
                 raise Refused(f'functions: a number of slots or "any" is accepted, not {slots!r}')
-            vertex = Vertex(symbols, -1 if slots == "any" else slots)
+            if not is_any:
+                check_held("functions: a vertex has at most 65535 children", slots)
+            vertex = Vertex(symbols, -1 if is_any else slots)
             try:
                 function(vertex)
             except Refused as error:
@@ -208,16 +242,12 @@ class _Declaration:
             self.functions.append((vertex.children_count, tuple(vertex.operations)))
         self.states, self.pulls, self.pushes = symbols.states, symbols.pulls, symbols.pushes
         self.parameters = symbols.parameters
-        if loss is not None and loss not in self.pushes:
+        if loss is not None and not (isinstance(loss, str) and loss in self.pushes):
             raise Refused(f"loss: no output {loss!r}; the net's: {', '.join(self.pushes) or 'none'}")
         self.loss = loss
 
     def made(self, dtype, is_training, threads, maxima):
         """Makes the library's net, and returns its handle."""
-        numbers = [*self.states.values(), *self.pulls.values(), *(children for children, _ in self.functions)]
-        for number in numbers:  # ctypes would cut it off
-            if not -(2**31) <= number < 2**31:
-                raise Refused(f"{number} is not accepted: widths are at most 65536, slots at most 65535")
         integers = lambda numbers: _library.array(ctypes.c_int, list(numbers))
         functions = []
         for children, operations in self.functions:

@@ -16,6 +16,7 @@ from ._library import OPERATIONS, Refused
 # What a call of a net has besides its inputs.
 _TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
+_C_INT = range(-(2**31), 2**31)
 
 
 class Operation(NamedTuple):
@@ -175,7 +176,8 @@ class States:
     """States of a child, or of each child: an attribute for each state of the net."""
 
     def __init__(self, vertex: Vertex, made: Callable[[int, int], Value]):
-        self._vertex, self._made, self._values = vertex, made, {}
+        self._vertex, self._made = vertex, made
+        self._values: dict[str, Value] = {}
 
     def __getattr__(self, name: str) -> Value:
         states = self._vertex._net.states
@@ -190,11 +192,15 @@ class Symbols:
     """What the vertex functions of a net share: its states, and the inputs, outputs and parameters that they name."""
 
     def __init__(self, states: Mapping[str, int], parameter_size: Callable[[str], tuple[int, int]]):
-        self.states = dict(states)
+        try:
+            self.states = dict(states)
+        except (TypeError, ValueError):
+            raise Refused(f"states: a mapping of names to widths is accepted, not {states!r}") from None
         for name, width in self.states.items():
             _check_name("state", name)
             if not isinstance(width, int):
                 raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
+            check_held(f"state {name!r}: a width is 1 to 65536", width)
         self._parameter_size = parameter_size
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
         self.pushes: dict[str, int] = {}
@@ -247,6 +253,7 @@ class Vertex:
         [rows of the batch, width]."""
         if not isinstance(width, int) or width < 1:
             raise Refused(f"pull {name!r}: a width is at least 1, not {width!r}")
+        check_held(f"pull {name!r}: a width is 1 to 65536", width)
         return self._value("pull", width, False, arguments=[self._net.named("input", self._net.pulls, name, width)])
 
     def pull_index(self, name: str) -> Index:
@@ -274,7 +281,8 @@ class Vertex:
         return self._slots[slot]
 
     def children(self) -> States:
-        """The states of each child, as attributes. What reduces over the children, and softmax, skips empty slots."""
+        """The states of each child, as attributes: a value [width] of each. An empty slot is no child: sum, mean, max
+        and softmax over the children leave it out."""
         if self._children is None:
             self._children = States(self, lambda state, width: self._value("children", width, True, arguments=[state]))
         return self._children
@@ -307,6 +315,7 @@ class Vertex:
         joined = values[0]
         for value in values[1:]:
             of_children = joined.is_of_children or value.is_of_children
+            check_held("concat: a width is 1 to 65536", joined.width + value.width)
             joined = self._value("concat", joined.width + value.width, of_children, [joined, value])
         return joined
 
@@ -327,6 +336,12 @@ class Vertex:
             self._add("push", [value._place], [number])
 
 
+def check_held(accepted: str, number: int) -> None:
+    """Refuses a number that C's int does not hold; ctypes would cut it. The library checks the others."""
+    if number not in _C_INT:
+        raise Refused(f"{accepted}, not {number}")
+
+
 def _check_name(what: str, name: str) -> None:
     if not isinstance(name, str) or not name.isidentifier():
         raise Refused(f"{what} {name!r}: a name is an identifier")
@@ -336,8 +351,12 @@ def _check_name(what: str, name: str) -> None:
 
 def _number(what: str, number: float) -> float:
     try:
+        if isinstance(number, (str, bytes)):
+            raise TypeError  # float would read it
         number = float(number)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:  # an integer, whose digits may be too many to show
+        raise Refused(f"{what}: a constant is finite in float64, and this one is not") from None
+    except (TypeError, ValueError):
         raise Refused(f"{what}: takes a value or a number, not {number!r}") from None
     if not math.isfinite(number):
         raise Refused(f"{what}: a constant is finite, not {number}")
