@@ -32,7 +32,7 @@ impl Refusals {
             }
         };
         guarded(body, || {
-            self.keep("a failure inside ucudnn; what the call was to write means nothing".into());
+            self.keep("a failure inside ucudnn; its results mean nothing".into());
             CUDNN_STATUS_INTERNAL_ERROR
         })
     }
@@ -101,6 +101,6 @@ mod tests {
             scope.spawn(|| assert_eq!(last(&here), ""));
         });
         assert_eq!(there.answered(|| panic!("a test's")), CUDNN_STATUS_INTERNAL_ERROR);
-        assert_eq!(last(&there), "a failure inside ucudnn; what the call was to write means nothing");
+        assert_eq!(last(&there), "a failure inside ucudnn; its results mean nothing");
     }
 }
