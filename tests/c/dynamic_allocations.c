@@ -109,17 +109,18 @@ static void whole_life(void) {
     Net bad = net;
     net_join(&bad);
     bad.operations[1][3].op = 99;
-    trees.children[7] = 6;
+    int child = trees.children[7];
+    trees.children[7] = -2;
     ucudnnVertexNet_t no_net;
     ucudnnGraphs_t no_graphs;
     REQUIRE(ucudnnCreateVertexNet(&no_net, &bad.description) != 0, "accepted");
     REQUIRE(ucudnnCreateGraphs(&no_graphs, &trees.description) != 0, "accepted");
-    trees.children[7] = 1;
+    trees.children[7] = child;
 }
 
 int main(void) {
     enum { ROUNDS = 500, STARTS = 4 * ROUNDS /* of work on threads: a step is two */ };
-    trees_complete(&trees, 12, 3);
+    trees_complete(&trees, 12, 4); /* more leaves than few rows */
     long few = later_rounds(8, 3, 1, ROUNDS), shared = later_rounds(8, 3, 2, ROUNDS);
     long many = later_rounds(64, 12, 1, 10);
     printf("few rows: %ld; many rows: %ld; few rows by two threads: %ld\n", few, many, shared);
